@@ -1,0 +1,40 @@
+# rlb::flags: how everything of ours is compiled. Presets only set the RLB_* options.
+option(RLB_WERROR "Treat every warning as an error" OFF)
+option(RLB_FUZZ "Build the fuzz targets (clang, libFuzzer)" OFF)
+option(RLB_COVERAGE "Instrument for coverage" OFF)
+set(RLB_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
+
+add_library(rlb_flags INTERFACE)
+add_library(rlb::flags ALIAS rlb_flags)
+target_compile_features(rlb_flags INTERFACE c_std_11)
+target_compile_definitions(rlb_flags INTERFACE _GNU_SOURCE)
+target_compile_options(rlb_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wpointer-arith
+  -Wcast-qual -Wwrite-strings -Wundef -Wformat=2 -Wdouble-promotion -Wnull-dereference -Wconversion -Wno-sign-conversion
+  -Werror=implicit-function-declaration -Werror=incompatible-pointer-types -Werror=int-conversion -Werror=return-type
+  -Werror=format-security -Werror=vla -Werror=unused-result -Werror=switch
+  -fstack-protector-strong -fstack-clash-protection -fcf-protection -fno-common -fno-strict-aliasing
+  -fno-omit-frame-pointer -fvisibility=hidden)
+target_link_options(rlb_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+
+if(RLB_WERROR)
+  target_compile_options(rlb_flags INTERFACE -Werror)
+endif()
+if(RLB_SANITIZE)
+  # gcc's null-dereference and maybe-uninitialized analyses give false positives on instrumented code.
+  target_compile_options(rlb_flags INTERFACE -fsanitize=${RLB_SANITIZE} -fno-sanitize-recover=all
+    -Wno-null-dereference -Wno-maybe-uninitialized)
+  target_link_options(rlb_flags INTERFACE -fsanitize=${RLB_SANITIZE})
+else()
+  target_compile_options(rlb_flags INTERFACE $<$<CONFIG:Release,RelWithDebInfo>:-U_FORTIFY_SOURCE$<SEMICOLON>-D_FORTIFY_SOURCE=3>)
+endif()
+if(RLB_FUZZ)
+  target_compile_options(rlb_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(RLB_COVERAGE)
+  target_compile_options(rlb_flags INTERFACE --coverage)
+  target_link_options(rlb_flags INTERFACE --coverage)
+endif()

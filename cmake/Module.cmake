@@ -1,0 +1,30 @@
+# rlb_module(NAME SOURCES a.c b.c LINK rlb::base ... [PRIVATE PkgConfig::X ...])
+# One static library per folder, rlb::NAME. What a module may include is what it links (dev/check-includes.sh agrees).
+function(rlb_module name)
+  cmake_parse_arguments(M "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
+  add_library(rlb_${name} STATIC ${M_SOURCES})
+  add_library(rlb::${name} ALIAS rlb_${name})
+  target_include_directories(rlb_${name} PUBLIC ${PROJECT_SOURCE_DIR} PRIVATE ${PROJECT_BINARY_DIR}/generated)
+  target_link_libraries(rlb_${name} PUBLIC ${M_LINK} PRIVATE rlb::flags ${M_PRIVATE})
+endfunction()
+
+# rlb_program(NAME LINK rlb::lb ...): main.c of this folder + its library, into build/bin.
+function(rlb_program name)
+  cmake_parse_arguments(M "" "" "LINK;PRIVATE" ${ARGN})
+  add_executable(${name} main.c)
+  target_link_libraries(${name} PRIVATE rlb::flags ${M_LINK} ${M_PRIVATE})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+endfunction()
+
+# rlb_unit_test(area/noun LINK rlb::x ...): tests/unit/area/noun_test.c as the CTest "unit.area.noun".
+function(rlb_unit_test path)
+  cmake_parse_arguments(M "" "" "LINK;PRIVATE" ${ARGN})
+  string(REPLACE "/" "." dotted ${path})
+  set(target unit.${dotted})
+  add_executable(${target} ${CMAKE_CURRENT_SOURCE_DIR}/${path}_test.c)
+  target_link_libraries(${target} PRIVATE rlb::flags ${M_LINK} PkgConfig::CMOCKA ${M_PRIVATE})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_test(NAME ${target} COMMAND ${target})
+  set_tests_properties(${target} PROPERTIES LABELS unit TIMEOUT 60)
+endfunction()

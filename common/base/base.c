@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/base.h"
+
+#include <execinfo.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void assert_failed(const char *expr, const char *file, int line, const char *func)
+{
+    void *frames[64];
+
+    /* stdio only for the one line: the backtrace goes straight to the descriptor, as the heap may be broken. */
+    dprintf(STDERR_FILENO, "assertion failed: %s at %s:%d (%s)\n", expr, file, line, func);
+    backtrace_symbols_fd(frames, backtrace(frames, (int)ARRAY_LEN(frames)), STDERR_FILENO);
+    abort();
+}
+
+static void *checked(void *p)
+{
+    if (p == NULL) {
+        dprintf(STDERR_FILENO, "out of memory\n");
+        abort();
+    }
+    return p;
+}
+
+void *xmalloc(size_t bytes)
+{
+    return checked(malloc(bytes != 0 ? bytes : 1));
+}
+
+void *xcalloc(size_t n, size_t bytes)
+{
+    return checked(calloc(n != 0 ? n : 1, bytes != 0 ? bytes : 1));
+}
+
+void *xrealloc(void *p, size_t bytes)
+{
+    return checked(realloc(p, bytes != 0 ? bytes : 1));
+}
+
+char *xstrdup(const char *s)
+{
+    return s != NULL ? checked(strdup(s)) : NULL;
+}
+
+char *xslicedup(struct slice s)
+{
+    char *copy = xmalloc(s.len + 1);
+
+    if (s.len != 0)
+        memcpy(copy, s.p, s.len);
+    copy[s.len] = '\0';
+    return copy;
+}
+
+char *xasprintf(const char *fmt, ...)
+{
+    char *out = NULL;
+    va_list args;
+
+    va_start(args, fmt);
+    int len = vasprintf(&out, fmt, args);
+    va_end(args);
+    return checked(len >= 0 ? out : NULL);
+}

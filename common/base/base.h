@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every file may use: attributes, slices, assertions, memory that never fails.
+ * Nothing here owns anything; safe from any thread.
+ */
+#ifndef RLB_BASE_BASE_H
+#define RLB_BASE_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define must_check __attribute__((warn_unused_result))
+#define printf_like(fmt, args) __attribute__((format(printf, fmt, args)))
+#define no_return __attribute__((noreturn))
+#define returns_nonnull_ __attribute__((returns_nonnull))
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* Borrowed bytes, not NUL-terminated. An empty slice may have p == NULL. */
+struct slice {
+    const char *p;
+    size_t len;
+};
+
+#define SLICE_LIT(s) ((struct slice){("" s), sizeof(s) - 1})
+#define SLICE_NULL ((struct slice){NULL, 0})
+/* For "%.*s": expands to two arguments. */
+#define SLICE_FMT(s) (int)(s).len, ((s).p != NULL ? (s).p : "")
+
+/*
+ * Programmer errors. Always compiled in: prints the expression, its place and a backtrace, then aborts.
+ * State the positive; one condition each.
+ */
+#define ASSERT(expr)                                                                               \
+    do {                                                                                           \
+        if (__builtin_expect(!(expr), 0))                                                          \
+            assert_failed(#expr, __FILE__, __LINE__, __func__);                                    \
+    } while (0)
+#define UNREACHABLE() assert_failed("unreachable", __FILE__, __LINE__, __func__)
+
+void assert_failed(const char *expr, const char *file, int line, const char *func) no_return;
+
+/*
+ * Memory. Sizes that come from outside are bounded before they get here, so running out is not an
+ * event to handle: these abort instead of returning NULL. Free with free().
+ */
+void *xmalloc(size_t bytes) returns_nonnull_ __attribute__((malloc));
+void *xcalloc(size_t n, size_t bytes) returns_nonnull_ __attribute__((malloc));
+void *xrealloc(void *p, size_t bytes) returns_nonnull_;
+/* A NUL-terminated copy; xstrdup(NULL) gives NULL. */
+char *xstrdup(const char *s);
+char *xslicedup(struct slice s) returns_nonnull_;
+char *xasprintf(const char *fmt, ...) printf_like(1, 2) returns_nonnull_;
+
+#endif

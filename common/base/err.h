@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Environmental failures as codes; texts and retry safety come from err.def.
+ * Constant data; any thread.
+ */
+#ifndef RLB_BASE_ERR_H
+#define RLB_BASE_ERR_H
+
+#include "common/base/base.h"
+
+enum err {
+#define ERROR(name, safe, text) ERR_##name,
+#include "common/base/err.def"
+#undef ERROR
+    ERR_COUNT
+};
+
+/* "connection refused". Never NULL. */
+const char *err_text(enum err e);
+/* Whether no byte of a request can have reached a process when this is the failure. */
+bool err_safe_to_retry(enum err e);
+
+/*
+ * Problems for humans, collected: "FILE:LINE:COLUMN: MESSAGE", one line each, all in one go.
+ * Zero-initialise, diag_fini at the end.
+ */
+struct diag {
+    char *text;      /* newline-terminated lines, or NULL */
+    unsigned errors; /* how many lines, warnings not counted */
+};
+
+void diag_fini(struct diag *d);
+/* LINE and COLUMN count from 1; 0 leaves them out. FILE may be NULL. */
+void diag_add(struct diag *d, const char *file, size_t line, size_t column, const char *fmt, ...)
+    printf_like(5, 6);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum err file_read(const char *path, size_t max, struct text *out)
+{
+    size_t start = out->len;
+    enum err result = ERR_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM;
+    for (;;) {
+        enum { STEP = 65536 };
+        ssize_t n = read(fd, text_reserve(out, STEP), STEP);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            result = ERR_SYSTEM;
+        if (n <= 0)
+            break;
+        out->len += (size_t)n;
+        if (out->len - start > max) {
+            result = ERR_TOO_LARGE;
+            break;
+        }
+    }
+    close(fd);
+    if (result != ERR_OK)
+        out->len = start;
+    return result;
+}
+
+static bool write_all(int fd, struct slice bytes)
+{
+    while (bytes.len != 0) {
+        ssize_t n = write(fd, bytes.p, bytes.len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        bytes.p += n;
+        bytes.len -= (size_t)n;
+    }
+    return true;
+}
+
+static void sync_folder_of(const char *path)
+{
+    char *copy = xstrdup(path);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        /* Some file systems cannot; the rename is then as durable as they make it. */
+        (void)fsync(fd);
+        close(fd);
+    }
+    free(copy);
+}
+
+enum err file_write(const char *path, struct slice bytes)
+{
+    char *tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
+    enum err result = ERR_SYSTEM;
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+
+    if (fd < 0)
+        goto out;
+    bool ok = write_all(fd, bytes) && fsync(fd) == 0;
+    ok = close(fd) == 0 && ok;
+    if (!ok || rename(tmp, path) != 0) {
+        int saved = errno;
+
+        unlink(tmp);
+        errno = saved;
+        goto out;
+    }
+    sync_folder_of(path);
+    result = ERR_OK;
+out:
+    free(tmp);
+    return result;
+}
+
+enum err file_set_aside(const char *path)
+{
+    char *aside = xasprintf("%s.bad", path);
+    enum err result = rename(path, aside) == 0 ? ERR_OK : ERR_SYSTEM;
+
+    free(aside);
+    return result;
+}

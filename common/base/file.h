@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Small files, whole: read within a bound, written so that a crash leaves the old or the new one,
+ * set aside when bad. Blocking; not for data loops.
+ */
+#ifndef RLB_BASE_FILE_H
+#define RLB_BASE_FILE_H
+
+#include "common/base/err.h"
+#include "common/base/text.h"
+
+/*
+ * Append the whole of PATH to OUT.
+ * Errors: ERR_NOT_FOUND, ERR_TOO_LARGE (over MAX bytes), ERR_SYSTEM (errno says).
+ */
+enum err file_read(const char *path, size_t max, struct text *out) must_check;
+/* Write PATH through PATH.tmp.PID: write, fsync, rename, fsync of the folder. ERR_SYSTEM: errno says. */
+enum err file_write(const char *path, struct slice bytes) must_check;
+/* Rename PATH to PATH.bad (replacing an older one), so that somebody can look at it. */
+enum err file_set_aside(const char *path) must_check;
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every compiled-in bound of the system, with its reason. What an operator may want to change is a
+ * setting instead (settings.def of each program); these are bounds of formats and of sanity.
+ */
+#ifndef RLB_BASE_LIMITS_H
+#define RLB_BASE_LIMITS_H
+
+enum {
+    /* An encoded class name: a DNS name's maximum, and it fits a log line and a resume row. */
+    CLASS_BYTES_MAX = 255,
+    /* One resume line on the wire, and a resume file. 10,000 skills of 100 bytes. */
+    RESUME_LINE_MAX = 1 << 20,
+    /* A worker's or listener's address as text: a unix path (107) or a percent-encoded one. */
+    ADDR_TEXT_MAX = 400,
+    /* An incarnation: 128 random bits as hex, with room for what others may choose. */
+    INCARNATION_MAX = 64,
+    /* A worker's version, as it says. */
+    VERSION_MAX = 100,
+    /* Hex digits of a classifier's fingerprint. */
+    FINGERPRINT_LEN = 16,
+    /* Workers that one exchange may have tried before; bounds setting `retries`. */
+    TRIED_MAX = 16,
+    /* JSON from outside: nesting, and members plus elements in all. */
+    JSON_DEPTH_MAX = 8,
+    JSON_ENTRIES_MAX = 50000,
+    /* A tree node's properties, as in ZooKeeper's jute.maxbuffer. */
+    NODE_BYTES_MAX = 1 << 20,
+    /* A configuration file, its nesting and its nodes. */
+    CONFIG_BYTES_MAX = 4 << 20,
+    CONFIG_DEPTH_MAX = 16,
+    CONFIG_NODES_MAX = 100000,
+    /* Data loops; more cores than that share work badly through one pool lock anyway. */
+    LOOPS_MAX = 64,
+    /* Header fields of one message from a worker, and bytes of its head. */
+    RESPONSE_HEADERS_MAX = 100,
+    RESPONSE_HEAD_MAX = 64 * 1024,
+};
+
+#endif

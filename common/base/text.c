@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/text.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool slice_eq_nocase(struct slice a, struct slice b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; ++i) {
+        if (ascii_lower(a.p[i]) != ascii_lower(b.p[i]))
+            return false;
+    }
+    return true;
+}
+
+bool slice_starts(struct slice s, struct slice prefix)
+{
+    return s.len >= prefix.len && slice_eq((struct slice){s.p, prefix.len}, prefix);
+}
+
+bool slice_ends(struct slice s, struct slice suffix)
+{
+    return s.len >= suffix.len &&
+           (suffix.len == 0 || memcmp(s.p + s.len - suffix.len, suffix.p, suffix.len) == 0);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+struct slice slice_trim(struct slice s)
+{
+    while (s.len != 0 && is_blank(s.p[0])) {
+        ++s.p;
+        --s.len;
+    }
+    while (s.len != 0 && is_blank(s.p[s.len - 1]))
+        --s.len;
+    return s;
+}
+
+size_t slice_find(struct slice s, char c)
+{
+    const char *at = s.len != 0 ? memchr(s.p, c, s.len) : NULL;
+
+    return at != NULL ? (size_t)(at - s.p) : SIZE_MAX;
+}
+
+struct slice slice_cut(struct slice *rest, char c)
+{
+    struct slice whole = *rest;
+    size_t at = slice_find(whole, c);
+
+    if (at == SIZE_MAX) {
+        *rest = SLICE_NULL;
+        return whole;
+    }
+    *rest = (struct slice){whole.p + at + 1, whole.len - at - 1};
+    return (struct slice){whole.p, at};
+}
+
+bool parse_u64(struct slice s, uint64_t max, uint64_t *out)
+{
+    uint64_t v = 0;
+
+    if (s.len == 0)
+        return false;
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] < '0' || s.p[i] > '9')
+            return false;
+        if (__builtin_mul_overflow(v, (uint64_t)10, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(s.p[i] - '0'), &v))
+            return false;
+    }
+    if (v > max)
+        return false;
+    *out = v;
+    return true;
+}
+
+enum { DOUBLE_TEXT_MAX = 64 };
+
+bool parse_double(struct slice s, double *out)
+{
+    char buf[DOUBLE_TEXT_MAX + 1];
+    char *end = NULL;
+
+    if (s.len == 0 || s.len > DOUBLE_TEXT_MAX)
+        return false;
+    for (size_t i = 0; i < s.len; ++i) {
+        /* strtod alone would take hex, inf, nan, leading blanks. */
+        if (strchr("0123456789+-.eE", s.p[i]) == NULL || s.p[i] == '\0')
+            return false;
+    }
+    memcpy(buf, s.p, s.len);
+    buf[s.len] = '\0';
+    errno = 0;
+    double v = strtod(buf, &end);
+    if (*end != '\0' || end == buf || !isfinite(v))
+        return false;
+    *out = v;
+    return true;
+}
+
+size_t percent_encode(struct slice raw, char *out, size_t max)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t n = 0;
+
+    for (size_t i = 0; i < raw.len; ++i) {
+        unsigned char c = (unsigned char)raw.p[i];
+        bool plain = c >= 0x21 && c <= 0x7e && c != '%';
+
+        if (n + (plain ? 1 : 3) > max)
+            return SIZE_MAX;
+        if (plain) {
+            out[n++] = (char)c;
+        } else {
+            out[n++] = '%';
+            out[n++] = hex[c >> 4];
+            out[n++] = hex[c & 15];
+        }
+    }
+    return n;
+}
+
+void text_fini(struct text *t)
+{
+    free(t->p);
+    *t = (struct text){0};
+}
+
+char *text_reserve(struct text *t, size_t n)
+{
+    enum { FIRST_ROOM = 256 };
+
+    if (t->room - t->len < n) {
+        size_t room = t->room != 0 ? t->room * 2 : FIRST_ROOM;
+
+        while (room - t->len < n)
+            room *= 2;
+        t->p = xrealloc(t->p, room);
+        t->room = room;
+    }
+    return t->p + t->len;
+}
+
+void text_add(struct text *t, struct slice s)
+{
+    if (s.len == 0)
+        return;
+    memcpy(text_reserve(t, s.len), s.p, s.len);
+    t->len += s.len;
+}
+
+void text_add_char(struct text *t, char c)
+{
+    *text_reserve(t, 1) = c;
+    ++t->len;
+}
+
+void text_addf(struct text *t, const char *fmt, ...)
+{
+    va_list args;
+    va_list again;
+
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    ASSERT(n >= 0);
+    /* vsnprintf wants a place for its NUL. */
+    vsnprintf(text_reserve(t, (size_t)n + 1), (size_t)n + 1, fmt, again);
+    va_end(again);
+    t->len += (size_t)n;
+}
+
+void text_add_escaped(struct text *t, struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        unsigned char c = (unsigned char)s.p[i];
+
+        if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\')
+            text_addf(t, "\\x%02x", c);
+        else
+            text_add_char(t, (char)c);
+    }
+}
+
+const char *text_cstr(struct text *t)
+{
+    *text_reserve(t, 1) = '\0';
+    return t->p;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Slices, bounded numbers, and a growing text with a limit. Nothing here keeps what it is given,
+ * except struct text, which owns its bytes. Any thread; a struct text belongs to one at a time.
+ */
+#ifndef RLB_BASE_TEXT_H
+#define RLB_BASE_TEXT_H
+
+#include "common/base/base.h"
+
+static inline struct slice slice_of(const char *s)
+{
+    return (struct slice){s, s != NULL ? strlen(s) : 0};
+}
+
+static inline bool slice_eq(struct slice a, struct slice b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.p, b.p, a.len) == 0);
+}
+
+/* ASCII only, whatever the locale. */
+bool slice_eq_nocase(struct slice a, struct slice b);
+static inline bool slice_is(struct slice a, const char *s)
+{
+    return slice_eq(a, slice_of(s));
+}
+bool slice_starts(struct slice s, struct slice prefix);
+bool slice_ends(struct slice s, struct slice suffix);
+/* Without leading and trailing blanks and tabs. */
+struct slice slice_trim(struct slice s);
+/* The part before the first C, which leaves *REST; all of it, and *REST empty, when there is none. */
+struct slice slice_cut(struct slice *rest, char c);
+/* Index of C, or SIZE_MAX. */
+size_t slice_find(struct slice s, char c);
+
+static inline char ascii_lower(char c)
+{
+    return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+}
+
+/*
+ * Decimal digits only: no sign, no blanks, no overflow.
+ * False, and *OUT untouched, for anything else or a value over MAX.
+ */
+bool parse_u64(struct slice s, uint64_t max, uint64_t *out) must_check;
+/* A finite decimal number (sign, fraction, exponent allowed; no hex, inf, nan, blanks). */
+bool parse_double(struct slice s, double *out) must_check;
+
+/*
+ * Percent-encode a class name: every byte outside 0x21-0x7E, and '%', becomes %XX (upper case).
+ * OUT has room for MAX bytes. Returns the encoded length, or SIZE_MAX when it would exceed MAX.
+ */
+size_t percent_encode(struct slice raw, char *out, size_t max);
+
+/* A growing text. Zero-initialise; free with text_fini. Never NUL-terminated but by text_cstr. */
+struct text {
+    char *p;
+    size_t len;
+    size_t room;
+};
+
+void text_fini(struct text *t);
+static inline void text_clear(struct text *t)
+{
+    t->len = 0;
+}
+static inline struct slice text_slice(const struct text *t)
+{
+    return (struct slice){t->p, t->len};
+}
+/* Room for N more bytes; returns where they go. The caller adds to ->len what it wrote. */
+char *text_reserve(struct text *t, size_t n);
+void text_add(struct text *t, struct slice s);
+void text_add_char(struct text *t, char c);
+void text_addf(struct text *t, const char *fmt, ...) printf_like(2, 3);
+/* Append S so that it fits one log line: control bytes, quotes, backslashes, non-ASCII as \xNN. */
+void text_add_escaped(struct text *t, struct slice s);
+/* NUL-terminates (not counted in ->len) and returns the bytes. */
+const char *text_cstr(struct text *t);
+
+#endif

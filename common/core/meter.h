@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The meter: served requests in, a resume out. One per worker (or slot) and classifier fingerprint.
+ * Plain computation; belongs to whoever made it; one thread at a time.
+ *
+ * Per class it keeps a decayed count and a decayed service time; the score is their quotient, requests
+ * per second of service. Source: zc.resumelb worker.py (formulas: tests/oracle/README.md, section 3).
+ */
+#ifndef RLB_CORE_METER_H
+#define RLB_CORE_METER_H
+
+#include "common/core/resume.h"
+
+struct meter;
+
+struct meter_settings {
+    uint64_t history;       /* requests between two resumes; the decay is 1 - 1/history; >= 1 */
+    uint64_t max_skill_age; /* in requests; a class not seen for longer is dropped at a resume; 0 = 10 * history */
+    size_t max_classes;     /* classes kept; a tenth of the room is for those on probation */
+    /*
+     * The recorded original enters a loaded score as if it had been measured `history` times too
+     * fast. True only in the replay tool; false enters the time that gives back the loaded score.
+     */
+    bool inflate_loaded;
+};
+
+struct meter *meter_create(const struct meter_settings *s);
+void meter_destroy(struct meter *m);
+/* Totals stay; the decay is that of the new history. */
+void meter_set(struct meter *m, const struct meter_settings *s);
+/* Start from a resume kept before: generation 0, every class with a score > 0 as if just seen. */
+void meter_load(struct meter *m, const struct resume *r);
+
+/*
+ * Count one served request.
+ *   cls        encoded class, borrowed
+ *   service_s  seconds from the process getting it to the last byte taken from it
+ *   failed     an error answer (5xx, reset): counted as at least as slow as the class's mean, so that
+ *              answering errors fast never raises a score; a class not seen before stays unknown
+ * Returns true when a resume is due: the history is full, old classes have been dropped.
+ */
+bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed);
+/* The resume of this moment, appended to OUT (empty). At most MAX_ROWS rows: the most recently used. */
+void meter_resume(const struct meter *m, size_t max_rows, struct resume *out);
+/* Requests counted since the meter was made or loaded. */
+uint64_t meter_generation(const struct meter *m);
+/* The score of CLS, or NULL when it has none. */
+const double *meter_score(const struct meter *m, struct slice cls);
+
+#endif

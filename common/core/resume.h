@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A resume: what a worker is good at, class -> score, score = requests per second of service time.
+ * A plain value that owns its class names; the holder frees it with resume_fini. Any thread, one at a
+ * time.
+ */
+#ifndef RLB_CORE_RESUME_H
+#define RLB_CORE_RESUME_H
+
+#include "common/base/err.h"
+
+struct resume_row {
+    struct slice cls; /* encoded, at most CLASS_BYTES_MAX bytes; owned by the resume */
+    double score;     /* finite */
+};
+
+struct resume {
+    struct resume_row *rows; /* in the order they were added, each class once */
+    size_t n;
+    size_t room;
+};
+
+/* All zero is an empty resume. */
+void resume_fini(struct resume *r);
+/*
+ * Append a row; the caller sees to it that the class is not there yet.
+ * Errors: ERR_TOO_LARGE (class over CLASS_BYTES_MAX), ERR_RANGE (score not finite).
+ */
+enum err resume_add(struct resume *r, struct slice cls, double score) must_check;
+void resume_copy(struct resume *to, const struct resume *from);
+/* The score of CLS, or NULL. Linear: for tests and status pages. */
+const double *resume_find(const struct resume *r, struct slice cls);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A worker as the pool sees it: one incarnation behind one address. Reference counted: the pool's
+ * membership holds one, each request routed to it holds one (pool_get .. pool_put), whoever made it
+ * holds one. It outlives the pool's membership until the last request is put.
+ * Constant after creation but for what pool.c keeps under the pool's lock.
+ */
+#ifndef RLB_LB_WORKER_H
+#define RLB_LB_WORKER_H
+
+#include "common/base/base.h"
+
+struct worker;
+
+struct worker_options {
+    struct slice name;        /* the address, canonical text; also its name in logs */
+    struct slice incarnation; /* this life of it; may be empty for workers without an agent */
+    unsigned concurrency;     /* requests it can serve at once; >= 1; how many waiters a join lets go */
+    void *context;            /* the load balancer's own record (connections, meter); not touched */
+    void (*context_release)(void *context); /* called once, with no lock held, when the last reference goes; or NULL */
+};
+
+struct worker *worker_create(const struct worker_options *o);
+struct worker *worker_ref(struct worker *w);
+void worker_unref(struct worker *w);
+
+const char *worker_name(const struct worker *w);
+const char *worker_incarnation(const struct worker *w);
+void *worker_context(const struct worker *w);
+
+#endif
