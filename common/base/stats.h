@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine over a program's stats.def, where every figure is one row:
+ *   STAT(requests, COUNTER, REQUESTS, "Requests answered.")
+ * Cells are per thread and cache-line aligned, written by their thread with relaxed atomics, summed by the
+ * reader: no locks. A struct stats belongs to its maker and outlives its writers; reading: any thread.
+ */
+#ifndef RLB_BASE_STATS_H
+#define RLB_BASE_STATS_H
+
+#include "common/base/text.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum stat_kind { STAT_COUNTER, STAT_GAUGE, STAT_HISTOGRAM };
+
+struct stat_row {
+    const char *name; /* also the metric's name: PREFIX_NAME (counters: PREFIX_NAME_total) */
+    enum stat_kind kind;
+    const char *unit; /* REQUESTS, BYTES, US (histograms; shown in seconds), ... */
+    const char *doc;
+};
+#define STATS_ROW(name, kind, unit, doc) {#name, STAT_##kind, #unit, doc},
+
+struct stats_table {
+    const struct stat_row *rows;
+    size_t n;
+};
+
+struct stats;
+struct stats_cell; /* one writer's */
+
+/* Upper bounds of histogram buckets in microseconds: 1-2.5-5 steps from 100 us to 100 s, then +Inf. */
+#define STATS_BUCKETS 20
+
+struct stats *stats_create(const struct stats_table *t, size_t ncells);
+void stats_destroy(struct stats *s);
+struct stats_cell *stats_cell(struct stats *s, size_t i);
+
+/* The owning thread only. */
+void stat_add(struct stats_cell *c, size_t row, int64_t n); /* counters; gauges up and down */
+void stat_observe(struct stats_cell *c, size_t row, uint64_t us);
+
+/* Any thread. */
+int64_t stats_sum(const struct stats *s, size_t row);
+struct stat_histogram {
+    uint64_t count, sum_us, buckets[STATS_BUCKETS]; /* not cumulative */
+};
+void stats_histogram(const struct stats *s, size_t row, struct stat_histogram *out);
+/* Estimated quantile in microseconds (linear within a bucket); 0 when empty. */
+uint64_t stats_quantile(const struct stat_histogram *h, double q);
+
+/* Prometheus text format: all SETS have the same table; LABELS is 'application="shop"' or "". */
+struct stats_set {
+    const struct stats *stats;
+    const char *labels;
+};
+void stats_prometheus(const char *prefix, const struct stats_set *sets, size_t nsets, struct text *out);
+/* The manual page as Markdown (docs/stats.md). */
+void stats_describe(const char *prefix, const struct stats_table *t, FILE *out);
+
+#endif

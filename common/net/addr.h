@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Addresses: IPv4 "10.0.0.1:80", IPv6 "[::1]:80", unix "unix:/run/x.sock" (or "unix:@abstract"), and
+ * names "host.example:80", which resolve to several. Values; any thread.
+ */
+#ifndef RLB_NET_ADDR_H
+#define RLB_NET_ADDR_H
+
+#include "common/base/err.h"
+#include "common/base/limits.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <netinet/in.h>
+
+struct addr {
+    union {
+        struct sockaddr sa;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+        struct sockaddr_un un;
+    };
+    socklen_t len; /* 0: not set */
+};
+
+/*
+ * Parse a numeric or unix address.
+ * Errors: ERR_SYNTAX; ERR_TOO_LARGE (unix path over 107 bytes); ERR_UNSUPPORTED: a well-formed
+ * name:port, which addr_resolve can turn into addresses.
+ */
+enum err addr_parse(struct slice text, struct addr *out) must_check;
+/* Canonical text with a NUL; returns OUT. "unix:" alone for an unnamed peer. */
+const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX]);
+/* Address without port, as REMOTE_ADDR and X-Forwarded-For want it: "127.0.0.1", "::1", "unix:". */
+const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX]);
+unsigned addr_port(const struct addr *a); /* 0 for unix */
+bool addr_equal(const struct addr *a, const struct addr *b);
+bool addr_is_loopback(const struct addr *a); /* unix counts */
+
+/*
+ * Resolve name:port, blocking (getaddrinfo): never on a data loop. Fills at most *N entries, sorted so
+ * that equal answers compare equal, and sets *N. Errors: ERR_NOT_FOUND, ERR_SYNTAX.
+ */
+enum err addr_resolve(struct slice text, struct addr *out, size_t *n) must_check;
+
+struct addr_listen_options {
+    int backlog;      /* 0: 1024 */
+    bool reuse_port;  /* SO_REUSEPORT, so that each loop has a listener of its own */
+    unsigned mode;    /* unix: chmod of the socket, 0 leaves it */
+};
+/*
+ * A bound, listening, non-blocking, close-on-exec socket. A stale unix socket file (nobody accepts) is
+ * removed first; a live one is ERR_BUSY. Errors: ERR_SYSTEM (errno says), ERR_BUSY.
+ */
+enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, int *fd) must_check;
+/* The address a socket is bound to (a port of 0 resolved). */
+enum err addr_of_socket(int fd, struct addr *out) must_check;
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One HTTP/1.1 request over one connection to a worker.
+ * A struct http1_conn lives on one loop, embeds a struct pooled_conn, and belongs to whoever has it
+ * checked out (or to the connection pool while idle). At most one request at a time.
+ * Callbacks never come from inside http1_request, http1_resume or http1_cancel, and none after
+ * http1_cancel or on_end/on_error. A connection reads all the time, idle too, but for back-pressure, so
+ * that a close is noticed at once.
+ */
+#ifndef RLB_NET_HTTP1_CLIENT_H
+#define RLB_NET_HTTP1_CLIENT_H
+
+#include "common/net/addr.h"
+#include "common/net/conn_pool.h"
+#include "common/wire/http1_head.h"
+
+struct http1_conn;
+
+/* ---- connections ---- */
+struct http1_connect; /* an attempt under way */
+/*
+ * Open a connection to A on L. CB runs once, later: conn (in use, belongs to the caller), or NULL and
+ * the error: ERR_CONNECT_REFUSED, ERR_CONNECT_FAILED, ERR_CONNECT_TIMEOUT, ERR_SYSTEM (no descriptors).
+ */
+struct http1_connect *http1_connect(struct loop *l, const struct addr *a, uint64_t timeout_ms,
+                                    void (*cb)(void *context, struct http1_conn *c, enum err e), void *context);
+void http1_connect_cancel(struct http1_connect *attempt);
+/* Close and free (memory goes at end of turn). Not while in the pool: conn_forget first. */
+void http1_close(struct http1_conn *c);
+struct pooled_conn *http1_pooled(struct http1_conn *c);
+struct http1_conn *http1_of_pooled(struct pooled_conn *p);
+/* For conn_pool_create. A connection that dies while idle leaves the pool by itself. */
+extern const struct conn_pool_ops http1_conn_pool_ops;
+struct loop *http1_loop(const struct http1_conn *c);
+
+/* ---- one request ---- */
+struct http1_body { /* bytes of a body, valid until http1_body_release */
+    struct slice *parts;
+    size_t nparts;
+    size_t bytes;
+    void *hold; /* the buffer they lie in */
+};
+void http1_body_release(struct http1_body *b);
+
+struct http1_events {
+    /*
+     * The final response head (1xx but 101 are consumed before). Strings are valid inside the call only.
+     * FINAL: there is no body to come, and on_end is not called: END tells as for on_end.
+     */
+    void (*on_head)(void *context, const struct http1_head *head, bool final);
+    /* Body bytes, decoded from chunks; ownership of BODY passes to the receiver. LAST: no more to come. */
+    void (*on_body)(void *context, struct http1_body *body, bool last);
+    /*
+     * The exchange has failed. RESPONSE_BYTES: whether any byte of a response had come; WRITTEN: whether
+     * any byte of the request had been written to the socket. The connection is not reusable.
+     * ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_TIMEOUT.
+     */
+    void (*on_error)(void *context, enum err e);
+    /* 101: the connection is now a tunnel; EARLY: bytes after the head. Take it with http1_take_socket. */
+    void (*on_upgrade)(void *context, const struct http1_head *head);
+};
+
+struct http1_request {
+    struct slice head; /* whole request head with its blank line; copied or written at once */
+    struct slice body; /* stays valid until the response has ended or the request is cancelled */
+    bool is_head;      /* HEAD: the response has no body */
+    bool upgrade;      /* a 101 is allowed */
+    uint64_t first_byte_timeout_ms;    /* from the request written to the first response byte; 0 = none */
+    uint64_t between_bytes_timeout_ms; /* within a response, and within writing the request; 0 = none */
+    const struct http1_events *events;
+    void *context;
+};
+void http1_request(struct http1_conn *c, const struct http1_request *r);
+/* Back-pressure: stop and restart reading the response. Time-outs rest while paused. */
+void http1_pause(struct http1_conn *c);
+void http1_resume(struct http1_conn *c);
+/* Give the exchange up. The connection can only be closed then. */
+void http1_cancel(struct http1_conn *c);
+/* After the last byte: whether the connection may serve another request. */
+bool http1_reusable(const struct http1_conn *c);
+/* Facts for retry rules, valid until the next request. */
+bool http1_any_written(const struct http1_conn *c);
+bool http1_any_received(const struct http1_conn *c);
+/* Monotonic microseconds: request wholly written, first response byte, last byte taken; 0 = not yet. */
+struct http1_times {
+    uint64_t written_us, first_byte_us, last_byte_us;
+};
+struct http1_times http1_times(const struct http1_conn *c);
+/* Hand out the socket of an upgraded connection and free the rest; its input holds early bytes. */
+struct st_h2o_socket_t *http1_take_socket(struct http1_conn **c);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libh2o's HTTP server on one loop: listeners (plain or TLS), connections, requests to one handler, and
+ * the answer's way back with back-pressure. Used by the load balancer's front, the agent's front and
+ * the admin address. Everything belongs to the loop's thread.
+ * The server owns its listeners and outlives its connections; requests belong to libh2o.
+ */
+#ifndef RLB_NET_HTTP_SERVER_H
+#define RLB_NET_HTTP_SERVER_H
+
+#include "common/net/addr.h"
+#include "common/net/http1_client.h"
+#include "common/net/loop.h"
+
+#include <h2o.h>
+
+struct http_server;
+struct http_conn; /* a client's connection */
+
+struct http_server_options {
+    size_t max_body_bytes;
+    size_t max_header_bytes, max_headers;  /* over either: 431, before the handler */
+    size_t max_connections;                /* over it accepting pauses; 0 = unlimited */
+    uint64_t header_timeout_ms;            /* a request head must be complete within */
+    uint64_t body_timeout_ms;              /* a request body must be complete within */
+    uint64_t keep_alive_timeout_ms;        /* an idle client connection is closed after */
+    uint64_t send_timeout_ms;              /* a client must take some bytes within; then its connection is cut */
+    size_t body_spill_bytes;               /* request bodies above it go to a file mapping in spill_dir */
+    const char *spill_dir;
+    struct slice server_name; /* the Server header; empty: none */
+    /* A complete request. Answer now or later through struct http_reply. Allocate what must die with it
+     * by h2o_mem_alloc_shared(&req->pool, ...). */
+    void (*on_request)(void *context, h2o_req_t *req, struct http_conn *conn);
+    void *context;
+};
+
+struct http_server *http_server_create(struct loop *l, const struct http_server_options *o);
+/* Limits that may change while running (time-outs are read at each use). */
+void http_server_set(struct http_server *s, const struct http_server_options *o);
+
+struct http_listen_options {
+    SSL_CTX *ssl;   /* NULL: plain. Borrowed; one reference is taken */
+    bool http2;     /* offered by ALPN (TLS only) */
+    void *tag;      /* for http_conn_tag: which listener (slot, application) a request came by */
+};
+struct http_listener;
+/* Takes over FD (bound and listening). */
+struct http_listener *http_server_listen(struct http_server *s, int fd, const struct http_listen_options *o);
+/* Stop accepting and close the socket. Connections live on. */
+void http_listener_close(struct http_listener *l);
+
+/* TLS context for listeners: TLS 1.2 and up, AEAD suites, ALPN as asked. Errors go to D. NULL on error. */
+SSL_CTX *http_tls_create(const char *certificate_file, const char *key_file, bool http2, struct diag *d);
+
+/* No new requests: responses say close, idle connections are shut. done() once no connection is left. */
+void http_server_drain(struct http_server *s, void (*done)(void *context), void *context);
+/* Cut every connection now. */
+void http_server_cut(struct http_server *s);
+/* After the drain or cut is complete. */
+void http_server_destroy(struct http_server *s);
+size_t http_server_connections(const struct http_server *s);
+
+void *http_conn_tag(const struct http_conn *c);
+const struct addr *http_conn_peer(struct http_conn *c);
+const struct addr *http_conn_local(struct http_conn *c);
+bool http_conn_is_tls(const struct http_conn *c);
+struct http_conn *http_conn_of(h2o_req_t *req);
+
+/* ---- the way back ---- */
+
+/*
+ * One request's answer. Embedded in per-request memory that is freed with the request's pool; call
+ * http_reply_init in on_request. Everything below may end the request: touch nothing of it after a
+ * call with FINAL, after http_reply_error, or after gone().
+ */
+struct http_reply {
+    h2o_generator_t super; /* first: libh2o calls back with it */
+    h2o_req_t *req;
+    struct http_conn *conn;
+    const struct http_reply_events *events;
+    void *context;
+    struct list parts;  /* http_server.c's: body parts not handed to libh2o yet */
+    struct http_body_part *sending;
+    size_t queued_bytes; /* taken from the worker, not yet taken by the client */
+    uint64_t sent_bytes; /* of body, taken by the client's connection */
+    unsigned state;
+    bool final_queued, aborted_queued;
+    struct timer send_timer;
+};
+
+struct http_reply_events {
+    /* The queue has shrunk (queued_bytes): a paused worker may go on. Never inside http_reply_send. */
+    void (*drained)(void *context);
+    /*
+     * The client has gone (noticed while we wait for the worker as well as while sending), or all has
+     * been sent and the request is about to be freed: DONE tells which. Exactly once per request that was
+     * init'ed, the last thing that happens to it.
+     */
+    void (*gone)(void *context, bool done);
+};
+
+void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c, const struct http_reply_events *e,
+                     void *context);
+/* What the request's status and headers will be: set req->res first (h2o_add_header...). Then once: */
+void http_reply_start(struct http_reply *r, uint64_t content_length /* UINT64_MAX: unknown */);
+/* Queue BODY (taken over; NULL allowed when final); FINAL: the answer is complete with it. */
+void http_reply_send(struct http_reply *r, struct http1_body *body, bool final);
+/* The answer cannot be completed: after what is queued the client sees it cut short, never complete. */
+void http_reply_abort(struct http_reply *r);
+/* A whole small answer of our own; copies BODY. Headers other than content-type set before. */
+void http_reply_simple(struct http_reply *r, int status, const char *content_type, struct slice body);
+/*
+ * Answer 101 with req->res headers and join the client's socket to the worker's (taken over) until either
+ * side closes; idle time-out in ms. Counts are given at the end; gone() is called when the tunnel starts.
+ */
+struct http_tunnel_end {
+    void (*ended)(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes);
+    void *context;
+};
+void http_reply_tunnel(struct http_reply *r, h2o_socket_t *worker, uint64_t idle_timeout_ms,
+                       const struct http_tunnel_end *end);
+size_t http_server_tunnels(const struct http_server *s);
+/* Standard reason phrase, NUL-terminated: "Not Found"; "Unknown" for others. */
+const char *http_status_reason(int status);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One thread's event loop: libh2o's, wrapped once. Timers of any length, a mailbox from other threads,
+ * watched descriptors, and memory that is freed between turns.
+ * A loop is created, run and destroyed on one thread; only the functions marked "any thread" may be
+ * called from elsewhere. It outlives everything that was started on it.
+ */
+#ifndef RLB_NET_LOOP_H
+#define RLB_NET_LOOP_H
+
+#include "common/base/err.h"
+#include "common/base/list.h"
+
+struct loop;
+struct st_h2o_evloop_t;
+
+/* Make the calling thread's loop. INDEX: 0.. for data loops, which index per-loop tables. */
+struct loop *loop_create(unsigned index);
+/* Run turns until loop_stop. */
+void loop_run(struct loop *l);
+/* One turn, waiting at most MAX_WAIT_MS. For tests. */
+void loop_turn(struct loop *l, unsigned max_wait_ms);
+/* Any thread; not from a signal handler. */
+void loop_stop(struct loop *l);
+void loop_destroy(struct loop *l);
+struct st_h2o_evloop_t *loop_h2o(struct loop *l);
+unsigned loop_index(const struct loop *l);
+
+/* Monotonic time, read once a turn (after waiting). */
+uint64_t loop_now_ms(const struct loop *l);
+uint64_t loop_now_us(const struct loop *l);
+
+/* ---- timers: embedded; zero or timer_init before first use; O(1) to start and stop ---- */
+struct timer {
+    struct list node;
+    uint64_t due_ms;
+    void (*expired)(struct timer *t); /* may restart the timer, or free what holds it */
+};
+
+void timer_init(struct timer *t, void (*expired)(struct timer *t));
+/* (Re)start; expires once, not before DELAY_MS have passed, never inside this call. */
+void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms);
+void timer_stop(struct timer *t);
+static inline bool timer_running(const struct timer *t)
+{
+    return list_linked(&t->node);
+}
+
+/* ---- mailbox: any thread posts, the loop runs the message in order, once ---- */
+struct loop_message {
+    struct list node;
+    void (*run)(struct loop_message *m); /* on the loop's thread; the message is out of the mailbox then */
+};
+/* Any thread. The message stays the poster's to keep alive until it ran. */
+void loop_post(struct loop *l, struct loop_message *m);
+
+/* ---- end of turn ---- */
+struct loop_deferred {
+    struct list node;
+    void (*run)(struct loop_deferred *d);
+};
+/* Run D between this turn and the next: the place to free what a callback may still be inside of. */
+void loop_defer(struct loop *l, struct loop_deferred *d);
+/* Run D->run after every turn, before the loop waits, until list_remove(&d->node). */
+void loop_each_turn(struct loop *l, struct loop_deferred *d);
+
+/* ---- watched descriptors that are no sockets of ours (inotify, signalfd, pidfd, socket pairs) ---- */
+struct watch;
+/* READABLE is called while FD is readable (level-triggered); the watch does not own FD. */
+struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context), void *context);
+/* May be called from the callback. The descriptor may be closed after this. NULL is fine. */
+void watch_stop(struct watch *w);
+
+#endif
