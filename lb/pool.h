@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool of one application: which worker gets a request. Plain computation: no I/O, no clock but the
- * one it is given, no threads. The server, the replay tool, the simulator and the tests drive the same
- * code. Owned by the application, which destroys it after every worker has left and every request is
- * put. Shared by all loops: every function here takes pool->lock, holds it briefly, and calls nothing
- * out while it does.
+ * The pool of one application: which worker gets a request. Plain computation: no I/O, no clock but
+ * the one it is given, no threads. The server, the replay tool, the simulator and the tests drive
+ * the same code. Owned by the application, which destroys it after every worker has left and every
+ * request is put. Shared by all loops: every function here takes pool->lock, holds it briefly, and
+ * calls nothing out while it does.
  */
 #ifndef RLB_LB_POOL_H
 #define RLB_LB_POOL_H
 
 #include "common/base/err.h"
+#include "common/base/limits.h"
 #include "common/base/list.h"
 #include "common/core/resume.h"
 #include "lb/worker.h"
@@ -21,11 +22,12 @@ enum pool_policy { POOL_POLICY_RESUME, POOL_POLICY_CLASSLESS };
 struct pool_settings {
     enum pool_policy policy;
     bool single_version;
-    double variance;          /* design: how far above the front's mean backlog a worker may stand */
+    double variance; /* design: how far above the front's mean backlog a worker may stand */
     uint64_t backlog_history; /* requests over which backlogs are averaged; >= 1 */
     double unskilled_score;   /* score that an unskilled worker is given for the class it got */
-    size_t max_classes;       /* classes with scores kept; a tenth of the room is for those on probation */
-    size_t max_waiting;       /* requests parked when no worker is there; over it ERR_QUEUE_FULL */
+    size_t
+        max_classes; /* classes with scores kept; a tenth of the room is for those on probation */
+    size_t max_waiting; /* requests parked when no worker is there; over it ERR_QUEUE_FULL */
 };
 
 /* Why a worker was picked. One row each in pick_reason.def: name (access log, metrics) and text. */
@@ -38,31 +40,40 @@ enum pick_reason {
 const char *pick_reason_text(enum pick_reason r);
 
 /*
- * A request that waits for any worker. Embedded in the exchange; owned by it. While parked it is in the
- * pool's queue; when its turn comes it is handed to the caller of whatever freed the turn (RELEASED
- * lists below), who wakes the exchange on its own loop. A woken exchange calls pool_get again with the
- * same waiter, or pool_wait_cancel. Either gives its turn back to the pool.
+ * A request that waits for any worker. Embedded in the exchange; owned by it. While parked it is in
+ * the pool's queue; when its turn comes it is handed to the caller of whatever freed the turn
+ * (RELEASED lists below), who wakes the exchange on its own loop. A woken exchange calls pool_get
+ * again with the same waiter, or pool_wait_cancel. Either gives its turn back to the pool.
  */
 struct pool_waiter {
     struct list node;
     void *context; /* the exchange, for whoever wakes it */
     enum { WAITER_IDLE, WAITER_PARKED, WAITER_RELEASED } state; /* written under the pool's lock */
+    uint64_t ticket_; /* pool's: its place in the order; one that comes back for nothing keeps it */
 };
 
 struct pool_request {
-    struct slice cls;               /* encoded class */
-    struct worker *const *excluded; /* tried before, ejected for this request, over their queue: neither
-                                       candidates nor the front of the line; counts and means are unchanged */
-    size_t nexcluded;               /* <= TRIED_MAX */
-    bool retry;                     /* a try after the first: its reason is PICK_RETRY */
-    struct pool_waiter *waiter;     /* park here when there is no worker, or others wait already; or NULL */
+    struct slice cls; /* encoded class */
+    struct worker *const
+        *excluded;    /* tried before, ejected for this request, over their queue: neither
+                         candidates nor the front of the line; counts and means are unchanged */
+    size_t nexcluded; /* <= TRIED_MAX */
+    bool retry;       /* a try after the first: its reason is PICK_RETRY */
+    struct pool_waiter
+        *waiter;           /* park here when there is no worker, or others wait already; or NULL */
+    struct list *released; /* gets waiters whose turn has come, as in pool_put; to be given
+                              with a waiter, or a turn may stay unused until the next pool_put */
 };
 
 struct pool_pick {
     struct worker *worker; /* counted reference; pool_put drops it */
     enum pick_reason reason;
-    uint64_t started_ms; /* give it back to pool_put */
-    struct list node_;   /* pool's: the worker's requests in hand, oldest first */
+    uint64_t started_ms; /* as given to pool_get */
+    /* Why, in numbers (policy resume; else 0): skilled workers were passed over (SKIPPED of them)
+     * whose mean backlog was more than MAX_BACKLOG above MIN_BACKLOG. */
+    double max_backlog, min_backlog;
+    size_t skipped;
+    struct list node_; /* pool's: the worker's requests in hand, oldest first */
 };
 
 /* FINGERPRINT: of the application's classifier, FINGERPRINT_LEN hex digits or "". */
@@ -73,19 +84,19 @@ void pool_destroy(struct pool *p);
 void pool_set(struct pool *p, const struct pool_settings *s);
 
 /*
- * A worker's first resume brings it in (front of the line); a later one replaces all that was known of
- * its skills, place and backlog kept.  Takes its own reference.
- *   version      what the worker runs; matters under single_version
- *   fingerprint  of the classifier that produced R; skills of another than the pool's do not count
- *   released     gets waiters whose turn has come; caller wakes them
+ * A worker's first resume brings it in (front of the line); a later one replaces all that was known
+ * of its skills, place and backlog kept.  Takes its own reference. version      what the worker
+ * runs; matters under single_version fingerprint  of the classifier that produced R; skills of
+ * another than the pool's do not count released     gets waiters whose turn has come; caller wakes
+ * them
  */
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
                      const char *fingerprint, struct list *released);
 /* The worker leaves; its requests in hand are still put. Harmless when it is no member. */
 void pool_remove(struct pool *p, struct worker *w, struct list *released);
 /*
- * Drained or ejected workers (available = false) leave the line as workers of an inactive version do,
- * keeping backlog, means and resume, and come back to its front.
+ * Drained or ejected workers (available = false) leave the line as workers of an inactive version
+ * do, keeping backlog, means and resume, and come back to its front.
  */
 void pool_set_available(struct pool *p, struct worker *w, bool available, struct list *released);
 
@@ -93,36 +104,50 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
  * Pick a worker for one request and count the request on it. Pair with pool_put().
  *   now_ms  monotonic milliseconds
  *   out     filled on ERR_OK; must stay in place until pool_put
- * Errors: ERR_NO_WORKER none to be had (all are excluded, or none and no waiter was given, or, parked=
- * false, see below); ERR_BUSY parked: the waiter is in the queue now; ERR_QUEUE_FULL max_waiting reached.
- * When members exist and every one is excluded it never parks: ERR_NO_WORKER.
- * Source: zc.resumelb lb.py Pool.get (tests/oracle/README.md, section 2). Cost: O(workers skilled in cls).
+ * Errors: ERR_NO_WORKER none to be had (all are excluded, or none and no waiter was given, or,
+ * parked= false, see below); ERR_BUSY parked: the waiter is in the queue now; ERR_QUEUE_FULL
+ * max_waiting reached. When members exist and every one is excluded it never parks: ERR_NO_WORKER.
+ * Source: zc.resumelb lb.py Pool.get (tests/oracle/README.md, section 2). Cost: O(workers skilled
+ * in cls).
  */
-enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_ms, struct pool_pick *out) must_check;
+enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_ms,
+                  struct pool_pick *out) must_check;
 /* The request is finished or given up: counts and means updated, the pick's reference dropped. */
 void pool_put(struct pool *p, struct pool_pick *pick, struct list *released);
-/* Leave the queue, or give back a turn that came. Harmless when idle. */
-void pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released);
+/*
+ * Leave the queue, or give back a turn that came. Harmless when idle.
+ * False when the waiter had been released: unless its wake-up has arrived already, whoever was
+ * given it in a RELEASED list is still about to deliver that, so its memory must stay until then.
+ */
+bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released);
 
 /* ---- for status pages and tests ---- */
 
 struct worker_view {
     char *name, *incarnation, *version;
-    bool active;       /* in the line */
+    bool active; /* in the line */
     bool available;
     uint64_t backlog;
     double mean_backlog;
-    uint64_t oldest_ms; /* monotonic start of the oldest request in hand; 0 = none */
-    struct resume skills; /* with assigned scores; filled only when asked for */
-    struct worker *worker; /* counted reference */
+    double weighted_sum, weight; /* what the mean is made of */
+    uint64_t oldest_ms;          /* monotonic start of the oldest request in hand; 0 = none */
+    struct resume skills;        /* with assigned scores; filled only when asked for */
+    struct worker *worker;       /* counted reference */
 };
 
 struct pool_view {
-    struct worker_view *workers; /* the line, front to end, then the inactive ones */
-    size_t n, nactive;
+    /* The line, front to end; then the inactive ones; then those that have left with requests in
+     * hand. */
+    struct worker_view *workers;
+    size_t n, nactive; /* members; those in the line */
+    size_t ndetached;  /* behind the members: workers[n] .. workers[n + ndetached - 1] */
+    struct pool_settings settings;
     uint64_t backlog;
-    double mean_backlog; /* per pool; classless: backlog / workers */
-    double max_backlog;  /* the cutoff's L: max(variance * mean per worker, 1) */
+    double mean_backlog;         /* per pool; classless: backlog / workers */
+    double weighted_sum, weight; /* what the mean is made of */
+    double pool_decay;           /* 0 before the first worker */
+    double worker_decay;
+    double max_backlog; /* the cutoff's L: max(variance * mean per worker, 1) */
     size_t classes, waiting;
     char *active_version; /* or NULL */
     uint64_t picks[PICK_REASONS];
@@ -131,7 +156,7 @@ struct pool_view {
 /* A consistent copy. SKILLS: with each worker's resume (bounded by max_classes; large). */
 void pool_view(struct pool *p, bool skills, struct pool_view *out);
 void pool_view_fini(struct pool_view *v);
-/* The names of the classes on which scores are kept, for eviction tests. */
+/* How many classes scores are kept for. */
 size_t pool_class_count(struct pool *p);
 /* Asserts every invariant (counts, lists, table); for tests, after each step. */
 void pool_check(struct pool *p);

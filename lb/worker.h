@@ -15,9 +15,10 @@ struct worker;
 struct worker_options {
     struct slice name;        /* the address, canonical text; also its name in logs */
     struct slice incarnation; /* this life of it; may be empty for workers without an agent */
-    unsigned concurrency;     /* requests it can serve at once; >= 1; how many waiters a join lets go */
-    void *context;            /* the load balancer's own record (connections, meter); not touched */
-    void (*context_release)(void *context); /* called once, with no lock held, when the last reference goes; or NULL */
+    unsigned concurrency; /* requests it can serve at once; >= 1; how many waiters a join lets go */
+    void *context;        /* the load balancer's own record (connections, meter); not touched */
+    void (*context_release)(
+        void *context); /* called once, with no lock held, when the last reference goes; or NULL */
 };
 
 struct worker *worker_create(const struct worker_options *o);

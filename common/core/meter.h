@@ -3,8 +3,9 @@
  * The meter: served requests in, a resume out. One per worker (or slot) and classifier fingerprint.
  * Plain computation; belongs to whoever made it; one thread at a time.
  *
- * Per class it keeps a decayed count and a decayed service time; the score is their quotient, requests
- * per second of service. Source: zc.resumelb worker.py (formulas: tests/oracle/README.md, section 3).
+ * Per class it keeps a decayed count and a decayed service time; the score is their quotient,
+ * requests per second of service. Source: zc.resumelb worker.py (formulas: tests/oracle/README.md,
+ * section 3).
  */
 #ifndef RLB_CORE_METER_H
 #define RLB_CORE_METER_H
@@ -15,7 +16,8 @@ struct meter;
 
 struct meter_settings {
     uint64_t history;       /* requests between two resumes; the decay is 1 - 1/history; >= 1 */
-    uint64_t max_skill_age; /* in requests; a class not seen for longer is dropped at a resume; 0 = 10 * history */
+    uint64_t max_skill_age; /* in requests; a class not seen for longer is dropped at a resume; 0 =
+                               10 * history */
     size_t max_classes;     /* classes kept; a tenth of the room is for those on probation */
     /*
      * The recorded original enters a loaded score as if it had been measured `history` times too
@@ -35,16 +37,38 @@ void meter_load(struct meter *m, const struct resume *r);
  * Count one served request.
  *   cls        encoded class, borrowed
  *   service_s  seconds from the process getting it to the last byte taken from it
- *   failed     an error answer (5xx, reset): counted as at least as slow as the class's mean, so that
- *              answering errors fast never raises a score; a class not seen before stays unknown
- * Returns true when a resume is due: the history is full, old classes have been dropped.
+ *   failed     an error answer (5xx, reset): counted as at least as slow as the class's mean, so
+ * that answering errors fast never raises a score; a class not seen before stays unknown Returns
+ * true when a resume is due: the history is full, old classes have been dropped.
  */
 bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed);
-/* The resume of this moment, appended to OUT (empty). At most MAX_ROWS rows: the most recently used. */
+/*
+ * The resume of this moment, appended to OUT (empty). At most MAX_ROWS rows: first the classes that
+ * have come back, then those on probation, each the most recently used first.
+ */
 void meter_resume(const struct meter *m, size_t max_rows, struct resume *out);
 /* Requests counted since the meter was made or loaded. */
 uint64_t meter_generation(const struct meter *m);
-/* The score of CLS, or NULL when it has none. */
+/* The score of CLS, or NULL when it has none. Valid until the next call that changes the meter. */
 const double *meter_score(const struct meter *m, struct slice cls);
+
+/* ---- for status pages and tests ---- */
+
+struct meter_class {
+    struct slice cls;    /* borrowed from the meter */
+    uint64_t generation; /* of its last request */
+    double service_s;    /* decayed sum of service times */
+    double requests;     /* decayed count; 0 for a loaded score that was never measured */
+    double score;
+};
+
+/* Calls EACH for every class, in the order of meter_resume. */
+void meter_each(const struct meter *m, void (*each)(void *context, const struct meter_class *c),
+                void *context);
+/* What a class's totals keep of themselves with each request: 1 - 1/history. */
+double meter_decay(const struct meter *m);
+size_t meter_class_count(const struct meter *m);
+/* Asserts every invariant; for tests, after each step. */
+void meter_check(const struct meter *m);
 
 #endif

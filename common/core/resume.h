@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A resume: what a worker is good at, class -> score, score = requests per second of service time.
- * A plain value that owns its class names; the holder frees it with resume_fini. Any thread, one at a
- * time.
+ * A plain value that owns its class names; the holder frees it with resume_fini. Any thread, one at
+ * a time.
  */
 #ifndef RLB_CORE_RESUME_H
 #define RLB_CORE_RESUME_H
@@ -27,6 +27,9 @@ void resume_fini(struct resume *r);
  * Errors: ERR_TOO_LARGE (class over CLASS_BYTES_MAX), ERR_RANGE (score not finite).
  */
 enum err resume_add(struct resume *r, struct slice cls, double score) must_check;
+/* The same for a class and a score that have been checked before. */
+void resume_push(struct resume *r, struct slice cls, double score);
+/* TO is zero or a resume in use, whose rows are dropped first. */
 void resume_copy(struct resume *to, const struct resume *from);
 /* The score of CLS, or NULL. Linear: for tests and status pages. */
 const double *resume_find(const struct resume *r, struct slice cls);
