@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Both lists are in the order of the last request: whoever is requested goes to the end of its
+ * list, or to the end of the other when it becomes known. The front is whom to drop.
+ */
+#include "common/core/classes.h"
+
+#include <stdlib.h>
+
+static size_t probation_room(const struct classes *t)
+{
+    return t->max / 10 != 0 ? t->max / 10 : 1;
+}
+
+static size_t known_room(const struct classes *t)
+{
+    return t->max - probation_room(t);
+}
+
+static struct class_entry *first_of(const struct list *head)
+{
+    ASSERT(!list_empty(head));
+    return list_first(head, struct class_entry, node);
+}
+
+void classes_init(struct classes *t, size_t entry_bytes, size_t max, class_drop_fn drop,
+                  void *owner)
+{
+    ASSERT(entry_bytes >= sizeof(struct class_entry));
+    ASSERT(max >= 1);
+    *t = (struct classes){.entry_bytes = entry_bytes, .max = max, .drop = drop, .owner = owner};
+    list_init(&t->known);
+    list_init(&t->probation);
+    t->sweep_left = probation_room(t);
+}
+
+void classes_fini(struct classes *t)
+{
+    while (!list_empty(&t->known))
+        classes_remove(t, first_of(&t->known));
+    while (!list_empty(&t->probation))
+        classes_remove(t, first_of(&t->probation));
+}
+
+static void keep_known_within(struct classes *t, size_t room)
+{
+    while (t->nknown > room)
+        classes_remove(t, first_of(&t->known));
+}
+
+static void keep_all_within(struct classes *t, size_t room)
+{
+    while (t->n > room)
+        classes_remove(t, first_of(&t->probation));
+}
+
+void classes_set_max(struct classes *t, size_t max)
+{
+    ASSERT(max >= 1);
+    t->max = max;
+    if (t->sweep_left > probation_room(t))
+        t->sweep_left = probation_room(t);
+    keep_known_within(t, known_room(t));
+    keep_all_within(t, max);
+}
+
+struct class_entry *classes_find(const struct classes *t, struct slice cls)
+{
+    struct class_entry *e = NULL;
+    const char *key = cls.p != NULL ? cls.p : "";
+
+    HASH_FIND(hh, t->by_name, key, cls.len, e);
+    return e;
+}
+
+struct class_entry *classes_add(struct classes *t, struct slice cls)
+{
+    keep_all_within(t, t->max - 1);
+
+    struct class_entry *e = xcalloc(1, t->entry_bytes + cls.len);
+    char *name = (char *)e + t->entry_bytes;
+
+    if (cls.len != 0)
+        memcpy(name, cls.p, cls.len);
+    e->sweep = t->sweep;
+    HASH_ADD_KEYPTR(hh, t->by_name, name, cls.len, e);
+    list_push_back(&t->probation, &e->node);
+    ++t->n;
+    return e;
+}
+
+static void make_known(struct classes *t, struct class_entry *e)
+{
+    e->known = true;
+    list_remove(&e->node);
+    list_push_back(&t->known, &e->node);
+    ++t->nknown;
+}
+
+void classes_request(struct classes *t, struct class_entry *e)
+{
+    if (--t->sweep_left == 0) {
+        t->sweep_left = probation_room(t);
+        ++t->sweep;
+    }
+    if (e == NULL)
+        return;
+    if (!e->known && e->sweep != t->sweep && known_room(t) != 0) {
+        keep_known_within(t, known_room(t) - 1);
+        make_known(t, e);
+        return;
+    }
+    list_remove(&e->node);
+    list_push_back(e->known ? &t->known : &t->probation, &e->node);
+}
+
+void classes_trust(struct classes *t, struct class_entry *e)
+{
+    if (!e->known && t->nknown < known_room(t))
+        make_known(t, e);
+}
+
+void classes_remove(struct classes *t, struct class_entry *e)
+{
+    t->drop(t->owner, e);
+    HASH_DEL(t->by_name, e);
+    list_remove(&e->node);
+    --t->n;
+    if (e->known)
+        --t->nknown;
+    free(e);
+}
+
+static size_t check_list(const struct list *head, bool known)
+{
+    struct list *it;
+    size_t n = 0;
+
+    list_for_each (it, head) {
+        const struct class_entry *e = list_entry(it, const struct class_entry, node);
+
+        ASSERT(e->known == known);
+        ++n;
+    }
+    return n;
+}
+
+void classes_check(const struct classes *t)
+{
+    size_t nknown = check_list(&t->known, true);
+    size_t nprobation = check_list(&t->probation, false);
+
+    ASSERT(nknown == t->nknown);
+    ASSERT(nknown + nprobation == t->n);
+    ASSERT(HASH_COUNT(t->by_name) == t->n);
+    ASSERT(t->n <= t->max);
+    ASSERT(t->nknown <= known_room(t));
+    ASSERT(t->sweep_left >= 1);
+    ASSERT(t->sweep_left <= probation_room(t));
+}

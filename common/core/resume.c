@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/core/resume.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/base/limits.h"
+#include "common/base/text.h"
+
+void resume_fini(struct resume *r)
+{
+    for (size_t i = 0; i < r->n; ++i)
+        free((void *)(uintptr_t)r->rows[i].cls.p);
+    free(r->rows);
+    *r = (struct resume){0};
+}
+
+static void make_room(struct resume *r, size_t room)
+{
+    if (room <= r->room)
+        return;
+    r->rows = xrealloc(r->rows, room * sizeof(r->rows[0]));
+    r->room = room;
+}
+
+void resume_push(struct resume *r, struct slice cls, double score)
+{
+    enum { FIRST_ROOM = 8 };
+
+    if (r->n == r->room)
+        make_room(r, r->room != 0 ? r->room * 2 : FIRST_ROOM);
+    r->rows[r->n++] = (struct resume_row){.cls = {xslicedup(cls), cls.len}, .score = score};
+}
+
+enum err resume_add(struct resume *r, struct slice cls, double score)
+{
+    if (cls.len > CLASS_BYTES_MAX)
+        return ERR_TOO_LARGE;
+    if (!isfinite(score))
+        return ERR_RANGE;
+    resume_push(r, cls, score);
+    return ERR_OK;
+}
+
+void resume_copy(struct resume *to, const struct resume *from)
+{
+    ASSERT(to != from);
+    resume_fini(to);
+    make_room(to, from->n);
+    for (size_t i = 0; i < from->n; ++i)
+        resume_push(to, from->rows[i].cls, from->rows[i].score);
+}
+
+const double *resume_find(const struct resume *r, struct slice cls)
+{
+    for (size_t i = 0; i < r->n; ++i) {
+        if (slice_eq(r->rows[i].cls, cls))
+            return &r->rows[i].score;
+    }
+    return NULL;
+}
