@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The front of one data loop: its HTTP server, its listeners, and the making of exchanges.
+ * Created, used and destroyed on that loop's thread; owned by lb.c.
+ */
+#ifndef RLB_LB_FRONT_H
+#define RLB_LB_FRONT_H
+
+#include "common/net/http_server.h"
+#include "lb/application.h"
+
+struct front;
+
+struct front *front_create(struct lb *lb, struct loop *l, const struct http_server_options *limits);
+/* Takes over FD. */
+void front_listen(struct front *f, int fd, const struct http_listen_options *o);
+void front_set(struct front *f, const struct http_server_options *limits);
+/* Listeners close, no new requests; done() when the last exchange and connection are gone. */
+void front_drain(struct front *f, void (*done)(void *context), void *context);
+/* Cut what is left. */
+void front_cut(struct front *f);
+void front_destroy(struct front *f);
+struct http_server *front_server(struct front *f);
+
+#endif

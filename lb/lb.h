@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The assembled load balancer: owns every part, builds them in order, drops them in reverse.
+ * Threads: N data loops (exchanges) and the control loop (membership, settings, resumes, admin), which
+ * is the main thread. Only the fields below are for the parts; everything else is lb.c's.
+ */
+#ifndef RLB_LB_LB_H
+#define RLB_LB_LB_H
+
+#include "common/net/loop.h"
+#include "lb/application.h"
+#include "lb/front.h"
+
+struct access_log;
+
+/* One data loop and what hangs on it. */
+struct lb_loop {
+    struct lb *lb;
+    unsigned index;
+    struct loop *loop;
+    struct front *front;
+    uint64_t exchange_serial; /* last part of exchange and request ids; this loop only */
+};
+
+struct lb {
+    struct program_settings settings; /* RELOAD ones: read by data loops only through what front_set gave */
+    struct loop *control;
+    struct lb_loop *loops;
+    unsigned nloops;
+    struct application **applications;
+    size_t napplications;
+    struct access_log *access_log; /* NULL: none */
+    _Atomic size_t buffered_bytes; /* of responses, over all loops; against response_buffers_total */
+    _Atomic uint64_t response_buffers_total;
+    _Atomic uint64_t unrouted[OUTCOMES]; /* outcomes of requests that no application had */
+    char instance[33];             /* random id of this process's life */
+    char *name;                    /* "resumelb", for Via */
+};
+
+/* Where exchanges of a loop find their part of an application. */
+static inline struct application_loop *application_on(struct application *a, unsigned loop_index)
+{
+    return &a->loops[loop_index];
+}
+
+#endif
