@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Membership, and the counting of requests. Who may stand in the line is pool_version.c's, who is
+ * good at what pool_skills.c's, who is picked pool_resume.c's or pool_classless.c's, who waits
+ * pool_wait.c's.
+ */
+#include "lb/pool.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "lb/pool_internal.h"
+
+static const struct pool_rule *const rules[] = {
+    [POOL_POLICY_RESUME] = &pool_rule_resume,
+    [POOL_POLICY_CLASSLESS] = &pool_rule_classless,
+};
+
+const char *pick_reason_text(enum pick_reason r)
+{
+    static const char *const texts[PICK_REASONS] = {
+#define REASON(name, text, doc) [PICK_##name] = (text),
+#include "lb/pick_reason.def"
+#undef REASON
+    };
+
+    ASSERT((unsigned)r < PICK_REASONS);
+    return texts[r];
+}
+
+static void apply(struct pool *p, const struct pool_settings *s)
+{
+    ASSERT((unsigned)s->policy < ARRAY_LEN(rules));
+    ASSERT(isfinite(s->variance));
+    ASSERT(isfinite(s->unskilled_score));
+    ASSERT(s->backlog_history >= 1);
+    p->settings = *s;
+    p->rule = rules[s->policy];
+    /* Twice the history, as each request makes two events: get and put. */
+    p->worker_decay = decay_over(2.0 * (double)s->backlog_history);
+}
+
+struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
+{
+    struct pool *p = xcalloc(1, sizeof(*p));
+
+    pthread_mutex_init(&p->lock, NULL);
+    list_init(&p->members);
+    list_init(&p->line);
+    list_init(&p->aside);
+    list_init(&p->leaving);
+    list_init(&p->versions);
+    list_init(&p->waiting);
+    p->fingerprint = xstrdup(fingerprint != NULL ? fingerprint : "");
+    apply(p, s);
+    pool_skills_init(p);
+    return p;
+}
+
+void pool_destroy(struct pool *p)
+{
+    if (p == NULL)
+        return;
+    ASSERT(p->nmembers == 0);
+    ASSERT(p->backlog == 0);
+    ASSERT(p->nwaiting == 0);
+    ASSERT(p->nreleased == 0);
+    pool_skills_fini(p);
+    pool_versions_fini(p);
+    pthread_mutex_destroy(&p->lock);
+    free(p->fingerprint);
+    free(p);
+}
+
+void pool_set(struct pool *p, const struct pool_settings *s)
+{
+    pool_lock(p);
+    apply(p, s);
+    classes_set_max(&p->classes, s->max_classes);
+    pool_reseat_locked(p);
+    pool_release_locked(p, NULL);
+    pool_unlock(p);
+}
+
+static bool is_member(const struct worker *w)
+{
+    return w->place == WORKER_ASIDE || w->place == WORKER_IN_LINE;
+}
+
+/* One that comes back with requests in hand keeps backlog and mean; else it starts anew. */
+static void admit(struct pool *p, struct worker *w)
+{
+    ASSERT(w->pool == NULL || w->pool == p);
+    if (w->place == WORKER_LEAVING) {
+        list_remove(&w->place_node);
+        --p->nleaving;
+    } else {
+        w->mean = (struct decayed){0};
+    }
+    w->pool = p;
+    w->place = WORKER_ASIDE;
+    list_push_back(&p->aside, &w->place_node);
+    list_push_back(&p->members, &w->member_node);
+    ++p->nmembers;
+    worker_ref(w);
+}
+
+static void set_version(struct pool *p, struct worker *w, struct version *v)
+{
+    if (w->version == v)
+        return;
+    /* Of its new group it is the youngest. */
+    list_remove(&w->member_node);
+    list_push_back(&p->members, &w->member_node);
+    w->version = v;
+}
+
+void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
+                     const char *fingerprint, struct list *released)
+{
+    static const struct resume no_skills = {0};
+
+    pool_lock(p);
+    if (strcmp(fingerprint != NULL ? fingerprint : "", p->fingerprint) != 0)
+        r = &no_skills;
+    if (!is_member(w))
+        admit(p, w);
+    set_version(p, w, pool_version_locked(p, version != NULL ? version : ""));
+    if (w->place == WORKER_IN_LINE)
+        pool_skills_replace(p, w, r);
+    else
+        resume_copy(&w->kept, r);
+    pool_reseat_locked(p);
+    pool_release_locked(p, released);
+    pool_unlock(p);
+}
+
+static void expel(struct pool *p, struct worker *w)
+{
+    if (w->place == WORKER_IN_LINE)
+        pool_unseat_locked(p, w, false);
+    list_remove(&w->place_node);
+    list_remove(&w->member_node);
+    --p->nmembers;
+    resume_fini(&w->kept);
+    w->version = NULL;
+    if (w->backlog != 0) {
+        w->place = WORKER_LEAVING;
+        list_push_back(&p->leaving, &w->place_node);
+        ++p->nleaving;
+    } else {
+        w->place = WORKER_OUTSIDE;
+        w->pool = NULL;
+    }
+}
+
+void pool_remove(struct pool *p, struct worker *w, struct list *released)
+{
+    pool_lock(p);
+    bool was_member = is_member(w);
+    if (was_member) {
+        ASSERT(w->pool == p);
+        expel(p, w);
+        pool_reseat_locked(p);
+        pool_release_locked(p, released);
+    }
+    pool_unlock(p);
+    if (was_member)
+        worker_unref(w);
+}
+
+void pool_set_available(struct pool *p, struct worker *w, bool available, struct list *released)
+{
+    pool_lock(p);
+    w->unavailable = !available;
+    if (is_member(w)) {
+        pool_reseat_locked(p);
+        pool_release_locked(p, released);
+    }
+    pool_unlock(p);
+}
+
+/* The first of the line that is not excluded, or NULL. */
+static struct worker *front_for(const struct pool *p, const struct pool_request *r)
+{
+    struct list *it;
+
+    list_for_each (it, &p->line) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+
+        if (!pool_excludes(r, w))
+            return w;
+    }
+    return NULL;
+}
+
+static bool all_members_excluded(const struct pool *p, const struct pool_request *r)
+{
+    struct list *it;
+
+    list_for_each (it, &p->members) {
+        if (!pool_excludes(r, list_entry(it, struct worker, member_node)))
+            return false;
+    }
+    return p->nmembers != 0;
+}
+
+/* Whether waiting is of no use: whoever is there is excluded. */
+static bool hopeless(const struct pool *p, const struct pool_request *r)
+{
+    return r->waiter == NULL || p->nline != 0 || all_members_excluded(p, r);
+}
+
+static void tick(struct pool *p, struct worker *w)
+{
+    decayed_add(&p->mean, p->decay, (double)p->backlog);
+    decayed_add(&w->mean, p->worker_decay, (double)w->backlog);
+}
+
+static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
+{
+    list_remove(&w->place_node);
+    list_push_back(&p->line, &w->place_node);
+    if (w->backlog < w->concurrency)
+        --p->places;
+    ++w->backlog;
+    ++p->backlog;
+    tick(p, w);
+    ++p->picks[out->reason];
+    list_push_back(&w->in_hand, &out->node_);
+    out->worker = worker_ref(w);
+}
+
+enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_ms,
+                  struct pool_pick *out)
+{
+    enum err result = ERR_OK;
+
+    ASSERT(r->nexcluded <= TRIED_MAX);
+    pool_lock(p);
+    struct worker *front = front_for(p, r);
+    if (front == NULL && hopeless(p, r)) {
+        pool_end_turn_locked(p, r->waiter);
+        result = ERR_NO_WORKER;
+    } else if (front == NULL || pool_must_park(p, r->waiter)) {
+        result = pool_park_locked(p, r->waiter);
+    } else {
+        *out = (struct pool_pick){.started_ms = now_ms};
+        struct worker *w = p->rule->pick(p, r, front, out);
+        if (r->retry)
+            out->reason = PICK_RETRY;
+        hand_out(p, w, out);
+        pool_end_turn_locked(p, r->waiter);
+    }
+    pool_release_locked(p, r->released);
+    pool_unlock(p);
+    return result;
+}
+
+void pool_put(struct pool *p, struct pool_pick *pick, struct list *released)
+{
+    struct worker *w = pick->worker;
+
+    pool_lock(p);
+    ASSERT(w->pool == p);
+    ASSERT(w->backlog != 0);
+    list_remove(&pick->node_);
+    pick->worker = NULL;
+    --w->backlog;
+    --p->backlog;
+    tick(p, w);
+    if (w->place == WORKER_IN_LINE && w->backlog < w->concurrency)
+        ++p->places;
+    if (w->place == WORKER_LEAVING && w->backlog == 0) {
+        list_remove(&w->place_node);
+        --p->nleaving;
+        w->place = WORKER_OUTSIDE;
+        w->pool = NULL;
+    }
+    pool_release_locked(p, released);
+    pool_unlock(p);
+    worker_unref(w);
+}

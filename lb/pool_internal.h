@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of rlb::pool: only pool*.c and worker.c include this. Everything here is guarded by
+ * pool->lock, but for what is constant after creation and a worker's count of references.
+ *
+ * A member stands in the line, or aside (another version is active, or it is drained or ejected).
+ * What a worker in the line is good at stands in the table of classes; what one aside is good at is
+ * kept as a resume until it is back.
+ *
+ *     outside --new_resume--> aside <--reseat--> line
+ *        ^  ^                   |                 |
+ *        |  '----- remove ------+-----------------'
+ *        |                      v  with requests in hand
+ *        '---- last put ---- leaving
+ */
+#ifndef RLB_LB_POOL_INTERNAL_H
+#define RLB_LB_POOL_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "common/base/log.h"
+#include "common/core/classes.h"
+#include "common/core/decay.h"
+#include "lb/pool.h"
+
+enum {
+    /* Versions remembered without a member, for the order in which they were first seen. */
+    VERSIONS_IDLE_MAX = 64,
+};
+
+enum worker_place { WORKER_OUTSIDE, WORKER_ASIDE, WORKER_IN_LINE, WORKER_LEAVING };
+
+/* A worker's score for one class. A class's skills are in the order they were given, oldest first.
+ */
+struct skill {
+    struct worker *worker;
+    double score;
+    uint32_t slot; /* worker->slots[slot] is the way back */
+};
+
+struct pool_class {
+    struct class_entry base;
+    struct skill *skills;
+    uint32_t n;
+    uint32_t room;
+};
+
+struct skill_slot {
+    struct pool_class *cls;
+    uint32_t resume_no; /* the worker's resume that gave the score */
+};
+
+struct version {
+    struct list node; /* pool->versions, first seen first */
+    char *name;
+    size_t members;
+    size_t available; /* of them */
+};
+
+struct worker {
+    struct log_subject subject; /* first */
+    atomic_uint refs;
+    char *name;
+    char *incarnation;
+    unsigned concurrency;
+    void *context;
+    void (*context_release)(void *context);
+
+    /* What follows is the pool's. */
+    struct pool *pool; /* NULL outside */
+    enum worker_place place;
+    struct list place_node;  /* pool->aside, ->line or ->leaving, as PLACE says */
+    struct list member_node; /* pool->members */
+    bool unavailable;
+    struct version *version; /* NULL when no member */
+    uint64_t backlog;
+    struct decayed mean;
+    struct list in_hand; /* pool_pick.node_, oldest first */
+    struct skill_slot *slots;
+    uint32_t nslots;
+    uint32_t slots_room;
+    uint32_t resume_no;
+    struct resume kept; /* while aside */
+};
+
+/* A policy. */
+struct pool_rule {
+    /*
+     * Choose a worker that is not excluded. FRONT is the first such in the line; there is one.
+     * Fills OUT->reason and, where the policy has them, the numbers behind it.
+     */
+    struct worker *(*pick)(struct pool *p, const struct pool_request *r, struct worker *front,
+                           struct pool_pick *out);
+};
+
+struct pool {
+    pthread_mutex_t lock;
+    bool held; /* lock is; for the assertions of _locked functions */
+    struct pool_settings settings;
+    const struct pool_rule *rule;
+    char *fingerprint;
+
+    struct list members; /* in the order they joined */
+    size_t nmembers;
+    struct list line; /* least recently picked first */
+    size_t nline;
+    struct list aside;
+    struct list leaving;
+    size_t nleaving;
+    struct list versions;
+    struct version *active; /* the version elected last, or NULL; counts under single_version */
+
+    uint64_t backlog; /* of members and of those leaving */
+    struct decayed mean;
+    double decay; /* 0 before the first worker */
+    double worker_decay;
+    uint64_t places; /* sum over the line of max(concurrency - backlog, 0) */
+
+    struct classes classes; /* of struct pool_class */
+    size_t nscored;         /* classes with at least one skill */
+
+    struct list waiting; /* pool_waiter.node by ticket */
+    size_t nwaiting;
+    size_t nreleased; /* turns given and not yet used or given back */
+    uint64_t next_ticket;
+    bool owes_turns; /* one was due when there was no list to put the waiter on */
+
+    uint64_t picks[PICK_REASONS];
+};
+
+static inline void pool_lock(struct pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->held = true;
+}
+
+static inline void pool_unlock(struct pool *p)
+{
+    p->held = false;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static inline bool pool_excludes(const struct pool_request *r, const struct worker *w)
+{
+    for (size_t i = 0; i < r->nexcluded; ++i) {
+        if (r->excluded[i] == w)
+            return true;
+    }
+    return false;
+}
+
+extern const struct pool_rule pool_rule_resume;
+extern const struct pool_rule pool_rule_classless;
+
+/* pool_skills.c: which workers of the line are good at a class */
+void pool_skills_init(struct pool *p);
+void pool_skills_fini(struct pool *p);
+/* Counts one request of CLS; its entry, or NULL when nobody has a score for it and it is not known.
+ */
+struct pool_class *pool_skills_request(struct pool *p, struct slice cls);
+/* C may be NULL. NULL when W has no score for it. */
+const struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w);
+/* Gives W a score for CLS, as its youngest. */
+void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, double score);
+/* What W is good at is R from now on, and nothing else. */
+void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *r);
+void pool_skills_clear(struct pool *p, struct worker *w);
+void pool_skills_copy(const struct worker *w, struct resume *out);
+void pool_skills_check(const struct pool *p);
+
+/* pool_version.c: who may stand in the line */
+struct version *pool_version_locked(struct pool *p, const char *name);
+/* Elect the active version anew and move everybody where they belong. After each change of
+ * membership, version, availability or settings. */
+void pool_reseat_locked(struct pool *p);
+void pool_versions_fini(struct pool *p);
+/* Takes W out of the line. KEEP: with a copy of what it is good at. */
+void pool_unseat_locked(struct pool *p, struct worker *w, bool keep);
+
+/* pool_wait.c: who waits for a worker */
+/* ERR_BUSY: parked. ERR_QUEUE_FULL: not. */
+enum err pool_park_locked(struct pool *p, struct pool_waiter *w);
+/* Whether W has to stand behind others who wait. W may be NULL. */
+bool pool_must_park(const struct pool *p, const struct pool_waiter *w);
+/* W's turn, if it had one, is over. W may be NULL. */
+void pool_end_turn_locked(struct pool *p, struct pool_waiter *w);
+/* Hand out the turns that are due. RELEASED may be NULL: they are owed then. */
+void pool_release_locked(struct pool *p, struct list *released);
+
+#endif

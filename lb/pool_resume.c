@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rule of the original, exactly. Source: zc.resumelb lb.py Pool.get (formulas:
+ * tests/oracle/README.md, section 2). Of equal scores the one given first wins.
+ */
+#include "lb/pool_internal.h"
+
+/* The first request in hand is free: a worker that serves one is as good as an idle one. */
+static double effective_score(const struct skill *s)
+{
+    return s->worker->backlog > 1 ? s->score / (double)s->worker->backlog : s->score;
+}
+
+static struct worker *best_skilled(const struct pool_class *c, const struct pool_request *r,
+                                   struct pool_pick *out)
+{
+    struct worker *best = NULL;
+    double best_score = 0;
+
+    for (uint32_t i = 0; i < c->n; ++i) {
+        const struct skill *s = &c->skills[i];
+
+        if (pool_excludes(r, s->worker))
+            continue;
+        if (s->worker->mean.mean - out->min_backlog > out->max_backlog) {
+            ++out->skipped;
+            continue;
+        }
+        double score = effective_score(s);
+        if (score > best_score) {
+            best = s->worker;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static struct worker *pick(struct pool *p, const struct pool_request *r, struct worker *front,
+                           struct pool_pick *out)
+{
+    struct pool_class *c = pool_skills_request(p, r->cls);
+    double spread = p->settings.variance * p->mean.mean / (double)p->nline;
+
+    out->max_backlog = spread > 1 ? spread : 1;
+    out->min_backlog = front->mean.mean + 1;
+    struct worker *best = c != NULL ? best_skilled(c, r, out) : NULL;
+    if (best != NULL) {
+        out->reason = PICK_SKILLED;
+        return best;
+    }
+    out->reason = out->skipped != 0 ? PICK_SPILL : PICK_UNSKILLED;
+    if (pool_skill_of(c, front) == NULL)
+        pool_skill_assign(p, front, r->cls, p->settings.unskilled_score);
+    return front;
+}
+
+const struct pool_rule pool_rule_resume = {.pick = pick};

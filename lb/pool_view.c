@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looking at the pool: copies for status pages, and the check of all invariants.
+ */
+#include <stdlib.h>
+
+#include "lb/pool_internal.h"
+
+static void view_worker(const struct pool *p, struct worker *w, bool skills,
+                        struct worker_view *out)
+{
+    const struct pool_pick *oldest = NULL;
+
+    if (!list_empty(&w->in_hand))
+        oldest = list_first(&w->in_hand, struct pool_pick, node_);
+    *out = (struct worker_view){
+        .name = xstrdup(w->name),
+        .incarnation = xstrdup(w->incarnation),
+        .version = xstrdup(w->version != NULL ? w->version->name : ""),
+        .active = w->place == WORKER_IN_LINE,
+        .available = !w->unavailable,
+        .backlog = w->backlog,
+        .mean_backlog = w->mean.mean,
+        .weighted_sum = w->mean.sum,
+        .weight = w->mean.weight,
+        .oldest_ms = oldest != NULL ? oldest->started_ms : 0,
+        .worker = worker_ref(w),
+    };
+    ASSERT(w->pool == p);
+    if (!skills)
+        return;
+    if (w->place == WORKER_IN_LINE)
+        pool_skills_copy(w, &out->skills);
+    else
+        resume_copy(&out->skills, &w->kept);
+}
+
+static struct worker_view *view_list(const struct pool *p, const struct list *head, bool skills,
+                                     struct worker_view *out)
+{
+    struct list *it;
+
+    list_for_each (it, head)
+        view_worker(p, list_entry(it, struct worker, place_node), skills, out++);
+    return out;
+}
+
+static double mean_backlog(const struct pool *p)
+{
+    if (p->settings.policy != POOL_POLICY_CLASSLESS)
+        return p->mean.mean;
+    return p->nline != 0 ? (double)p->backlog / (double)p->nline : 0;
+}
+
+static double max_backlog(const struct pool *p)
+{
+    double spread = p->nline != 0 ? p->settings.variance * p->mean.mean / (double)p->nline : 0;
+
+    return spread > 1 ? spread : 1;
+}
+
+void pool_view(struct pool *p, bool skills, struct pool_view *out)
+{
+    pool_lock(p);
+    *out = (struct pool_view){
+        .workers = xcalloc(p->nmembers + p->nleaving, sizeof(out->workers[0])),
+        .n = p->nmembers,
+        .nactive = p->nline,
+        .ndetached = p->nleaving,
+        .settings = p->settings,
+        .backlog = p->backlog,
+        .mean_backlog = mean_backlog(p),
+        .weighted_sum = p->mean.sum,
+        .weight = p->mean.weight,
+        .pool_decay = p->decay,
+        .worker_decay = p->worker_decay,
+        .max_backlog = max_backlog(p),
+        .classes = p->nscored,
+        .waiting = p->nwaiting,
+    };
+    if (p->settings.single_version && p->active != NULL)
+        out->active_version = xstrdup(p->active->name);
+    memcpy(out->picks, p->picks, sizeof(out->picks));
+    struct worker_view *next = view_list(p, &p->line, skills, out->workers);
+    next = view_list(p, &p->aside, skills, next);
+    next = view_list(p, &p->leaving, skills, next);
+    ASSERT(next == out->workers + out->n + out->ndetached);
+    pool_unlock(p);
+}
+
+void pool_view_fini(struct pool_view *v)
+{
+    for (size_t i = 0; i < v->n + v->ndetached; ++i) {
+        struct worker_view *w = &v->workers[i];
+
+        free(w->name);
+        free(w->incarnation);
+        free(w->version);
+        resume_fini(&w->skills);
+        worker_unref(w->worker);
+    }
+    free(v->workers);
+    free(v->active_version);
+    *v = (struct pool_view){0};
+}
+
+size_t pool_class_count(struct pool *p)
+{
+    pool_lock(p);
+    size_t n = p->nscored;
+    pool_unlock(p);
+    return n;
+}
+
+struct tally {
+    size_t n;
+    uint64_t backlog;
+    uint64_t places;
+};
+
+static void check_worker(const struct pool *p, const struct worker *w, enum worker_place place,
+                         struct tally *t)
+{
+    uint64_t in_hand = 0;
+    struct list *it;
+
+    list_for_each (it, &w->in_hand) {
+        ASSERT(list_entry(it, struct pool_pick, node_)->worker == w);
+        ++in_hand;
+    }
+    ASSERT(w->pool == p);
+    ASSERT(w->place == place);
+    ASSERT(w->backlog == in_hand);
+    ASSERT(list_linked(&w->member_node) == (place != WORKER_LEAVING));
+    ASSERT((w->version != NULL) == (place != WORKER_LEAVING));
+    ASSERT(place == WORKER_IN_LINE || w->nslots == 0);
+    ASSERT(place == WORKER_ASIDE || w->kept.n == 0);
+    ASSERT(place != WORKER_LEAVING || w->backlog != 0);
+    ++t->n;
+    t->backlog += w->backlog;
+    if (w->backlog < w->concurrency)
+        t->places += w->concurrency - w->backlog;
+}
+
+static struct tally check_place(const struct pool *p, const struct list *head,
+                                enum worker_place place)
+{
+    struct tally t = {0};
+    struct list *it;
+
+    list_for_each (it, head)
+        check_worker(p, list_entry(it, struct worker, place_node), place, &t);
+    return t;
+}
+
+static void check_line(const struct pool *p)
+{
+    struct list *it;
+
+    list_for_each (it, &p->line) {
+        const struct worker *w = list_entry(it, struct worker, place_node);
+
+        ASSERT(!w->unavailable);
+        ASSERT(!p->settings.single_version || w->version == p->active);
+    }
+    /* Nobody who could serve stands aside. */
+    list_for_each (it, &p->aside) {
+        const struct worker *w = list_entry(it, struct worker, place_node);
+
+        ASSERT(w->unavailable || (p->settings.single_version && w->version != p->active));
+    }
+}
+
+static void check_waiting(const struct pool *p)
+{
+    uint64_t next_ticket = 0;
+    size_t n = 0;
+    struct list *it;
+
+    list_for_each (it, &p->waiting) {
+        const struct pool_waiter *w = list_entry(it, struct pool_waiter, node);
+
+        ASSERT(w->state == WAITER_PARKED);
+        ASSERT(w->ticket_ >= next_ticket);
+        next_ticket = w->ticket_ + 1;
+        ++n;
+    }
+    ASSERT(n == p->nwaiting);
+    ASSERT(next_ticket <= p->next_ticket);
+    ASSERT(p->nwaiting == 0 || p->nreleased >= p->places || p->owes_turns);
+}
+
+void pool_check(struct pool *p)
+{
+    pool_lock(p);
+    struct tally line = check_place(p, &p->line, WORKER_IN_LINE);
+    struct tally aside = check_place(p, &p->aside, WORKER_ASIDE);
+    struct tally leaving = check_place(p, &p->leaving, WORKER_LEAVING);
+    ASSERT(line.n == p->nline);
+    ASSERT(line.n + aside.n == p->nmembers);
+    ASSERT(leaving.n == p->nleaving);
+    ASSERT(line.backlog + aside.backlog + leaving.backlog == p->backlog);
+    ASSERT(line.places == p->places);
+    check_line(p);
+    check_waiting(p);
+    pool_skills_check(p);
+    pool_unlock(p);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lb/pool_internal.h"
+
+static void describe(const struct log_subject *self, char *out, size_t room)
+{
+    const struct worker *w = (const struct worker *)(const void *)self;
+
+    snprintf(out, room, "worker=%s", w->name);
+}
+
+struct worker *worker_create(const struct worker_options *o)
+{
+    struct worker *w = xcalloc(1, sizeof(*w));
+
+    ASSERT(o->concurrency >= 1);
+    w->subject.describe = describe;
+    atomic_init(&w->refs, 1);
+    w->name = xslicedup(o->name);
+    w->incarnation = xslicedup(o->incarnation);
+    w->concurrency = o->concurrency;
+    w->context = o->context;
+    w->context_release = o->context_release;
+    list_init(&w->in_hand);
+    return w;
+}
+
+struct worker *worker_ref(struct worker *w)
+{
+    unsigned before = atomic_fetch_add_explicit(&w->refs, 1, memory_order_relaxed);
+
+    ASSERT(before >= 1);
+    return w;
+}
+
+void worker_unref(struct worker *w)
+{
+    if (w == NULL)
+        return;
+    unsigned before = atomic_fetch_sub_explicit(&w->refs, 1, memory_order_acq_rel);
+
+    ASSERT(before >= 1);
+    if (before != 1)
+        return;
+    ASSERT(w->place == WORKER_OUTSIDE);
+    ASSERT(list_empty(&w->in_hand));
+    ASSERT(w->nslots == 0);
+    if (w->context_release != NULL)
+        w->context_release(w->context);
+    resume_fini(&w->kept);
+    free(w->slots);
+    free(w->incarnation);
+    free(w->name);
+    free(w);
+}
+
+const char *worker_name(const struct worker *w)
+{
+    return w->name;
+}
+
+const char *worker_incarnation(const struct worker *w)
+{
+    return w->incarnation;
+}
+
+void *worker_context(const struct worker *w)
+{
+    return w->context;
+}
