@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A YAML file as a tree of nodes that remember where they stood. Bounded (limits.h: CONFIG_*). Owned by
- * the struct config; nodes and their texts live as long. Any thread, one at a time.
- * No anchors, aliases, tags or several documents: a configuration that needs them is refused.
+ * A YAML file as a tree of nodes that remember where they stood. Bounded (limits.h: CONFIG_*).
+ * Owned by the struct config; nodes and their texts live as long. Any thread, one at a time. No
+ * anchors, aliases, tags or several documents: a configuration that needs them is refused.
  */
 #ifndef RLB_BASE_CONFIG_H
 #define RLB_BASE_CONFIG_H
@@ -13,9 +13,9 @@ enum config_kind { CONFIG_SCALAR, CONFIG_LIST, CONFIG_MAP };
 
 struct config_node {
     enum config_kind kind;
-    size_t line, column; /* from 1 */
-    bool quoted;         /* scalar in quotes or a block: never null, number or boolean */
-    struct slice text;   /* scalar */
+    size_t line, column;        /* from 1 */
+    bool quoted;                /* scalar in quotes or a block: a text, never null */
+    struct slice text;          /* scalar */
     struct config_node **items; /* list items, or map values */
     struct config_node **keys;  /* map: scalar nodes, in order */
     size_t n;
@@ -27,16 +27,23 @@ struct config {
     void *arena;
 };
 
-/* Read FILE. Every problem goes to D; false when there was any. OUT is filled only on true. */
+/*
+ * Read FILE. Every problem goes to D (duplicate names too; after a YAML syntax error there is no
+ * more to find); false when there was any. OUT is filled only on true.
+ */
 bool config_read(const char *file, struct config *out, struct diag *d) must_check;
 /* The same from memory; FILE is for messages. */
-bool config_parse(const char *file, struct slice text, struct config *out, struct diag *d) must_check;
+bool config_parse(const char *file, struct slice text, struct config *out,
+                  struct diag *d) must_check;
 void config_fini(struct config *c);
 
 /* The value of KEY in a map, or NULL. */
 struct config_node *config_get(const struct config_node *map, const char *key);
-/* Add "FILE:LINE:COLUMN: ..." for a node. */
-void config_complain(const struct config *c, const struct config_node *at, struct diag *d, const char *fmt, ...)
-    printf_like(4, 5);
+/*
+ * Add "FILE:LINE:COLUMN: ..." for a node; AT NULL: the file alone. From CONFIG_PROBLEMS_MAX on,
+ * problems are only counted.
+ */
+void config_complain(const struct config *c, const struct config_node *at, struct diag *d,
+                     const char *fmt, ...) printf_like(4, 5);
 
 #endif
