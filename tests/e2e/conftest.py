@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from support.servers import World  # noqa: E402
+
+
+@pytest.fixture
+def world(tmp_path):
+    w = World(tmp_path)
+    yield w
+    w.close()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Show the logs of every process with a failure: most end-to-end failures explain themselves there."""
+    outcome = yield
+    report = outcome.get_result()
+    w = getattr(item, 'funcargs', {}).get('world')
+    if report.failed and isinstance(w, World):
+        for p in w.processes:
+            report.sections.append(('log of %s' % p.name, p.output()[-5000:]))

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker whose every byte is scripted: for failures and timings that no real server gives on demand."""
+import socket
+import threading
+
+from .base import PATIENCE
+
+
+class Connection:
+    """What a script gets: read a request, write bytes, close in the way it wants."""
+
+    def __init__(self, sock, number, server):
+        self.sock, self.number, self.server = sock, number, server
+        self.buffer = b''
+
+    def read_request(self):
+        """(head bytes, body bytes), or None at the end of the connection."""
+        while b'\r\n\r\n' not in self.buffer:
+            data = self.sock.recv(65536)
+            if not data:
+                return None
+            self.buffer += data
+        head, self.buffer = self.buffer.split(b'\r\n\r\n', 1)
+        length = 0
+        for line in head.split(b'\r\n')[1:]:
+            name, _, value = line.partition(b':')
+            if name.strip().lower() == b'content-length':
+                length = int(value)
+        while len(self.buffer) < length:
+            data = self.sock.recv(65536)
+            if not data:
+                return None
+            self.buffer += data
+        body, self.buffer = self.buffer[:length], self.buffer[length:]
+        self.server.requests.append((head, body))
+        return head, body
+
+    def write(self, data):
+        self.sock.sendall(data)
+
+    def answer(self, body=b'ok', status='200 OK', headers=()):
+        lines = ['HTTP/1.1 ' + status, 'Content-Length: %d' % len(body)] + ['%s: %s' % h for h in headers]
+        self.write('\r\n'.join(lines).encode() + b'\r\n\r\n' + body)
+
+    def reset(self):
+        """Close with RST."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')
+        self.sock.close()
+
+
+class Scripted:
+    """Runs script(connection) in a thread per connection; `requests` collects what arrived."""
+
+    def __init__(self, script, host='127.0.0.1', path=None):
+        self.script = script
+        self.requests = []
+        self.connections = []
+        self.errors = []
+        if path:
+            self.listener = socket.socket(socket.AF_UNIX)
+            self.listener.bind(path)
+            self.address = 'unix:' + path
+        else:
+            self.listener = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
+            self.listener.bind((host, 0))
+            port = self.listener.getsockname()[1]
+            self.address = ('[%s]:%d' if ':' in host else '%s:%d') % (host, port)
+        self.listener.listen(1024)
+        self.closed = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        number = 0
+        while not self.closed:
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            sock.settimeout(60 * PATIENCE)
+            c = Connection(sock, number, self)
+            number += 1
+            self.connections.append(c)
+            threading.Thread(target=self._run, args=(c,), daemon=True).start()
+
+    def _run(self, c):
+        try:
+            self.script(c)
+        except OSError:
+            pass            # the peer closed: a normal end of a script
+        except Exception as e:
+            self.errors.append(e)
+        finally:
+            c.sock.close()
+
+    def close(self):
+        self.closed = True
+        # shutdown first: close alone does not wake a thread that is blocked in accept
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.listener.close()
+        for c in self.connections:
+            c.sock.close()
+        assert not self.errors, self.errors
+
+
+def serve(answer):
+    """A script that answers every request of a connection by answer(connection, head, body)."""
+    def script(c):
+        while True:
+            request = c.read_request()
+            if request is None:
+                return
+            answer(c, *request)
+    return script
+
+
+def hello(c, head, body):
+    c.answer(b'hello')

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs under test and the real application servers they stand before."""
+import json
+import os
+import signal
+
+
+from .base import BIN, PATIENCE, Process, free_port, wait_until
+from .http import get
+
+
+def yaml(value):
+    """A Python value as flow YAML: JSON is nearly that, and exactly what our reader takes."""
+    return json.dumps(value)
+
+
+class Resumelb:
+    """A running load balancer. `config` is the configuration as a dict, without listen and admin."""
+
+    def __init__(self, world, config, listen=None, wait=True, name='resumelb', threads=2, env=None):
+        self.world = world
+        self.port = free_port()
+        self.admin_port = free_port()
+        self.address = '127.0.0.1:%d' % self.port
+        self.admin = '127.0.0.1:%d' % self.admin_port
+        full = {'listen': listen or [{'address': self.address}], 'admin': {'address': self.admin},
+                'threads': str(threads)}
+        full.update(config)
+        self.config = full
+        self.name = name
+        self.path = world.folder / (name + '.yaml')
+        self.env = env
+        self.start(wait)
+
+    def write_config(self):
+        self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.config.items()))
+
+    def start(self, wait=True):
+        self.write_config()
+        self.process = self.world.process([BIN / 'resumelb', '-c', self.path], self.name, env=self.env)
+        if wait:
+            wait_until(self.ready, '%s to be ready: %s' % (self.name, self.process.output()[-2000:]), 20)
+
+    def listening(self):
+        assert self.process.alive(), self.process.output()[-4000:]
+        try:
+            return get(self.admin, '/healthz', host=self.admin).status == 200
+        except OSError:
+            return False
+
+    def ready(self):
+        if not self.listening():
+            return False
+        return get(self.admin, '/readyz', host=self.admin).status == 200
+
+    def json(self, path='/status.json'):
+        r = get(self.admin, path, host=self.admin)
+        assert r.status == 200, (r.status, r.text)
+        return json.loads(r.body)
+
+    def app(self, name='default'):
+        return self.json()['applications'][name]
+
+    def workers(self, name='default'):
+        return {w['name']: w for w in self.app(name)['workers']}
+
+    def reload(self, config=None):
+        if config:
+            self.config.update(config)
+        self.write_config()
+        self.process.kill(signal.SIGHUP)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def get(self, target='/', host='test.example', **kw):
+        return get(self.address, target, host, **kw)
+
+
+APP = '''
+import json, os, sys, time
+served = 0
+log = os.environ.get("APP_LOG")
+def application(environ, start_response):
+    global served
+    served += 1
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    body = environ["wsgi.input"].read(length) if length else b""
+    path = environ["PATH_INFO"]
+    if log and environ["REQUEST_METHOD"] == "POST":
+        with open(log, "a") as f:
+            f.write("%s\\n" % environ.get("HTTP_X_ONCE", path))
+    delay = environ.get("HTTP_X_DELAY")
+    if delay:
+        time.sleep(float(delay))
+    status = environ.get("HTTP_X_STATUS", "200 OK")
+    out = {"pid": os.getpid(), "served": served, "path": path, "host": environ.get("HTTP_HOST"),
+           "method": environ["REQUEST_METHOD"], "body": len(body),
+           "headers": {k: v for k, v in environ.items() if k.startswith("HTTP_")},
+           "query": environ.get("QUERY_STRING", ""), "port": os.environ.get("APP_NAME", "")}
+    data = json.dumps(out).encode()
+    start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(data))),
+                            ("X-Pid", str(os.getpid()))])
+    return [data]
+'''
+
+
+class Gunicorn:
+    """A real gunicorn with one worker process serving the small application above."""
+
+    def __init__(self, world, name, bind=None, extra=(), env=None):
+        self.port = None
+        if bind is None:
+            self.port = free_port()
+            bind = '127.0.0.1:%d' % self.port
+        self.address = bind
+        self.world, self.name, self.extra, self.env = world, name, extra, env
+        (world.folder / 'smallapp.py').write_text(APP)
+        self.start()
+
+    def start(self):
+        env = {'APP_NAME': self.name, 'PYTHONDONTWRITEBYTECODE': '1'}
+        env.update(self.env or {})
+        self.process = self.world.process(
+            ['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--bind', self.address, '--log-level=warning',
+             '--worker-tmp-dir=/dev/shm', '--graceful-timeout=3', *self.extra, 'smallapp:application'],
+            self.name, env=env, cwd=self.world.folder)
+        wait_until(self.up, 'gunicorn %s' % self.name, 20)
+
+    def up(self):
+        assert self.process.alive(), self.process.output()[-3000:]
+        try:
+            return get(self.address, '/').status == 200
+        except OSError:
+            return False
+
+    def kill(self):
+        """The master and its worker, at once, as a crash of the machine would."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class World:
+    """Everything one test starts, in one folder; ends with it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.processes = []
+        self.closers = []
+
+    def process(self, argv, name, env=None, cwd=None):
+        p = Process(argv, name, self.folder, env, cwd)
+        self.processes.append(p)
+        return p
+
+    def resumelb(self, config, **kw):
+        return Resumelb(self, config, **kw)
+
+    def gunicorn(self, name='app', **kw):
+        return Gunicorn(self, name, **kw)
+
+    def scripted(self, script, **kw):
+        from .scripted import Scripted
+        s = Scripted(script, **kw)
+        self.closers.append(s.close)
+        return s
+
+    def close(self):
+        from .base import reap_all
+        for close in self.closers:
+            close()
+        reap_all(self.processes)
+
+
+__all__ = ['World', 'Resumelb', 'Gunicorn', 'PATIENCE']

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad configuration is reported whole, with places, and nothing is half-started."""
+import re
+import subprocess
+
+import pytest
+from support.base import BIN, free_port, wait_until
+from support.scripted import hello, serve
+
+BAD = '''\
+listen:
+  - adress: 127.0.0.1:8080
+  - address: nonsense
+  - {address: "127.0.0.1:1", tls: {certificate: /nowhere/c.pem, key: /nowhere/k.pem}}
+threads: many
+admin: {address: 10.1.2.3:80}
+max_headers: 5000
+applications:
+  shop:
+    hosts: [shop.example, SHOP.example]
+    classifier: {regex: {variable: PATH_INFO, pattern: "(unclosed"}}
+    workers: [{address: "127.0.0.1:9101"}, {address: "127.0.0.1:99999"}]
+    pool: {varience: 4, policy: clever}
+    connect_timeout: 1 fortnight
+'''
+
+
+def check(path, program='resumelb'):
+    return subprocess.run([BIN / program, '-t', '-c', path], capture_output=True, text=True, timeout=60)
+
+
+def test_every_mistake_is_reported_with_file_line_and_column(tmp_path):
+    path = tmp_path / 'bad.yaml'
+    path.write_text(BAD)
+    r = check(path)
+    assert r.returncode == 1
+    lines = r.stderr.strip().split('\n')
+    assert all(re.match(re.escape(str(path)) + r':\d+:\d+: .+', line) for line in lines), r.stderr
+    where = {int(line.split(':')[1]) for line in lines}
+    assert where >= {2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14}, (sorted(where), r.stderr)
+    assert 'did you mean "address"' in r.stderr and 'did you mean "variance"' in r.stderr
+    assert 'resume' in [line for line in lines if 'clever' in line][0]
+
+
+@pytest.mark.parametrize('text, says', [
+    ('listen: [', 'bad.yaml:'), ('a: &x 1\nb: *x\n', 'anchor'), ('\x00', ''), ('[1, 2]', 'map'), ('{', ''),
+    ('listen: [{address: "127.0.0.1:1"}]\nlisten: []\n', 'listen'), ('', 'listen'),
+    ('x: ' + '[' * 200 + ']' * 200, 'deep'),
+])
+def test_broken_files_are_refused(tmp_path, text, says):
+    path = tmp_path / 'bad.yaml'
+    path.write_text(text)
+    r = check(path)
+    assert r.returncode == 1 and says in r.stderr, r.stderr
+
+
+def test_the_commented_configurations_are_good(tmp_path):
+    from support.base import ROOT
+    for program in ('resumelb', 'resumelb-agent'):
+        r = check(ROOT / 'conf' / (program + '.yaml'), program)
+        assert r.returncode == 0, r.stderr
+
+
+def test_usage_is_exit_2_version_and_help_are_0(tmp_path):
+    for program in ('resumelb', 'resumelb-agent'):
+        run = lambda *a: subprocess.run([BIN / program, *a], capture_output=True, text=True, timeout=60)
+        assert run('--nonsense').returncode == 2
+        assert run('-t').returncode == 2
+        assert run('--describe', 'nothing').returncode == 2
+        assert run('-v').returncode == 0 and re.search(r'\d+\.\d+\.\d+', run('--version').stdout)
+        assert run('-h').returncode == 0 and '-t' in run('--help').stdout
+        assert run('-t', '-c', str(tmp_path / 'missing.yaml')).returncode == 1
+        for what in ('settings', 'stats'):
+            assert run('--describe', what).stdout.startswith('#')
+
+
+def test_an_address_in_use_stops_the_start_with_a_clear_message(world):
+    w = world.scripted(serve(hello))
+    taken = world.scripted(serve(hello))
+    config = {'workers': [{'address': w.address}]}
+    lb = world.resumelb(config, listen=[{'address': '127.0.0.1:%d' % free_port()}, {'address': taken.address}], wait=False)
+    assert lb.process.wait() == 1
+    assert taken.address in lb.process.output()
+    assert not w.requests
+
+
+def test_a_bad_configuration_at_sighup_changes_nothing(world):
+    a, b = world.scripted(serve(hello)), world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [{'address': a.address}]})
+    assert lb.get().body == b'hello'
+    lb.reload({'workers': [{'address': b.address}, {'address': 'rubbish'}]})
+    wait_until(lambda: 'rubbish' in lb.process.output(), 'the refusal in the log')
+    assert set(lb.workers()) == {a.address}
+    lb.reload({'workers': [{'address': b.address}]})
+    wait_until(lambda: set(lb.workers()) == {b.address}, 'the new worker')
+    assert lb.get().body == b'hello' and b.requests
+
+
+def test_sigterm_finishes_what_is_under_way_and_exits_0(world):
+    import threading
+    from support.http import Client
+    gate = threading.Event()
+
+    def answer(c, head, body):
+        gate.wait(20)
+        c.answer(b'done')
+    w = world.scripted(serve(answer))
+    lb = world.resumelb({'workers': [{'address': w.address}]})
+    with Client(lb.address) as c, Client(lb.address) as idle:
+        c.send()
+        wait_until(lambda: w.requests, 'the request at the worker')
+        lb.process.popen.terminate()
+        wait_until(lambda: not idle._more(), 'the idle connection to be closed')
+        gate.set()
+        assert c.receive().body == b'done'
+    assert lb.process.wait() == 0

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that fail: what is tried again, what never is, and what the client sees."""
+import threading
+import time
+
+from support.base import free_port, wait_until
+from support.http import Client
+from support.scripted import hello, serve
+
+
+def static(*workers, **settings):
+    config = {'workers': [{'address': w} for w in workers], 'pool': {'policy': 'classless'}}
+    config.update(settings)
+    return config
+
+
+def test_a_get_goes_to_another_worker_when_one_fails_it(world):
+    bad = world.scripted(lambda c: c.read_request() and c.reset())
+    good = world.scripted(serve(hello))
+    lb = world.resumelb(static(bad.address, good.address))
+    for i in range(10):
+        assert lb.get('/%d' % i).body == b'hello'
+    assert bad.requests, 'the failing worker was tried'
+    # no request twice at the worker that failed it
+    heads = [h.split(b'\r\n')[0] for h, _ in bad.requests]
+    assert len(heads) == len(set(heads))
+
+
+def test_refused_connections_cost_no_request_of_any_method(world):
+    dead = ['127.0.0.1:%d' % free_port() for _ in range(4)]
+    good = world.scripted(serve(hello))
+    lb = world.resumelb(static(*dead, good.address))
+    for i in range(20):
+        assert lb.get('/', method='POST' if i % 2 else 'GET', body=b'x' if i % 2 else None).body == b'hello'
+    assert len([r for r in good.requests if r[0].startswith(b'POST')]) == 10
+
+
+def test_all_workers_dead_is_a_502_with_the_error_page(world):
+    page = world.folder / 'error.html'
+    page.write_text('<h1>${status} ${reason}</h1><p>${request_id}</p>')
+    lb = world.resumelb(static('127.0.0.1:%d' % free_port(), error_page=str(page)))
+    r = lb.get('/')
+    assert r.status == 502 and '<h1>502 Bad Gateway</h1>' in r.text
+    assert r['X-Request-ID'] in r.text
+    assert r['Content-Type'].startswith('text/html')
+
+
+def test_posts_are_never_executed_twice_by_us(world):
+    executed = []
+
+    def script(c):
+        while True:
+            got = c.read_request()
+            if got is None:
+                return
+            executed.append(got[0].split(b' ')[1])
+            c.reset()               # executed, then died without an answer
+            return
+    workers = [world.scripted(script) for _ in range(3)]
+    lb = world.resumelb(static(*[w.address for w in workers]))
+    for i in range(12):
+        r = lb.get('/%d' % i, method='POST', body=b'order')
+        assert r.status == 502
+    assert len(executed) == len(set(executed)) == 12
+
+
+def test_a_kept_connection_that_proves_dead_costs_a_get_nothing(world):
+    """The worker closes just when the next request arrives on the kept connection."""
+    def script(c):
+        assert c.read_request()
+        c.answer(b'hello')
+        got = c.read_request()      # a second request on this connection: die without a byte
+        if got:
+            c.reset()
+    w = world.scripted(script)
+    lb = world.resumelb(static(w.address, retries=0), threads=1)
+    for _ in range(6):
+        assert lb.get('/').body == b'hello'
+    assert lb.app()['stats']['retries_fresh'] >= 2
+
+
+def test_an_unsafe_request_goes_out_on_a_connection_kept_idle_too_long_never(world):
+    def script(c):
+        while True:
+            got = c.read_request()
+            if got is None:
+                return
+            c.answer(b'%d' % c.number)
+    w = world.scripted(script)
+    lb = world.resumelb(static(w.address, unsafe_reuse_idle='50ms'), threads=1)
+    first = lb.get('/').body
+    wait_until(lambda t=time.monotonic(): time.monotonic() - t > 0.1, 'the connection to have idled')
+    assert lb.get('/', method='POST', body=b'x').body != first
+    assert len(w.connections) == 2
+
+
+def test_first_byte_timeout_is_a_504_and_the_worker_is_given_up(world):
+    gate = threading.Event()
+
+    def answer(c, head, body):
+        if b'/slow' in head:
+            gate.wait(20)
+        c.answer(b'hello')
+    w = world.scripted(serve(answer))
+    lb = world.resumelb(static(w.address, first_byte_timeout='200ms'))
+    assert lb.get('/slow').status == 504
+    assert lb.app()['backlog'] == 0
+    assert lb.get('/quick').body == b'hello'
+    gate.set()
+
+
+def test_a_pause_within_a_response_cuts_it(world):
+    gate = threading.Event()
+
+    def script(c):
+        c.read_request()
+        c.write(b'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello')
+        gate.wait(20)
+    w = world.scripted(script)
+    lb = world.resumelb(static(w.address, between_bytes_timeout='200ms'))
+    with Client(lb.address) as c:
+        c.send()
+        assert c.head()[1] == 200
+        assert c._need(5) == b'hello'
+        assert not c._more()
+    gate.set()
+    wait_until(lambda: lb.app()['outcomes']['response-timeout'] == 1, 'the outcome')
+
+
+def test_total_timeout_bounds_the_whole_request(world):
+    gate = threading.Event()
+    w = world.scripted(serve(lambda c, h, b: gate.wait(20)))
+    lb = world.resumelb(static(w.address, total_timeout='300ms'))
+    assert lb.get('/').status == 504
+    assert lb.app()['outcomes']['total-timeout'] == 1
+    gate.set()
+
+
+def test_requests_wait_in_line_for_the_one_connection(world):
+    order = []
+
+    def answer(c, head, body):
+        order.append(int(head.split(b' ')[1][1:]))
+        time.sleep(0.02)            # service time of the scripted worker
+        c.answer(b'hello')
+    w = world.scripted(serve(answer))
+    lb = world.resumelb(static(w.address, max_connections=1))
+    clients = []
+    for i in range(12):
+        c = Client(lb.address)
+        c.send(target='/%d' % i)
+        clients.append(c)
+        wait_until(lambda: lb.app()['backlog'] == i + 1 - len(order) or len(order) > i, 'request %d to arrive' % i)
+    for c in clients:
+        assert c.receive().body == b'hello'
+        c.close()
+    assert sorted(order) == order, 'first come, first served'
+    assert max(len(w.connections), 1) <= 2
+
+
+def test_waiting_for_a_connection_ends_in_another_worker(world):
+    gate = threading.Event()
+
+    def slow(c, head, body):
+        gate.wait(20)
+        c.answer(b'slow')
+    one = world.scripted(serve(slow))
+    lb = world.resumelb(dict(static(one.address, max_connections=1, connection_wait_timeout='200ms'), pool={'policy': 'resume'}))
+    first = Client(lb.address)
+    first.send(host='a')
+    wait_until(lambda: len(one.requests) == 1, 'the worker to be busy')
+    r = lb.get('/', host='a')
+    assert r.status == 503 and r['Retry-After'] == '1'
+    assert lb.app()['outcomes']['workers-busy'] == 1
+    gate.set()
+    assert first.receive().body == b'slow'
+    first.close()
+
+
+def test_a_worker_that_refuses_is_left_alone_for_a_while(world):
+    port = free_port()
+    good = world.scripted(serve(hello))
+    lb = world.resumelb(static('127.0.0.1:%d' % port, good.address, eject_time='300ms'))
+    for _ in range(20):
+        assert lb.get('/').body == b'hello'
+    assert 1 <= lb.app()['stats']['connect_failures'] < 10
+    assert lb.app()['stats']['ejections'] >= 1
