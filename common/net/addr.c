@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text forms are strict, and each address has exactly one: what addr_format writes, addr_parse
+ * reads back (but for names of unix sockets that only others can have made). Zone ids, service
+ * names and unbracketed IPv6 are refused.
+ */
+#include "common/net/addr.h"
+#include "common/base/text.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    PORT_MAX = 65535,
+    PORT_DIGITS_MAX = 5,
+    NAME_MAX_BYTES = 253, /* a DNS name, RFC 1035 section 2.3.4 */
+    LABEL_MAX_BYTES = 63,
+    RESOLVED_MAX = 1024, /* entries looked at of one answer */
+    UNIX_PATH_MAX_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1,
+    UNIX_PATH_OFFSET = offsetof(struct sockaddr_un, sun_path),
+};
+
+/* ---- parse ---- */
+
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+static enum err parse_unix(struct slice path, struct addr *out)
+{
+    struct addr a = {.un.sun_family = AF_UNIX};
+    bool abstract = path.len != 0 && path.p[0] == '@';
+
+    if (path.len == 0 || (!abstract && path.p[0] != '/') || (abstract && path.len == 1))
+        return ERR_SYNTAX;
+    for (size_t i = 0; i < path.len; ++i) {
+        if (is_control(path.p[i]))
+            return ERR_SYNTAX;
+    }
+    if (path.len > UNIX_PATH_MAX_BYTES)
+        return ERR_TOO_LARGE;
+    memcpy(a.un.sun_path, path.p, path.len);
+    if (abstract)
+        a.un.sun_path[0] = '\0';
+    /* A path's length counts its NUL; an abstract name is all the bytes there are. */
+    a.len = (socklen_t)(UNIX_PATH_OFFSET + path.len + (abstract ? 0 : 1));
+    *out = a;
+    return ERR_OK;
+}
+
+static bool parse_port(struct slice s, uint16_t *port)
+{
+    uint64_t n;
+
+    if (s.len > PORT_DIGITS_MAX || (s.len > 1 && s.p[0] == '0') || !parse_u64(s, PORT_MAX, &n))
+        return false;
+    *port = (uint16_t)n;
+    return true;
+}
+
+/* "HOST:PORT" with the brackets of "[HOST]:PORT" taken off. */
+static bool split(struct slice text, struct slice *host, bool *bracketed, uint16_t *port)
+{
+    size_t colon = text.len;
+
+    while (colon != 0 && text.p[colon - 1] != ':')
+        --colon;
+    if (colon == 0)
+        return false;
+    --colon;
+    *host = (struct slice){text.p, colon};
+    *bracketed = colon >= 2 && text.p[0] == '[' && text.p[colon - 1] == ']';
+    if (*bracketed)
+        *host = (struct slice){text.p + 1, colon - 2};
+    return host->len != 0 &&
+           parse_port((struct slice){text.p + colon + 1, text.len - colon - 1}, port);
+}
+
+static bool is_label_byte(char c)
+{
+    char l = ascii_lower(c);
+
+    return (l >= 'a' && l <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
+static bool is_label(struct slice s)
+{
+    if (s.len == 0 || s.len > LABEL_MAX_BYTES || s.p[0] == '-' || s.p[s.len - 1] == '-')
+        return false;
+    for (size_t i = 0; i < s.len; ++i) {
+        if (!is_label_byte(s.p[i]))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * A name has labels of letters, digits, '-' and '_', and the last one is not a number: "10.0.0.256"
+ * or "0x7f.1" is a mistaken address, and a resolver might make some address of it.
+ */
+static bool is_name(struct slice s)
+{
+    struct slice last = SLICE_NULL;
+
+    if (s.len != 0 && s.p[s.len - 1] == '.')
+        --s.len;
+    if (s.len == 0 || s.len > NAME_MAX_BYTES)
+        return false;
+    for (size_t from = 0, to = 0; to <= s.len; ++to) {
+        if (to != s.len && s.p[to] != '.')
+            continue;
+        last = (struct slice){s.p + from, to - from};
+        if (!is_label(last))
+            return false;
+        from = to + 1;
+    }
+    return last.p[0] < '0' || last.p[0] > '9';
+}
+
+enum err addr_parse(struct slice text, struct addr *out)
+{
+    char host_text[INET6_ADDRSTRLEN];
+    struct addr a = {.len = 0};
+    struct slice host;
+    bool bracketed;
+    uint16_t port;
+
+    if (slice_starts(text, SLICE_LIT("unix:")))
+        return parse_unix((struct slice){text.p + 5, text.len - 5}, out);
+    if (!split(text, &host, &bracketed, &port))
+        return ERR_SYNTAX;
+    if (host.len < sizeof(host_text) && memchr(host.p, '\0', host.len) == NULL) {
+        memcpy(host_text, host.p, host.len);
+        host_text[host.len] = '\0';
+        if (bracketed && inet_pton(AF_INET6, host_text, &a.in6.sin6_addr) == 1) {
+            a.in6.sin6_family = AF_INET6;
+            a.in6.sin6_port = htons(port);
+            a.len = sizeof(a.in6);
+        } else if (!bracketed && inet_pton(AF_INET, host_text, &a.in.sin_addr) == 1) {
+            a.in.sin_family = AF_INET;
+            a.in.sin_port = htons(port);
+            a.len = sizeof(a.in);
+        }
+    }
+    if (a.len == 0)
+        return !bracketed && is_name(host) ? ERR_UNSUPPORTED : ERR_SYNTAX;
+    *out = a;
+    return ERR_OK;
+}
+
+/* ---- print ---- */
+
+/* The name of a unix socket as bytes: a path without its NUL, an abstract name with its leading
+ * NUL. */
+static struct slice unix_name(const struct addr *a)
+{
+    size_t room = a->len > UNIX_PATH_OFFSET ? a->len - UNIX_PATH_OFFSET : 0;
+
+    if (room > sizeof(a->un.sun_path))
+        room = sizeof(a->un.sun_path);
+    if (room != 0 && a->un.sun_path[0] != '\0')
+        room = strnlen(a->un.sun_path, room);
+    return (struct slice){a->un.sun_path, room};
+}
+
+/* A peer may have bound to any bytes; control bytes become %XX so that no line is broken. */
+static void format_unix(const struct addr *a, char out[ADDR_TEXT_MAX])
+{
+    struct slice name = unix_name(a);
+    size_t n = (size_t)snprintf(out, ADDR_TEXT_MAX, "unix:");
+
+    for (size_t i = 0; i < name.len; ++i) {
+        ASSERT(n + 4 <= ADDR_TEXT_MAX); /* 5 + 3 * 108 bytes fit */
+        if (i == 0 && name.p[0] == '\0')
+            out[n++] = '@';
+        else if (is_control(name.p[i]))
+            n += (size_t)snprintf(out + n, 4, "%%%02X", (unsigned)(unsigned char)name.p[i]);
+        else
+            out[n++] = name.p[i];
+    }
+    out[n] = '\0';
+}
+
+const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
+{
+    char host[INET6_ADDRSTRLEN];
+
+    if (a->len != 0 && a->sa.sa_family == AF_INET) {
+        inet_ntop(AF_INET, &a->in.sin_addr, host, sizeof(host));
+        snprintf(out, ADDR_TEXT_MAX, "%s:%u", host, addr_port(a));
+    } else if (a->len != 0 && a->sa.sa_family == AF_INET6) {
+        inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof(host));
+        snprintf(out, ADDR_TEXT_MAX, "[%s]:%u", host, addr_port(a));
+    } else if (a->len != 0 && a->sa.sa_family == AF_UNIX) {
+        format_unix(a, out);
+    } else {
+        snprintf(out, ADDR_TEXT_MAX, "unknown");
+    }
+    return out;
+}
+
+const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX])
+{
+    if (a->len != 0 && a->sa.sa_family == AF_INET)
+        inet_ntop(AF_INET, &a->in.sin_addr, out, ADDR_TEXT_MAX);
+    else if (a->len != 0 && a->sa.sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &a->in6.sin6_addr, out, ADDR_TEXT_MAX);
+    else
+        snprintf(out, ADDR_TEXT_MAX,
+                 a->len != 0 && a->sa.sa_family == AF_UNIX ? "unix:" : "unknown");
+    return out;
+}
+
+unsigned addr_port(const struct addr *a)
+{
+    if (a->len != 0 && a->sa.sa_family == AF_INET)
+        return ntohs(a->in.sin_port);
+    if (a->len != 0 && a->sa.sa_family == AF_INET6)
+        return ntohs(a->in6.sin6_port);
+    return 0;
+}
+
+/* ---- compare ---- */
+
+/* A total order: family, then address, then port. */
+static int compare(const struct addr *a, const struct addr *b)
+{
+    int order = 0;
+
+    if (a->len == 0 || b->len == 0)
+        return (a->len != 0) - (b->len != 0);
+    if (a->sa.sa_family != b->sa.sa_family)
+        return a->sa.sa_family < b->sa.sa_family ? -1 : 1;
+    if (a->sa.sa_family == AF_INET) {
+        order = memcmp(&a->in.sin_addr, &b->in.sin_addr, sizeof(a->in.sin_addr));
+    } else if (a->sa.sa_family == AF_INET6) {
+        order = memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr));
+        if (order == 0 && a->in6.sin6_scope_id != b->in6.sin6_scope_id)
+            order = a->in6.sin6_scope_id < b->in6.sin6_scope_id ? -1 : 1;
+    } else if (a->sa.sa_family == AF_UNIX) {
+        struct slice x = unix_name(a);
+        struct slice y = unix_name(b);
+        order = memcmp(x.p, y.p, x.len < y.len ? x.len : y.len);
+        if (order == 0)
+            order = (x.len > y.len) - (x.len < y.len);
+    }
+    if (order != 0)
+        return order;
+    return (addr_port(a) > addr_port(b)) - (addr_port(a) < addr_port(b));
+}
+
+bool addr_equal(const struct addr *a, const struct addr *b)
+{
+    return compare(a, b) == 0;
+}
+
+bool addr_is_loopback(const struct addr *a)
+{
+    if (a->len == 0)
+        return false;
+    if (a->sa.sa_family == AF_INET)
+        return ntohl(a->in.sin_addr.s_addr) >> 24 == 127;
+    if (a->sa.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
+        return a->in6.sin6_addr.s6_addr[12] == 127;
+    if (a->sa.sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
+    return a->sa.sa_family == AF_UNIX;
+}
+
+/* ---- resolve ---- */
+
+static int compare_for_qsort(const void *a, const void *b)
+{
+    return compare(a, b);
+}
+
+/* Sort and drop duplicates; how many are left. */
+static size_t canonical(struct addr *all, size_t n)
+{
+    size_t kept = 0;
+
+    qsort(all, n, sizeof(*all), compare_for_qsort);
+    for (size_t i = 0; i < n; ++i) {
+        if (kept == 0 || !addr_equal(&all[kept - 1], &all[i]))
+            all[kept++] = all[i];
+    }
+    return kept;
+}
+
+static size_t take_answer(const struct addrinfo *answer, uint16_t port, struct addr *all)
+{
+    size_t n = 0;
+
+    for (const struct addrinfo *i = answer; i != NULL && n < RESOLVED_MAX; i = i->ai_next) {
+        struct addr a = {.len = i->ai_addrlen};
+        if ((i->ai_family != AF_INET && i->ai_family != AF_INET6) || i->ai_addrlen > sizeof(a.in6))
+            continue;
+        memcpy(&a.sa, i->ai_addr, i->ai_addrlen);
+        if (i->ai_family == AF_INET)
+            a.in.sin_port = htons(port);
+        else
+            a.in6.sin6_port = htons(port);
+        all[n++] = a;
+    }
+    return n;
+}
+
+enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *answer = NULL;
+    struct slice host;
+    struct addr one;
+    bool bracketed;
+    uint16_t port;
+
+    ASSERT(*n != 0);
+    enum err e = addr_parse(text, &one);
+    if (e == ERR_OK) {
+        out[0] = one;
+        *n = 1;
+        return ERR_OK;
+    }
+    if (e != ERR_UNSUPPORTED || !split(text, &host, &bracketed, &port))
+        return ERR_SYNTAX;
+    char *name = xslicedup(host);
+    int failed = getaddrinfo(name, NULL, &hints, &answer);
+    free(name);
+    if (failed != 0)
+        return ERR_NOT_FOUND;
+    struct addr *all = xcalloc(RESOLVED_MAX, sizeof(*all));
+    size_t found = canonical(all, take_answer(answer, port, all));
+    freeaddrinfo(answer);
+    if (found != 0) {
+        *n = found < *n ? found : *n;
+        memcpy(out, all, *n * sizeof(*all));
+    }
+    free(all);
+    return found != 0 ? ERR_OK : ERR_NOT_FOUND;
+}
+
+/* ---- sockets ---- */
+
+/*
+ * Whether the unix socket of A is left over from a process that has gone: nobody listens there.
+ * Errors: ERR_BUSY when somebody does; ERR_SYSTEM when it cannot be told or is no socket.
+ */
+static enum err check_stale(const struct addr *a)
+{
+    struct stat st;
+
+    if (lstat(a->un.sun_path, &st) == -1)
+        return errno == ENOENT ? ERR_OK : ERR_SYSTEM;
+    if (!S_ISSOCK(st.st_mode)) {
+        errno = ENOTSOCK;
+        return ERR_SYSTEM;
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd == -1)
+        return ERR_SYSTEM;
+    int failed = connect(fd, &a->sa, a->len) == 0 ? 0 : errno;
+    close(fd);
+    if (failed == ECONNREFUSED || failed == ENOENT)
+        return ERR_OK;
+    errno = failed;
+    /* Connected; or its queue is full; or it is of another type: all alive. */
+    return failed == 0 || failed == EAGAIN || failed == EPROTOTYPE ? ERR_BUSY : ERR_SYSTEM;
+}
+
+static enum err bind_socket(int fd, const struct addr *a)
+{
+    bool is_path = a->sa.sa_family == AF_UNIX && a->un.sun_path[0] != '\0';
+
+    if (bind(fd, &a->sa, a->len) == 0)
+        return ERR_OK;
+    if (errno != EADDRINUSE)
+        return ERR_SYSTEM;
+    if (!is_path)
+        return ERR_BUSY;
+    enum err e = check_stale(a);
+    if (e != ERR_OK)
+        return e;
+    if (unlink(a->un.sun_path) == -1 && errno != ENOENT)
+        return ERR_SYSTEM;
+    if (bind(fd, &a->sa, a->len) == 0)
+        return ERR_OK;
+    return errno == EADDRINUSE ? ERR_BUSY : ERR_SYSTEM;
+}
+
+static enum err set_options(int fd, const struct addr *a, const struct addr_listen_options *o)
+{
+    int on = 1;
+
+    if (a->sa.sa_family == AF_UNIX) {
+        /* The file is born with the socket's mode (less the umask): at no time may more people
+         * connect. */
+        return o->mode == 0 || fchmod(fd, o->mode) == 0 ? ERR_OK : ERR_SYSTEM;
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1)
+        return ERR_SYSTEM;
+    if (a->sa.sa_family == AF_INET6 &&
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) == -1)
+        return ERR_SYSTEM;
+    if (o->reuse_port && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == -1)
+        return ERR_SYSTEM;
+    return ERR_OK;
+}
+
+static enum err bind_and_listen(int fd, const struct addr *a, const struct addr_listen_options *o)
+{
+    bool is_path = a->sa.sa_family == AF_UNIX && a->un.sun_path[0] != '\0';
+    enum err e = set_options(fd, a, o);
+
+    if (e == ERR_OK)
+        e = bind_socket(fd, a);
+    if (e != ERR_OK)
+        return e;
+    if (is_path && o->mode != 0 && chmod(a->un.sun_path, o->mode) == -1)
+        return ERR_SYSTEM;
+    if (listen(fd, o->backlog != 0 ? o->backlog : 1024) == 0)
+        return ERR_OK;
+    /* With SO_REUSEADDR two sockets may be bound to a port, and only the second listen is refused.
+     */
+    return errno == EADDRINUSE ? ERR_BUSY : ERR_SYSTEM;
+}
+
+enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, int *fd)
+{
+    ASSERT(a->len != 0);
+    int s = socket(a->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s == -1)
+        return ERR_SYSTEM;
+    enum err e = bind_and_listen(s, a, o);
+    if (e != ERR_OK) {
+        int saved = errno;
+        close(s);
+        errno = saved;
+        return e;
+    }
+    *fd = s;
+    return ERR_OK;
+}
+
+enum err addr_of_socket(int fd, struct addr *out)
+{
+    struct sockaddr_storage storage = {0};
+    struct addr a = {.len = 0};
+    socklen_t len = sizeof(storage);
+
+    if (getsockname(fd, (struct sockaddr *)&storage, &len) == -1)
+        return ERR_SYSTEM;
+    /* The kernel's answer for a longest path is one byte longer than the struct: its NUL. */
+    a.len = len < (socklen_t)sizeof(a.un) ? len : (socklen_t)sizeof(a.un);
+    memcpy(&a.sa, &storage, a.len);
+    *out = a;
+    return ERR_OK;
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One turn:
+ *
+ *     wait, h2o's callbacks -> timers -> mailbox -> each turn -> deferred -> (wait again)
+ *
+ * libh2o drains the sockets it has called "pending" before it frees closed ones, and relies on
+ * that: a socket that is written and closed outside of h2o_evloop_run would be freed while still in
+ * the pending list. So after each of our own phases the pending callbacks are run, as libh2o does
+ * after its timers. It also means that nothing is pending when we wait. Waking is cheap: who posts
+ * writes to the eventfd only when the loop has said that it is about to sleep. libh2o's own clock
+ * is wall time; ours is monotonic, and libh2o's timers are left to libh2o.
+ */
+#include "common/net/loop.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/net/timer_wheel.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <h2o.h>
+
+enum {
+    /* The longest sleep when no timer runs. */
+    WAIT_MAX_MS = 3600 * 1000,
+    /* Input buffers a thread keeps for reuse: its connections with input at any one moment. */
+    SPARE_BUFFERS_MAX = 1024,
+};
+
+struct loop_clock {
+    uint64_t now_us; /* 0: to be read */
+    bool in_turn;    /* outside of a turn time is read each time */
+};
+
+struct loop {
+    h2o_evloop_t *h2o;
+    unsigned index;
+    pthread_t thread;
+    struct loop_clock *clock; /* apart, so that asking a const loop for the time may read it */
+    struct timer_wheel wheel;
+    struct list each_turn;
+    struct list deferred;
+    size_t watches;
+    struct watch *wake_watch;
+    int wake_fd;
+    atomic_bool stop;
+    pthread_mutex_t mutex;
+    struct list mail; /* under mutex */
+    bool sleeping;    /* under mutex: who posts must write to wake_fd, and clear this */
+};
+
+struct watch {
+    struct loop *loop;
+    h2o_socket_t *sock;
+    void (*readable)(void *context);
+    void *context;
+};
+
+static void assert_own_thread(const struct loop *l)
+{
+    ASSERT(pthread_equal(l->thread, pthread_self()));
+}
+
+/* ---- time ---- */
+
+uint64_t loop_now_us(const struct loop *l)
+{
+    if (!l->clock->in_turn)
+        return clock_mono_us();
+    if (l->clock->now_us == 0)
+        l->clock->now_us = clock_mono_us();
+    return l->clock->now_us;
+}
+
+uint64_t loop_now_ms(const struct loop *l)
+{
+    return loop_now_us(l) / 1000;
+}
+
+/* ---- timers ---- */
+
+void timer_init(struct timer *t, void (*expired)(struct timer *t))
+{
+    *t = (struct timer){.expired = expired};
+    list_init(&t->node);
+}
+
+void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms)
+{
+    /* Rounded up: the fraction of the current millisecond must not be taken off the delay. */
+    uint64_t now_ms = (loop_now_us(l) + 999) / 1000;
+
+    ASSERT(t->expired != NULL);
+    assert_own_thread(l);
+    list_remove(&t->node);
+    t->due_ms = delay_ms < UINT64_MAX - now_ms ? now_ms + delay_ms : UINT64_MAX;
+    timer_wheel_add(&l->wheel, t);
+}
+
+void timer_stop(struct timer *t)
+{
+    list_remove(&t->node);
+}
+
+static void run_timers(struct loop *l)
+{
+    struct list due;
+    struct list *node;
+
+    timer_wheel_advance(&l->wheel, loop_now_ms(l));
+    /* Those started meanwhile with no delay come in the next turn, or a loop could starve itself.
+     */
+    list_init(&due);
+    list_splice_back(&due, &l->wheel.due);
+    while ((node = list_pop_front(&due)) != NULL) {
+        struct timer *t = list_entry(node, struct timer, node);
+        t->expired(t);
+    }
+}
+
+/* ---- mailbox ---- */
+
+static void wake(struct loop *l)
+{
+    uint64_t one = 1;
+
+    /* EAGAIN would mean that the counter is full, so the loop wakes anyway. */
+    while (write(l->wake_fd, &one, sizeof(one)) == -1 && errno == EINTR)
+        continue;
+}
+
+static void on_wake(void *context)
+{
+    struct loop *l = context;
+    uint64_t count;
+
+    while (read(l->wake_fd, &count, sizeof(count)) == -1 && errno == EINTR)
+        continue;
+}
+
+/* Whether the caller must wake the loop. */
+static bool take_sleep_locked(struct loop *l)
+{
+    bool was = l->sleeping;
+
+    l->sleeping = false;
+    return was;
+}
+
+void loop_post(struct loop *l, struct loop_message *m)
+{
+    ASSERT(m->run != NULL);
+    pthread_mutex_lock(&l->mutex);
+    ASSERT(!list_linked(&m->node));
+    list_push_back(&l->mail, &m->node);
+    bool must_wake = take_sleep_locked(l);
+    pthread_mutex_unlock(&l->mutex);
+    if (must_wake)
+        wake(l);
+}
+
+void loop_stop(struct loop *l)
+{
+    pthread_mutex_lock(&l->mutex);
+    atomic_store(&l->stop, true);
+    bool must_wake = take_sleep_locked(l);
+    pthread_mutex_unlock(&l->mutex);
+    if (must_wake)
+        wake(l);
+}
+
+static void run_mail(struct loop *l)
+{
+    struct list mail;
+    struct list *node;
+
+    list_init(&mail);
+    pthread_mutex_lock(&l->mutex);
+    l->sleeping = false;
+    list_splice_back(&mail, &l->mail);
+    pthread_mutex_unlock(&l->mutex);
+    while ((node = list_pop_front(&mail)) != NULL) {
+        struct loop_message *m = list_entry(node, struct loop_message, node);
+        m->run(m);
+    }
+}
+
+/* ---- end of turn ---- */
+
+void loop_defer(struct loop *l, struct loop_deferred *d)
+{
+    assert_own_thread(l);
+    ASSERT(d->run != NULL);
+    ASSERT(!list_linked(&d->node));
+    list_push_back(&l->deferred, &d->node);
+}
+
+void loop_each_turn(struct loop *l, struct loop_deferred *d)
+{
+    assert_own_thread(l);
+    ASSERT(d->run != NULL);
+    ASSERT(!list_linked(&d->node));
+    list_push_back(&l->each_turn, &d->node);
+}
+
+static void run_each_turn(struct loop *l)
+{
+    struct list now;
+    struct list *node;
+
+    list_init(&now);
+    list_splice_back(&now, &l->each_turn);
+    /* Each goes back before it runs, so that it, or another, can take it out for good. */
+    while ((node = list_pop_front(&now)) != NULL) {
+        struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
+        list_push_back(&l->each_turn, &d->node);
+        d->run(d);
+    }
+}
+
+static void run_deferred(struct loop *l)
+{
+    struct list now;
+    struct list *node;
+
+    list_init(&now);
+    list_splice_back(&now, &l->deferred);
+    while ((node = list_pop_front(&now)) != NULL) {
+        struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
+        d->run(d);
+    }
+}
+
+/* ---- turns ---- */
+
+static unsigned until_next_timer_ms(struct loop *l, unsigned max_wait_ms)
+{
+    uint64_t next_ms = timer_wheel_next(&l->wheel);
+
+    if (next_ms == UINT64_MAX)
+        return max_wait_ms;
+    if (next_ms <= l->wheel.tick_ms)
+        return 0;
+    /* Read anew, as the turn's callbacks may have taken long; rounded up, or we would wake too
+     * early. */
+    uint64_t now_us = clock_mono_us();
+    if (next_ms <= now_us / 1000)
+        return 0;
+    uint64_t wait_ms = next_ms - now_us / 1000;
+    return wait_ms < max_wait_ms ? (unsigned)wait_ms : max_wait_ms;
+}
+
+static unsigned prepare_wait_ms(struct loop *l, unsigned max_wait_ms)
+{
+    unsigned wait_ms = max_wait_ms < WAIT_MAX_MS ? max_wait_ms : WAIT_MAX_MS;
+
+    if (!list_empty(&l->deferred))
+        return 0;
+    wait_ms = until_next_timer_ms(l, wait_ms);
+    if (wait_ms == 0)
+        return 0;
+    pthread_mutex_lock(&l->mutex);
+    l->sleeping = list_empty(&l->mail) && !atomic_load(&l->stop);
+    if (!l->sleeping)
+        wait_ms = 0;
+    pthread_mutex_unlock(&l->mutex);
+    return wait_ms;
+}
+
+/* Run the socket callbacks that are due without waiting (see the head of this file). */
+static void run_pending(struct loop *l)
+{
+    h2o_timeout__do_post_callback(l->h2o);
+}
+
+static void wait_and_run_h2o(struct loop *l, unsigned wait_ms)
+{
+    if (h2o_evloop_run(l->h2o, (int32_t)wait_ms) == 0 || errno == EINTR)
+        return;
+    log_error(NULL, "loop-wait-failed", "loop=%u errno=%d", l->index, errno);
+    /* When epoll refuses the last socket whose interest changed, libh2o leaves the tail of that
+     * list inside the socket it has taken out; those after it would be lost. */
+    if (l->h2o->_statechanged.head == NULL)
+        l->h2o->_statechanged.tail_ref = &l->h2o->_statechanged.head;
+}
+
+void loop_turn(struct loop *l, unsigned max_wait_ms)
+{
+    assert_own_thread(l);
+    ASSERT(!l->clock->in_turn);
+    unsigned wait_ms = prepare_wait_ms(l, max_wait_ms);
+    *l->clock = (struct loop_clock){.in_turn = true};
+    wait_and_run_h2o(l, wait_ms);
+    run_timers(l);
+    run_pending(l);
+    run_mail(l);
+    run_pending(l);
+    run_each_turn(l);
+    run_pending(l);
+    run_deferred(l);
+    run_pending(l);
+    l->clock->in_turn = false;
+}
+
+void loop_run(struct loop *l)
+{
+    while (!atomic_load(&l->stop))
+        loop_turn(l, WAIT_MAX_MS);
+    atomic_store(&l->stop, false);
+}
+
+/* ---- watched descriptors ---- */
+
+static void on_readable(h2o_socket_t *sock, const char *err)
+{
+    struct watch *w = sock->data;
+
+    (void)err; /* nothing is read here, so nothing fails */
+    w->readable(w->context);
+}
+
+struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context), void *context)
+{
+    struct watch *w = xmalloc(sizeof(*w));
+
+    assert_own_thread(l);
+    ASSERT(fd >= 0);
+    *w = (struct watch){.loop = l, .readable = readable, .context = context};
+    w->sock = h2o_evloop_socket_create(l->h2o, fd, H2O_SOCKET_FLAG_DONT_READ);
+    w->sock->data = w;
+    h2o_socket_read_start(w->sock, on_readable);
+    ++l->watches;
+    return w;
+}
+
+void watch_stop(struct watch *w)
+{
+    h2o_socket_export_t info;
+
+    if (w == NULL)
+        return;
+    assert_own_thread(w->loop);
+    --w->loop->watches;
+    /* Closing the socket would close the descriptor, which is not ours; exporting gives it back. */
+    h2o_socket_read_stop(w->sock);
+    int failed = h2o_socket_export(w->sock, &info);
+    ASSERT(failed == 0);
+    h2o_buffer_dispose(&info.input);
+    free(w);
+}
+
+/* ---- life ---- */
+
+struct loop *loop_create(unsigned index)
+{
+    struct loop *l = xcalloc(1, sizeof(*l));
+
+    l->index = index;
+    l->thread = pthread_self();
+    l->h2o = h2o_evloop_create();
+    l->clock = xcalloc(1, sizeof(*l->clock));
+    timer_wheel_init(&l->wheel, clock_mono_us() / 1000);
+    list_init(&l->each_turn);
+    list_init(&l->deferred);
+    list_init(&l->mail);
+    int failed = pthread_mutex_init(&l->mutex, NULL);
+    ASSERT(failed == 0);
+    h2o_socket_buffer_prototype.allocator.max = SPARE_BUFFERS_MAX;
+    l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    ASSERT(l->wake_fd != -1);
+    l->wake_watch = watch_start(l, l->wake_fd, on_wake, l);
+    return l;
+}
+
+static bool has_work(struct loop *l)
+{
+    pthread_mutex_lock(&l->mutex);
+    bool mail = !list_empty(&l->mail);
+    pthread_mutex_unlock(&l->mutex);
+    return mail || !list_empty(&l->deferred);
+}
+
+void loop_destroy(struct loop *l)
+{
+    if (l == NULL)
+        return;
+    assert_own_thread(l);
+    /* What was posted or put off runs; it may free what nobody else would. The last turns also let
+     * libh2o free the sockets that were closed. */
+    do
+        loop_turn(l, 0);
+    while (has_work(l));
+    watch_stop(l->wake_watch);
+    ASSERT(l->watches == 0);
+    close(l->wake_fd);
+    h2o_evloop_destroy(l->h2o); /* leaves its epoll descriptor open, and gives no way to close it */
+    h2o_mem_recycle_t *spare = &h2o_socket_buffer_prototype.allocator;
+    while (spare->cnt != 0)
+        free(h2o_mem_alloc_recycle(spare, 1));
+    pthread_mutex_destroy(&l->mutex);
+    free(l->clock);
+    free(l);
+}
+
+struct st_h2o_evloop_t *loop_h2o(struct loop *l)
+{
+    return l->h2o;
+}
+
+unsigned loop_index(const struct loop *l)
+{
+    return l->index;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A hierarchical timing wheel with bitmaps. A due time is read as a number to the base 64; a timer
+ * stands at the level of the highest digit in which its due time differs from the current tick, in
+ * the slot of that digit:
+ *
+ *     due  = 3 . 17 . 42      tick = 3 . 11 . 60      ->  level 1, slot 17
+ *
+ * So no slot is ever behind the tick, everything at a level is due before anything at a higher one,
+ * and the next event is the lowest bit of the lowest level in use. When the tick reaches a slot of
+ * a higher level, its timers are placed anew, each time at a lower level: at most WHEEL_LEVELS
+ * times in all. Source: Varghese and Lauck, "Hashed and hierarchical timing wheels", 1987,
+ * scheme 7. We place by absolute time instead of by distance, which needs no wrapping around.
+ */
+#include "common/net/timer_wheel.h"
+
+void timer_wheel_init(struct timer_wheel *w, uint64_t now_ms)
+{
+    w->tick_ms = now_ms;
+    list_init(&w->due);
+    for (size_t level = 0; level < WHEEL_LEVELS; ++level) {
+        w->used[level] = 0;
+        for (size_t slot = 0; slot < WHEEL_SLOTS; ++slot)
+            list_init(&w->slots[level][slot]);
+    }
+}
+
+void timer_wheel_add(struct timer_wheel *w, struct timer *t)
+{
+    if (t->due_ms <= w->tick_ms) {
+        list_push_back(&w->due, &t->node);
+        return;
+    }
+    unsigned highest = 63 - (unsigned)__builtin_clzll(t->due_ms ^ w->tick_ms);
+    unsigned level = highest / WHEEL_BITS;
+    unsigned slot = (unsigned)(t->due_ms >> (level * WHEEL_BITS)) & (WHEEL_SLOTS - 1);
+    list_push_back(&w->slots[level][slot], &t->node);
+    w->used[level] |= (uint64_t)1 << slot;
+}
+
+/* The first slot with members and when it begins; forgets slots that became empty. NULL: none. */
+static struct list *first_slot(struct timer_wheel *w, uint64_t *begins_ms)
+{
+    for (unsigned level = 0; level < WHEEL_LEVELS; ++level) {
+        while (w->used[level] != 0) {
+            unsigned slot = (unsigned)__builtin_ctzll(w->used[level]);
+            unsigned shift = level * WHEEL_BITS;
+            if (list_empty(&w->slots[level][slot])) {
+                w->used[level] &= w->used[level] - 1;
+                continue;
+            }
+            /* The tick's digits above this level; a shift by 64 or more would be undefined. */
+            uint64_t above = shift + WHEEL_BITS < 64
+                                 ? w->tick_ms >> (shift + WHEEL_BITS) << (shift + WHEEL_BITS)
+                                 : 0;
+            *begins_ms = above | (uint64_t)slot << shift;
+            return &w->slots[level][slot];
+        }
+    }
+    return NULL;
+}
+
+void timer_wheel_advance(struct timer_wheel *w, uint64_t now_ms)
+{
+    uint64_t begins_ms = 0;
+    struct list *slot;
+    struct list *node;
+
+    while ((slot = first_slot(w, &begins_ms)) != NULL && begins_ms <= now_ms) {
+        struct list members;
+
+        list_init(&members);
+        list_splice_back(&members, slot);
+        w->tick_ms = begins_ms;
+        while ((node = list_pop_front(&members)) != NULL)
+            timer_wheel_add(w, list_entry(node, struct timer, node));
+    }
+    if (now_ms > w->tick_ms)
+        w->tick_ms = now_ms;
+}
+
+uint64_t timer_wheel_next(struct timer_wheel *w)
+{
+    uint64_t begins_ms = UINT64_MAX;
+
+    if (!list_empty(&w->due))
+        return w->tick_ms;
+    (void)first_slot(w, &begins_ms);
+    return begins_ms;
+}
