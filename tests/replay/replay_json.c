@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "common/base/text.h"
+#include "tests/replay/replay.h"
+
+/* The largest number of which each whole number below is a double, too. */
+static const double COUNT_MAX = 9007199254740992.0;
+
+const char *member_string(const json_t *object, const char *name, const char **why)
+{
+    const char *s = json_string_value(json_object_get(object, name));
+
+    if (s == NULL)
+        *why = "a string is missing: worker, class, op, or kind";
+    return s;
+}
+
+bool member_number(const json_t *object, const char *name, double fallback, double *out,
+                   const char **why)
+{
+    const json_t *v = json_object_get(object, name);
+
+    if (v == NULL || json_is_null(v)) {
+        *out = fallback;
+        return true;
+    }
+    if (!json_is_number(v) || !isfinite(json_number_value(v))) {
+        *why = "not a finite number";
+        return false;
+    }
+    *out = json_number_value(v);
+    return true;
+}
+
+bool member_count(const json_t *object, const char *name, uint64_t fallback, uint64_t *out,
+                  const char **why)
+{
+    double v;
+
+    if (!member_number(object, name, (double)fallback, &v, why))
+        return false;
+    if (v < 1 || v > COUNT_MAX) {
+        *why = "not a number from 1";
+        return false;
+    }
+    *out = (uint64_t)v;
+    return true;
+}
+
+bool resume_from_json(const json_t *scores, struct resume *out, const char **why)
+{
+    void *it;
+
+    if (json_is_null(scores))
+        return true;
+    if (!json_is_object(scores)) {
+        *why = "resume: not an object";
+        return false;
+    }
+    /* jansson iterates over what it will not change, yet takes no const. */
+    json_t *object = json_incref((json_t *)(uintptr_t)scores);
+    for (it = json_object_iter(object); it != NULL; it = json_object_iter_next(object, it)) {
+        const json_t *score = json_object_iter_value(it);
+        struct slice cls = {json_object_iter_key(it), json_object_iter_key_len(it)};
+
+        if (!json_is_number(score) || !isfinite(json_number_value(score))) {
+            *why = "resume: a score is not a finite number";
+            resume_fini(out);
+            break;
+        }
+        /* Not resume_add: traces have classes of any length. */
+        resume_push(out, cls, json_number_value(score));
+    }
+    json_decref(object);
+    return it == NULL;
+}
+
+void set_named(json_t *object, struct slice name, json_t *value)
+{
+    int failed = json_object_setn_new_nocheck(object, name.p, name.len, value);
+
+    ASSERT(failed == 0);
+}
+
+json_t *resume_to_json(const struct resume *r)
+{
+    json_t *object = json_object();
+
+    for (size_t i = 0; i < r->n; ++i)
+        set_named(object, r->rows[i].cls, json_real(r->rows[i].score));
+    return object;
+}
+
+json_t *count_to_json(uint64_t n)
+{
+    return json_integer((json_int_t)n);
+}
