@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers without an agent: measured by the load balancer, and remembered over its restarts."""
+import subprocess
+import time
+
+from support.base import BIN, wait_until
+from support.scripted import serve
+
+
+def worker(world, name, slow=()):
+    def answer(c, head, body):
+        host = [line for line in head.split(b'\r\n') if line.lower().startswith(b'host:')][0][5:].strip().decode()
+        time.sleep(0.03 if host in slow else 0.001)     # its service time
+        c.answer(name.encode(), '500 Oops' if b'/fail' in head else '200 OK')
+    return world.scripted(serve(answer))
+
+
+def resumes(lb):
+    return lb.json('/resumes.json')['applications']['default']
+
+
+def test_scores_are_requests_per_second_of_service(world):
+    w = worker(world, 'w', slow={'slow.example'})
+    lb = world.resumelb({'workers': [w.address], 'history': 10})
+    for _ in range(10):
+        lb.get(host='slow.example')
+        lb.get(host='quick.example')
+    wait_until(lambda: set(resumes(lb).get(w.address, {})) == {'slow.example', 'quick.example'}, 'the resume')
+    scores = resumes(lb)[w.address]
+    assert 10 < scores['slow.example'] < 34
+    assert scores['quick.example'] > 5 * scores['slow.example']
+
+
+def test_errors_answered_fast_never_raise_a_score(world):
+    w = worker(world, 'w', slow={'a.example'})
+    lb = world.resumelb({'workers': [w.address], 'history': 5})
+    for _ in range(10):
+        lb.get(host='a.example')
+    before = wait_until(lambda: resumes(lb)[w.address].get('a.example'), 'a score')
+    for _ in range(40):
+        assert lb.get('/fail', host='a.example').status == 500
+    after = resumes(lb)[w.address]['a.example']
+    assert after <= before * 1.1
+
+
+def test_skills_survive_a_kill_and_are_back_before_the_first_request(world):
+    workers = [worker(world, 'w%d' % i) for i in range(3)]
+    lb = world.resumelb({'workers': [w.address for w in workers], 'history': 20, 'state_dir': str(world.folder / 'state')})
+    where = {}
+    for _ in range(12):
+        for site in range(9):
+            where[site] = lb.get(host='site%d' % site).text
+    known = lambda: {c: a for a, skills in resumes(lb).items() for c in skills}
+    wait_until(lambda: len(known()) == 9, 'nine classes')
+    before = known()
+    wait_until(lambda: len(list((world.folder / 'state').rglob('*'))) >= 4, 'the files')
+    files = lambda: ''.join(p.read_text() for p in (world.folder / 'state').rglob('*') if p.is_file())
+    wait_until(lambda: all('site%d' % s in files() for s in range(9)), 'all classes on disk', 12)
+    lb.kill()
+    lb.start()
+    assert known() == before
+    for site in range(9):
+        assert lb.get(host='site%d' % site).text == where[site]
+    assert lb.app()['picks']['unskilled'] == 0
+
+
+def test_a_torn_state_file_is_set_aside_and_said(world):
+    w = worker(world, 'w')
+    config = {'workers': [w.address], 'history': 2, 'state_dir': str(world.folder / 'state')}
+    lb = world.resumelb(config)
+    for _ in range(4):
+        lb.get(host='a')
+    path = wait_until(lambda: [p for p in (world.folder / 'state').rglob('*') if p.is_file() and '"a"' in p.read_text()],
+                      'the file', 12)[0]
+    lb.kill()
+    path.write_text(path.read_text()[:-20])
+    lb.start()
+    assert lb.get(host='a').status == 200
+    assert [p for p in (world.folder / 'state').rglob('*.bad')]
+    assert 'set-aside' in lb.process.output() or 'aside' in lb.process.output()
+
+
+def test_a_second_process_on_the_same_state_refuses_to_start(world):
+    w = worker(world, 'w')
+    lb = world.resumelb({'workers': [w.address], 'state_dir': str(world.folder / 'state')})
+    other = world.resumelb({'workers': [w.address], 'state_dir': str(world.folder / 'state')}, name='other', wait=False)
+    assert other.process.wait() == 1
+    assert str(world.folder / 'state') in other.process.output()
+    assert lb.get().status == 200
+
+
+def test_policy_classless_spreads_every_class(world):
+    workers = [worker(world, 'w%d' % i) for i in range(4)]
+    lb = world.resumelb({'workers': [w.address for w in workers], 'pool': {'policy': 'classless'}})
+    assert len({lb.get(host='one.example').text for _ in range(8)}) == 4
+
+
+def test_replay_tool_is_built_and_speaks(world):
+    r = subprocess.run([BIN / 'resumelb-replay'], input='{"kind": "pool", "settings": {}}\n{"op": "get", "class": "a"}\n',
+                       capture_output=True, text=True, timeout=20)
+    assert r.returncode == 0 and r.stdout.splitlines()[0].replace(' ', '') == '{"ok":true}'
+    assert '"pick":null' in r.stdout.replace(' ', '')

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No worker to be had: one bounded queue per application, in order, and nobody forgotten in it."""
+import json
+import os
+import pathlib
+import threading
+import time
+
+from support.base import wait_until
+from support.http import Client
+from support.scripted import hello, serve
+
+
+class Tree:
+    """Registers providers in a directory tree as an agent does: a file kept open under an OFD lock."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self.held = {}
+
+    def register(self, address, node='workers', **properties):
+        import fcntl
+        import struct
+        folder = self.path / node / 'providers'
+        folder.mkdir(parents=True, exist_ok=True)
+        name = address.replace('%', '%25').replace('/', '%2F')
+        temporary = folder / ('.tmp-' + name)
+        f = open(temporary, 'w')
+        # struct flock of F_OFD_SETLK (37): a write lock on the whole file
+        fcntl.fcntl(f, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        f.write(json.dumps(dict({'pid': os.getpid()}, **properties)))
+        f.flush()
+        os.rename(temporary, folder / name)
+        self.held[address] = f
+
+    def end(self, address):
+        """As when the process dies: the lock goes, the file stays."""
+        self.held.pop(address).close()
+
+    def set(self, node='', **properties):
+        folder = self.path / node
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / '.tmp-properties'
+        temporary.write_text(json.dumps(properties))
+        os.rename(temporary, folder / 'properties.json')
+
+
+def feeding(world, incarnation, concurrency=1, answer=b'hello', delay=0.0, skills=None, **more):
+    """A worker with a resume stream, scripted so that its end is ours to choose."""
+    gate = threading.Event()
+    streams = []
+
+    def script(c):
+        while True:
+            got = c.read_request()
+            if got is None:
+                return
+            if got[0].startswith(b'GET /.well-known/resumelb/resume ') and b'resumelb-feed: 1' in got[0].lower():
+                c.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/x-resumelb-resume+jsonl\r\n'
+                        b'Transfer-Encoding: chunked\r\n\r\n')
+                line = json.dumps(dict({'v': 1, 'incarnation': incarnation, 'application': 'app', 'version': '1',
+                                        'fingerprint': '', 'state': 'ready', 'generation': 0,
+                                        'concurrency': concurrency, 'skills': skills or {}}, **more)).encode() + b'\n'
+                c.write(b'%x\r\n%s\r\n' % (len(line), line))
+                streams.append(c)
+                gate.wait(120)
+                return
+            if delay:
+                time.sleep(delay)   # its service time
+            c.answer(answer)
+    s = world.scripted(script)
+    s.streams = streams
+    s.gate = gate
+    world.closers.insert(0, gate.set)
+    return s
+
+
+def tree_lb(world, **settings):
+    tree = Tree(world.folder / 'tree')
+    config = {'tree': 'directory:%s' % tree.path, 'start_wait': '100ms'}
+    config.update(settings)
+    lb = world.resumelb(config, wait=False)
+    wait_until(lb.listening, 'the load balancer')
+    return tree, lb
+
+
+def test_requests_wait_for_a_worker_and_go_when_one_joins(world):
+    tree, lb = tree_lb(world, worker_wait_timeout='20s')
+    clients = [Client(lb.address) for _ in range(30)]
+    for c in clients:
+        c.send()
+    wait_until(lambda: lb.app()['waiting'] == 30, 'all to wait')
+    w = feeding(world, 'one', delay=0.01)
+    tree.register(w.address)
+    for c in clients:
+        assert c.receive().body == b'hello'
+        c.close()
+    assert lb.app()['waiting'] == 0 and lb.app()['backlog'] == 0
+
+
+def test_no_worker_in_time_is_a_503_with_retry_after(world):
+    tree, lb = tree_lb(world, worker_wait_timeout='200ms', retry_after='7s')
+    r = lb.get()
+    assert r.status == 503 and r['Retry-After'] == '7'
+    assert lb.app()['outcomes']['no-worker'] == 1
+
+
+def test_the_queue_is_bounded(world):
+    tree, lb = tree_lb(world, worker_wait_timeout='20s', worker_wait_max=5)
+    clients = [Client(lb.address) for _ in range(5)]
+    for c in clients:
+        c.send()
+    wait_until(lambda: lb.app()['waiting'] == 5, 'the queue to be full')
+    assert lb.get().status == 503
+    assert lb.app()['outcomes']['wait-queue-full'] == 1
+    for c in clients[:2]:
+        c.close()
+    wait_until(lambda: lb.app()['waiting'] == 3, 'those who left to leave the queue')
+    w = feeding(world, 'one')
+    tree.register(w.address)
+    for c in clients[2:]:
+        assert c.receive().body == b'hello'
+        c.close()
+
+
+def test_a_worker_with_another_incarnation_is_a_new_worker(world):
+    tree, lb = tree_lb(world, worker_wait_timeout='20s')
+    w = feeding(world, 'first', skills={'a.example': 50.0})
+    tree.register(w.address)
+    assert lb.get(host='a.example').body == b'hello'
+    assert lb.workers()[w.address]['incarnation'] == 'first'
+    assert lb.json('/resumes.json')['applications']['default'][w.address].get('a.example')
+
+
+def test_a_provider_whose_owner_ended_is_gone_and_its_stream_decides(world):
+    tree, lb = tree_lb(world, worker_wait_timeout='20s')
+    a, b = feeding(world, 'a'), feeding(world, 'b')
+    tree.register(a.address)
+    tree.register(b.address)
+    wait_until(lambda: len([w for w in lb.workers().values() if w['state'] == 'ready']) == 2, 'both workers')
+    tree.end(a.address)
+    # its stream still lives: a live worker outranks a missing node
+    assert lb.get(host='x').status == 200
+    a.close()
+    for c in a.connections:
+        c.reset()
+    a.gate.set()
+    wait_until(lambda: a.address not in lb.workers() or lb.workers()[a.address]['state'] != 'ready', 'worker a to be gone')
+    for i in range(5):
+        assert lb.get(host='h%d' % i).body == b'hello'
+
+
+def test_providers_of_another_application_are_refused(world):
+    tree, lb = tree_lb(world)
+    w = feeding(world, 'w', application='wrong')
+    good = feeding(world, 'g')
+    tree.register(w.address, application='wrong-one')
+    tree.register(good.address)
+    wait_until(lambda: good.address in lb.workers(), 'the good one')
+    assert w.address not in lb.workers() or lb.workers()[w.address]['state'] != 'ready'
+
+
+def test_live_settings_follow_the_tree_and_bad_ones_are_refused(world):
+    tree, lb = tree_lb(world, pool={'variance': 6})
+    setting = lambda name: lb.app()['settings'][name]
+    assert setting('variance') == {'value': '6', 'origin': 'yaml'}
+    tree.set(variance=2.5, retries=7, connect_timeout='1s')
+    wait_until(lambda: setting('variance') == {'value': '2.5', 'origin': 'tree'}, 'variance')
+    assert setting('retries')['value'] == '7' and setting('connect_timeout')['value'] == '1s'
+    # one bad, one not to be set from the tree, one unknown: each alone is refused, the rest goes on
+    tree.set(variance='lots', retries=3, error_page='/etc/passwd', colour='blue')
+    wait_until(lambda: setting('retries')['value'] == '3', 'the good one')
+    assert setting('variance')['value'] == '2.5', 'keeps its last good value'
+    refused = {r['name']: r['why'] for r in lb.app()['refused']}
+    assert set(refused) >= {'variance', 'error_page'} and refused['variance']
+    assert setting('error_page')['value'] in ('', None)
+    # absent: the YAML value where given, else the default
+    tree.set()
+    wait_until(lambda: setting('variance') == {'value': '6', 'origin': 'yaml'}, 'variance back')
+    assert setting('retries') == {'value': '2', 'origin': 'default'}
+    # a broken node holds
+    tree.set(variance=3)
+    wait_until(lambda: setting('variance')['value'] == '3', 'variance')
+    (tree.path / 'properties.json').write_text('{"variance": ')
+    wait_until(lambda: 'variance' in lb.process.output(), 'a log line')
+    lb.get()
+    assert setting('variance')['value'] == '3'
+
+
+def test_a_burst_of_changes_ends_with_the_last_one(world):
+    tree, lb = tree_lb(world)
+    for i in range(2000):
+        tree.set(retries=i % 10, variance=1 + i / 1000)
+    wait_until(lambda: lb.app()['settings']['variance']['value'] == '2.999', 'the last value', 1)
+
+
+def test_resumes_change_where_requests_go(world):
+    tree, lb = tree_lb(world)
+    slow, quick = feeding(world, 's', answer=b'slow', skills={'a': 1.0}), feeding(world, 'q', answer=b'quick', skills={'a': 99.0})
+    tree.register(slow.address)
+    tree.register(quick.address)
+    wait_until(lambda: len(lb.workers()) == 2 and all(w['skills'] == 1 for w in lb.workers().values()), 'both resumes')
+    assert {lb.get(host='a').body for _ in range(10)} == {b'quick'}
+    line = json.dumps({'v': 1, 'incarnation': 'q', 'application': 'app', 'version': '1', 'fingerprint': '',
+                       'state': 'ready', 'generation': 1, 'skills': {'a': 0.1}}).encode() + b'\n'
+    bad = b'{"v":1, nonsense\n'
+    for data in (bad, line):
+        quick.streams[0].write(b'%x\r\n%s\r\n' % (len(data), data))
+    wait_until(lambda: lb.json('/resumes.json')['applications']['default'][quick.address]['a'] < 1, 'the new resume')
+    assert {lb.get(host='a').body for _ in range(10)} == {b'slow'}
+    assert lb.app()['stats']['feed_bad_lines'] == 1
+
+
+def test_an_agents_promise_lets_even_a_post_be_tried_elsewhere(world):
+    tree, lb = tree_lb(world)
+
+    def unprocessed(c, head, body):
+        c.answer(b'full', '503 Service Unavailable', [('Resumelb-Unprocessed', '1')])
+    full = feeding(world, 'f', skills={'a': 99.0})
+    original = full.script
+
+    def script(c):
+        got = c.read_request()
+        while got and not got[0].startswith(b'GET /.well-known'):
+            unprocessed(c, *got)
+            got = c.read_request()
+        if got:
+            c.buffer = got[0] + b'\r\n\r\n' + c.buffer
+            original(c)
+    full.script = script
+    free = feeding(world, 'g', answer=b'free')
+    tree.register(full.address)
+    tree.register(free.address)
+    wait_until(lambda: len([w for w in lb.workers().values() if w['state'] == 'ready']) == 2, 'both workers')
+    for i in range(5):
+        r = lb.get('/', host='a', method='POST', body=b'x')
+        assert r.body == b'free' and r['Resumelb-Unprocessed'] is None
+    assert lb.app()['stats']['unprocessed'] == 5
+    assert lb.workers()[full.address]['failures'] == 0
