@@ -141,6 +141,64 @@ class Gunicorn:
         self.process.wait()
 
 
+class Agent:
+    """A running agent with one application of small gunicorn processes."""
+
+    def __init__(self, world, name, tree, slots=2, app='app', **settings):
+        self.world, self.name, self.slots = world, name, slots
+        (world.folder / 'smallapp.py').write_text(APP)
+        self.admin_port = free_port()
+        self.admin = '127.0.0.1:%d' % self.admin_port
+        base = self._block(slots)
+        self.addresses = ['127.0.0.1:%d' % (base + i) for i in range(slots)]
+        application = {
+            'root': str(world.folder),
+            'command': ['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--log-level=warning',
+                        '--worker-tmp-dir=/dev/shm', 'smallapp:application'],
+            'environment': {'PYTHONDONTWRITEBYTECODE': '1', 'APP_NAME': name,
+                            'APP_LOG': str(world.folder / 'executed.log')},
+            'address': '127.0.0.1:%d+' % base, 'min_processes': slots, 'max_processes': slots,
+            'ready_probe': '/', 'history': 20}
+        application.update(settings)
+        self.config = {'tree': 'directory:%s' % tree, 'state_dir': str(world.folder / (name + '-state')),
+                       'max_processes': 32, 'admin': {'address': self.admin}, 'applications': {app: application}}
+        self.path = world.folder / (name + '.yaml')
+        self.start()
+
+    @staticmethod
+    def _block(n):
+        """N ports in a row: slot i listens on the first + i."""
+        import socket
+        for _ in range(200):
+            first = free_port()
+            try:
+                held = []
+                for i in range(n):
+                    s = socket.socket()
+                    held.append(s)
+                    s.bind(('127.0.0.1', first + i))
+                return first
+            except OSError:
+                continue
+            finally:
+                for s in held:
+                    s.close()
+        raise AssertionError('no block of ports')
+
+    def start(self):
+        self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.config.items()))
+        self.process = self.world.process([BIN / 'resumelb-agent', '-c', self.path], self.name)
+
+    def json(self):
+        r = get(self.admin, '/status.json', host=self.admin)
+        assert r.status == 200, r.text
+        return json.loads(r.body)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class World:
     """Everything one test starts, in one folder; ends with it."""
 
@@ -156,6 +214,9 @@ class World:
 
     def resumelb(self, config, **kw):
         return Resumelb(self, config, **kw)
+
+    def agent(self, name, tree, **kw):
+        return Agent(self, name, tree, **kw)
 
     def gunicorn(self, name='app', **kw):
         return Gunicorn(self, name, **kw)

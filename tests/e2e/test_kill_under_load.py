@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things die under load, one after the other; no GET fails while another worker lives."""
+import json
+import os
+import signal
+import threading
+import time
+
+from support.base import PATIENCE, wait_until
+from support.http import Client, get
+
+
+class Load:
+    """Clients that GET without pause, each its own sites; remembers every failure."""
+
+    def __init__(self, lb, clients=6, sites=12):
+        self.lb, self.stopping = lb, threading.Event()
+        self.failures, self.done, self.lock = [], 0, threading.Lock()
+        self.threads = [threading.Thread(target=self._run, args=(i, sites), daemon=True) for i in range(clients)]
+        for t in self.threads:
+            t.start()
+
+    def _run(self, i, sites):
+        c, n = None, 0
+        while not self.stopping.is_set():
+            n += 1
+            try:
+                c = c or Client(self.lb.address, seconds=30)
+                r = c.request(host='site%d.example' % ((n + i) % sites))
+                if r.status != 200:
+                    self.failures.append((time.time(), r.status, r.text[:200]))
+            except Exception as e:
+                if not self.stopping.is_set():
+                    self.failures.append((time.time(), repr(e)))
+                c = None
+            with self.lock:
+                self.done += 1
+
+    def go_on(self, n=200):
+        """N more requests from now."""
+        target = self.done + n
+        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n, 60)
+        assert not self.failures, self.failures[:5]
+
+    def stop(self):
+        self.stopping.set()
+        for t in self.threads:
+            t.join(40 * PATIENCE)
+        assert not self.failures, self.failures[:5]
+
+
+def pids(lb, sites=12):
+    """Which application process serves which site."""
+    return {s: json.loads(lb.get(host='site%d.example' % s).body)['pid'] for s in range(sites)}
+
+
+def all_ready(lb, n):
+    return lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == n
+
+
+def start(world):
+    tree = world.folder / 'tree'
+    agents = [world.agent('agent%d' % i, tree) for i in range(2)]
+    lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app')}},
+                         'state_dir': str(world.folder / 'lb-state')}, wait=False)
+    wait_until(lb.listening, 'the load balancer', 20)
+    wait_until(all_ready(lb, 4), 'four workers', 30)
+    return agents, lb
+
+
+def test_no_get_fails_while_another_worker_lives(world):
+    agents, lb = start(world)
+    load = Load(lb)
+    load.go_on(300)
+    # application processes, one after the other
+    for _ in range(4):
+        victim = json.loads(lb.get(host='site1.example').body)['pid']
+        os.kill(victim, signal.SIGKILL)
+        load.go_on(150)
+    wait_until(all_ready(lb, 4), 'all workers again', 30)
+    # a whole agent, with all its slots; its successor takes the processes over
+    agents[0].kill()
+    load.go_on(300)
+    agents[0].start()
+    wait_until(all_ready(lb, 4), 'all workers again', 30)
+    load.go_on(300)
+    # an agent's orderly end
+    agents[1].process.popen.terminate()
+    assert agents[1].process.wait(30) == 0
+    load.go_on(300)
+    load.stop()
+    assert lb.app('app')['stats']['requests'] > 1000
+
+
+def test_after_its_own_death_the_skills_are_back_before_the_first_request(world):
+    agents, lb = start(world)
+    load = Load(lb)
+    load.go_on(600)
+    load.stop()
+    before = pids(lb)
+    lb.kill()
+    lb.start(wait=False)
+    wait_until(lb.listening, 'the load balancer', 20)
+
+    def first():
+        try:
+            return pids(lb)
+        except OSError:
+            return None
+    after = wait_until(first, 'an answer')
+    assert lb.app('app')['picks']['unskilled'] == 0
+    same = [s for s in before if before[s] == after[s]]
+    assert len(same) >= len(before) - 2, (before, after)
+
+
+def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_successor(world):
+    tree = world.folder / 'tree'
+    agent = world.agent('agent', tree, slots=1)
+    lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app'), 'worker_wait_timeout': '300ms'}}}, wait=False)
+    wait_until(lb.listening, 'the load balancer', 20)
+    wait_until(all_ready(lb, 1), 'the worker', 30)
+    pid = json.loads(lb.get().body)['pid']
+    clients = []
+    for i in range(8):
+        c = Client(lb.address)
+        c.send('POST', body=b'order', headers=[('X-Once', 'order-%d' % i), ('X-Delay', '3')])
+        clients.append(c)
+    log = world.folder / 'executed.log'
+    wait_until(lambda: log.exists() and log.read_text().count('\n') >= 1, 'the first to be executed')
+    wait_until(lambda: lb.app('app')['backlog'] == 8, 'all to be handed on')
+    os.kill(pid, signal.SIGKILL)
+    statuses = []
+    for c in clients:
+        statuses.append(c.receive().status)
+        c.close()
+    assert statuses.count(200) + statuses.count(502) + statuses.count(503) == 8, statuses
+    given_up = [i for i, s in enumerate(statuses) if s != 200]
+    assert given_up
+    # the successor lives and serves: what it executes was not given up
+    wait_until(all_ready(lb, 1), 'the successor', 30)
+    assert json.loads(lb.get().body)['pid'] != pid
+    executed = log.read_text().split()
+    assert len(executed) == len(set(executed)), 'never twice: %s' % executed
+    first = executed[0]
+    assert not {'order-%d' % i for i in given_up} & (set(executed) - {first}), (statuses, executed)
+
+
+def test_the_whole_way_is_learned(world):
+    """Class → worker → resume: what the agent measured shows in the load balancer's resumes."""
+    agents, lb = start(world)
+    for _ in range(8):
+        for s in range(12):
+            assert lb.get(host='site%d.example' % s).status == 200
+    where = pids(lb)
+    assert len(set(where.values())) == 4
+    resumes = lambda: lb.json('/resumes.json')['applications']['app']
+    wait_until(lambda: len({c for skills in resumes().values() for c in skills}) == 12, 'all classes in resumes')
+    assert where == pids(lb), 'each class stays with its worker'
+    status = agents[0].json()
+    assert status['applications']['app']['slots'] if isinstance(status['applications'], dict) else status
+    r = get(agents[0].addresses[0], '/.well-known/resumelb/resume', host='x')
+    assert r.status == 404, 'only to those who ask as a load balancer does'

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A flood of class names from strangers: bounded memory, and known classes keep their skills.
+
+RLB_FLOOD sets how many distinct Hosts are sent (the soak run takes 1,000,000).
+"""
+import os
+import socket
+import threading
+
+from support.base import wait_until
+
+DISTINCT = int(os.environ.get('RLB_FLOOD', '150000'))
+BODY = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+
+
+class Fast:
+    """A worker that answers pipelined GETs as fast as Python can: counts blank lines, parses nothing."""
+
+    def __init__(self):
+        self.listener = socket.socket()
+        self.listener.bind(('127.0.0.1', 0))
+        self.listener.listen(1024)
+        self.address = '127.0.0.1:%d' % self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                s, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(s,), daemon=True).start()
+
+    def serve(self, s):
+        tail = b''
+        try:
+            while True:
+                data = s.recv(65536)
+                if not data:
+                    return
+                tail += data
+                n = tail.count(b'\r\n\r\n')
+                if n:
+                    tail = tail[tail.rindex(b'\r\n\r\n') + 4:]
+                    s.sendall(BODY * n)
+        except OSError:
+            pass
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def flood(lb, first, count, known):
+    """Pipelined requests with distinct Hosts; every known one is asked for every 50,000 requests."""
+    s = socket.create_connection(('127.0.0.1', lb.port))
+    s.settimeout(60)
+    sent = 0
+    batch = 50
+    for start in range(first, first + count, batch):
+        hosts = ['flood-%d.example' % i for i in range(start, min(start + batch, first + count))]
+        if start % 50_000 < batch:
+            hosts += known
+        s.sendall(b''.join(b'GET / HTTP/1.1\r\nHost: %s\r\n\r\n' % h.encode() for h in hosts))
+        got = b''
+        while got.count(b'\r\n\r\nok') < len(hosts):
+            data = s.recv(1 << 18)
+            assert data
+            got += data
+        assert got.count(b'HTTP/1.1 200') == len(hosts)
+        sent += len(hosts)
+    s.close()
+    return sent
+
+
+def rss_kib(pid):
+    return int(open('/proc/%d/status' % pid).read().split('VmRSS:')[1].split()[0])
+
+
+def test_a_flood_of_hosts_costs_bounded_memory_and_known_classes_keep_their_skills(world):
+    workers = [Fast() for _ in range(2)]
+    world.closers += [w.close for w in workers]
+    lb = world.resumelb({'workers': [w.address for w in workers], 'state_dir': str(world.folder / 'state')})
+    known = ['known-%d.example' % i for i in range(100)]
+    for _ in range(3):
+        flood(lb, 0, 50, known)
+        flood(lb, 50_000, 50, known)
+    half = DISTINCT // 2
+    failures = []
+
+    def run(first):
+        try:
+            flood(lb, first, half, known)
+        except Exception as e:
+            failures.append(e)
+    threads = [threading.Thread(target=run, args=(1_000_000 + i * 10_000_000,)) for i in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures, failures
+    app = wait_until(lambda: lb.app()['backlog'] == 0 and lb.app(), 'rest')
+    assert app['stats']['requests'] >= DISTINCT
+    assert app['classes'] <= 100_000
+    resumes = lb.json('/resumes.json')['applications']['default']
+    kept = {c for skills in resumes.values() for c in skills}
+    assert set(known) <= kept
+    if 'asan' not in str(lb.process.popen.args[0]) and 'tsan' not in str(lb.process.popen.args[0]):
+        assert rss_kib(lb.process.pid) <= 200 * 1024, rss_kib(lb.process.pid)
+    print('distinct %d, classes kept %d, RSS %d KiB' % (DISTINCT, app['classes'], rss_kib(lb.process.pid)))
