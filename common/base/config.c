@@ -223,6 +223,16 @@ static struct config_node *scalar_create(struct reader *r, const yaml_event_t *e
     return node;
 }
 
+static struct config_node *refuse_alias(struct reader *r, const yaml_event_t *e)
+{
+    struct config_node *node = node_create(r, CONFIG_SCALAR, e->start_mark);
+
+    complain_at(r, e->start_mark, "references (\"*name\") are not supported; write the value out");
+    if (node != NULL)
+        node->text = SLICE_LIT("*");
+    return node;
+}
+
 static void children_add(struct children *c, struct config_node *key, struct config_node *item)
 {
     if (c->n == c->room) {
@@ -240,7 +250,7 @@ static int by_text_then_place(const void *a, const void *b)
     const struct config_node *x = *(struct config_node *const *)a;
     const struct config_node *y = *(struct config_node *const *)b;
     size_t shorter = x->text.len < y->text.len ? x->text.len : y->text.len;
-    int order = memcmp(x->text.p, y->text.p, shorter);
+    int order = shorter != 0 ? memcmp(x->text.p, y->text.p, shorter) : 0;
 
     if (order != 0)
         return order;
@@ -263,7 +273,8 @@ static void check_duplicates(struct reader *r, struct config_node *const *keys, 
     qsort(sorted, n, sizeof(struct config_node *), by_text_then_place);
     first = sorted[0];
     for (size_t i = 1; i < n; ++i) {
-        if (!slice_eq(first->text, sorted[i]->text)) {
+        /* Names without text have been refused as such. */
+        if (first->text.len == 0 || !slice_eq(first->text, sorted[i]->text)) {
             first = sorted[i];
             continue;
         }
@@ -363,9 +374,7 @@ static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t d
     case YAML_MAPPING_START_EVENT:
         return read_collection(r, CONFIG_MAP, e->start_mark, depth);
     case YAML_ALIAS_EVENT:
-        complain_at(r, e->start_mark,
-                    "references (\"*name\") are not supported; write the value out");
-        return node_create(r, CONFIG_SCALAR, e->start_mark);
+        return refuse_alias(r, e);
     default:
         UNREACHABLE();
     }

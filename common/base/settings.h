@@ -6,11 +6,11 @@
  *
  * The row macro's name is the scope: the map of the YAML file in which the setting stands, and the
  * struct that has its field. A program makes a struct and a table per scope by including its
- * settings.def twice (see SETTINGS_STRUCT and SETTINGS_ROW). From a row come: the field, YAML parsing
- * with file:line:column, range checks, live changes, --describe settings, docs and the status page.
- * Defaults are text and go through the same parser.
- * Values are plain structs owned by whoever holds them; TEXT and LIST fields own memory
- * (settings_fini). Tables are constant; any thread.
+ * settings.def twice (see SETTINGS_STRUCT and SETTINGS_ROW). From a row come: the field, YAML
+ * parsing with file:line:column, range checks, live changes, --describe settings, docs and the
+ * status page. Defaults are text and go through the same parser. Values are plain structs owned by
+ * whoever holds them; TEXT and LIST fields own memory (settings_fini). Tables are constant; any
+ * thread.
  */
 #ifndef RLB_BASE_SETTINGS_H
 #define RLB_BASE_SETTINGS_H
@@ -20,17 +20,28 @@
 
 #include <stdio.h>
 
+/*
+ * How values are written. In YAML a value may stand in quotes or not, for every type; a plain
+ * "name:",
+ * "~" or "null" is the default.
+ */
 enum setting_type {
-    SETTING_BOOL,   /* true false yes no on off */
-    SETTING_INT,    /* int64_t */
-    SETTING_REAL,   /* double */
-    SETTING_TIME,   /* "250ms" "3.5s" "5m" "1h"; a bare number is seconds; "off" = 0; field NAME_ms */
-    SETTING_SIZE,   /* "256KiB" "32MiB" "1GiB", bare bytes; field NAME_bytes */
-    SETTING_TEXT,   /* char *, may be NULL when the default is NULL */
+    SETTING_BOOL, /* true false yes no on off */
+    SETTING_INT,  /* int64_t */
+    SETTING_REAL, /* double */
+    /* "250ms" "3.5s" "5m" "2h" "1d", whole milliseconds; a bare number is seconds; field NAME_ms.
+     * "off" is 0, where MIN is NULL or 0 or the default is "off" (then off, or at least MIN). */
+    SETTING_TIME,
+    SETTING_SIZE,   /* "256KiB" "32MiB" "1.5GiB", bare bytes; field NAME_bytes */
+    SETTING_TEXT,   /* char *; where the default is NULL, an empty text is NULL */
     SETTING_SECRET, /* as TEXT, printed as *** */
     SETTING_CHOICE, /* int: index into the choices, which stand in MIN as "resume|classless" */
-    SETTING_LIST,   /* struct text_list: a YAML list of scalars, or one scalar */
-    SETTING_NODE,   /* const struct config_node *, for the program to read further; borrowed from the config */
+    /* struct text_list: a YAML list of scalars. As one text: "a, b"; an item that is empty, starts
+     * with a quote, or has a comma or blanks at its ends is in double quotes, with \" and
+     * \\ inside. */
+    SETTING_LIST,
+    SETTING_NODE, /* const struct config_node *, for the program to read further; borrowed from the
+                     config */
 };
 enum setting_when { SETTING_BOOT, SETTING_RELOAD, SETTING_LIVE, SETTING_LOCAL };
 enum setting_origin { ORIGIN_DEFAULT, ORIGIN_YAML, ORIGIN_TREE };
@@ -43,8 +54,8 @@ struct text_list {
 struct setting_row {
     const char *name;
     enum setting_type type;
-    const char *unit;  /* "MS", "RATIO", ... for the manual */
-    const char *deflt; /* text, or NULL: required unless TEXT, SECRET, LIST, NODE */
+    const char *unit;      /* "MS", "RATIO", ... for the manual */
+    const char *deflt;     /* text, or NULL: required unless TEXT, SECRET, LIST, NODE */
     const char *min, *max; /* text, or NULL */
     enum setting_when when;
     const char *doc;
@@ -70,8 +81,16 @@ struct settings_table {
  *   };
  * A .def undefines its macros at its end and makes the ones not given empty at its start. */
 #define SETTINGS_FIELD(name, type, unit, deflt, min, max, when, doc) SETTINGS_FIELD_##type(name)
-#define SETTINGS_ROW(strct, name, type, unit, deflt, min, max, when, doc)                                              \
-    {#name, SETTING_##type, #unit, deflt, min, max, SETTING_##when, doc, offsetof(strct, SETTINGS_MEMBER_##type(name))},
+#define SETTINGS_ROW(strct, name, type, unit, deflt, min, max, when, doc)                          \
+    {#name,                                                                                        \
+     SETTING_##type,                                                                               \
+     #unit,                                                                                        \
+     deflt,                                                                                        \
+     min,                                                                                          \
+     max,                                                                                          \
+     SETTING_##when,                                                                               \
+     doc,                                                                                          \
+     offsetof(strct, SETTINGS_MEMBER_##type(name))},
 #define SETTINGS_MEMBER_BOOL(name) name
 #define SETTINGS_MEMBER_INT(name) name
 #define SETTINGS_MEMBER_REAL(name) name
@@ -93,15 +112,16 @@ struct settings_table {
 #define SETTINGS_FIELD_LIST(name) struct text_list name;
 #define SETTINGS_FIELD_NODE(name) const struct config_node *name;
 
-/* Every field from its default. OUT is overwritten (not freed). */
+/* Every field from its default; zero where there is none. OUT is overwritten (not freed). */
 void settings_defaults(const struct settings_table *t, void *out);
 /*
- * Defaults, then what MAP has (NULL: nothing). Each problem, with its place, to D: unknown keys (with the
- * nearest known name), duplicates, wrong kinds, ranges, missing required ones.
- *   origins  t->n entries, or NULL
+ * Defaults, then what MAP has (NULL: nothing). Each problem, with its place, to D: unknown keys
+ * (with the nearest known name), wrong kinds, ranges, missing required ones; such fields keep their
+ * default, and OUT is to be freed in any case. origins  t->n entries, or NULL
  */
-void settings_read(const struct settings_table *t, const struct config *c, const struct config_node *map, void *out,
-                   enum setting_origin *origins, struct diag *d);
+void settings_read(const struct settings_table *t, const struct config *c,
+                   const struct config_node *map, void *out, enum setting_origin *origins,
+                   struct diag *d);
 void settings_fini(const struct settings_table *t, void *s);
 /* TO is overwritten (not freed); texts and lists are copied, NODEs borrowed. */
 void settings_copy(const struct settings_table *t, const void *from, void *to);
@@ -112,8 +132,8 @@ const struct setting_row *settings_find(const struct settings_table *t, struct s
  * Errors: ERR_SYNTAX, ERR_RANGE; S is unchanged then.
  */
 #define SETTINGS_WHY_ROOM 160
-enum err settings_set(const struct settings_table *t, const struct setting_row *row, struct slice text, void *s,
-                      char why[SETTINGS_WHY_ROOM]) must_check;
+enum err settings_set(const struct settings_table *t, const struct setting_row *row,
+                      struct slice text, void *s, char why[SETTINGS_WHY_ROOM]) must_check;
 /* Make ROW's field of TO equal to that of FROM (copies). */
 void settings_take(const struct setting_row *row, const void *from, void *to);
 bool settings_same(const struct setting_row *row, const void *a, const void *b);
@@ -121,7 +141,10 @@ bool settings_same(const struct setting_row *row, const void *a, const void *b);
 void settings_print(const struct setting_row *row, const void *s, struct text *out);
 const char *setting_when_text(enum setting_when w);
 const char *setting_origin_text(enum setting_origin o);
-/* The manual page of several tables as Markdown (docs/settings.md). */
+/* The manual of several tables as Markdown: a section each (docs/settings.md). */
 void settings_describe(const struct settings_table *const *tables, size_t n, FILE *out);
+/* Asserts that a table can work: unique names, defaults and bounds that parse. For a program's unit
+ * tests. */
+void settings_check_table(const struct settings_table *t);
 
 #endif
