@@ -2,8 +2,9 @@
  *
  * The engine over a program's stats.def, where every figure is one row:
  *   STAT(requests, COUNTER, REQUESTS, "Requests answered.")
- * Cells are per thread and cache-line aligned, written by their thread with relaxed atomics, summed by the
- * reader: no locks. A struct stats belongs to its maker and outlives its writers; reading: any thread.
+ * Cells are per thread and cache-line aligned, written by their thread with relaxed atomics, summed
+ * by the reader: no locks. A struct stats belongs to its maker and outlives its writers; reading:
+ * any thread.
  */
 #ifndef RLB_BASE_STATS_H
 #define RLB_BASE_STATS_H
@@ -31,7 +32,8 @@ struct stats_table {
 struct stats;
 struct stats_cell; /* one writer's */
 
-/* Upper bounds of histogram buckets in microseconds: 1-2.5-5 steps from 100 us to 100 s, then +Inf. */
+/* Upper bounds of histogram buckets in microseconds: 1-2.5-5 steps from 100 us to 100 s, then +Inf.
+ */
 #define STATS_BUCKETS 20
 
 struct stats *stats_create(const struct stats_table *t, size_t ncells);
@@ -43,6 +45,7 @@ void stat_add(struct stats_cell *c, size_t row, int64_t n); /* counters; gauges 
 void stat_observe(struct stats_cell *c, size_t row, uint64_t us);
 
 /* Any thread. */
+/* A histogram's sum is how many were observed. */
 int64_t stats_sum(const struct stats *s, size_t row);
 struct stat_histogram {
     uint64_t count, sum_us, buckets[STATS_BUCKETS]; /* not cumulative */
@@ -51,12 +54,14 @@ void stats_histogram(const struct stats *s, size_t row, struct stat_histogram *o
 /* Estimated quantile in microseconds (linear within a bucket); 0 when empty. */
 uint64_t stats_quantile(const struct stat_histogram *h, double q);
 
-/* Prometheus text format: all SETS have the same table; LABELS is 'application="shop"' or "". */
+/* Prometheus text format: all SETS have the same table; LABELS is 'application="shop"' or "",
+ * its values escaped by the caller. Histograms are in seconds. */
 struct stats_set {
     const struct stats *stats;
     const char *labels;
 };
-void stats_prometheus(const char *prefix, const struct stats_set *sets, size_t nsets, struct text *out);
+void stats_prometheus(const char *prefix, const struct stats_set *sets, size_t nsets,
+                      struct text *out);
 /* The manual page as Markdown (docs/stats.md). */
 void stats_describe(const char *prefix, const struct stats_table *t, FILE *out);
 

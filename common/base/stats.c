@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A cell is one block of slots per writer, starting and ending at a cache line, so that writers
+ * never share one. A counter or gauge is one slot; a histogram is its buckets and the sum. A slot
+ * has a single writer, so adding is a relaxed load and store, not a locked instruction; readers may
+ * see one figure of an instant and another of the next, which is what figures are like anyway.
+ *
+ *   struct stats --> first slot of each row
+ *        |
+ *        cells: [ cell 0: slots ... | cell 1: slots ... | ... ]
+ */
+#include "common/base/stats.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { CACHE_LINE = 64, HISTOGRAM_SLOTS = STATS_BUCKETS + 1 };
+
+static const uint64_t bucket_us[STATS_BUCKETS - 1] = {
+    100,    250,    500,     1000,    2500,    5000,     10000,    25000,    50000,    100000,
+    250000, 500000, 1000000, 2500000, 5000000, 10000000, 25000000, 50000000, 100000000};
+
+struct stats_cell {
+    _Alignas(CACHE_LINE) const struct stats *stats; /* read only, on a line of its own */
+    _Alignas(CACHE_LINE) _Atomic int64_t slots[];
+};
+
+struct stats {
+    const struct stats_table *table;
+    size_t *first; /* slot of each row */
+    size_t ncells;
+    size_t cell_bytes;
+    char *cells;
+};
+
+static size_t slots_of(enum stat_kind kind)
+{
+    return kind == STAT_HISTOGRAM ? HISTOGRAM_SLOTS : 1;
+}
+
+struct stats *stats_create(const struct stats_table *t, size_t ncells)
+{
+    struct stats *s = xcalloc(1, sizeof(*s));
+    size_t slots = 0;
+
+    ASSERT(ncells != 0);
+    *s = (struct stats){.table = t, .ncells = ncells};
+    s->first = xcalloc(t->n + 1, sizeof(size_t));
+    for (size_t i = 0; i < t->n; ++i) {
+        s->first[i] = slots;
+        slots += slots_of(t->rows[i].kind);
+    }
+    size_t bytes = sizeof(struct stats_cell) + slots * sizeof(_Atomic int64_t);
+    s->cell_bytes = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    s->cells = aligned_alloc(CACHE_LINE, s->cell_bytes * ncells);
+    ASSERT(s->cells != NULL);
+    memset(s->cells, 0, s->cell_bytes * ncells);
+    for (size_t i = 0; i < ncells; ++i)
+        stats_cell(s, i)->stats = s;
+    return s;
+}
+
+void stats_destroy(struct stats *s)
+{
+    if (s == NULL)
+        return;
+    free(s->cells);
+    free(s->first);
+    free(s);
+}
+
+struct stats_cell *stats_cell(struct stats *s, size_t i)
+{
+    ASSERT(i < s->ncells);
+    return (struct stats_cell *)(void *)(s->cells + i * s->cell_bytes);
+}
+
+static const struct stats_cell *cell_const(const struct stats *s, size_t i)
+{
+    return (const struct stats_cell *)(const void *)(s->cells + i * s->cell_bytes);
+}
+
+/* ---- writing ---- */
+
+static void slot_add(_Atomic int64_t *slot, int64_t n)
+{
+    int64_t v = atomic_load_explicit(slot, memory_order_relaxed);
+
+    /* Wraps rather than traps, should anything ever count that far. */
+    v = (int64_t)((uint64_t)v + (uint64_t)n);
+    atomic_store_explicit(slot, v, memory_order_relaxed);
+}
+
+static enum stat_kind kind_of(const struct stats *s, size_t row)
+{
+    ASSERT(row < s->table->n);
+    return s->table->rows[row].kind;
+}
+
+void stat_add(struct stats_cell *c, size_t row, int64_t n)
+{
+    ASSERT(kind_of(c->stats, row) != STAT_HISTOGRAM);
+    slot_add(&c->slots[c->stats->first[row]], n);
+}
+
+static size_t bucket_of(uint64_t us)
+{
+    size_t i = 0;
+
+    while (i < ARRAY_LEN(bucket_us) && us > bucket_us[i])
+        ++i;
+    return i;
+}
+
+void stat_observe(struct stats_cell *c, size_t row, uint64_t us)
+{
+    ASSERT(kind_of(c->stats, row) == STAT_HISTOGRAM);
+    size_t first = c->stats->first[row];
+    slot_add(&c->slots[first + bucket_of(us)], 1);
+    slot_add(&c->slots[first + STATS_BUCKETS], (int64_t)us);
+}
+
+/* ---- reading ---- */
+
+static int64_t slot_sum(const struct stats *s, size_t slot)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < s->ncells; ++i)
+        sum += (uint64_t)atomic_load_explicit(&cell_const(s, i)->slots[slot], memory_order_relaxed);
+    return (int64_t)sum;
+}
+
+int64_t stats_sum(const struct stats *s, size_t row)
+{
+    struct stat_histogram h;
+
+    if (kind_of(s, row) != STAT_HISTOGRAM)
+        return slot_sum(s, s->first[row]);
+    stats_histogram(s, row, &h);
+    return (int64_t)h.count;
+}
+
+void stats_histogram(const struct stats *s, size_t row, struct stat_histogram *out)
+{
+    ASSERT(kind_of(s, row) == STAT_HISTOGRAM);
+    *out = (struct stat_histogram){0};
+    for (size_t i = 0; i < STATS_BUCKETS; ++i) {
+        out->buckets[i] = (uint64_t)slot_sum(s, s->first[row] + i);
+        /* Counted from the buckets, so that the last cumulative one is always the count. */
+        out->count += out->buckets[i];
+    }
+    out->sum_us = (uint64_t)slot_sum(s, s->first[row] + STATS_BUCKETS);
+}
+
+uint64_t stats_quantile(const struct stat_histogram *h, double q)
+{
+    double wanted = (q < 0 ? 0 : q > 1 ? 1 : q) * (double)h->count;
+    double below = 0;
+
+    if (h->count == 0)
+        return 0;
+    for (size_t i = 0; i < ARRAY_LEN(bucket_us); ++i) {
+        double here = (double)h->buckets[i];
+        uint64_t lower = i != 0 ? bucket_us[i - 1] : 0;
+
+        if (here > 0 && below + here >= wanted)
+            return lower + (uint64_t)((double)(bucket_us[i] - lower) * (wanted - below) / here);
+        below += here;
+    }
+    /* Beyond the last bound nothing is known but that. */
+    return bucket_us[ARRAY_LEN(bucket_us) - 1];
+}
+
+/* ---- Prometheus' text format, version 0.0.4 ---- */
+
+static const char *kind_text(enum stat_kind kind)
+{
+    switch (kind) {
+    case STAT_COUNTER:
+        return "counter";
+    case STAT_GAUGE:
+        return "gauge";
+    case STAT_HISTOGRAM:
+        return "histogram";
+    }
+    UNREACHABLE();
+}
+
+static const char *name_suffix(enum stat_kind kind)
+{
+    return kind == STAT_COUNTER ? "_total" : "";
+}
+
+static void put_help(const char *doc, struct text *out)
+{
+    for (; *doc != '\0'; ++doc) {
+        if (*doc == '\\')
+            text_add(out, SLICE_LIT("\\\\"));
+        else if (*doc == '\n')
+            text_add(out, SLICE_LIT("\\n"));
+        else
+            text_add_char(out, *doc);
+    }
+    text_add_char(out, '\n');
+}
+
+static void put_single(const char *prefix, const struct stat_row *row, const char *labels,
+                       int64_t value, struct text *out)
+{
+    bool labelled = labels[0] != '\0';
+
+    text_addf(out, "%s_%s%s%s%s%s %" PRId64 "\n", prefix, row->name, name_suffix(row->kind),
+              labelled ? "{" : "", labels, labelled ? "}" : "", value);
+}
+
+static void put_histogram(const char *prefix, const struct stat_row *row, const char *labels,
+                          const struct stat_histogram *h, struct text *out)
+{
+    bool labelled = labels[0] != '\0';
+    const char *open = labelled ? "{" : "";
+    const char *close = labelled ? "}" : "";
+    uint64_t so_far = 0;
+
+    for (size_t i = 0; i < STATS_BUCKETS; ++i) {
+        char bound[32] = "+Inf";
+
+        if (i < ARRAY_LEN(bucket_us))
+            snprintf(bound, sizeof(bound), "%g", (double)bucket_us[i] / 1e6);
+        so_far += h->buckets[i];
+        text_addf(out, "%s_%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", prefix, row->name, labels,
+                  labelled ? "," : "", bound, so_far);
+    }
+    text_addf(out, "%s_%s_sum%s%s%s %" PRIu64 ".%06" PRIu64 "\n", prefix, row->name, open, labels,
+              close, h->sum_us / 1000000, h->sum_us % 1000000);
+    text_addf(out, "%s_%s_count%s%s%s %" PRIu64 "\n", prefix, row->name, open, labels, close,
+              so_far);
+}
+
+void stats_prometheus(const char *prefix, const struct stats_set *sets, size_t nsets,
+                      struct text *out)
+{
+    const struct stats_table *t = nsets != 0 ? sets[0].stats->table : NULL;
+
+    for (size_t i = 0; t != NULL && i < t->n; ++i) {
+        const struct stat_row *row = &t->rows[i];
+
+        text_addf(out, "# HELP %s_%s%s ", prefix, row->name, name_suffix(row->kind));
+        put_help(row->doc, out);
+        text_addf(out, "# TYPE %s_%s%s %s\n", prefix, row->name, name_suffix(row->kind),
+                  kind_text(row->kind));
+        for (size_t k = 0; k < nsets; ++k) {
+            struct stat_histogram h;
+
+            ASSERT(sets[k].stats->table == t);
+            if (row->kind != STAT_HISTOGRAM) {
+                put_single(prefix, row, sets[k].labels, stats_sum(sets[k].stats, i), out);
+                continue;
+            }
+            stats_histogram(sets[k].stats, i, &h);
+            put_histogram(prefix, row, sets[k].labels, &h, out);
+        }
+    }
+}
+
+void stats_describe(const char *prefix, const struct stats_table *t, FILE *out)
+{
+    fputs("| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n", out);
+    for (size_t i = 0; i < t->n; ++i) {
+        const struct stat_row *row = &t->rows[i];
+        struct text unit = {0};
+
+        for (const char *p = row->unit; *p != '\0'; ++p)
+            text_add_char(&unit, *p == '_' ? ' ' : ascii_lower(*p));
+        fprintf(out, "| `%s_%s%s` | %s | %s | ", prefix, row->name, name_suffix(row->kind),
+                kind_text(row->kind), row->kind == STAT_HISTOGRAM ? "seconds" : text_cstr(&unit));
+        for (const char *p = row->doc; *p != '\0'; ++p)
+            fprintf(out, "%s%c", *p == '|' ? "\\" : "", *p);
+        fputs(" |\n", out);
+        text_fini(&unit);
+    }
+}
