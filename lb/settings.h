@@ -43,10 +43,34 @@ extern const struct settings_table program_table, listen_table, tls_table, admin
 enum { FORWARDED_SET, FORWARDED_APPEND, FORWARDED_OFF };
 enum { RESUME_FROM_AUTO, RESUME_FROM_STREAM, RESUME_FROM_MEASURE };
 
+/* Every table, in the order of the manual. */
+#define SETTINGS_TABLES 7
+extern const struct settings_table *const settings_tables[SETTINGS_TABLES];
+/* Rows that one application has in all: those of application_table, then those of pool_table. */
+size_t app_rows(void);
+const struct setting_row *app_row(size_t i);
+/* Index of the row called NAME among app_rows(), or SIZE_MAX. */
+size_t app_row_find(struct slice name);
+
+/* TO is overwritten (not freed); NODEs do not go along: they belong to a configuration file. */
+void app_settings_copy(const struct app_settings *from, struct app_settings *to);
+void app_settings_fini(struct app_settings *s);
+/*
+ * The rules across fields. False: WHY says which is broken.
+ *   response_buffers_total  the program's setting, which bounds response_buffer
+ */
+bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,
+                        char why[SETTINGS_WHY_ROOM]);
+void app_pool_settings(const struct app_settings *s, struct pool_settings *out);
+
 struct app_snapshot {
     _Atomic unsigned refs;
     struct app_settings s;
 };
+/* A copy of S with one reference. */
+struct app_snapshot *app_snapshot_create(const struct app_settings *s);
+struct app_snapshot *app_snapshot_ref(struct app_snapshot *s);
+/* Any thread. NULL is fine. */
 void app_snapshot_unref(struct app_snapshot *s);
 
 #endif

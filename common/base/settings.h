@@ -43,6 +43,8 @@ enum setting_type {
     SETTING_NODE, /* const struct config_node *, for the program to read further; borrowed from the
                      config */
 };
+/* A BOOL whose name is a word of C: its field is called is_NAME. */
+#define SETTING_FLAG SETTING_BOOL
 enum setting_when { SETTING_BOOT, SETTING_RELOAD, SETTING_LIVE, SETTING_LOCAL };
 enum setting_origin { ORIGIN_DEFAULT, ORIGIN_YAML, ORIGIN_TREE };
 
@@ -92,6 +94,7 @@ struct settings_table {
      doc,                                                                                          \
      offsetof(strct, SETTINGS_MEMBER_##type(name))},
 #define SETTINGS_MEMBER_BOOL(name) name
+#define SETTINGS_MEMBER_FLAG(name) is_##name
 #define SETTINGS_MEMBER_INT(name) name
 #define SETTINGS_MEMBER_REAL(name) name
 #define SETTINGS_MEMBER_TIME(name) name##_ms
@@ -102,6 +105,7 @@ struct settings_table {
 #define SETTINGS_MEMBER_LIST(name) name
 #define SETTINGS_MEMBER_NODE(name) name
 #define SETTINGS_FIELD_BOOL(name) bool name;
+#define SETTINGS_FIELD_FLAG(name) bool is_##name;
 #define SETTINGS_FIELD_INT(name) int64_t name;
 #define SETTINGS_FIELD_REAL(name) double name;
 #define SETTINGS_FIELD_TIME(name) uint64_t name##_ms;

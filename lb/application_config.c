@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One application of a configuration: its settings and those of its pool, its workers, classifier
+ * and error page; and what no two applications may share.
+ */
+#include "lb/configuration.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/base/file.h"
+#include "common/base/map.h"
+
+enum {
+    /* A name is a folder's name in state_dir and a label in metrics. */
+    NAME_MAX_BYTES = 64,
+    /* An error page is kept in memory and sent often. */
+    ERROR_PAGE_MAX = 256 * 1024,
+    HOST_MAX = 253,
+};
+
+/* ---- name, hosts, path ---- */
+
+static bool good_name(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n > 0 && n <= NAME_MAX_BYTES && name[0] != '.' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
+}
+
+/* Where a complaint about KEY of this application points. */
+static const struct config_node *place(const struct application_config *a, const char *key)
+{
+    const struct config_node *at = config_get(a->node, key);
+
+    return at != NULL ? at : a->node;
+}
+
+/* A name of letters, digits, - _ . and [ ] : of IPv6; or that behind "*.". Lower case from here on.
+ */
+static bool normalise_host(char *host)
+{
+    char *name = strncmp(host, "*.", 2) == 0 ? host + 2 : host;
+    size_t n = strlen(name);
+
+    for (char *p = name; *p != '\0'; ++p)
+        *p = ascii_lower(*p);
+    if (n > 0 && name[n - 1] == '.')
+        name[--n] = '\0';
+    return n > 0 && n <= HOST_MAX && name[0] != '.' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.[]:") == n;
+}
+
+static void check_hosts(struct configuration *c, struct application_config *a, struct diag *d)
+{
+    const struct config_node *list = place(a, "hosts");
+
+    for (size_t i = 0; i < a->s.hosts.n; ++i) {
+        bool listed = list->kind == CONFIG_LIST && i < list->n;
+        const struct config_node *at = listed ? list->items[i] : list;
+
+        if (!normalise_host(a->s.hosts.items[i]))
+            config_complain(&c->file, at, d, "hosts: expected a host name or *.DOMAIN");
+        for (size_t k = 0; k < i; ++k) {
+            if (strcmp(a->s.hosts.items[i], a->s.hosts.items[k]) == 0)
+                config_complain(&c->file, at, d, "hosts: %s stands here twice",
+                                a->s.hosts.items[i]);
+        }
+    }
+}
+
+static void check_path(struct configuration *c, struct application_config *a, struct diag *d)
+{
+    a->path = slice_of(a->s.path);
+    while (a->path.len > 0 && a->path.p[a->path.len - 1] == '/')
+        --a->path.len;
+    if (a->s.path == NULL || a->s.path[0] != '/' || strpbrk(a->s.path, "?#% \t") != NULL ||
+        strstr(a->s.path, "//") != NULL)
+        config_complain(&c->file, place(a, "path"), d,
+                        "path: expected a prefix such as /shop, without ? # %% and blanks");
+}
+
+/* ---- workers ---- */
+
+static int source_of(int own, const struct application_config *a)
+{
+    /* WORKER's choices are inherit, stream, measure: the same order as RESUME_FROM_*. */
+    int source = own != RESUME_FROM_AUTO ? own : a->s.resume;
+
+    return source == RESUME_FROM_AUTO ? RESUME_FROM_MEASURE : source;
+}
+
+static void read_worker_address(struct configuration *c, const struct config_node *node,
+                                struct worker_config *w, struct diag *d)
+{
+    enum err e = addr_parse(slice_of(w->text), &w->addr);
+    char canonical[ADDR_TEXT_MAX];
+
+    w->named = e == ERR_UNSUPPORTED;
+    if (w->named)
+        return;
+    if (e != ERR_OK) {
+        config_complain(&c->file, node, d, "workers: %s: %s", w->text,
+                        e == ERR_TOO_LARGE ? "the path of a unix socket may have at most 107 bytes"
+                                           : "expected HOST:PORT, [IPV6]:PORT or unix:/path");
+        return;
+    }
+    if (w->addr.sa.sa_family != AF_UNIX && addr_port(&w->addr) == 0)
+        config_complain(&c->file, node, d, "workers: %s: a worker has a port", w->text);
+    free(w->text);
+    w->text = xstrdup(addr_format(&w->addr, canonical));
+}
+
+static void read_worker(struct configuration *c, struct application_config *a,
+                        const struct config_node *node, struct worker_config *out, struct diag *d)
+{
+    struct worker_settings s;
+    unsigned before = d->errors;
+
+    if (node->kind == CONFIG_SCALAR) {
+        settings_defaults(&worker_table, &s);
+        s.address = xslicedup(node->text);
+    } else {
+        settings_read(&worker_table, &c->file, node, &s, NULL, d);
+    }
+    out->text = s.address;
+    out->version = s.version;
+    s.address = NULL;
+    s.version = NULL;
+    out->source = source_of(s.resume, a);
+    out->max_connections = s.max_connections;
+    out->concurrency = (unsigned)s.concurrency;
+    if (out->text != NULL)
+        read_worker_address(c, node, out, d);
+    else if (d->errors == before)
+        config_complain(&c->file, node, d, "workers: address is required");
+    if (out->version != NULL && strlen(out->version) > VERSION_MAX)
+        config_complain(&c->file, node, d, "version: at most %d bytes", VERSION_MAX);
+    settings_fini(&worker_table, &s);
+}
+
+struct seen {
+    UT_hash_handle hh;
+    const char *what;
+};
+
+/* Whether WHAT is new to SET, which keeps it (borrowed). */
+static bool see(struct seen **set, const char *what)
+{
+    struct seen *s = NULL;
+
+    HASH_FIND_STR(*set, what, s);
+    if (s != NULL)
+        return false;
+    s = xcalloc(1, sizeof(*s));
+    s->what = what;
+    HASH_ADD_KEYPTR(hh, *set, s->what, strlen(s->what), s);
+    return true;
+}
+
+static void forget(struct seen **set)
+{
+    struct seen *s = NULL;
+    struct seen *tmp = NULL;
+
+    HASH_ITER (hh, *set, s, tmp) {
+        HASH_DEL(*set, s);
+        free(s);
+    }
+}
+
+static void read_workers(struct configuration *c, struct application_config *a, struct diag *d)
+{
+    const struct config_node *list = a->s.workers;
+    struct seen *seen = NULL;
+
+    if (list == NULL) {
+        if (a->s.tree == NULL)
+            config_complain(&c->file, a->node, d,
+                            "application %s: give it workers, or a tree where they register",
+                            a->name);
+        return;
+    }
+    if (list->kind != CONFIG_LIST) {
+        config_complain(&c->file, list, d, "workers: expected a list of addresses or {address}");
+        return;
+    }
+    if (list->n == 0 && a->s.tree == NULL)
+        config_complain(&c->file, list, d, "workers: none, and no tree where any could register");
+    a->workers = xcalloc(list->n + 1, sizeof(*a->workers));
+    a->nworkers = list->n;
+    for (size_t i = 0; i < list->n; ++i) {
+        read_worker(c, a, list->items[i], &a->workers[i], d);
+        if (a->workers[i].text != NULL && !see(&seen, a->workers[i].text))
+            config_complain(&c->file, list->items[i], d, "workers: %s stands here twice",
+                            a->workers[i].text);
+    }
+    forget(&seen);
+}
+
+/* ---- the rest ---- */
+
+static void read_classifier(struct configuration *c, struct application_config *a, struct diag *d)
+{
+    struct config_node host = {.kind = CONFIG_SCALAR,
+                               .line = a->node->line,
+                               .column = a->node->column,
+                               .text = SLICE_LIT("host")};
+
+    a->classifier =
+        classifier_create(&c->file, a->s.classifier != NULL ? a->s.classifier : &host, d);
+}
+
+static void read_error_page(struct configuration *c, struct application_config *a, struct diag *d)
+{
+    if (a->s.error_page == NULL)
+        return;
+    enum err e = file_read(a->s.error_page, ERROR_PAGE_MAX, &a->error_page);
+    if (e != ERR_OK)
+        config_complain(&c->file, place(a, "error_page"), d, "error_page: %s: %s", a->s.error_page,
+                        e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+}
+
+static void check_tree(struct configuration *c, struct application_config *a, struct diag *d)
+{
+    static const char scheme[] = "directory:";
+
+    if (a->s.tree == NULL || strncmp(a->s.tree, scheme, sizeof(scheme) - 1) == 0)
+        return;
+    config_complain(&c->file, place(a, "tree"), d, "tree: expected directory:/path");
+}
+
+/* Scope POOL goes into the same struct: read aside, then taken over row by row. */
+static void read_pool(struct configuration *c, struct application_config *a, struct diag *d)
+{
+    struct app_settings pool;
+
+    settings_read(&pool_table, &c->file, a->s.pool, &pool, a->origins + application_table.n, d);
+    for (size_t i = 0; i < pool_table.n; ++i)
+        settings_take(&pool_table.rows[i], &pool, &a->s);
+}
+
+void application_config_read(struct configuration *c, const char *name, struct config_node *map,
+                             struct application_config *out, struct diag *d)
+{
+    char why[SETTINGS_WHY_ROOM];
+    unsigned before = d->errors;
+
+    out->name = xstrdup(name);
+    out->node = map;
+    out->origins = xcalloc(app_rows(), sizeof(*out->origins));
+    if (!good_name(name))
+        config_complain(&c->file, map, d,
+                        "applications: a name has letters, digits, . _ - (at most %d, not "
+                        "beginning with a dot)",
+                        NAME_MAX_BYTES);
+    settings_read(&application_table, &c->file, map, &out->s, out->origins, d);
+    read_pool(c, out, d);
+    check_hosts(c, out, d);
+    check_path(c, out, d);
+    check_tree(c, out, d);
+    read_workers(c, out, d);
+    read_classifier(c, out, d);
+    read_error_page(c, out, d);
+    if (d->errors == before &&
+        !app_settings_check(&out->s, c->program.response_buffers_total_bytes, why))
+        config_complain(&c->file, map, d, "application %s: %s", name, why);
+}
+
+void application_config_fini(struct application_config *a)
+{
+    for (size_t i = 0; i < a->nworkers; ++i) {
+        free(a->workers[i].text);
+        free(a->workers[i].version);
+    }
+    free(a->workers);
+    classifier_destroy(a->classifier);
+    text_fini(&a->error_page);
+    if (a->origins != NULL)
+        app_settings_fini(&a->s);
+    free(a->origins);
+    free(a->name);
+}
+
+/* ---- across applications ---- */
+
+static bool is_default(const struct application_config *a)
+{
+    return a->s.is_default || a->s.hosts.n == 0;
+}
+
+static void want(const struct configuration *c, const struct application_config *a,
+                 struct seen **seen, char *key, struct diag *d)
+{
+    if (see(seen, key))
+        return;
+    config_complain(&c->file, a->node, d,
+                    "application %s: another application has the same host and path already (%s)",
+                    a->name, key);
+}
+
+void application_configs_check(const struct configuration *c, struct diag *d)
+{
+    struct seen *seen = NULL;
+    size_t nkeys = 0;
+    size_t n = 0;
+    char **keys;
+
+    for (size_t i = 0; i < c->napplications; ++i)
+        nkeys += c->applications[i].s.hosts.n + 1;
+    keys = xcalloc(nkeys + 1, sizeof(*keys));
+    for (size_t i = 0; i < c->napplications; ++i) {
+        const struct application_config *a = &c->applications[i];
+
+        for (size_t k = 0; k < a->s.hosts.n; ++k) {
+            keys[n] = xasprintf("%s%.*s/", a->s.hosts.items[k], SLICE_FMT(a->path));
+            want(c, a, &seen, keys[n++], d);
+        }
+        if (is_default(a)) {
+            keys[n] = xasprintf("default%.*s/", SLICE_FMT(a->path));
+            want(c, a, &seen, keys[n++], d);
+        }
+    }
+    forget(&seen);
+    while (n > 0)
+        free(keys[--n]);
+    free(keys);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The top of the file, listeners and the admin address; applications are application_config.c's.
+ *
+ * With one application its keys may stand at the top. The top map is then cut in two, by the tables
+ * that know the keys, and each half is read as if it stood alone.
+ */
+#include "lb/configuration.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/net/http_server.h"
+
+/* As many as a sensible host has addresses; each costs a descriptor per loop. */
+enum { LISTENS_MAX = 64 };
+
+/* ---- the halves of the top map ---- */
+
+/* A map of borrowed entries. */
+static struct config_node half_map(const struct config_node *root)
+{
+    struct config_node half = *root;
+
+    half.n = 0;
+    half.keys = xcalloc(root->n + 1, sizeof(struct config_node *));
+    half.items = xcalloc(root->n + 1, sizeof(struct config_node *));
+    return half;
+}
+
+static void half_add(struct config_node *half, const struct config_node *root, size_t i)
+{
+    half->keys[half->n] = root->keys[i];
+    half->items[half->n++] = root->items[i];
+}
+
+static void half_fini(struct config_node *half)
+{
+    free(half->keys);
+    free(half->items);
+}
+
+static bool is_application_key(const struct config_node *key)
+{
+    return settings_find(&program_table, key->text) == NULL &&
+           settings_find(&application_table, key->text) != NULL;
+}
+
+/* ---- threads ---- */
+
+static unsigned cores(void)
+{
+    cpu_set_t set;
+    int n = 0;
+
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        n = CPU_COUNT(&set);
+    return n < 1 ? 1 : n > LOOPS_MAX ? LOOPS_MAX : (unsigned)n;
+}
+
+static void read_threads(struct configuration *c, struct diag *d)
+{
+    uint64_t n = 0;
+    struct slice text = slice_of(c->program.threads);
+
+    c->nloops = cores();
+    if (slice_is(text, "auto"))
+        return;
+    if (parse_u64(text, LOOPS_MAX, &n) && n >= 1)
+        c->nloops = (unsigned)n;
+    else
+        config_complain(&c->file, config_get(c->file.root, "threads"), d,
+                        "threads: expected auto or 1 to %d", LOOPS_MAX);
+}
+
+/* ---- listeners ---- */
+
+/* Adds SUB's lines to D, each with the place AT. */
+static void complain_all(const struct config *c, const struct config_node *at,
+                         const struct diag *sub, struct diag *d)
+{
+    struct slice rest = slice_of(sub->text);
+
+    while (rest.len > 0) {
+        struct slice line = slice_cut(&rest, '\n');
+
+        if (line.len > 0)
+            config_complain(c, at, d, "%.*s", SLICE_FMT(line));
+    }
+}
+
+static void check_certificate(const struct configuration *c, const struct config_node *at,
+                              const struct listen_config *l, struct diag *d)
+{
+    struct diag sub = {0};
+    SSL_CTX *ssl = http_tls_create(l->certificate, l->key, l->http2, &sub);
+
+    if (ssl == NULL && sub.errors == 0)
+        config_complain(&c->file, at, d, "the certificate cannot be used");
+    complain_all(&c->file, at, &sub, d);
+    if (ssl != NULL)
+        SSL_CTX_free(ssl);
+    diag_fini(&sub);
+}
+
+static void read_tls(struct configuration *c, const struct config_node *map,
+                     struct listen_config *out, struct diag *d)
+{
+    struct tls_settings s;
+    unsigned before = d->errors;
+
+    settings_read(&tls_table, &c->file, map, &s, NULL, d);
+    if (s.certificate == NULL && d->errors == before)
+        config_complain(&c->file, map, d, "tls: certificate is required");
+    if (s.key == NULL && d->errors == before)
+        config_complain(&c->file, map, d, "tls: key is required");
+    out->certificate = xstrdup(s.certificate);
+    out->key = xstrdup(s.key);
+    if (d->errors == before)
+        check_certificate(c, map, out, d);
+    settings_fini(&tls_table, &s);
+}
+
+static const char *addr_problem(enum err e)
+{
+    switch (e) {
+    case ERR_UNSUPPORTED:
+        return "a host name cannot be used here; give a numeric address";
+    case ERR_TOO_LARGE:
+        return "the path of a unix socket may have at most 107 bytes";
+    default:
+        return "expected HOST:PORT, [IPV6]:PORT or unix:/path";
+    }
+}
+
+/* Decimal digits as written, 660, taken for octal ones. */
+static bool octal(int64_t written, unsigned *mode)
+{
+    unsigned value = 0;
+    unsigned place = 1;
+
+    for (; written > 0; written /= 10, place *= 8) {
+        if (written % 10 > 7)
+            return false;
+        value += (unsigned)(written % 10) * place;
+    }
+    *mode = value;
+    return true;
+}
+
+static void read_listen(struct configuration *c, const struct config_node *node,
+                        struct listen_config *out, struct diag *d)
+{
+    struct listen_settings s;
+    unsigned before = d->errors;
+
+    if (node->kind == CONFIG_SCALAR) {
+        settings_defaults(&listen_table, &s);
+        s.address = xslicedup(node->text);
+    } else {
+        settings_read(&listen_table, &c->file, node, &s, NULL, d);
+    }
+    out->text = xstrdup(s.address);
+    out->http2 = s.http2;
+    if (s.address == NULL && d->errors == before)
+        config_complain(&c->file, node, d, "listen: address is required");
+    if (s.address != NULL) {
+        enum err e = addr_parse(slice_of(s.address), &out->addr);
+
+        if (e != ERR_OK)
+            config_complain(&c->file, node, d, "listen: %s: %s", s.address, addr_problem(e));
+    }
+    if (s.tls != NULL)
+        read_tls(c, s.tls, out, d);
+    else if (s.http2)
+        config_complain(&c->file, node, d, "http2 is offered by TLS only: give this listener tls");
+    if (!octal(s.mode, &out->mode))
+        config_complain(&c->file, node, d, "mode: octal digits, such as 660");
+    if (s.mode != 0 && out->addr.len > 0 && out->addr.sa.sa_family != AF_UNIX)
+        config_complain(&c->file, node, d, "mode is for unix sockets only");
+    settings_fini(&listen_table, &s);
+}
+
+static void check_listen_twice(const struct configuration *c, const struct config_node *list,
+                               size_t i, struct diag *d)
+{
+    const struct listen_config *l = &c->listens[i];
+
+    for (size_t k = 0; k < i; ++k) {
+        bool same = l->addr.len > 0 && addr_equal(&l->addr, &c->listens[k].addr);
+
+        /* Port 0 is a new port each time. */
+        if (same && (l->addr.sa.sa_family == AF_UNIX || addr_port(&l->addr) != 0))
+            config_complain(&c->file, list->items[i], d, "listen: %s stands here twice", l->text);
+    }
+}
+
+static void read_listens(struct configuration *c, struct diag *d)
+{
+    const struct config_node *list = c->program.listen;
+
+    if (list == NULL || (list->kind == CONFIG_LIST && list->n == 0)) {
+        config_complain(&c->file, list != NULL ? list : c->file.root, d,
+                        "listen: at least one address is required");
+        return;
+    }
+    if (list->kind != CONFIG_LIST || list->n > LISTENS_MAX) {
+        config_complain(&c->file, list, d, "listen: expected a list of at most %d entries",
+                        LISTENS_MAX);
+        return;
+    }
+    c->listens = xcalloc(list->n, sizeof(*c->listens));
+    c->nlistens = list->n;
+    for (size_t i = 0; i < list->n; ++i) {
+        read_listen(c, list->items[i], &c->listens[i], d);
+        check_listen_twice(c, list, i, d);
+    }
+}
+
+/* ---- admin ---- */
+
+static void read_admin_addr(struct configuration *c, const char *text, bool has_token,
+                            struct diag *d)
+{
+    struct addr *a = &c->admin_addrs[c->nadmin_addrs];
+    enum err e = addr_parse(slice_of(text), a);
+
+    if (e != ERR_OK) {
+        config_complain(&c->file, c->program.admin, d, "admin: %s: %s", text, addr_problem(e));
+        return;
+    }
+    ++c->nadmin_addrs;
+    if (!addr_is_loopback(a) && !has_token)
+        config_complain(&c->file, c->program.admin, d,
+                        "admin: %s is beyond loopback, which needs a token", text);
+}
+
+static void read_admin(struct configuration *c, struct diag *d)
+{
+    struct admin_settings s;
+    unsigned before = d->errors;
+
+    if (c->program.admin == NULL)
+        return;
+    settings_read(&admin_table, &c->file, c->program.admin, &s, NULL, d);
+    if (s.address.n == 0 && d->errors == before)
+        config_complain(&c->file, c->program.admin, d, "admin: address is required");
+    if (s.token != NULL && s.token[0] == '\0')
+        config_complain(&c->file, c->program.admin, d, "admin: token must not be empty");
+    c->admin_addrs = xcalloc(s.address.n + 1, sizeof(*c->admin_addrs));
+    for (size_t i = 0; i < s.address.n; ++i)
+        read_admin_addr(c, s.address.items[i], s.token != NULL, d);
+    c->admin_token = s.token;
+    c->admin_hosts = s.hosts;
+    s.token = NULL;
+    s.hosts = (struct text_list){0};
+    settings_fini(&admin_table, &s);
+}
+
+/* ---- folders ---- */
+
+static void check_folder(const struct configuration *c, const char *key, const char *path,
+                         bool may_be_missing, struct diag *d)
+{
+    struct stat st;
+    const struct config_node *at = config_get(c->file.root, key);
+
+    if (path == NULL || at == NULL)
+        return;
+    if (stat(path, &st) != 0) {
+        if (!may_be_missing)
+            config_complain(&c->file, at, d, "%s: there is no folder %s", key, path);
+    } else if (!S_ISDIR(st.st_mode)) {
+        config_complain(&c->file, at, d, "%s: %s is no folder", key, path);
+    } else if (access(path, W_OK | X_OK) != 0) {
+        config_complain(&c->file, at, d, "%s: no permission to write to %s", key, path);
+    }
+}
+
+/* The access log itself is made when it is opened; its folder must be there. */
+static void check_access_log(const struct configuration *c, struct diag *d)
+{
+    const char *path = c->program.access_log;
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    const struct config_node *at = config_get(c->file.root, "access_log");
+
+    if (slash == NULL || slash == path)
+        return;
+    char *folder = xslicedup((struct slice){path, (size_t)(slash - path)});
+    struct stat st;
+    if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
+        config_complain(&c->file, at, d, "access_log: there is no folder %s", folder);
+    free(folder);
+}
+
+/* ---- applications ---- */
+
+static void read_applications(struct configuration *c, const struct config_node *top,
+                              struct diag *d)
+{
+    const struct config_node *map = c->program.applications;
+
+    for (size_t i = 0; i < top->n; ++i)
+        config_complain(&c->file, top->keys[i], d,
+                        "%.*s belongs into an application when there is \"applications\"",
+                        SLICE_FMT(top->keys[i]->text));
+    if (map->kind != CONFIG_MAP || map->n == 0) {
+        config_complain(&c->file, map, d, "applications: expected a map of NAME: {...}");
+        return;
+    }
+    c->applications = xcalloc(map->n, sizeof(*c->applications));
+    c->napplications = map->n;
+    for (size_t i = 0; i < map->n; ++i) {
+        char *name = xslicedup(map->keys[i]->text);
+
+        for (size_t k = 0; k < i; ++k) {
+            if (slice_eq(map->keys[i]->text, map->keys[k]->text))
+                config_complain(&c->file, map->keys[i], d, "applications: %s stands here twice",
+                                name);
+        }
+        application_config_read(c, name, map->items[i], &c->applications[i], d);
+        free(name);
+    }
+}
+
+static void read_all(struct configuration *c, struct diag *d)
+{
+    const struct config_node *root = c->file.root;
+    struct config_node program = half_map(root);
+    struct config_node *top = xcalloc(1, sizeof(*top));
+
+    *top = half_map(root);
+    for (size_t i = 0; i < root->n; ++i)
+        half_add(is_application_key(root->keys[i]) ? top : &program, root, i);
+    settings_read(&program_table, &c->file, &program, &c->program, NULL, d);
+    read_threads(c, d);
+    read_listens(c, d);
+    read_admin(c, d);
+    check_folder(c, "state_dir", c->program.state_dir, true, d);
+    check_folder(c, "spill_dir", c->program.spill_dir, false, d);
+    check_access_log(c, d);
+    if (c->program.applications != NULL) {
+        read_applications(c, top, d);
+    } else {
+        c->applications = xcalloc(1, sizeof(*c->applications));
+        c->napplications = 1;
+        application_config_read(c, "default", top, &c->applications[0], d);
+    }
+    application_configs_check(c, d);
+    for (size_t i = 0; i < c->napplications; ++i)
+        c->applications[i].node = NULL;
+    half_fini(&program);
+    half_fini(top);
+    free(top);
+}
+
+bool configuration_read(const char *file, struct configuration *out, struct diag *d)
+{
+    struct configuration c = {0};
+    unsigned before = d->errors;
+
+    if (!config_read(file, &c.file, d))
+        return false;
+    read_all(&c, d);
+    if (d->errors != before) {
+        configuration_fini(&c);
+        return false;
+    }
+    *out = c;
+    return true;
+}
+
+void configuration_fini(struct configuration *c)
+{
+    for (size_t i = 0; i < c->nlistens; ++i) {
+        free(c->listens[i].text);
+        free(c->listens[i].certificate);
+        free(c->listens[i].key);
+    }
+    free(c->listens);
+    free(c->admin_addrs);
+    free(c->admin_token);
+    for (size_t i = 0; i < c->admin_hosts.n; ++i)
+        free(c->admin_hosts.items[i]);
+    free(c->admin_hosts.items);
+    for (size_t i = 0; i < c->napplications; ++i)
+        application_config_fini(&c->applications[i]);
+    free(c->applications);
+    settings_fini(&program_table, &c->program);
+    config_fini(&c->file);
+    memset(c, 0, sizeof(*c));
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A configuration file, read whole and checked whole: every mistake with its place, and nothing
+ * else begun before there is none. A plain value owned by whoever read it (main.c at start,
+ * reload.c at SIGHUP), who takes out what lives on (classifiers, error pages) before
+ * configuration_fini. Control thread.
+ */
+#ifndef RLB_LB_CONFIGURATION_H
+#define RLB_LB_CONFIGURATION_H
+
+#include "classifiers/registry.h"
+#include "common/net/addr.h"
+#include "lb/settings.h"
+
+struct listen_config {
+    struct addr addr;
+    char *text; /* as written */
+    bool http2;
+    unsigned mode;           /* permission bits of a unix socket; 0: as the umask says */
+    char *certificate, *key; /* NULL: plain */
+};
+
+struct worker_config {
+    char *text; /* as written; canonical unless it is a name */
+    struct addr addr;
+    bool named;              /* a host name: resolved while running */
+    int source;              /* RESUME_FROM_*, the application's taken in; never AUTO */
+    int64_t max_connections; /* -1: the application's */
+    unsigned concurrency;
+    char *version; /* or NULL */
+};
+
+struct application_config {
+    char *name;
+    struct app_settings s;
+    enum setting_origin *origins; /* per app_row() */
+    struct slice path;            /* s.path without its trailing slash; "" is everything */
+    struct classifier *classifier;
+    struct worker_config *workers;
+    size_t nworkers;
+    struct text error_page;
+    struct config_node *node; /* where it stands */
+};
+
+struct configuration {
+    struct config file;
+    struct program_settings program;
+    unsigned nloops;
+    struct listen_config *listens;
+    size_t nlistens;
+    struct addr *admin_addrs; /* none: no admin address */
+    size_t nadmin_addrs;
+    char *admin_token;
+    struct text_list admin_hosts;
+    struct application_config *applications;
+    size_t napplications;
+};
+
+/* Every problem to D; false when there was any, and OUT is nothing to use or free then. */
+bool configuration_read(const char *file, struct configuration *out, struct diag *d) must_check;
+void configuration_fini(struct configuration *c);
+
+/* ---- application_config.c ---- */
+
+/*
+ * The application called NAME from MAP; problems to D. OUT (zero) is to be given to
+ * application_config_fini in any case.
+ */
+void application_config_read(struct configuration *c, const char *name, struct config_node *map,
+                             struct application_config *out, struct diag *d);
+/* No two applications want the same requests. */
+void application_configs_check(const struct configuration *c, struct diag *d);
+void application_config_fini(struct application_config *a);
+
+#endif

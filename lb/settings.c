@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * settings.def as tables, and what goes across its rows. Scopes APPLICATION and POOL are two tables
+ * over one struct: where something is done to "all rows of an application" it goes through
+ * app_row().
+ */
+#include "lb/settings.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct setting_row program_rows[] = {
+#define PROGRAM(...) SETTINGS_ROW(struct program_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
+static const struct setting_row listen_rows[] = {
+#define LISTEN(...) SETTINGS_ROW(struct listen_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
+static const struct setting_row tls_rows[] = {
+#define TLS(...) SETTINGS_ROW(struct tls_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
+static const struct setting_row admin_rows[] = {
+#define ADMIN(...) SETTINGS_ROW(struct admin_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
+static const struct setting_row application_rows[] = {
+#define APPLICATION(...) SETTINGS_ROW(struct app_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
+static const struct setting_row pool_rows[] = {
+#define POOL(...) SETTINGS_ROW(struct app_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
+static const struct setting_row worker_rows[] = {
+#define WORKER(...) SETTINGS_ROW(struct worker_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
+
+#define TABLE(name, text, place, strct)                                                            \
+    const struct settings_table name##_table = {.scope = (text),                                   \
+                                                .where = (place),                                  \
+                                                .rows = name##_rows,                               \
+                                                .n = ARRAY_LEN(name##_rows),                       \
+                                                .bytes = sizeof(strct)}
+TABLE(program, "PROGRAM", "top of the file", struct program_settings);
+TABLE(listen, "LISTEN", "an entry of listen", struct listen_settings);
+TABLE(tls, "TLS", "tls of a listener", struct tls_settings);
+TABLE(admin, "ADMIN", "admin", struct admin_settings);
+TABLE(application, "APPLICATION", "applications.NAME", struct app_settings);
+TABLE(pool, "POOL", "pool of an application", struct app_settings);
+TABLE(worker, "WORKER", "an entry of workers", struct worker_settings);
+
+const struct settings_table *const settings_tables[SETTINGS_TABLES] = {
+    &program_table,     &listen_table, &tls_table,    &admin_table,
+    &application_table, &pool_table,   &worker_table,
+};
+
+size_t app_rows(void)
+{
+    return application_table.n + pool_table.n;
+}
+
+const struct setting_row *app_row(size_t i)
+{
+    return i < application_table.n ? &application_rows[i] : &pool_rows[i - application_table.n];
+}
+
+size_t app_row_find(struct slice name)
+{
+    for (size_t i = 0; i < app_rows(); ++i) {
+        if (slice_is(name, app_row(i)->name))
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+void app_settings_copy(const struct app_settings *from, struct app_settings *to)
+{
+    settings_copy(&application_table, from, to);
+    for (size_t i = 0; i < pool_table.n; ++i)
+        settings_take(&pool_rows[i], from, to);
+    to->classifier = NULL;
+    to->workers = NULL;
+    to->pool = NULL;
+}
+
+void app_settings_fini(struct app_settings *s)
+{
+    /* Pool rows own no memory: numbers, switches and choices all. */
+    settings_fini(&application_table, s);
+}
+
+bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,
+                        char why[SETTINGS_WHY_ROOM])
+{
+    if (s->max_skill_age != 0 && s->max_skill_age < s->history) {
+        snprintf(why, SETTINGS_WHY_ROOM,
+                 "max_skill_age (%lld) is below history (%lld): skills would go before a resume "
+                 "is made of them",
+                 (long long)s->max_skill_age, (long long)s->history);
+        return false;
+    }
+    if (s->response_buffer_bytes > response_buffers_total) {
+        snprintf(why, SETTINGS_WHY_ROOM,
+                 "response_buffer (%llu bytes) is above response_buffers_total (%llu bytes)",
+                 (unsigned long long)s->response_buffer_bytes,
+                 (unsigned long long)response_buffers_total);
+        return false;
+    }
+    return true;
+}
+
+void app_pool_settings(const struct app_settings *s, struct pool_settings *out)
+{
+    *out = (struct pool_settings){
+        .policy = (enum pool_policy)s->policy,
+        .single_version = s->single_version,
+        .variance = s->variance,
+        .backlog_history = (uint64_t)s->backlog_history,
+        .unskilled_score = s->unskilled_score,
+        .max_classes = (size_t)s->max_classes,
+        .max_waiting = (size_t)s->worker_wait_max,
+    };
+}
+
+struct app_snapshot *app_snapshot_create(const struct app_settings *s)
+{
+    struct app_snapshot *snapshot = xcalloc(1, sizeof(*snapshot));
+
+    app_settings_copy(s, &snapshot->s);
+    atomic_init(&snapshot->refs, 1);
+    return snapshot;
+}
+
+struct app_snapshot *app_snapshot_ref(struct app_snapshot *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void app_snapshot_unref(struct app_snapshot *s)
+{
+    if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    app_settings_fini(&s->s);
+    free(s);
+}
