@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A resume as one JSON line, as on a resume stream and in resume files (docs/protocols.md). Pure; any thread.
+ * A resume as one JSON line, as on a resume stream and in resume files (docs/protocols.md). Pure;
+ * any thread.
  */
 #ifndef RLB_WIRE_RESUME_LINE_H
 #define RLB_WIRE_RESUME_LINE_H
 
 #include "common/base/limits.h"
-#include "common/core/resume.h"
 #include "common/base/text.h"
+#include "common/core/resume.h"
 
 enum resume_state { RESUME_STARTING, RESUME_READY, RESUME_COLD, RESUME_DRAINING };
 enum resume_end { RESUME_END_NONE, RESUME_END_DRAIN, RESUME_END_UPGRADE, RESUME_END_STOP };
@@ -26,13 +27,15 @@ struct resume_line {
 void resume_line_fini(struct resume_line *l);
 
 /*
- * Parse one line (without its line end). At most RESUME_LINE_MAX bytes and MAX_SKILLS skills (further
- * ones are an error). Unknown members are ignored. An empty line is a keep-alive: ERR_NOT_FOUND.
- * Class names must be encoded (0x21-0x7E, at most CLASS_BYTES_MAX); the empty class is fine. Scores: finite, >= 0.
- * Errors: ERR_SYNTAX, ERR_RANGE, ERR_TOO_LARGE; WHY says.
+ * Parse one line (without its line end). At most RESUME_LINE_MAX bytes and MAX_SKILLS skills
+ * (further ones are an error). Unknown members are ignored. An empty line is a keep-alive:
+ * ERR_NOT_FOUND. Class names must be encoded (0x21-0x7E, at most CLASS_BYTES_MAX); the empty class
+ * is fine. Scores: finite, >= 0. Errors: ERR_SYNTAX, ERR_RANGE, ERR_TOO_LARGE; WHY says.
  */
-enum err resume_line_parse(struct slice line, size_t max_skills, struct resume_line *out, char why[160]) must_check;
-/* With its line end. Rows that would make it longer than RESUME_LINE_MAX are left out; returns how many. */
+enum err resume_line_parse(struct slice line, size_t max_skills, struct resume_line *out,
+                           char why[160]) must_check;
+/* With its line end, appended. Rows that would make it longer than RESUME_LINE_MAX are left out;
+ * returns how many. */
 size_t resume_line_print(const struct resume_line *l, struct text *out);
 const char *resume_state_text(enum resume_state s);
 
