@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP/1.x response heads and body framing, from bytes. Pure functions over borrowed bytes; any thread.
+ * HTTP/1.x response heads and body framing, from bytes. Pure functions over borrowed bytes; any
+ * thread.
  */
 #ifndef RLB_WIRE_HTTP1_HEAD_H
 #define RLB_WIRE_HTTP1_HEAD_H
@@ -9,24 +10,24 @@
 #include "common/base/limits.h"
 
 struct http1_header {
-    struct slice name; /* as sent */
+    struct slice name;  /* as sent */
     struct slice value; /* trimmed */
 };
 
 enum http1_framing {
-    HTTP1_BODY_NONE,    /* HEAD, 1xx, 204, 304, or Content-Length: 0 */
-    HTTP1_BODY_LENGTH,  /* content_length bytes */
+    HTTP1_BODY_NONE,   /* HEAD, 1xx, 204, 304, or Content-Length: 0 */
+    HTTP1_BODY_LENGTH, /* content_length bytes */
     HTTP1_BODY_CHUNKED,
-    HTTP1_BODY_CLOSE    /* until the connection closes: never reusable */
+    HTTP1_BODY_CLOSE /* until the connection closes: never reusable */
 };
 
 struct http1_head {
-    int status;          /* 100..999 */
-    int minor_version;   /* 0 or 1 */
+    int status;        /* 100..999 */
+    int minor_version; /* 0 or 1 */
     struct slice reason;
     struct http1_header headers[RESPONSE_HEADERS_MAX];
     size_t nheaders;
-    size_t bytes;          /* length of the head with its blank line */
+    size_t bytes; /* length of the head with its blank line */
     enum http1_framing framing;
     uint64_t content_length; /* as announced (also for HEAD and 304); UINT64_MAX: none */
     bool keep_alive;         /* by version and Connection */
@@ -35,25 +36,27 @@ struct http1_head {
 /*
  * Parse one response head at the start of BYTES.
  *   is_head  the request was a HEAD
- * Errors: ERR_BUSY more bytes are needed; ERR_SYNTAX malformed, or no single valid framing (differing
- * Content-Lengths, both CL and TE, unknown transfer codings, ...); ERR_TOO_LARGE over
+ * Errors: ERR_BUSY more bytes are needed; ERR_SYNTAX malformed, or no single valid framing
+ * (differing Content-Lengths, both CL and TE, unknown transfer codings, ...); ERR_TOO_LARGE over
  * RESPONSE_HEAD_MAX bytes or RESPONSE_HEADERS_MAX fields.
  */
 enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *out) must_check;
 
-/* Chunked decoding, incremental and strict about sizes; extensions and trailers are dropped, bounded. */
+/* Chunked decoding, incremental and strict about sizes; extensions and trailers are dropped,
+ * bounded. */
 struct http1_chunked {
-    uint64_t left;      /* data bytes left in this chunk */
+    uint64_t left; /* data bytes left in this chunk */
     unsigned state;
     unsigned line_bytes; /* of the present size line or the trailers so far */
 };
 /*
- * Decode BYTES from the front: *DATA is the next run of body bytes (may be empty), *USED how many input
- * bytes were consumed. Call again with the rest until it is empty.
- * Returns ERR_OK, ERR_NOT_FOUND when the body has ended (bytes after *USED belong to nobody),
- * ERR_SYNTAX, ERR_TOO_LARGE.
+ * Decode BYTES from the front: *DATA is the next run of body bytes (may be empty), *USED how many
+ * input bytes were consumed. Call again with the rest until it is empty. Returns ERR_OK,
+ * ERR_NOT_FOUND when the body has ended (bytes after *USED belong to nobody), ERR_SYNTAX,
+ * ERR_TOO_LARGE.
  */
-enum err http1_chunked_decode(struct http1_chunked *d, struct slice bytes, struct slice *data, size_t *used) must_check;
+enum err http1_chunked_decode(struct http1_chunked *d, struct slice bytes, struct slice *data,
+                              size_t *used) must_check;
 
 /* Whether the comma-separated list VALUE has TOKEN (ASCII case-insensitive). */
 bool http1_list_has(struct slice value, struct slice token);

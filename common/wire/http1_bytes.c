@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Values are checked a word at a time: for each byte of a word the top bit of the result tells
+ * whether it is below 0x20 or equal to 0x7f (the usual carry trick; a wrong carry can only accuse
+ * a byte above a guilty one, so the exact check that follows decides).
+ */
+#include "common/wire/http1_bytes.h"
+
+#define EACH_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
+
+/* RFC 9110 section 5.6.2: tchar. */
+static const bool token_bytes[256] = {
+    ['!'] = true,         ['#'] = true,         ['$'] = true,         ['%'] = true, ['&'] = true,
+    ['\''] = true,        ['*'] = true,         ['+'] = true,         ['-'] = true, ['.'] = true,
+    ['^'] = true,         ['_'] = true,         ['`'] = true,         ['|'] = true, ['~'] = true,
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true,
+};
+
+static bool may_have_control(uint64_t word)
+{
+    uint64_t below_blank = (word - EACH_BYTE(0x20)) & ~word;
+    uint64_t flipped = word ^ EACH_BYTE(0x7f);
+    uint64_t deleted = (flipped - EACH_BYTE(0x01)) & ~flipped;
+
+    return ((below_blank | deleted) & EACH_BYTE(0x80)) != 0;
+}
+
+static bool is_text_bytewise(const char *p, size_t len)
+{
+    for (size_t i = 0; i < len; ++i) {
+        unsigned char c = (unsigned char)p[i];
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+bool http1_is_text(struct slice s)
+{
+    size_t i = 0;
+
+    for (; i + 8 <= s.len; i += 8) {
+        uint64_t word;
+        memcpy(&word, s.p + i, 8);
+        if (may_have_control(word) && !is_text_bytewise(s.p + i, 8))
+            return false;
+    }
+    return is_text_bytewise(s.p + i, s.len - i);
+}
+
+static size_t token_length(struct slice s)
+{
+    size_t i = 0;
+
+    while (i < s.len && token_bytes[(unsigned char)s.p[i]])
+        ++i;
+    return i;
+}
+
+bool http1_is_token(struct slice s)
+{
+    return s.len != 0 && token_length(s) == s.len;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+bool http1_split_header(struct slice line, struct slice *name, struct slice *value)
+{
+    size_t n = token_length(line);
+    size_t start = n + 1;
+    size_t end = line.len;
+
+    if (n == 0 || n == line.len || line.p[n] != ':')
+        return false;
+    while (start < end && is_blank(line.p[start]))
+        ++start;
+    while (end > start && is_blank(line.p[end - 1]))
+        --end;
+    *name = (struct slice){line.p, n};
+    *value = (struct slice){line.p + start, end - start};
+    return http1_is_text(*value);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which bytes HTTP/1.x allows where: shared by the parsers of this folder. Pure functions over
+ * borrowed bytes; any thread.
+ */
+#ifndef RLB_WIRE_HTTP1_BYTES_H
+#define RLB_WIRE_HTTP1_BYTES_H
+
+#include "common/base/base.h"
+
+/* Whether every byte may stand in a field value or a reason: no control characters but HTAB. */
+bool http1_is_text(struct slice s);
+/* Whether S is a token (RFC 9110 section 5.6.2): a method, a field name. Never empty. */
+bool http1_is_token(struct slice s);
+/*
+ * Split a header line (without CRLF) into NAME and VALUE, the latter without blanks around it.
+ * False for anything but "token:text": a folded line, a blank before the colon, an empty name.
+ */
+bool http1_split_header(struct slice line, struct slice *name, struct slice *value);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A response head is read once, front to back, a line at a time:
+ *
+ *     status line -> header line ... header line -> blank line -> framing
+ *
+ * Line ends are found by memchr and values checked eight bytes at a time, as this runs for every
+ * response. Where RFC 9112 lets a recipient be lenient (bare LF, folded lines, blanks before a
+ * colon) we are not: whoever guesses differently from us behind or before us would see another
+ * message.
+ */
+#include "common/wire/http1_head.h"
+#include "common/base/text.h"
+#include "common/wire/http1_bytes.h"
+
+enum {
+    STATUS_LINE_MIN = 12, /* "HTTP/1.1 200" */
+};
+
+/* What the framing rules look at, gathered while the headers pass by. */
+struct framing_facts {
+    bool has_length;
+    bool has_coding;
+    bool close;
+    bool keep_alive;
+    uint64_t length;
+};
+
+bool http1_list_has(struct slice value, struct slice token)
+{
+    struct slice rest = value;
+
+    while (rest.len != 0) {
+        if (slice_eq_nocase(slice_trim(slice_cut(&rest, ',')), token))
+            return true;
+    }
+    return false;
+}
+
+/* One line without its CRLF; *LINE ends at the CR. ERR_BUSY: not whole yet. */
+static enum err take_line(struct slice *rest, struct slice *line)
+{
+    const char *cr = rest->len != 0 ? memchr(rest->p, '\r', rest->len) : NULL;
+
+    if (cr == NULL)
+        return http1_is_text(*rest) ? ERR_BUSY : ERR_SYNTAX;
+    size_t len = (size_t)(cr - rest->p);
+    if (len + 1 == rest->len)
+        return ERR_BUSY;
+    if (cr[1] != '\n')
+        return ERR_SYNTAX;
+    *line = (struct slice){rest->p, len};
+    rest->p += len + 2;
+    rest->len -= len + 2;
+    return ERR_OK;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static enum err parse_status_line(struct slice line, struct http1_head *out)
+{
+    const char *p = line.p;
+
+    if (line.len < STATUS_LINE_MIN || memcmp(p, "HTTP/1.", 7) != 0)
+        return ERR_SYNTAX;
+    if ((p[7] != '0' && p[7] != '1') || p[8] != ' ')
+        return ERR_SYNTAX;
+    if (p[9] < '1' || p[9] > '9' || !is_digit(p[10]) || !is_digit(p[11]))
+        return ERR_SYNTAX;
+    out->minor_version = p[7] - '0';
+    out->status = (p[9] - '0') * 100 + (p[10] - '0') * 10 + (p[11] - '0');
+    out->reason = (struct slice){p + STATUS_LINE_MIN, 0};
+    /* The blank after the code is left out by some when there is no reason. */
+    if (line.len == STATUS_LINE_MIN)
+        return ERR_OK;
+    if (p[STATUS_LINE_MIN] != ' ')
+        return ERR_SYNTAX;
+    out->reason = (struct slice){p + STATUS_LINE_MIN + 1, line.len - STATUS_LINE_MIN - 1};
+    return http1_is_text(out->reason) ? ERR_OK : ERR_SYNTAX;
+}
+
+static enum err note_length(struct slice value, struct framing_facts *f)
+{
+    uint64_t length;
+
+    if (!parse_u64(value, INT64_MAX, &length))
+        return ERR_SYNTAX;
+    if (f->has_length && length != f->length)
+        return ERR_SYNTAX;
+    f->has_length = true;
+    f->length = length;
+    return ERR_OK;
+}
+
+static enum err note_coding(struct slice value, struct framing_facts *f)
+{
+    /* More than one line, or any coding but this one, and the end of the body is a matter of taste.
+     */
+    if (f->has_coding || !slice_eq_nocase(value, SLICE_LIT("chunked")))
+        return ERR_SYNTAX;
+    f->has_coding = true;
+    return ERR_OK;
+}
+
+static enum err note_header(const struct http1_header *h, struct framing_facts *f)
+{
+    /* The three names differ in length. */
+    switch (h->name.len) {
+    case 10:
+        if (slice_eq_nocase(h->name, SLICE_LIT("connection"))) {
+            f->close |= http1_list_has(h->value, SLICE_LIT("close"));
+            f->keep_alive |= http1_list_has(h->value, SLICE_LIT("keep-alive"));
+        }
+        return ERR_OK;
+    case 14:
+        if (slice_eq_nocase(h->name, SLICE_LIT("content-length")))
+            return note_length(h->value, f);
+        return ERR_OK;
+    case 17:
+        if (slice_eq_nocase(h->name, SLICE_LIT("transfer-encoding")))
+            return note_coding(h->value, f);
+        return ERR_OK;
+    default:
+        return ERR_OK;
+    }
+}
+
+static enum err parse_headers(struct slice *rest, struct http1_head *out, struct framing_facts *f)
+{
+    out->nheaders = 0;
+    for (;;) {
+        struct slice line;
+        enum err e = take_line(rest, &line);
+        if (e != ERR_OK)
+            return e;
+        if (line.len == 0)
+            return ERR_OK;
+        if (out->nheaders == RESPONSE_HEADERS_MAX)
+            return ERR_TOO_LARGE;
+        struct http1_header *h = &out->headers[out->nheaders++];
+        if (!http1_split_header(line, &h->name, &h->value))
+            return ERR_SYNTAX;
+        e = note_header(h, f);
+        if (e != ERR_OK)
+            return e;
+    }
+}
+
+static bool has_no_body(int status, bool is_head)
+{
+    return is_head || status < 200 || status == 204 || status == 304;
+}
+
+/* RFC 9112 section 6.3, refusing what it calls an error that may be repaired. */
+static enum err decide_framing(const struct framing_facts *f, bool is_head, struct http1_head *out)
+{
+    if (f->has_coding && (f->has_length || out->minor_version == 0))
+        return ERR_SYNTAX;
+    out->content_length = f->has_length ? f->length : UINT64_MAX;
+    out->keep_alive = out->minor_version == 1 ? !f->close : f->keep_alive && !f->close;
+    if (has_no_body(out->status, is_head)) {
+        out->framing = HTTP1_BODY_NONE;
+        /* A 204 or 1xx that announces a body may well send one: nobody should wait and see. */
+        bool announces = f->has_coding || (f->has_length && f->length != 0);
+        if (announces && !is_head && out->status != 304)
+            out->keep_alive = false;
+    } else if (f->has_coding) {
+        out->framing = HTTP1_BODY_CHUNKED;
+    } else if (f->has_length) {
+        out->framing = f->length != 0 ? HTTP1_BODY_LENGTH : HTTP1_BODY_NONE;
+    } else {
+        out->framing = HTTP1_BODY_CLOSE;
+        out->keep_alive = false;
+    }
+    return ERR_OK;
+}
+
+static enum err parse_lines(struct slice *rest, struct http1_head *out, struct framing_facts *f)
+{
+    struct slice line;
+    enum err e = take_line(rest, &line);
+
+    if (e == ERR_OK)
+        e = parse_status_line(line, out);
+    if (e == ERR_OK)
+        e = parse_headers(rest, out, f);
+    return e;
+}
+
+enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *out)
+{
+    bool cut = bytes.len > RESPONSE_HEAD_MAX;
+    struct slice rest = {bytes.p, cut ? RESPONSE_HEAD_MAX : bytes.len};
+    struct framing_facts facts = {0};
+    enum err e = parse_lines(&rest, out, &facts);
+
+    if (e == ERR_BUSY)
+        return bytes.len >= RESPONSE_HEAD_MAX ? ERR_TOO_LARGE : ERR_BUSY;
+    if (e != ERR_OK)
+        return e;
+    out->bytes = (size_t)(rest.p - bytes.p);
+    return decide_framing(&facts, is_head, out);
+}

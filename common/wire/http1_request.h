@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The strict second look at a request that a lenient parser has accepted: raw HTTP/1 heads, and the
+ * parts of a request line that HTTP/2 carries as they are. Whoever forwards a request that two
+ * parsers could read differently lends itself to smuggling (RFC 9112 section 11.2). Pure functions
+ * over borrowed bytes; any thread.
+ */
+#ifndef RLB_WIRE_HTTP1_REQUEST_H
+#define RLB_WIRE_HTTP1_REQUEST_H
+
+#include "common/base/err.h"
+
+enum request_fault {
+#define FAULT(name, status, text) FAULT_##name,
+#include "common/wire/request_fault.def"
+#undef FAULT
+    FAULT_COUNT
+};
+
+/* "more than one Host". Never NULL. */
+const char *request_fault_text(enum request_fault f);
+/* The status to refuse with. */
+int request_fault_status(enum request_fault f);
+
+struct http1_request_facts {
+    size_t bytes; /* the head with its blank line */
+    size_t nheaders;
+    int minor_version;
+    struct slice method, target, host; /* host: NULL when there is none */
+};
+/*
+ * Check the request head at the start of BYTES. What follows it is not looked at.
+ *   out  filled as far as the head was read; whole when FAULT_NONE is returned
+ * The first fault met, in the order of the bytes; a head that is not whole is FAULT_REQUEST_LINE or
+ * FAULT_HEADER.
+ */
+enum request_fault http1_request_check(struct slice bytes,
+                                       struct http1_request_facts *out) must_check;
+
+/* A target in origin form: "/" and no blanks or control characters after it. */
+bool http_target_is_path(struct slice target);
+/* host[:port] as Host and :authority allow it: no user, no path; empty is fine. */
+bool http_authority_valid(struct slice authority);
+/*
+ * Split "http://authority/path" (or https; the path may be missing) into its parts. False for
+ * anything else.
+ */
+bool http_target_split(struct slice target, struct slice *authority, struct slice *path);
+
+#endif
