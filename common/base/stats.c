@@ -187,9 +187,21 @@ static const char *kind_text(enum stat_kind kind)
     UNREACHABLE();
 }
 
-static const char *name_suffix(enum stat_kind kind)
+/* A row's name as a metric: counters end in _total; a histogram of NAME_us is in NAME_seconds. */
+static const char *metric_name(const char *prefix, const struct stat_row *row, struct text *out)
 {
-    return kind == STAT_COUNTER ? "_total" : "";
+    struct slice name = slice_of(row->name);
+
+    text_clear(out);
+    text_addf(out, "%s_", prefix);
+    if (row->kind == STAT_HISTOGRAM && slice_ends(name, SLICE_LIT("_us"))) {
+        text_add(out, (struct slice){name.p, name.len - 2});
+        text_add(out, SLICE_LIT("seconds"));
+    } else {
+        text_add(out, name);
+    }
+    text_add(out, row->kind == STAT_COUNTER ? SLICE_LIT("_total") : SLICE_NULL);
+    return text_cstr(out);
 }
 
 static void put_help(const char *doc, struct text *out)
@@ -205,17 +217,16 @@ static void put_help(const char *doc, struct text *out)
     text_add_char(out, '\n');
 }
 
-static void put_single(const char *prefix, const struct stat_row *row, const char *labels,
-                       int64_t value, struct text *out)
+static void put_single(const char *name, const char *labels, int64_t value, struct text *out)
 {
     bool labelled = labels[0] != '\0';
 
-    text_addf(out, "%s_%s%s%s%s%s %" PRId64 "\n", prefix, row->name, name_suffix(row->kind),
-              labelled ? "{" : "", labels, labelled ? "}" : "", value);
+    text_addf(out, "%s%s%s%s %" PRId64 "\n", name, labelled ? "{" : "", labels, labelled ? "}" : "",
+              value);
 }
 
-static void put_histogram(const char *prefix, const struct stat_row *row, const char *labels,
-                          const struct stat_histogram *h, struct text *out)
+static void put_histogram(const char *name, const char *labels, const struct stat_histogram *h,
+                          struct text *out)
 {
     bool labelled = labels[0] != '\0';
     const char *open = labelled ? "{" : "";
@@ -228,55 +239,62 @@ static void put_histogram(const char *prefix, const struct stat_row *row, const 
         if (i < ARRAY_LEN(bucket_us))
             snprintf(bound, sizeof(bound), "%g", (double)bucket_us[i] / 1e6);
         so_far += h->buckets[i];
-        text_addf(out, "%s_%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", prefix, row->name, labels,
-                  labelled ? "," : "", bound, so_far);
+        text_addf(out, "%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, labels, labelled ? "," : "",
+                  bound, so_far);
     }
-    text_addf(out, "%s_%s_sum%s%s%s %" PRIu64 ".%06" PRIu64 "\n", prefix, row->name, open, labels,
-              close, h->sum_us / 1000000, h->sum_us % 1000000);
-    text_addf(out, "%s_%s_count%s%s%s %" PRIu64 "\n", prefix, row->name, open, labels, close,
-              so_far);
+    text_addf(out, "%s_sum%s%s%s %" PRIu64 ".%06" PRIu64 "\n", name, open, labels, close,
+              h->sum_us / 1000000, h->sum_us % 1000000);
+    text_addf(out, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, so_far);
+}
+
+static void put_values(const char *name, const struct stats_set *set, size_t row, struct text *out)
+{
+    struct stat_histogram h;
+
+    if (kind_of(set->stats, row) != STAT_HISTOGRAM) {
+        put_single(name, set->labels, stats_sum(set->stats, row), out);
+        return;
+    }
+    stats_histogram(set->stats, row, &h);
+    put_histogram(name, set->labels, &h, out);
 }
 
 void stats_prometheus(const char *prefix, const struct stats_set *sets, size_t nsets,
                       struct text *out)
 {
     const struct stats_table *t = nsets != 0 ? sets[0].stats->table : NULL;
+    struct text name = {0};
 
     for (size_t i = 0; t != NULL && i < t->n; ++i) {
         const struct stat_row *row = &t->rows[i];
 
-        text_addf(out, "# HELP %s_%s%s ", prefix, row->name, name_suffix(row->kind));
+        metric_name(prefix, row, &name);
+        text_addf(out, "# HELP %s ", name.p);
         put_help(row->doc, out);
-        text_addf(out, "# TYPE %s_%s%s %s\n", prefix, row->name, name_suffix(row->kind),
-                  kind_text(row->kind));
+        text_addf(out, "# TYPE %s %s\n", name.p, kind_text(row->kind));
         for (size_t k = 0; k < nsets; ++k) {
-            struct stat_histogram h;
-
             ASSERT(sets[k].stats->table == t);
-            if (row->kind != STAT_HISTOGRAM) {
-                put_single(prefix, row, sets[k].labels, stats_sum(sets[k].stats, i), out);
-                continue;
-            }
-            stats_histogram(sets[k].stats, i, &h);
-            put_histogram(prefix, row, sets[k].labels, &h, out);
+            put_values(name.p, &sets[k], i, out);
         }
     }
+    text_fini(&name);
 }
 
 void stats_describe(const char *prefix, const struct stats_table *t, FILE *out)
 {
+    struct text name = {0};
+
     fputs("| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n", out);
     for (size_t i = 0; i < t->n; ++i) {
         const struct stat_row *row = &t->rows[i];
-        struct text unit = {0};
 
-        for (const char *p = row->unit; *p != '\0'; ++p)
-            text_add_char(&unit, *p == '_' ? ' ' : ascii_lower(*p));
-        fprintf(out, "| `%s_%s%s` | %s | %s | ", prefix, row->name, name_suffix(row->kind),
-                kind_text(row->kind), row->kind == STAT_HISTOGRAM ? "seconds" : text_cstr(&unit));
+        fprintf(out, "| `%s` | %s | ", metric_name(prefix, row, &name), kind_text(row->kind));
+        for (const char *p = row->kind == STAT_HISTOGRAM ? "SECONDS" : row->unit; *p != '\0'; ++p)
+            fputc(*p == '_' ? ' ' : ascii_lower(*p), out);
+        fputs(" | ", out);
         for (const char *p = row->doc; *p != '\0'; ++p)
             fprintf(out, "%s%c", *p == '|' ? "\\" : "", *p);
         fputs(" |\n", out);
-        text_fini(&unit);
     }
+    text_fini(&name);
 }

@@ -17,7 +17,8 @@
 enum stat_kind { STAT_COUNTER, STAT_GAUGE, STAT_HISTOGRAM };
 
 struct stat_row {
-    const char *name; /* also the metric's name: PREFIX_NAME (counters: PREFIX_NAME_total) */
+    const char *name; /* the metric's: PREFIX_NAME, counters PREFIX_NAME_total, histograms NAME_us
+                         PREFIX_NAME_seconds */
     enum stat_kind kind;
     const char *unit; /* REQUESTS, BYTES, US (histograms; shown in seconds), ... */
     const char *doc;
