@@ -29,6 +29,9 @@ struct pooled_conn {
     uint64_t idle_since_ms;       /* loop_now_ms of the check-in */
     unsigned loop_index;
     uint64_t uses; /* requests it was checked out for */
+    int place;                  /* the pool's, under the backend's mutex, as are the next two */
+    bool condemned;             /* to be closed as soon as its loop can */
+    struct conn_waiter *waiter; /* on its way to */
 };
 
 struct conn_pool_ops {
@@ -44,19 +47,24 @@ struct conn_pool_ops {
 
 struct conn_pool_settings {
     uint64_t idle_timeout_ms; /* idle connections older than this are closed; 0 = never */
-    size_t max_waiting;       /* waiters per backend; over it ERR_QUEUE_FULL */
+    size_t max_waiting;       /* waiters per backend that nothing is on its way to; over it ERR_QUEUE_FULL */
 };
 
 /* LOOPS: the data loops, loops[i] has loop_index i. The array is copied, the loops are borrowed. */
 struct conn_pool *conn_pool_create(const struct conn_pool_ops *ops, struct loop *const *loops, unsigned nloops);
-/* All backends have been released, all connections closed (conn_pool_close_loop on each loop). */
+/* After all backends have been released, all connections closed, and the loops destroyed. */
 void conn_pool_destroy(struct conn_pool *p);
-/* On a data loop, at its end: close that loop's idle connections of every backend. */
+/*
+ * On a data loop, at its end, with nothing waiting or in use there any more: close that loop's idle
+ * connections of every backend; later ones close at check-in. No loop may be destroyed before this has
+ * returned on each of them, as they post to one another until then.
+ */
 void conn_pool_close_loop(struct conn_pool *p, struct loop *l);
 
 /*
- * The entry of "address#incarnation", made when missing; counted, pair with conn_backend_release. Any
- * thread.  MAX_CONNECTIONS over all loops, 0 = unlimited.
+ * The entry of "address#incarnation", made when missing, with these limits; counted, pair with
+ * conn_backend_release. Any thread. One that was retired is not found again.
+ *   max_connections  over all loops, 0 = unlimited
  */
 struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address, struct slice incarnation,
                                        unsigned max_connections, const struct conn_pool_settings *s);
@@ -71,19 +79,20 @@ void conn_backend_set(struct conn_backend *b, unsigned max_connections, const st
 void conn_backend_retire(struct conn_backend *b);
 
 enum conn_result {
-    CONN_REUSED, /* *conn is an idle connection, now the caller's */
+    CONN_REUSED, /* the waiter's conn is an idle connection, now the caller's */
     CONN_OPEN,   /* the caller may open one; it counts already: conn_opened or conn_not_opened follows */
     CONN_WAIT,   /* queued; the waiter's ready() comes, unless cancelled */
     CONN_REFUSED /* see the waiter's error: ERR_QUEUE_FULL, or ERR_NO_WORKER when retired */
 };
 
-/* Embedded in who waits; owned by it; lives until ready() ran or conn_cancel returned true. */
+/* Embedded in who waits; zero before first use; lives until ready() is called or conn_cancel has returned. */
 struct conn_waiter {
-    struct loop_message message; /* the pool's */
-    struct list node;            /* the pool's */
-    struct loop *loop;           /* set by conn_checkout */
+    struct list node;  /* the pool's */
+    struct loop *loop; /* set by conn_checkout */
     struct conn_backend *backend;
     int state;                /* the pool's, under the backend's mutex */
+    bool fresh;               /* the pool's, likewise: wants no kept connection */
+    bool queued;              /* between CONN_WAIT and ready() or conn_cancel; its loop's */
     enum conn_result result;  /* for ready(): CONN_REUSED, CONN_OPEN or CONN_REFUSED */
     struct pooled_conn *conn; /* CONN_REUSED */
     enum err error;           /* CONN_REFUSED */
@@ -102,8 +111,8 @@ struct conn_checkout {
  *   fresh at the limit: an idle connection (of any loop) is closed to make room.
  */
 enum conn_result conn_checkout(struct conn_backend *b, struct loop *l, const struct conn_checkout *o,
-                               struct conn_waiter *w);
-/* Leave the line. What was on its way (a connection, a permission) goes to the next in line. */
+                               struct conn_waiter *w) must_check;
+/* Leave the line, if in it. What was on its way (a connection, a permission) goes to the next in line. */
 void conn_cancel(struct conn_waiter *w);
 /* A connection opened with permission: C now belongs to B, in use. */
 void conn_opened(struct conn_backend *b, struct pooled_conn *c, struct loop *l);
