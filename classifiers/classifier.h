@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The classifier contract: what a shared object must export to sort requests into classes. This header
- * stands alone: copy it with classifiers/example_path.c to write one of your own (docs/plugins.md).
+ * The classifier contract: what a shared object must export to sort requests into classes. This
+ * header stands alone: copy it with classifiers/example_path.c to write one of your own
+ * (docs/plugins.md).
  *
- * A class is any bytes; requests of different classes should use different data. It is percent-encoded
- * afterwards; over 255 encoded bytes counts as no class.
+ * A class is any bytes; requests of different classes should use different data. It is
+ * percent-encoded afterwards; over 255 encoded bytes counts as no class.
  */
 #ifndef RLB_CLASSIFIER_H
 #define RLB_CLASSIFIER_H
@@ -16,12 +17,13 @@
 
 #define RLB_CLASSIFIER_EXPORT __attribute__((visibility("default")))
 
-/* A request as a WSGI environment: REQUEST_METHOD, PATH_INFO (decoded), QUERY_STRING, SERVER_NAME, SERVER_PORT,
- * REMOTE_ADDR, SCRIPT_NAME, wsgi.url_scheme, SERVER_PROTOCOL, CONTENT_TYPE, CONTENT_LENGTH, HTTP_*. */
+/* A request as a WSGI environment: REQUEST_METHOD, PATH_INFO (decoded), QUERY_STRING, SERVER_NAME,
+ * SERVER_PORT, REMOTE_ADDR, SCRIPT_NAME, wsgi.url_scheme, SERVER_PROTOCOL, CONTENT_TYPE,
+ * CONTENT_LENGTH, HTTP_*. */
 struct rlb_environment {
     /*
-     * Look a variable up: NULL when there is none, else its bytes (not NUL-terminated), *LEN long, valid until
-     * classify returns.
+     * Look a variable up: NULL when there is none, else its bytes (not NUL-terminated), *LEN long,
+     * valid until classify returns.
      */
     const char *(*get)(const struct rlb_environment *env, const char *name, size_t *len);
 };
@@ -31,14 +33,15 @@ struct rlb_classifier {
     const char *name;    /* for logs */
     const char *version; /* part of the fingerprint: change it when classes change their meaning */
     /*
-     * Make an instance from the configured options text ("" when none). NULL on error, with a reason in
-     * WHY (room WHY_ROOM bytes, NUL-terminated).
+     * Make an instance from the configured options text ("" when none). NULL on error, with a
+     * reason in WHY (room WHY_ROOM bytes, NUL-terminated).
      */
     void *(*create)(const char *options, char *why, size_t why_room);
     void (*destroy)(void *instance);
     /*
-     * The class of one request: write at most ROOM bytes to OUT and return how many, or (size_t)-1 for "no
-     * class". Called from several threads at once: an instance must not change. Must not block.
+     * The class of one request: write at most ROOM bytes to OUT and return how many, or (size_t)-1
+     * for "no class". Called from several threads at once: an instance must not change. Must not
+     * block.
      */
     size_t (*classify)(void *instance, const struct rlb_environment *env, char *out, size_t room);
 };

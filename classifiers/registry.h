@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Configured classifiers: built in (host, regex) or a plugin. Made at start or reload by the control
- * thread; classifying is safe from any thread. Owned by the application.
+ * Configured classifiers: built in (host, regex) or a plugin. Made at start or reload by the
+ * control thread; classifying is safe from any thread. Owned by the application.
  */
 #ifndef RLB_CLASSIFIERS_REGISTRY_H
 #define RLB_CLASSIFIERS_REGISTRY_H
@@ -9,6 +9,7 @@
 #include "classifiers/classifier.h"
 #include "common/base/config.h"
 #include "common/base/limits.h"
+#include "common/base/settings.h"
 
 struct classifier;
 
@@ -17,18 +18,24 @@ struct classifier;
  *   regex: {variable: PATH_INFO, pattern: "..."}   plugin: {path: /x.so, options: "..."}
  * Every problem to D with its place; NULL then.
  */
-struct classifier *classifier_create(const struct config *c, const struct config_node *node, struct diag *d);
+struct classifier *classifier_create(const struct config *c, const struct config_node *node,
+                                     struct diag *d);
 void classifier_destroy(struct classifier *k);
 
 /*
- * The encoded class of a request, written to OUT; returns its length. What a classifier cannot say, or
- * says too long (over CLASS_BYTES_MAX encoded), is the class "" (length 0).
+ * The encoded class of a request, written to OUT; returns its length. What a classifier cannot say,
+ * or says too long (over CLASS_BYTES_MAX encoded), is the class "" (length 0).
  */
-size_t classifier_classify(const struct classifier *k, const struct rlb_environment *env, char out[CLASS_BYTES_MAX]);
-/* FINGERPRINT_LEN hex digits: of the kind, its options, and a plugin's own version. Equal configuration,
- * equal fingerprint, on every machine. */
+size_t classifier_classify(const struct classifier *k, const struct rlb_environment *env,
+                           char out[CLASS_BYTES_MAX]);
+/* FINGERPRINT_LEN hex digits: of the kind, its options, and a plugin's own version. Equal
+ * configuration, equal fingerprint, on every machine. */
 const char *classifier_fingerprint(const struct classifier *k);
 /* "host", "regex", "plugin". */
 const char *classifier_kind(const struct classifier *k);
+
+/* What regex and plugin are configured with, for the manual. */
+enum { CLASSIFIER_TABLES = 2 };
+extern const struct settings_table *const classifier_tables[CLASSIFIER_TABLES];
 
 #endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The Host as a class: one name for all the ways a browser may write it. "WWW.Example.com.:8080"
+ * and "example.com" are one class; an IPv6 literal keeps its brackets.
+ */
+#include <stdlib.h>
+
+#include "classifiers/kind.h"
+#include "common/base/text.h"
+
+static struct slice without_port(struct slice host)
+{
+    if (slice_starts(host, SLICE_LIT("["))) {
+        size_t end = slice_find(host, ']');
+
+        return end != SIZE_MAX ? (struct slice){host.p, end + 1} : host;
+    }
+    return slice_cut(&host, ':');
+}
+
+static size_t host_classify(const struct classifier *k, const struct rlb_environment *env,
+                            char out[CLASS_BYTES_MAX])
+{
+    struct slice host = SLICE_NULL;
+
+    (void)k;
+    host.p = env->get(env, "HTTP_HOST", &host.len);
+    if (host.p == NULL)
+        return CLASSIFIER_NONE;
+    host = without_port(slice_trim(host));
+    /* The root's dot: the same name to DNS. */
+    if (slice_ends(host, SLICE_LIT(".")))
+        --host.len;
+    if (host.len >= 4 && slice_eq_nocase((struct slice){host.p, 4}, SLICE_LIT("www.")))
+        host = (struct slice){host.p + 4, host.len - 4};
+    if (host.len > CLASS_BYTES_MAX)
+        return CLASSIFIER_NONE;
+    for (size_t i = 0; i < host.len; ++i)
+        out[i] = ascii_lower(host.p[i]);
+    return host.len;
+}
+
+static void host_destroy(struct classifier *k)
+{
+    free(k);
+}
+
+static const struct classifier_kind host_kind = {"host", host_destroy, host_classify};
+
+struct classifier *host_create(void)
+{
+    struct classifier *k = xcalloc(1, sizeof(*k));
+
+    k->kind = &host_kind;
+    return k;
+}
