@@ -220,7 +220,7 @@ static void a_resume_has_the_known_first_and_no_more_rows_than_asked(void **stat
     struct meter_settings s = {.history = 1000000, .max_classes = 100};
     struct meter *m = meter_create(&s);
     struct resume r = {0};
-    char name[16];
+    char name[32];
 
     (void)state;
     for (int round = 0; round < 3; ++round) {
@@ -247,7 +247,7 @@ static void a_flood_takes_no_skill_from_the_known(void **state)
 {
     struct meter_settings s = {.history = 9999, .max_classes = 1000};
     struct meter *m = meter_create(&s);
-    char name[16];
+    char name[32];
 
     (void)state;
     for (int i = 0; i < 250; ++i)
