@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "common/base/stats.h"
+
+enum { REQUESTS, ACTIVE, SERVICE, ROWS };
+static const struct stat_row rows[] = {
+    STATS_ROW(requests, COUNTER, REQUESTS, "Requests \\ answered.")
+        STATS_ROW(active, GAUGE, REQUESTS, "Requests under way.")
+            STATS_ROW(service_us, HISTOGRAM, US, "Time a|b.")};
+static const struct stats_table table = {rows, ROWS};
+
+static void cells_are_summed(void **state)
+{
+    struct stats *s = stats_create(&table, 3);
+
+    (void)state;
+    assert_int_equal(stats_sum(s, REQUESTS), 0);
+    stat_add(stats_cell(s, 0), REQUESTS, 2);
+    stat_add(stats_cell(s, 2), REQUESTS, 40);
+    stat_add(stats_cell(s, 0), ACTIVE, 1);
+    stat_add(stats_cell(s, 1), ACTIVE, -1);
+    stat_add(stats_cell(s, 1), ACTIVE, 3);
+    assert_int_equal(stats_sum(s, REQUESTS), 42);
+    assert_int_equal(stats_sum(s, ACTIVE), 3);
+    stats_destroy(s);
+    stats_destroy(NULL);
+}
+
+static void cells_never_share_a_cache_line(void **state)
+{
+    struct stats *s = stats_create(&table, 2);
+
+    (void)state;
+    assert_int_equal((uintptr_t)stats_cell(s, 0) % 64, 0);
+    assert_int_equal((uintptr_t)stats_cell(s, 1) % 64, 0);
+    stats_destroy(s);
+}
+
+static void observations_fall_into_their_buckets_bounds_included(void **state)
+{
+    struct stats *s = stats_create(&table, 2);
+    struct stat_histogram h;
+
+    (void)state;
+    stat_observe(stats_cell(s, 0), SERVICE, 0);
+    stat_observe(stats_cell(s, 0), SERVICE, 100);
+    stat_observe(stats_cell(s, 1), SERVICE, 101);
+    stat_observe(stats_cell(s, 1), SERVICE, 100000000);
+    stat_observe(stats_cell(s, 1), SERVICE, 100000001);
+    stats_histogram(s, SERVICE, &h);
+    assert_int_equal(h.count, 5);
+    assert_int_equal(h.sum_us, 200000202);
+    assert_int_equal(h.buckets[0], 2);
+    assert_int_equal(h.buckets[1], 1);
+    assert_int_equal(h.buckets[STATS_BUCKETS - 2], 1);
+    assert_int_equal(h.buckets[STATS_BUCKETS - 1], 1);
+    assert_int_equal(stats_sum(s, SERVICE), 5);
+    stats_destroy(s);
+}
+
+static void quantiles_are_linear_within_a_bucket(void **state)
+{
+    struct stats *s = stats_create(&table, 1);
+    struct stat_histogram h;
+
+    (void)state;
+    stats_histogram(s, SERVICE, &h);
+    assert_int_equal(stats_quantile(&h, 0.5), 0);
+    /* ten from 1 to 2.5 ms, ten from 2.5 to 5 ms */
+    for (int i = 0; i < 10; ++i) {
+        stat_observe(stats_cell(s, 0), SERVICE, 2000);
+        stat_observe(stats_cell(s, 0), SERVICE, 3000);
+    }
+    stats_histogram(s, SERVICE, &h);
+    assert_int_equal(stats_quantile(&h, 0), 1000);
+    assert_int_equal(stats_quantile(&h, 0.25), 1750);
+    assert_int_equal(stats_quantile(&h, 0.5), 2500);
+    assert_int_equal(stats_quantile(&h, 0.75), 3750);
+    assert_int_equal(stats_quantile(&h, 1), 5000);
+    assert_int_equal(stats_quantile(&h, 7), 5000);
+    stat_observe(stats_cell(s, 0), SERVICE, UINT64_C(3600000000));
+    stats_histogram(s, SERVICE, &h);
+    assert_int_equal(stats_quantile(&h, 1), 100000000);
+    stats_destroy(s);
+}
+
+static void prometheus_gets_each_metric_once_with_all_its_sets(void **state)
+{
+    struct stats *a = stats_create(&table, 1);
+    struct stats *b = stats_create(&table, 1);
+    struct stats_set sets[] = {{a, "application=\"shop\""}, {b, ""}};
+    struct text t = {0};
+
+    (void)state;
+    stat_add(stats_cell(a, 0), REQUESTS, 5);
+    stat_add(stats_cell(b, 0), ACTIVE, -1);
+    stat_observe(stats_cell(a, 0), SERVICE, 200);
+    stat_observe(stats_cell(a, 0), SERVICE, 1500000);
+    stats_prometheus("x", sets, 2, &t);
+    const char *out = text_cstr(&t);
+    assert_ptr_equal(strstr(out,
+                            "# HELP x_requests_total Requests \\\\ answered.\n"
+                            "# TYPE x_requests_total counter\n"
+                            "x_requests_total{application=\"shop\"} 5\n"
+                            "x_requests_total 0\n"
+                            "# HELP x_active Requests under way.\n"
+                            "# TYPE x_active gauge\n"
+                            "x_active{application=\"shop\"} 0\n"
+                            "x_active -1\n"
+                            "# HELP x_service_seconds Time a|b.\n"
+                            "# TYPE x_service_seconds histogram\n"
+                            "x_service_seconds_bucket{application=\"shop\",le=\"0.0001\"} 0\n"
+                            "x_service_seconds_bucket{application=\"shop\",le=\"0.00025\"} 1\n"),
+                     out);
+    assert_non_null(
+        strstr(out, "le=\"1\"} 1\nx_service_seconds_bucket{application=\"shop\",le=\"2.5\"} 2\n"));
+    assert_non_null(
+        strstr(out, "le=\"100\"} 2\nx_service_seconds_bucket{application=\"shop\",le=\"+Inf\"} 2\n"
+                    "x_service_seconds_sum{application=\"shop\"} 1.500200\n"
+                    "x_service_seconds_count{application=\"shop\"} 2\n"
+                    "x_service_seconds_bucket{le=\"0.0001\"} 0\n"));
+    assert_non_null(strstr(out, "\nx_service_seconds_sum 0.000000\nx_service_seconds_count 0\n"));
+    text_fini(&t);
+    stats_destroy(a);
+    stats_destroy(b);
+}
+
+static void the_manual_has_every_row(void **state)
+{
+    char *manual = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&manual, &bytes);
+
+    (void)state;
+    stats_describe("x", &table, out);
+    fclose(out);
+    assert_string_equal(manual,
+                        "| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n"
+                        "| `x_requests_total` | counter | requests | Requests \\ answered. |\n"
+                        "| `x_active` | gauge | requests | Requests under way. |\n"
+                        "| `x_service_seconds` | histogram | seconds | Time a\\|b. |\n");
+    free(manual);
+}
+
+/* ---- threads ---- */
+
+enum { WRITERS = 4, ROUNDS = 20000 };
+
+static void *write_cell(void *arg)
+{
+    struct stats_cell *c = arg;
+
+    for (int i = 0; i < ROUNDS; ++i) {
+        stat_add(c, REQUESTS, 1);
+        stat_add(c, ACTIVE, i % 2 == 0 ? 1 : -1);
+        stat_observe(c, SERVICE, (uint64_t)i);
+    }
+    return NULL;
+}
+
+static void a_reader_sees_counters_grow_while_others_write(void **state)
+{
+    struct stats *s = stats_create(&table, WRITERS);
+    pthread_t threads[WRITERS];
+    struct stat_histogram h;
+    int64_t last = 0;
+
+    (void)state;
+    for (size_t i = 0; i < WRITERS; ++i)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_cell, stats_cell(s, i)), 0);
+    while (last < WRITERS * ROUNDS) {
+        int64_t now = stats_sum(s, REQUESTS);
+
+        assert_true(now >= last);
+        last = now;
+        stats_histogram(s, SERVICE, &h);
+        assert_true(h.count <= WRITERS * ROUNDS);
+    }
+    for (size_t i = 0; i < WRITERS; ++i)
+        pthread_join(threads[i], NULL);
+    stats_histogram(s, SERVICE, &h);
+    assert_int_equal(h.count, WRITERS * ROUNDS);
+    assert_int_equal(h.sum_us, (uint64_t)WRITERS * ROUNDS * (ROUNDS - 1) / 2);
+    assert_int_equal(stats_sum(s, ACTIVE), 0);
+    stats_destroy(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cells_are_summed),
+        cmocka_unit_test(cells_never_share_a_cache_line),
+        cmocka_unit_test(observations_fall_into_their_buckets_bounds_included),
+        cmocka_unit_test(quantiles_are_linear_within_a_bucket),
+        cmocka_unit_test(prometheus_gets_each_metric_once_with_all_its_sets),
+        cmocka_unit_test(the_manual_has_every_row),
+        cmocka_unit_test(a_reader_sees_counters_grow_while_others_write),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
