@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/base/err.h"
+
+static void every_error_has_a_text_of_its_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ERR_COUNT; ++i) {
+        assert_true(strlen(err_text((enum err)i)) > 0);
+        for (int k = 0; k < i; ++k)
+            assert_string_not_equal(err_text((enum err)i), err_text((enum err)k));
+    }
+    assert_string_equal(err_text(ERR_CONNECT_REFUSED), "connection refused");
+}
+
+static void only_what_reached_nobody_is_safe_to_retry(void **state)
+{
+    (void)state;
+    assert_true(err_safe_to_retry(ERR_CONNECT_REFUSED));
+    assert_true(err_safe_to_retry(ERR_NO_WORKER));
+    assert_false(err_safe_to_retry(ERR_PEER_RESET));
+    assert_false(err_safe_to_retry(ERR_TIMEOUT));
+    assert_false(err_safe_to_retry(ERR_OK));
+}
+
+static void a_diagnosis_collects_lines_with_their_places(void **state)
+{
+    struct diag d = {0};
+
+    (void)state;
+    diag_add(&d, "a.yaml", 3, 7, "bad %s", "value");
+    diag_add(&d, "a.yaml", 0, 0, "missing");
+    diag_add(&d, NULL, 0, 0, "no file at all");
+    assert_int_equal(d.errors, 3);
+    assert_string_equal(d.text, "a.yaml:3:7: bad value\na.yaml: missing\nno file at all\n");
+    diag_fini(&d);
+    assert_null(d.text);
+    assert_int_equal(d.errors, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_error_has_a_text_of_its_own),
+        cmocka_unit_test(only_what_reached_nobody_is_safe_to_retry),
+        cmocka_unit_test(a_diagnosis_collects_lines_with_their_places),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

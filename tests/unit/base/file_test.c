@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/file.h"
+
+struct folder {
+    char path[64];
+    char *file;
+    char *bad;
+};
+
+static int make_folder(void **state)
+{
+    struct folder *f = xcalloc(1, sizeof(*f));
+
+    snprintf(f->path, sizeof(f->path), "/tmp/file_test.XXXXXX");
+    if (mkdtemp(f->path) == NULL)
+        return -1;
+    f->file = xasprintf("%s/kept", f->path);
+    f->bad = xasprintf("%s/kept.bad", f->path);
+    *state = f;
+    return 0;
+}
+
+static int drop_folder(void **state)
+{
+    struct folder *f = *state;
+
+    unlink(f->file);
+    unlink(f->bad);
+    /* Fails when anything else was left behind. */
+    int result = rmdir(f->path);
+    free(f->file);
+    free(f->bad);
+    free(f);
+    return result;
+}
+
+static void what_was_written_is_read_back(void **state)
+{
+    struct folder *f = *state;
+    struct text t = {0};
+
+    text_add(&t, SLICE_LIT("before "));
+    assert_int_equal(file_write(f->file, (struct slice){"a\0b", 3}), ERR_OK);
+    assert_int_equal(file_read(f->file, 3, &t), ERR_OK);
+    assert_true(slice_eq(text_slice(&t), (struct slice){"before a\0b", 10}));
+    assert_int_equal(file_write(f->file, SLICE_NULL), ERR_OK);
+    text_clear(&t);
+    assert_int_equal(file_read(f->file, 0, &t), ERR_OK);
+    assert_int_equal(t.len, 0);
+    text_fini(&t);
+}
+
+static void a_file_over_the_bound_is_refused(void **state)
+{
+    struct folder *f = *state;
+    struct text t = {0};
+    struct text big = {0};
+
+    memset(text_reserve(&big, 200000), 'x', 200000);
+    big.len = 200000;
+    text_add_char(&t, '!');
+    assert_int_equal(file_write(f->file, text_slice(&big)), ERR_OK);
+    assert_int_equal(file_read(f->file, 199999, &t), ERR_TOO_LARGE);
+    assert_int_equal(t.len, 1);
+    assert_int_equal(file_read(f->file, 200000, &t), ERR_OK);
+    assert_int_equal(t.len, 200001);
+    text_fini(&t);
+    text_fini(&big);
+}
+
+static void a_missing_file_is_no_system_error(void **state)
+{
+    struct folder *f = *state;
+    struct text t = {0};
+
+    assert_int_equal(file_read(f->file, 10, &t), ERR_NOT_FOUND);
+    assert_int_equal(file_read(f->path, 10, &t), ERR_SYSTEM);
+    assert_int_equal(errno, EISDIR);
+    text_fini(&t);
+}
+
+static void a_failed_write_leaves_nothing_behind(void **state)
+{
+    struct folder *f = *state;
+    char *nowhere = xasprintf("%s/no/such", f->path);
+
+    assert_int_equal(file_write(nowhere, SLICE_LIT("x")), ERR_SYSTEM);
+    assert_int_equal(errno, ENOENT);
+    /* A folder cannot be replaced by a file. */
+    assert_int_equal(file_write(f->path, SLICE_LIT("x")), ERR_SYSTEM);
+    free(nowhere);
+}
+
+static void a_bad_file_is_set_aside_over_an_older_one(void **state)
+{
+    struct folder *f = *state;
+    struct text t = {0};
+
+    assert_int_equal(file_write(f->bad, SLICE_LIT("older")), ERR_OK);
+    assert_int_equal(file_write(f->file, SLICE_LIT("newer")), ERR_OK);
+    assert_int_equal(file_set_aside(f->file), ERR_OK);
+    assert_int_equal(file_read(f->bad, 100, &t), ERR_OK);
+    assert_string_equal(text_cstr(&t), "newer");
+    assert_int_equal(file_read(f->file, 100, &t), ERR_NOT_FOUND);
+    assert_int_equal(file_set_aside(f->file), ERR_SYSTEM);
+    text_fini(&t);
+}
+
+#define with_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_folder(what_was_written_is_read_back),
+        with_folder(a_file_over_the_bound_is_refused),
+        with_folder(a_missing_file_is_no_system_error),
+        with_folder(a_failed_write_leaves_nothing_behind),
+        with_folder(a_bad_file_is_set_aside_over_an_older_one),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,7 @@
+foreach(noun err file list log map text)
+  rlb_unit_test(base/${noun} LINK rlb::base)
+endforeach()
+rlb_unit_test(base/config LINK rlb::base)
+rlb_unit_test(base/settings LINK rlb::base)
+rlb_unit_test(base/stats LINK rlb::base)
+set_tests_properties(unit.base.stats PROPERTIES LABELS "unit;thread")

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "common/base/text.h"
+
+#define assert_slice(s, text) assert_true(slice_is((s), (text)))
+
+static void empty_slices_are_equal_whatever_they_point_to(void **state)
+{
+    (void)state;
+    assert_true(slice_eq(SLICE_NULL, SLICE_LIT("")));
+    assert_true(slice_is(SLICE_NULL, ""));
+    assert_true(slice_is(SLICE_NULL, NULL));
+    assert_false(slice_eq(SLICE_LIT("a"), SLICE_NULL));
+    assert_true(slice_eq((struct slice){"a\0b", 3}, (struct slice){"a\0b", 3}));
+    assert_false(slice_eq((struct slice){"a\0b", 3}, (struct slice){"a\0c", 3}));
+}
+
+static void case_is_ignored_in_ascii_only(void **state)
+{
+    (void)state;
+    assert_true(slice_eq_nocase(SLICE_LIT("X-Request-ID"), SLICE_LIT("x-request-id")));
+    assert_false(slice_eq_nocase(SLICE_LIT("\xc4"), SLICE_LIT("\xe4")));
+    assert_false(slice_eq_nocase(SLICE_LIT("@"), SLICE_LIT("`")));
+    assert_false(slice_eq_nocase(SLICE_LIT("a"), SLICE_LIT("ab")));
+}
+
+static void starts_and_ends_compare_no_further_than_there_is(void **state)
+{
+    (void)state;
+    assert_true(slice_starts(SLICE_LIT("/a/b"), SLICE_LIT("/a")));
+    assert_true(slice_starts(SLICE_LIT("/a"), SLICE_NULL));
+    assert_false(slice_starts(SLICE_LIT("/a"), SLICE_LIT("/a/b")));
+    assert_true(slice_ends(SLICE_LIT("a.example"), SLICE_LIT(".example")));
+    assert_false(slice_ends(SLICE_LIT("example"), SLICE_LIT(".example")));
+    assert_true(slice_ends(SLICE_NULL, SLICE_NULL));
+}
+
+static void trim_takes_blanks_and_tabs_from_both_ends(void **state)
+{
+    (void)state;
+    assert_slice(slice_trim(SLICE_LIT(" \t a b\t ")), "a b");
+    assert_slice(slice_trim(SLICE_LIT(" \t ")), "");
+    assert_slice(slice_trim(SLICE_LIT("\n")), "\n");
+}
+
+static void cut_walks_through_the_parts(void **state)
+{
+    struct slice rest = SLICE_LIT("a,,b");
+
+    (void)state;
+    assert_slice(slice_cut(&rest, ','), "a");
+    assert_slice(slice_cut(&rest, ','), "");
+    assert_slice(slice_cut(&rest, ','), "b");
+    assert_int_equal(rest.len, 0);
+    assert_slice(slice_cut(&rest, ','), "");
+    assert_int_equal(slice_find(SLICE_LIT("abc"), 'c'), 2);
+    assert_true(slice_find(SLICE_LIT("abc"), 'd') == SIZE_MAX);
+}
+
+static void whole_numbers_are_digits_within_a_bound(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "+1",
+                                      "-1",
+                                      " 1",
+                                      "1 ",
+                                      "0x10",
+                                      "1e3",
+                                      "101",
+                                      "18446744073709551616",
+                                      "99999999999999999999"};
+    uint64_t v = 7;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        assert_false(parse_u64(slice_of(bad[i]), 100, &v));
+        assert_int_equal(v, 7);
+    }
+    assert_true(parse_u64(SLICE_LIT("100"), 100, &v));
+    assert_int_equal(v, 100);
+    assert_true(parse_u64(SLICE_LIT("18446744073709551615"), UINT64_MAX, &v));
+    assert_true(v == UINT64_MAX);
+}
+
+static void numbers_are_finite_and_decimal(void **state)
+{
+    static const char *const bad[] = {"",   "inf", "nan",   "0x1p3", " 1",    "1 ",
+                                      "1e", "-",   "1e999", "1,5",   "1.5.5", "infinity"};
+    double v = 7;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        assert_false(parse_double(slice_of(bad[i]), &v));
+        assert_true(v == 7);
+    }
+    assert_true(parse_double(SLICE_LIT("-1.25e2"), &v));
+    assert_true(v == -125);
+    assert_true(parse_double(SLICE_LIT(".5"), &v));
+    assert_true(v == 0.5);
+}
+
+static void percent_encoding_keeps_what_is_visible_ascii(void **state)
+{
+    char out[12];
+
+    (void)state;
+    size_t n = percent_encode(SLICE_LIT("a%b c"), out, sizeof(out));
+    assert_slice(((struct slice){out, n}), "a%25b%20c");
+    n = percent_encode(SLICE_LIT("\xff\x7f~!"), out, sizeof(out));
+    assert_slice(((struct slice){out, n}), "%FF%7F~!");
+    assert_int_equal(percent_encode(SLICE_NULL, out, 0), 0);
+    assert_true(percent_encode(SLICE_LIT("    "), out, sizeof(out)) == 12);
+    assert_true(percent_encode(SLICE_LIT("     "), out, sizeof(out)) == SIZE_MAX);
+    assert_true(percent_encode(SLICE_LIT("ab"), out, 1) == SIZE_MAX);
+}
+
+static void a_text_grows(void **state)
+{
+    struct text t = {0};
+
+    (void)state;
+    for (int i = 0; i < 1000; ++i)
+        text_addf(&t, "%d,", i);
+    assert_int_equal(t.len, 10 * 2 + 90 * 3 + 900 * 4);
+    text_add_char(&t, '!');
+    assert_true(slice_ends(text_slice(&t), SLICE_LIT("998,999,!")));
+    text_clear(&t);
+    text_add(&t, SLICE_LIT("ab"));
+    text_add(&t, SLICE_NULL);
+    assert_string_equal(text_cstr(&t), "ab");
+    assert_int_equal(t.len, 2);
+    memcpy(text_reserve(&t, 5000), "cd", 2);
+    t.len += 2;
+    assert_string_equal(text_cstr(&t), "abcd");
+    text_fini(&t);
+    assert_null(t.p);
+}
+
+static void escaped_text_fits_one_line(void **state)
+{
+    struct text t = {0};
+
+    (void)state;
+    text_add_escaped(&t, (struct slice){"a\n\0\"\\\xc3 ~", 8});
+    assert_string_equal(text_cstr(&t), "a\\x0a\\x00\\x22\\x5c\\xc3 ~");
+    text_fini(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(empty_slices_are_equal_whatever_they_point_to),
+        cmocka_unit_test(case_is_ignored_in_ascii_only),
+        cmocka_unit_test(starts_and_ends_compare_no_further_than_there_is),
+        cmocka_unit_test(trim_takes_blanks_and_tabs_from_both_ends),
+        cmocka_unit_test(cut_walks_through_the_parts),
+        cmocka_unit_test(whole_numbers_are_digits_within_a_bound),
+        cmocka_unit_test(numbers_are_finite_and_decimal),
+        cmocka_unit_test(percent_encoding_keeps_what_is_visible_ascii),
+        cmocka_unit_test(a_text_grows),
+        cmocka_unit_test(escaped_text_fits_one_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
