@@ -125,6 +125,11 @@ void conn_checkin(struct pooled_conn **c, struct loop *l);
  * that its loop noticed to be dead: the pool takes it out of its stack.
  */
 void conn_forget(struct pooled_conn *c);
+/*
+ * On its loop, which noticed C to be dead: whether a user has it, who will find out (or the pool never had it).
+ * Else conn_forget it; should it be promised to somebody, they may open one instead.
+ */
+bool conn_in_use(struct pooled_conn *c);
 /* On a data loop, now and then (each second): close this loop's idle connections past idle_timeout. */
 void conn_pool_recycle(struct conn_pool *p, struct loop *l);
 

@@ -93,8 +93,8 @@ void timer_init(struct timer *t, void (*expired)(struct timer *t))
 void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms)
 {
     uint64_t now_us = loop_now_us(l);
-    /* Rounded up, as the fraction of the current millisecond must not be taken off a delay; no delay is
-     * no delay, though. */
+    /* Rounded up, as the fraction of the current millisecond must not be taken off a delay; no
+     * delay is no delay, though. */
     uint64_t now_ms = (delay_ms != 0 ? now_us + 999 : now_us) / 1000;
 
     ASSERT(t->expired != NULL);

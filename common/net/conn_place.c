@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who is where: every move of a connection or a waiter of one backend, under its mutex. Nothing
+ * here calls out; what needs a call is noted in a struct conn_work and done after unlocking.
+ */
+#include "common/net/conn_pool_internal.h"
+
+void conn_work_init(struct conn_work *k)
+{
+    k->posts = NULL;
+    list_init(&k->closing);
+}
+
+static void want_post_locked(struct conn_shard *s, struct conn_work *k)
+{
+    if (s->posted)
+        return;
+    s->posted = true;
+    conn_backend_ref(s->backend);
+    s->next_post = k->posts;
+    k->posts = s;
+}
+
+void conn_work_do(struct conn_pool *p, struct conn_work *k)
+{
+    struct list *node;
+
+    /* First, so that whoever is told of the room finds it. */
+    while ((node = list_pop_front(&k->closing)) != NULL) {
+        struct pooled_conn *c = list_entry(node, struct pooled_conn, stack_node);
+        struct conn_backend *b = c->backend;
+        c->backend = NULL;
+        p->ops->close(c);
+        conn_backend_release(b);
+    }
+    while (k->posts != NULL) {
+        struct conn_shard *s = k->posts;
+        k->posts = s->next_post; /* before posting: then it is the loop's */
+        loop_post(s->loop, &s->message);
+    }
+}
+
+void conn_unlock_and_do(struct conn_backend *b, struct conn_work *k)
+{
+    struct conn_pool *p = b->pool;
+
+    pthread_mutex_unlock(&b->mutex);
+    conn_work_do(p, k);
+}
+
+/*
+ * What counts against the limit. Condemned connections are as good as closed: they only come of a
+ * lowered limit, or of the end of the backend.
+ */
+static unsigned total_locked(const struct conn_backend *b)
+{
+    return b->in_use + b->idle + b->opening - b->condemned;
+}
+
+bool conn_has_room_locked(const struct conn_backend *b)
+{
+    return b->max_connections == 0 || total_locked(b) < b->max_connections;
+}
+
+static bool over_limit_locked(const struct conn_backend *b)
+{
+    return b->max_connections != 0 && total_locked(b) > b->max_connections;
+}
+
+void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
+                       struct conn_work *k)
+{
+    struct conn_shard *s = &b->shards[c->loop_index];
+
+    list_remove(&c->stack_node);
+    if (c->place == PLACE_IDLE)
+        --b->idle;
+    else if (c->place != PLACE_GONE)
+        --b->in_use;
+    c->place = (int)to;
+    if (to == PLACE_IDLE)
+        ++b->idle;
+    else if (to != PLACE_GONE)
+        ++b->in_use;
+    switch (to) {
+    case PLACE_GONE:
+    case PLACE_USED:
+    case PLACE_HELD:
+    case PLACE_GRANTED:
+        break;
+    case PLACE_IDLE:
+        list_push_front(&s->idle, &c->stack_node);
+        break;
+    case PLACE_LEAVING:
+        list_push_back(&s->leaving, &c->stack_node);
+        want_post_locked(s, k);
+        break;
+    case PLACE_ARRIVING:
+        list_push_back(&s->arriving, &c->stack_node);
+        want_post_locked(s, k);
+        break;
+    }
+}
+
+void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum waiter_state to,
+                         struct conn_work *k)
+{
+    struct conn_shard *s = &b->shards[loop_index(w->loop)];
+
+    list_remove(&w->node);
+    b->waiting -= w->state != WAITER_NONE;
+    b->in_line -= w->state == WAITER_IN_LINE;
+    b->waiting += to != WAITER_NONE;
+    b->in_line += to == WAITER_IN_LINE;
+    /* Who was served before, but in vain, is first again. */
+    bool to_head = w->state == WAITER_COMING || w->state == WAITER_READY;
+    w->state = (int)to;
+    switch (to) {
+    case WAITER_NONE:
+    case WAITER_COMING:
+        break;
+    case WAITER_IN_LINE:
+        if (to_head)
+            list_push_front(&b->line, &w->node);
+        else
+            list_push_back(&b->line, &w->node);
+        break;
+    case WAITER_READY:
+        list_push_back(&s->ready, &w->node);
+        want_post_locked(s, k);
+        break;
+    }
+}
+
+void conn_pair(struct pooled_conn *c, struct conn_waiter *w)
+{
+    ASSERT(c->waiter == NULL);
+    ASSERT(w->conn == NULL);
+    c->waiter = w;
+    w->conn = c;
+}
+
+struct conn_waiter *conn_unpair(struct pooled_conn *c)
+{
+    struct conn_waiter *w = c->waiter;
+
+    if (w != NULL)
+        w->conn = NULL;
+    c->waiter = NULL;
+    return w;
+}
+
+void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
+                          struct conn_work *k)
+{
+    w->result = CONN_REFUSED;
+    w->error = e;
+    ++b->refused;
+    waiter_enter_locked(b, w, WAITER_READY, k);
+}
+
+void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w, struct pooled_conn *c,
+                         struct conn_work *k)
+{
+    ASSERT(c->loop_index == loop_index(w->loop));
+    if (c->waiter != w)
+        conn_pair(c, w);
+    w->result = CONN_REUSED;
+    conn_enter_locked(b, c, PLACE_GRANTED, k);
+    waiter_enter_locked(b, w, WAITER_READY, k);
+}
+
+static struct conn_waiter *first_in_line(struct conn_backend *b)
+{
+    return list_empty(&b->line) ? NULL : list_first(&b->line, struct conn_waiter, node);
+}
+
+void conn_serve_locked(struct conn_backend *b, struct conn_work *k)
+{
+    struct conn_waiter *w;
+
+    while ((w = first_in_line(b)) != NULL && conn_has_room_locked(b)) {
+        ++b->opening;
+        conn_backend_ref(b);
+        w->result = CONN_OPEN;
+        waiter_enter_locked(b, w, WAITER_READY, k);
+    }
+}
+
+void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    struct conn_waiter *w = conn_unpair(c);
+
+    conn_enter_locked(b, c, PLACE_GONE, k);
+    b->condemned -= c->condemned;
+    c->condemned = false;
+    if (w != NULL && b->retired)
+        waiter_refuse_locked(b, w, ERR_NO_WORKER, k);
+    else if (w != NULL)
+        waiter_enter_locked(b, w, WAITER_IN_LINE, k);
+    conn_serve_locked(b, k);
+}
+
+void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    conn_leave_locked(b, c, k);
+    list_push_back(&k->closing, &c->stack_node);
+}
+
+void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    struct conn_waiter *w = first_in_line(b);
+    bool unwanted = b->retired || c->condemned || over_limit_locked(b) ||
+                    atomic_load(&b->pool->loop_closed[c->loop_index]);
+
+    ASSERT(c->waiter == NULL);
+    if (unwanted || (w != NULL && w->fresh)) {
+        conn_drop_locked(b, c, k);
+    } else if (w == NULL) {
+        conn_enter_locked(b, c, PLACE_IDLE, k);
+    } else if (loop_index(w->loop) == c->loop_index) {
+        waiter_grant_locked(b, w, c, k);
+    } else {
+        conn_pair(c, w);
+        waiter_enter_locked(b, w, WAITER_COMING, k);
+        conn_enter_locked(b, c, PLACE_LEAVING, k);
+    }
+}
+
+void conn_condemn_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    ASSERT(!c->condemned);
+    c->condemned = true;
+    ++b->condemned;
+    conn_enter_locked(b, c, PLACE_LEAVING, k);
+}
