@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ACCOUNT: each exchange comes here once, with one outcome. libh2o's request is still there, but
+ * for tunnels, which keep the text of it that the access line needs.
+ */
+#include "lb/access_log.h"
+#include "lb/exchange.h"
+#include "lb/headers.h"
+
+#include <stdlib.h>
+
+enum {
+    /* As nginx counts it: the client left before there was a status. */
+    STATUS_CLIENT_GONE = 499,
+};
+
+static struct slice of_iovec(h2o_iovec_t v)
+{
+    return (struct slice){v.base, v.len};
+}
+
+static struct exchange_text text_of(const struct exchange *x)
+{
+    const h2o_req_t *req = x->req;
+
+    return (struct exchange_text){
+        .method = of_iovec(req->method),
+        .target = of_iovec(req->path),
+        .referer = headers_find(&req->headers, SLICE_LIT("referer")),
+        .agent = headers_find(&req->headers, SLICE_LIT("user-agent")),
+        .host = x->authority,
+        .request_id = x->request_id,
+    };
+}
+
+static void move(struct slice *s, char **at)
+{
+    if (s->len != 0)
+        memcpy(*at, s->p, s->len);
+    s->p = *at;
+    *at += s->len;
+}
+
+void account_keep_text(struct exchange *x)
+{
+    struct exchange_text *t = xmalloc(sizeof(*t));
+
+    *t = text_of(x);
+    t->bytes = xmalloc(t->method.len + t->target.len + t->referer.len + t->agent.len + t->host.len +
+                       t->request_id.len);
+    char *at = t->bytes;
+
+    move(&t->method, &at);
+    move(&t->target, &at);
+    move(&t->referer, &at);
+    move(&t->agent, &at);
+    move(&t->host, &at);
+    move(&t->request_id, &at);
+    x->text = t;
+}
+
+static struct slice protocol_text(int version)
+{
+    if (version >= 0x200)
+        return SLICE_LIT("HTTP/2.0");
+    return version == 0x100 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
+}
+
+static uint64_t between(uint64_t from_us, uint64_t to_us)
+{
+    return from_us != 0 && to_us > from_us ? to_us - from_us : 0;
+}
+
+static void write_line(const struct exchange *x, uint64_t total_us)
+{
+    struct exchange_text now = {0};
+    const struct exchange_text *t = x->text;
+
+    if (t == NULL) {
+        now = text_of(x);
+        t = &now;
+    }
+    struct access_entry e = {
+        .wall_ms = x->start_wall_ms,
+        .client = x->peer,
+        .method = t->method,
+        .target = t->target,
+        .protocol = protocol_text(x->version),
+        .status = x->status != 0 ? x->status : STATUS_CLIENT_GONE,
+        .sent_bytes = x->sent_bytes,
+        .referer = t->referer,
+        .agent = t->agent,
+        .host = t->host,
+        .application = x->app != NULL ? slice_of(x->app->name) : SLICE_NULL,
+        .cls = x->cls,
+        .worker = x->last != NULL ? slice_of(worker_name(x->last)) : SLICE_NULL,
+        .reason = x->last != NULL ? slice_of(pick_reason_text(x->reason)) : SLICE_NULL,
+        .tries = x->picks,
+        .received_bytes = x->received_bytes,
+        .worker_wait_us = x->step_us[STEP_ROUTE],
+        .connection_wait_us = x->step_us[STEP_CONNECT],
+        .first_byte_us = between(x->times.written_us, x->times.first_byte_us),
+        .service_us = between(x->times.written_us, x->times.last_byte_us),
+        .total_us = total_us,
+        .outcome = slice_of(outcome_text(x->outcome)),
+        .request_id = t->request_id,
+    };
+
+    access_log_add(x->home->lb->access_log, x->home->index, &e);
+}
+
+static void count_status(struct stats_cell *c, int status)
+{
+    if (status >= 500)
+        stat_add(c, APP_STAT_responses_5xx, 1);
+    else if (status >= 400)
+        stat_add(c, APP_STAT_responses_4xx, 1);
+    else if (status >= 300)
+        stat_add(c, APP_STAT_responses_3xx, 1);
+    else if (status >= 200)
+        stat_add(c, APP_STAT_responses_2xx, 1);
+}
+
+static void count(const struct exchange *x, uint64_t total_us)
+{
+    struct stats_cell *c = x->al->stats;
+
+    stat_add(c, APP_STAT_requests_active, -1);
+    stat_add(c, APP_STAT_client_sent_bytes, (int64_t)x->sent_bytes);
+    count_status(c, x->status);
+    stat_observe(c, APP_STAT_wait_worker_us, x->step_us[STEP_ROUTE]);
+    if (x->picks != 0)
+        stat_observe(c, APP_STAT_wait_connection_us, x->step_us[STEP_CONNECT]);
+    stat_observe(c, APP_STAT_total_us, total_us);
+    atomic_fetch_add_explicit(&x->al->outcomes[x->outcome], 1, memory_order_relaxed);
+}
+
+void account(const struct exchange *x)
+{
+    uint64_t total_us = loop_now_us(x->home->loop) - x->start_us;
+
+    if (x->al != NULL)
+        count(x, total_us);
+    else
+        atomic_fetch_add_explicit(&x->home->lb->unrouted[x->outcome], 1, memory_order_relaxed);
+    if (x->home->lb->access_log != NULL)
+        write_line(x, total_us);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ROUTE and CONNECT: from a class to a connection that is ours.
+ *
+ *   exchange_route -> pick --(parked)--> on_woken -> pick again
+ *                      |
+ *   exchange_connect <-+      a kept connection ------------------> exchange_forward
+ *         |                   in line ----> on_conn_ready --------> exchange_forward
+ *         +-------------------permission -> open -> on_connected -> exchange_forward
+ *
+ * A worker that is over its limits or takes no connection is left out, and another one is picked.
+ * Neither counts as one of `retries`: the worker has not seen a byte. TRIED_MAX bounds it.
+ */
+#include "lb/exchange.h"
+
+#include "common/base/log.h"
+
+static void pick(struct exchange *x);
+
+/* This worker gets the request no more; whoever else does: */
+static void try_another(struct exchange *x, enum outcome why)
+{
+    struct worker *w = worker_ref(x->member->worker);
+
+    exchange_release(x);
+    exchange_exclude(x, w, why);
+    worker_unref(w);
+    if (x->ntried == TRIED_MAX)
+        exchange_fail(x, why);
+    else
+        exchange_route(x);
+}
+
+/* ---- ROUTE ---- */
+
+static void stop_waiting_for_worker(struct exchange *x)
+{
+    if (!x->waiting)
+        return;
+    x->waiting = false;
+    timer_stop(&x->wait_timer);
+    stat_add(x->al->stats, APP_STAT_requests_waiting, -1);
+}
+
+static void on_picked(struct exchange *x)
+{
+    stop_waiting_for_worker(x);
+    x->member = member_of(x->pick.worker);
+    x->reason = x->pick.reason;
+    ++x->picks;
+    x->fresh = false;
+    if (x->last != x->pick.worker) {
+        if (x->last != NULL)
+            worker_unref(x->last);
+        x->last = worker_ref(x->pick.worker);
+    }
+    exchange_connect(x);
+}
+
+static void on_parked(struct exchange *x)
+{
+    if (x->waiting)
+        return; /* its turn came to nothing; the time it may wait goes on */
+    x->waiting = true;
+    stat_add(x->al->stats, APP_STAT_requests_waiting, 1);
+    timer_start(x->home->loop, &x->wait_timer, exchange_settings(x)->worker_wait_timeout_ms);
+}
+
+/* Nobody to be had: what the last try ended with, or that there was none. */
+static void no_worker(struct exchange *x, enum outcome o)
+{
+    exchange_fail(x, x->ntried != 0 ? x->failure : o);
+}
+
+static void pick(struct exchange *x)
+{
+    struct list released;
+    struct pool_request r = {
+        .cls = x->cls,
+        .excluded = x->tried,
+        .nexcluded = x->ntried,
+        .retry = x->ntried != 0,
+        .released = &released,
+    };
+
+    /* Who has a turn must give the waiter, even if waiting has been switched off meanwhile. */
+    if (x->waiting || exchange_settings(x)->worker_wait_timeout_ms != 0)
+        r.waiter = &x->wait.waiter;
+    list_init(&released);
+    enum err e = pool_get(x->app->pool, &r, loop_now_ms(x->home->loop), &x->pick);
+
+    route_wait_wake(&released);
+    if (e == ERR_OK) {
+        on_picked(x);
+    } else if (e == ERR_BUSY) {
+        on_parked(x);
+    } else {
+        stop_waiting_for_worker(x);
+        no_worker(x, e == ERR_QUEUE_FULL ? OUTCOME_WAIT_QUEUE_FULL : OUTCOME_NO_WORKER);
+    }
+}
+
+static void on_woken(struct route_wait *w)
+{
+    struct exchange *x = container_of(w, struct exchange, wait);
+
+    ASSERT(x->step == STEP_ROUTE);
+    pick(x);
+}
+
+void exchange_route(struct exchange *x)
+{
+    exchange_enter(x, STEP_ROUTE);
+    pick(x);
+}
+
+/* ---- CONNECT ---- */
+
+static void on_connected(void *context, struct http1_conn *c, enum err e);
+
+static void use_kept(struct exchange *x, struct pooled_conn *c)
+{
+    x->http = http1_of_pooled(c);
+    x->reused = true;
+    stat_add(x->al->stats, APP_STAT_connections_reused, 1);
+    exchange_forward(x);
+}
+
+static void open_connection(struct exchange *x)
+{
+    x->permit = true;
+    x->attempt = http1_connect(x->home->loop, &x->member->addr,
+                               exchange_settings(x)->connect_timeout_ms, on_connected, x);
+}
+
+static void wait_for_connection(struct exchange *x)
+{
+    x->conn_waiting = true;
+    stat_add(x->al->stats, APP_STAT_connection_waiting, 1);
+    /* One wait per worker, however often its connections prove useless. */
+    if (!timer_running(&x->wait_timer))
+        timer_start(x->home->loop, &x->wait_timer,
+                    exchange_settings(x)->connection_wait_timeout_ms);
+}
+
+static void stop_waiting_for_connection(struct exchange *x)
+{
+    if (!x->conn_waiting)
+        return;
+    x->conn_waiting = false;
+    stat_add(x->al->stats, APP_STAT_connection_waiting, -1);
+}
+
+/* Its line is full, or this life of it is over. */
+static void refused(struct exchange *x, enum err e)
+{
+    try_another(x, e == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY : OUTCOME_NO_WORKER);
+}
+
+static void checkout(struct exchange *x)
+{
+    uint64_t unsafe_idle_ms = exchange_settings(x)->unsafe_reuse_idle_ms;
+    struct conn_checkout o = {
+        .fresh = x->fresh || (!x->safe && unsafe_idle_ms == 0),
+        .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
+    };
+
+    switch (conn_checkout(x->member->backend, x->home->loop, &o, &x->conn_wait)) {
+    case CONN_REUSED:
+        use_kept(x, x->conn_wait.conn);
+        return;
+    case CONN_OPEN:
+        open_connection(x);
+        return;
+    case CONN_WAIT:
+        wait_for_connection(x);
+        return;
+    case CONN_REFUSED:
+        refused(x, x->conn_wait.error);
+        return;
+    }
+}
+
+/* The pool looks at those it takes from a stack, not at those that come on their way to us. */
+static bool may_use(const struct exchange *x, struct pooled_conn *c)
+{
+    return x->safe || http1_conn_pool_ops.alive(c);
+}
+
+static void on_conn_ready(struct conn_waiter *w)
+{
+    struct exchange *x = container_of(w, struct exchange, conn_wait);
+
+    stop_waiting_for_connection(x);
+    switch (w->result) {
+    case CONN_REUSED:
+        if (may_use(x, w->conn)) {
+            use_kept(x, w->conn);
+            return;
+        }
+        conn_forget(w->conn);
+        http1_close(http1_of_pooled(w->conn));
+        x->fresh = true;
+        checkout(x);
+        return;
+    case CONN_OPEN:
+        open_connection(x);
+        return;
+    case CONN_REFUSED:
+        refused(x, w->error);
+        return;
+    case CONN_WAIT:
+        break;
+    }
+    UNREACHABLE();
+}
+
+static void on_connected(void *context, struct http1_conn *c, enum err e)
+{
+    struct exchange *x = context;
+
+    x->attempt = NULL;
+    x->permit = false;
+    if (c != NULL) {
+        stat_add(x->al->stats, APP_STAT_connects, 1);
+        conn_opened(x->member->backend, http1_pooled(c), x->home->loop);
+        x->http = c;
+        x->reused = false;
+        exchange_forward(x);
+        return;
+    }
+    conn_not_opened(x->member->backend);
+    stat_add(x->al->stats, APP_STAT_connect_failures, 1);
+    log_warn(NULL, "connect-failed", "application=%s worker=%s error=\"%s\"", x->app->name,
+             worker_name(x->member->worker), err_text(e));
+    /* Out of descriptors: our fault, and no other worker would help. */
+    if (e == ERR_SYSTEM) {
+        exchange_release(x);
+        exchange_fail(x, OUTCOME_CONNECT_FAILED);
+        return;
+    }
+    member_connect_failed(x->member, loop_now_ms(x->home->loop));
+    try_another(x, OUTCOME_CONNECT_FAILED);
+}
+
+void exchange_connect(struct exchange *x)
+{
+    exchange_enter(x, STEP_CONNECT);
+    checkout(x);
+}
+
+/* ---- both ---- */
+
+static void on_wait_timeout(struct timer *t)
+{
+    struct exchange *x = container_of(t, struct exchange, wait_timer);
+
+    if (x->waiting) {
+        exchange_stop_waiting(x);
+        no_worker(x, OUTCOME_NO_WORKER);
+    } else if (x->conn_waiting) {
+        try_another(x, OUTCOME_WORKERS_BUSY);
+    }
+}
+
+void exchange_connect_init(struct exchange *x)
+{
+    route_wait_init(&x->wait, x->home->loop);
+    x->wait.woken = on_woken;
+    x->conn_wait.ready = on_conn_ready;
+    timer_init(&x->wait_timer, on_wait_timeout);
+}
+
+void exchange_stop_waiting(struct exchange *x)
+{
+    timer_stop(&x->wait_timer);
+    if (x->waiting) {
+        stop_waiting_for_worker(x);
+        route_wait_cancel(&x->wait, x->app->pool);
+    }
+    if (x->conn_waiting) {
+        stop_waiting_for_connection(x);
+        conn_cancel(&x->conn_wait);
+    }
+    if (x->attempt != NULL) {
+        http1_connect_cancel(x->attempt);
+        x->attempt = NULL;
+    }
+    if (x->permit) {
+        x->permit = false;
+        conn_not_opened(x->member->backend);
+    }
+}

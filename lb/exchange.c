@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   exchange_create -> CLASSIFY -> ROUTE -> CONNECT -> FORWARD -> RELEASE -> DELIVER -> ACCOUNT
+ *                          |         |  ^                 |          |          ^
+ *                          |         |  +--- try again ---+----------+          |
+ *                          +---------+------------ answer of our own -----------+
+ *
+ * libh2o's request may end inside any call of http_reply_*: the client's side is then over
+ * (on_gone), and perhaps the whole exchange accounted for. The exchange's own memory stays until
+ * the turn has ended, so callers go on by looking at client_over.
+ */
+#include "lb/exchange.h"
+
+#include "lb/answer.h"
+#include "lb/classify.h"
+#include "lb/headers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    /* Exchanges kept for use again, per loop. */
+    SPARE_MAX = 1024,
+    /* What a response may always have queued, when response_buffers_total is used up. */
+    BUFFER_FLOOR = 16 * 1024,
+    /* How far a loop's count of buffered bytes may be off: loops share one figure, seldom written.
+     */
+    BUFFER_SLACK = 16 * 1024,
+};
+
+#define TO(step) (1u << STEP_##step)
+static const struct {
+    const char *name;
+    unsigned to;
+} steps[] = {
+#define STEP(step, to, doc) {#step, to},
+#include "lb/step.def"
+#undef STEP
+};
+#undef TO
+
+const char *step_text(enum step s)
+{
+    return steps[s].name;
+}
+
+bool step_may(enum step from, enum step to)
+{
+    return (steps[from].to & (1u << to)) != 0;
+}
+
+static void stamp(struct exchange *x)
+{
+    uint64_t now_us = loop_now_us(x->home->loop);
+
+    x->step_us[x->step] += now_us - x->entered_us;
+    x->entered_us = now_us;
+}
+
+void exchange_enter(struct exchange *x, enum step to)
+{
+    ASSERT(step_may(x->step, to));
+    stamp(x);
+    x->step = to;
+}
+
+/* ---- memory ---- */
+
+struct exchange_loop *exchange_loop_create(struct lb_loop *home)
+{
+    struct exchange_loop *l = xcalloc(1, sizeof(*l));
+
+    l->home = home;
+    list_init(&l->spare);
+    return l;
+}
+
+void exchange_loop_destroy(struct exchange_loop *l)
+{
+    struct list *node;
+
+    if (l == NULL)
+        return;
+    ASSERT(l->live == 0);
+    while ((node = list_pop_front(&l->spare)) != NULL)
+        free(list_entry(node, struct exchange, node));
+    text_fini(&l->head);
+    free(l);
+}
+
+static struct exchange *take_memory(struct exchange_loop *l)
+{
+    struct list *node = list_pop_front(&l->spare);
+    struct exchange *x = NULL;
+
+    if (node != NULL) {
+        x = list_entry(node, struct exchange, node);
+        --l->nspare;
+    } else {
+        x = xmalloc(sizeof(*x));
+    }
+    /* The rooms at the end need no zeros. */
+    memset(x, 0, offsetof(struct exchange, id));
+    ++l->live;
+    return x;
+}
+
+/* Between turns: nothing refers to X any more. */
+static void free_exchange(struct loop_deferred *d)
+{
+    struct exchange *x = container_of(d, struct exchange, deferred);
+    struct exchange_loop *l = x->shared;
+
+    for (unsigned i = 0; i < x->ntried; ++i)
+        worker_unref(x->tried[i]);
+    if (x->last != NULL)
+        worker_unref(x->last);
+    if (x->text != NULL) {
+        free(x->text->bytes);
+        free(x->text);
+    }
+    if (l->nspare < SPARE_MAX) {
+        list_push_front(&l->spare, &x->node);
+        ++l->nspare;
+    } else {
+        free(x);
+    }
+    if (--l->live == 0 && l->idle != NULL)
+        l->idle(l->idle_context);
+}
+
+static void on_settled(struct route_wait *w)
+{
+    struct exchange *x = container_of(w, struct exchange, wait);
+
+    loop_defer(x->home->loop, &x->deferred);
+}
+
+void exchange_account(struct exchange *x)
+{
+    ASSERT(x->client_over);
+    ASSERT(x->member == NULL);
+    exchange_enter(x, STEP_ACCOUNT);
+    timer_stop(&x->total_timer);
+    timer_stop(&x->wait_timer);
+    account(x);
+    list_remove(&x->node);
+    x->deferred.run = free_exchange;
+    /* A wake-up that is on its way still points here; on_settled goes on then. */
+    if (!x->wait.owed)
+        loop_defer(x->home->loop, &x->deferred);
+}
+
+/* ---- buffered bytes ---- */
+
+static void flush_count(struct exchange_loop *l)
+{
+    struct lb *lb = l->home->lb;
+
+    /* Unsigned arithmetic wraps as it should for negative differences. */
+    atomic_fetch_add_explicit(&lb->buffered_bytes, (size_t)l->uncounted_bytes,
+                              memory_order_relaxed);
+    l->uncounted_bytes = 0;
+}
+
+static void count_buffered(struct exchange *x, size_t now)
+{
+    struct exchange_loop *l = x->shared;
+    int64_t change = (int64_t)now - (int64_t)x->buffered;
+
+    if (change == 0)
+        return;
+    x->buffered = now;
+    if (x->al != NULL)
+        stat_add(x->al->stats, APP_STAT_buffered_bytes, change);
+    l->uncounted_bytes += change;
+    if (l->uncounted_bytes > BUFFER_SLACK || l->uncounted_bytes < -BUFFER_SLACK)
+        flush_count(l);
+}
+
+void exchange_count_buffered(struct exchange *x)
+{
+    count_buffered(x, x->client_over ? 0 : x->reply.queued_bytes);
+}
+
+size_t exchange_buffer_limit(const struct exchange *x)
+{
+    struct lb *lb = x->home->lb;
+    size_t limit = (size_t)exchange_settings(x)->response_buffer_bytes;
+    int64_t all = (int64_t)atomic_load_explicit(&lb->buffered_bytes, memory_order_relaxed);
+
+    /* The shared figure lacks each loop's slack and may be below zero for a moment. */
+    if (all > 0 &&
+        (uint64_t)all > atomic_load_explicit(&lb->response_buffers_total, memory_order_relaxed) &&
+        limit > BUFFER_FLOOR)
+        return BUFFER_FLOOR;
+    return limit;
+}
+
+/* ---- the worker's side, in one place ---- */
+
+static void give_back_connection(struct exchange *x)
+{
+    if (x->http == NULL)
+        return;
+    struct pooled_conn *c = http1_pooled(x->http);
+
+    if (x->active)
+        http1_cancel(x->http);
+    if (x->keep && !x->active) {
+        conn_checkin(&c, x->home->loop);
+    } else {
+        conn_forget(c);
+        http1_close(x->http);
+    }
+    x->http = NULL;
+    x->active = x->keep = x->reused = x->paused = false;
+}
+
+static void give_back_worker(struct exchange *x)
+{
+    struct list released;
+
+    if (x->member == NULL)
+        return;
+    list_init(&released);
+    x->member = NULL;
+    pool_put(x->app->pool, &x->pick, &released);
+    route_wait_wake(&released);
+}
+
+void exchange_release_connection(struct exchange *x)
+{
+    exchange_enter(x, STEP_RELEASE);
+    exchange_stop_waiting(x);
+    give_back_connection(x);
+}
+
+void exchange_release(struct exchange *x)
+{
+    exchange_release_connection(x);
+    give_back_worker(x);
+}
+
+void exchange_exclude(struct exchange *x, struct worker *w, enum outcome o)
+{
+    ASSERT(x->ntried < TRIED_MAX);
+    x->tried[x->ntried++] = worker_ref(w);
+    x->failure = o;
+}
+
+/* Whatever the worker's side is doing, it stops. */
+static void end_worker_side(struct exchange *x)
+{
+    if (x->step == STEP_ROUTE)
+        exchange_stop_waiting(x);
+    else if (x->step == STEP_CONNECT || x->step == STEP_FORWARD)
+        exchange_release(x);
+}
+
+/* ---- the client's side ---- */
+
+static void answer(struct exchange *x, int status)
+{
+    const struct app_settings *s = x->app != NULL ? exchange_settings(x) : NULL;
+    struct answer a = {
+        .status = status,
+        .page = x->app != NULL ? text_slice(&x->app->error_page) : SLICE_NULL,
+        .request_id = x->request_id,
+        .pass_request_id = s != NULL && s->request_id,
+        .retry_after_ms = s != NULL ? s->retry_after_ms : 0,
+    };
+
+    x->started = true;
+    x->status = status;
+    answer_send(&a, &x->reply);
+}
+
+void exchange_fail(struct exchange *x, enum outcome o)
+{
+    ASSERT(!x->client_over);
+    ASSERT(x->http == NULL);
+    timer_stop(&x->total_timer);
+    x->outcome = o;
+    exchange_enter(x, STEP_DELIVER);
+    if (x->started)
+        http_reply_abort(&x->reply);
+    else
+        answer(x, outcome_status(o));
+}
+
+static void on_drained(void *context)
+{
+    struct exchange *x = context;
+
+    exchange_count_buffered(x);
+    if (x->step == STEP_FORWARD)
+        exchange_drained(x);
+}
+
+static void on_gone(void *context, bool done)
+{
+    struct exchange *x = context;
+
+    ASSERT(!x->client_over);
+    x->client_over = true;
+    x->sent_bytes = x->reply.sent_bytes;
+    exchange_count_buffered(x);
+    if (x->tunnel) {
+        /* The request is over, the connection lives on: on_tunnel_ended in forward.c. */
+        x->req = NULL;
+        return;
+    }
+    /* Why an answer failed says more than that the client did not stay for it. */
+    if (!done && (x->outcome == OUTCOME_ANSWERED || !x->started))
+        x->outcome = OUTCOME_CLIENT_GONE;
+    end_worker_side(x);
+    exchange_account(x);
+    x->req = NULL;
+}
+
+static const struct http_reply_events reply_events = {.drained = on_drained, .gone = on_gone};
+
+void exchange_cut(struct exchange *x)
+{
+    if (x->client_over || x->step == STEP_DELIVER || x->tunnel)
+        return;
+    end_worker_side(x);
+    exchange_fail(x, OUTCOME_SHUTTING_DOWN);
+}
+
+static void on_total_timeout(struct timer *t)
+{
+    struct exchange *x = container_of(t, struct exchange, total_timer);
+
+    end_worker_side(x);
+    exchange_fail(x, x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_TOTAL_TIMEOUT);
+}
+
+/* ---- CLASSIFY ---- */
+
+static struct slice of_iovec(h2o_iovec_t v)
+{
+    return (struct slice){v.base, v.len};
+}
+
+static bool request_header(const void *context, size_t i, struct slice *name, struct slice *value)
+{
+    const h2o_headers_t *headers = context;
+
+    if (i >= headers->size)
+        return false;
+    *name = of_iovec(*headers->entries[i].name);
+    *value = of_iovec(headers->entries[i].value);
+    return true;
+}
+
+static struct slice protocol_text(int version)
+{
+    if (version >= 0x200)
+        return SLICE_LIT("HTTP/2");
+    return version == 0x100 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
+}
+
+/* Takes the application's path off the target, where it is configured to. */
+static void strip_prefix(struct exchange *x)
+{
+    struct slice *t = &x->target;
+
+    if (x->app->path.len == 0 || !exchange_settings(x)->strip_prefix || t->p[0] != '/')
+        return;
+    t->p += x->app->path.len;
+    t->len -= x->app->path.len;
+    if (t->len == 0 || t->p[0] != '/')
+        *t = of_iovec(
+            h2o_concat(&x->req->pool, h2o_iovec_init("/", 1), h2o_iovec_init(t->p, t->len)));
+}
+
+static void find_class(struct exchange *x)
+{
+    bool stripped = x->app->path.len != 0 && exchange_settings(x)->strip_prefix;
+    struct slice query = x->target;
+    struct slice path = slice_cut(&query, '?');
+    struct classify_request r = {
+        .method = of_iovec(x->req->method),
+        .script_name = stripped ? x->app->path : SLICE_NULL,
+        .path = path,
+        .query = query,
+        .host = x->authority,
+        .protocol = protocol_text(x->version),
+        .tls = http_conn_is_tls(x->conn),
+        .peer = http_conn_peer(x->conn),
+        .local = http_conn_local(x->conn),
+        .content_length = x->req->entity.base != NULL ? x->req->entity.len : UINT64_MAX,
+        .header = request_header,
+        .context = &x->req->headers,
+    };
+
+    x->cls = (struct slice){x->cls_room, classify(x->app->classifier, &r, x->cls_room)};
+}
+
+static void put_hex(char *to, uint64_t v, unsigned digits)
+{
+    while (digits-- != 0) {
+        to[digits] = "0123456789abcdef"[v & 15];
+        v >>= 4;
+    }
+}
+
+/* Unique among all load balancers: 12 digits of this process's life, 4 of the loop, 16 counted. */
+static void make_id(struct exchange *x)
+{
+    memcpy(x->id, x->home->lb->instance, 12);
+    put_hex(x->id + 12, x->home->index, 4);
+    put_hex(x->id + 16, ++x->home->exchange_serial, 16);
+    x->request_id = (struct slice){x->id, 32};
+}
+
+static void enter_application(struct exchange *x)
+{
+    const struct app_settings *s = NULL;
+
+    x->al = application_on(x->app, x->home->index);
+    s = exchange_settings(x);
+    list_push_back(&x->al->exchanges, &x->node);
+    stat_add(x->al->stats, APP_STAT_requests, 1);
+    stat_add(x->al->stats, APP_STAT_requests_active, 1);
+    stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)x->received_bytes);
+    if (s->request_id) {
+        struct slice sent = headers_request_id(x->req);
+
+        if (sent.p != NULL)
+            x->request_id = sent;
+    }
+    if (s->total_timeout_ms != 0)
+        timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
+}
+
+static void step_classify(struct exchange *x)
+{
+    /* The server has seen to it that the target is "/..." or "*", and the authority a host, or
+     * empty. */
+    x->authority = of_iovec(x->req->authority);
+    x->target = of_iovec(x->req->path);
+    if (!headers_check_request(x->req)) {
+        exchange_fail(x, OUTCOME_BAD_REQUEST);
+        return;
+    }
+    struct slice rest = x->target;
+    struct slice path = slice_cut(&rest, '?');
+
+    /* "OPTIONS *" asks about a whole host. */
+    x->app = application_find(x->home->lb, x->authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
+    if (x->app == NULL) {
+        exchange_fail(x, OUTCOME_NO_APPLICATION);
+        return;
+    }
+    enter_application(x);
+    strip_prefix(x);
+    find_class(x);
+    exchange_route(x);
+}
+
+void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *conn)
+{
+    struct exchange *x = take_memory(l);
+
+    x->shared = l;
+    x->home = l->home;
+    x->req = req;
+    x->conn = conn;
+    x->version = req->version;
+    x->start_us = x->entered_us = loop_now_us(x->home->loop);
+    x->start_wall_ms = (uint64_t)req->processed_at.at.tv_sec * 1000 +
+                       (uint64_t)req->processed_at.at.tv_usec / 1000;
+    x->received_bytes = req->entity.base != NULL ? req->entity.len : 0;
+    x->safe = slice_is(of_iovec(req->method), "GET") || slice_is(of_iovec(req->method), "HEAD");
+    x->websocket = headers_wants_websocket(req);
+    x->outcome = OUTCOME_CLIENT_GONE;
+    timer_init(&x->total_timer, on_total_timeout);
+    exchange_connect_init(x);
+    x->wait.settled = on_settled;
+    make_id(x);
+    x->peer = slice_of(addr_host(http_conn_peer(conn), x->peer_room));
+    headers_scrub_request(req);
+    http_reply_init(&x->reply, req, conn, &reply_events, x);
+    step_classify(x);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One request's life: walks step.def and holds everything borrowed on the way. Lives and dies on
+ * one data loop; owned by itself from exchange_create on, freed between turns after ACCOUNT.
+ *
+ * It has two sides, which end at different times:
+ *   the worker's  from ROUTE to RELEASE: a place in a pool, a connection
+ *   the client's  from exchange_create to http_reply's gone()
+ * When both are over it is accounted for. libh2o's request dies with the client's side.
+ *
+ *   exchange.c  the walk itself, the client's side     forward.c  FORWARD: out, back, again
+ *   connect.c   ROUTE and CONNECT                      account.c  ACCOUNT
+ */
+#ifndef RLB_LB_EXCHANGE_H
+#define RLB_LB_EXCHANGE_H
+
+#include "common/net/conn_pool.h"
+#include "common/net/http1_client.h"
+#include "common/net/http_server.h"
+#include "lb/application.h"
+#include "lb/lb.h"
+#include "lb/member.h"
+#include "lb/route_wait.h"
+
+enum step {
+#define STEP(name, to, doc) STEP_##name,
+#include "lb/step.def"
+#undef STEP
+    STEPS
+};
+const char *step_text(enum step s);
+/* Whether step.def has the edge. */
+bool step_may(enum step from, enum step to);
+
+enum { EXCHANGE_ID_MAX = 48 };
+
+/* What the exchanges of one data loop share. */
+struct exchange_loop {
+    struct lb_loop *home;
+    struct list spare; /* exchanges to be used again */
+    size_t nspare;
+    size_t live;             /* exchanges that are not freed yet */
+    struct text head;        /* a request head while it is built */
+    bool own_server;         /* the Server field of answers is ours */
+    int64_t uncounted_bytes; /* buffered, not added to lb->buffered_bytes yet */
+    /* Called between turns when the last exchange has been freed; or NULL. */
+    void (*idle)(void *context);
+    void *idle_context;
+};
+
+/* A request in text that outlives libh2o's: for the access line of a tunnel. */
+struct exchange_text {
+    struct slice method, target, referer, agent, host, request_id;
+    char *bytes;
+};
+
+struct exchange {
+    struct exchange_loop *shared;
+    struct lb_loop *home;
+    struct application *app;     /* NULL until found; never NULL from ROUTE on */
+    struct application_loop *al; /* app's part on this loop */
+    struct list node;            /* in al->exchanges; later in shared->spare */
+    struct loop_deferred deferred;
+
+    enum step step; /* exchange_enter's */
+    uint64_t entered_us;
+    uint64_t step_us[STEPS]; /* time spent in each */
+    uint64_t start_us, start_wall_ms;
+    enum outcome outcome; /* how it ended, or will if nothing else happens */
+
+    /* ---- the client's side ---- */
+    h2o_req_t *req; /* NULL once it is gone */
+    struct http_conn *conn;
+    struct http_reply reply;
+    bool client_over; /* gone() was called */
+    bool started;     /* an answer's head was given to the client's side */
+    bool safe;        /* GET, HEAD: may run twice */
+    bool websocket;   /* asks to be upgraded */
+    bool tunnel;      /* is upgraded */
+    int status;       /* of the answer; 0: none yet */
+    int version;      /* as h2o_req_t's */
+    size_t buffered;  /* of reply.queued_bytes, as counted */
+    uint64_t received_bytes, sent_bytes;
+    struct slice authority, target; /* as a worker gets them */
+    struct slice request_id;        /* the client's, or id */
+    struct slice cls;               /* cls_room */
+    struct slice peer;              /* peer_room: the client's address without port */
+    struct exchange_text *text;     /* owned; tunnels */
+    struct timer total_timer;
+
+    /* ---- the worker's side ---- */
+    struct pool_pick pick; /* counted while member != NULL */
+    struct member *member;
+    enum pick_reason reason; /* of the last pick */
+    struct worker *last;     /* the last worker tried, counted: for the access line */
+    struct route_wait wait;
+    bool waiting; /* parked for any worker */
+    struct conn_waiter conn_wait;
+    bool conn_waiting; /* in line for a connection */
+    bool permit;       /* may open a connection: conn_opened or conn_not_opened is due */
+    struct http1_connect *attempt;
+    struct http1_conn *http;         /* checked out */
+    bool active;                     /* a request is under way on it */
+    bool keep;                       /* it may serve another */
+    bool reused;                     /* it was a kept one */
+    bool fresh;                      /* nothing but a new connection will do, for this pick */
+    bool paused;                     /* the client is slower than the worker */
+    uint64_t sent_us;                /* when the request was given to it */
+    struct http1_times times;        /* of the last try */
+    struct timer wait_timer;         /* for any worker, or a connection */
+    struct worker *tried[TRIED_MAX]; /* counted: must not be picked again */
+    unsigned ntried;
+    unsigned retries; /* used up */
+    unsigned picks;
+    enum outcome failure; /* what the last try ended with, when ntried != 0 */
+
+    char id[EXCHANGE_ID_MAX];
+    char cls_room[CLASS_BYTES_MAX];
+    char peer_room[ADDR_TEXT_MAX];
+};
+
+struct exchange_loop *exchange_loop_create(struct lb_loop *home);
+/* No exchange is left. */
+void exchange_loop_destroy(struct exchange_loop *l);
+
+/* A complete request has come on CONN: serve it. */
+void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *conn);
+/* The load balancer stops: end it now, with an answer if none has begun. */
+void exchange_cut(struct exchange *x);
+
+/* ---- for the files named above ---- */
+
+/* Asserts the edge, stamps the time. */
+void exchange_enter(struct exchange *x, enum step to);
+/*
+ * The worker's side cannot give (the rest of) an answer and holds nothing any more: answer with O's
+ * status, or let the client see the answer cut short. May end X's client side.
+ */
+void exchange_fail(struct exchange *x, enum outcome o);
+/* RELEASE: give back the connection, and the worker's place. */
+void exchange_release(struct exchange *x);
+/* RELEASE of the connection alone: another one to the same worker is to follow. */
+void exchange_release_connection(struct exchange *x);
+/* Both sides are over. */
+void exchange_account(struct exchange *x);
+/* Count what the client's side has queued. */
+void exchange_count_buffered(struct exchange *x);
+/* How many bytes may be queued before reading from the worker pauses. */
+size_t exchange_buffer_limit(const struct exchange *x);
+/* This worker gets the request no more; O: why, when nobody else does either. */
+void exchange_exclude(struct exchange *x, struct worker *w, enum outcome o);
+
+/* connect.c: pick a worker and go on from there. */
+void exchange_route(struct exchange *x);
+/* connect.c: get a connection to the picked worker and go on. */
+void exchange_connect(struct exchange *x);
+void exchange_connect_init(struct exchange *x);
+/* connect.c: leave every queue, stop connecting. */
+void exchange_stop_waiting(struct exchange *x);
+/* forward.c: a connection is there. */
+void exchange_forward(struct exchange *x);
+/* forward.c: the client has taken some. */
+void exchange_drained(struct exchange *x);
+/* account.c */
+void account(const struct exchange *x);
+/* account.c: keep what the access line needs of the request. */
+void account_keep_text(struct exchange *x);
+
+static inline const struct app_settings *exchange_settings(const struct exchange *x)
+{
+    return application_settings(x->al);
+}
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * FORWARD: the request goes out, the response comes back; or it does not, and then this decides
+ * whether to try again. The rules, before the first byte of a response was passed on:
+ *
+ *   what happened                                    GET, HEAD            other methods
+ *   a kept connection is dead, no response byte      once more, fresh     only if no byte was
+ * written the worker failed, no byte was written           another worker       another worker the
+ * worker failed                                another, `retries`   502 no first byte in time 504
+ * 504 Resumelb-Unprocessed (from an agent)             another worker       another worker
+ *
+ * A time-out is not tried again: a request that is slow anywhere would be run several times over.
+ * A response that fails later is passed on as cut short, never as complete.
+ */
+#include "lb/exchange.h"
+
+#include "common/base/log.h"
+#include "lb/headers.h"
+
+/* ---- the worker's side has ended ---- */
+
+/* What it took, for the meter and the histograms. */
+static void served(struct exchange *x, bool failed)
+{
+    uint64_t end_us =
+        x->times.last_byte_us != 0 ? x->times.last_byte_us : loop_now_us(x->home->loop);
+    uint64_t start_us = x->times.written_us != 0 ? x->times.written_us : x->sent_us;
+
+    x->times.last_byte_us = end_us;
+    x->times.written_us = start_us;
+    member_served(x->member, x->cls, end_us - start_us, failed);
+    stat_observe(x->al->stats, APP_STAT_service_us, end_us - start_us);
+}
+
+/* The response's last byte is here: the worker is free before the client has it all. */
+static void complete(struct exchange *x, int status)
+{
+    x->active = false;
+    x->keep = http1_reusable(x->http);
+    x->times = http1_times(x->http);
+    served(x, status >= 500);
+    exchange_release(x);
+    timer_stop(&x->total_timer);
+    x->outcome = OUTCOME_ANSWERED;
+    exchange_enter(x, STEP_DELIVER);
+}
+
+/* ---- trying again ---- */
+
+static enum outcome outcome_of(const struct exchange *x, enum err e)
+{
+    switch ((int)e) {
+    case ERR_TIMEOUT:
+        return x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_FIRST_BYTE_TIMEOUT;
+    case ERR_BAD_RESPONSE:
+    case ERR_TOO_LARGE:
+        return x->started ? OUTCOME_CUT_SHORT : OUTCOME_BAD_RESPONSE;
+    default:
+        return x->started ? OUTCOME_CUT_SHORT : OUTCOME_WORKER_FAILED;
+    }
+}
+
+/* It had been closed while it was kept, and we noticed too late. */
+static bool was_dead_already(const struct exchange *x, enum err e)
+{
+    bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
+
+    return x->reused && closed && !http1_any_received(x->http);
+}
+
+/* Whether another worker may get the request, and if so, at which cost. */
+static bool may_try_another(struct exchange *x, enum outcome o, bool written)
+{
+    if (o == OUTCOME_FIRST_BYTE_TIMEOUT || x->ntried >= TRIED_MAX)
+        return false;
+    if (!written)
+        return true;
+    if (!x->safe || x->retries >= (unsigned)exchange_settings(x)->retries)
+        return false;
+    ++x->retries;
+    return true;
+}
+
+/* To another worker, or, when there is none to be had, the answer O. */
+static void try_another(struct exchange *x, enum outcome o)
+{
+    struct worker *w = worker_ref(x->member->worker);
+
+    exchange_release(x);
+    exchange_exclude(x, w, o);
+    worker_unref(w);
+    exchange_route(x);
+}
+
+static void log_failure(const struct exchange *x, enum err e)
+{
+    char cls[LOG_ESCAPED_ROOM];
+
+    log_warn(NULL, "worker-failed",
+             "application=%s worker=%s class=\"%s\" error=\"%s\" response=%s", x->app->name,
+             worker_name(x->member->worker), log_escape(x->cls, cls), err_text(e),
+             x->started ? "begun" : "none");
+}
+
+static void on_error(void *context, enum err e)
+{
+    struct exchange *x = context;
+    bool written = http1_any_written(x->http);
+    enum outcome o = outcome_of(x, e);
+
+    x->active = false;
+    if (!x->started && was_dead_already(x, e) && (x->safe || !written)) {
+        stat_add(x->al->stats, APP_STAT_retries_fresh, 1);
+        x->fresh = true;
+        exchange_release_connection(x);
+        exchange_connect(x);
+        return;
+    }
+    log_failure(x, e);
+    x->times = http1_times(x->http);
+    served(x, true);
+    if (x->started || !may_try_another(x, o, written)) {
+        exchange_release(x);
+        exchange_fail(x, o);
+        return;
+    }
+    stat_add(x->al->stats, APP_STAT_retries, 1);
+    try_another(x, o);
+}
+
+/* ---- the response ---- */
+
+static void take_head(struct exchange *x, const struct http1_head *head)
+{
+    const struct app_settings *s = exchange_settings(x);
+    struct headers_response r = {
+        .req = x->req,
+        .via = s->via ? slice_of(x->home->lb->name) : SLICE_NULL,
+        .request_id = s->request_id ? x->request_id : SLICE_NULL,
+        .own_server = x->shared->own_server,
+        .websocket = x->tunnel,
+    };
+
+    headers_take_response(&r, head);
+    x->started = true;
+    x->status = head->status;
+    if (x->times.first_byte_us > x->times.written_us && x->times.written_us != 0)
+        stat_observe(x->al->stats, APP_STAT_first_byte_us,
+                     x->times.first_byte_us - x->times.written_us);
+}
+
+/* An agent's promise that no byte reached a process: anybody else may have the request. */
+static bool is_unprocessed(const struct exchange *x, const struct http1_head *head)
+{
+    return head->status == 503 && x->member->has_feed && headers_unprocessed(head);
+}
+
+static void on_unprocessed(struct exchange *x, bool final)
+{
+    stat_add(x->al->stats, APP_STAT_unprocessed, 1);
+    /* With a body to come the connection is not worth waiting for. */
+    x->active = !final;
+    x->keep = final && http1_reusable(x->http);
+    if (x->ntried < TRIED_MAX) {
+        try_another(x, OUTCOME_WORKERS_BUSY);
+        return;
+    }
+    exchange_release(x);
+    exchange_fail(x, OUTCOME_WORKERS_BUSY);
+}
+
+/* What the client is told of the length: 204 has none, whatever the worker says. */
+static uint64_t announced_length(const struct http1_head *head)
+{
+    return head->status == 204 ? UINT64_MAX : head->content_length;
+}
+
+static void on_head(void *context, const struct http1_head *head, bool final)
+{
+    struct exchange *x = context;
+    uint64_t length = announced_length(head);
+
+    x->times = http1_times(x->http);
+    if (is_unprocessed(x, head)) {
+        on_unprocessed(x, final);
+        return;
+    }
+    take_head(x, head);
+    if (final)
+        complete(x, head->status);
+    http_reply_start(&x->reply, length);
+    if (final && !x->client_over)
+        http_reply_send(&x->reply, NULL, true);
+}
+
+static void on_body(void *context, struct http1_body *body, bool last)
+{
+    struct exchange *x = context;
+
+    if (last)
+        complete(x, x->status);
+    http_reply_send(&x->reply, body, last);
+    if (x->client_over)
+        return;
+    exchange_count_buffered(x);
+    if (!last && x->reply.queued_bytes > exchange_buffer_limit(x)) {
+        x->paused = true;
+        http1_pause(x->http);
+    }
+}
+
+void exchange_drained(struct exchange *x)
+{
+    /* Half, so that a slow client does not have us stop and go for each of its packets. */
+    if (!x->paused || x->reply.queued_bytes > exchange_buffer_limit(x) / 2)
+        return;
+    x->paused = false;
+    http1_resume(x->http);
+}
+
+/* ---- WebSocket ---- */
+
+static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes)
+{
+    struct exchange *x = context;
+
+    x->received_bytes += to_worker_bytes;
+    x->sent_bytes = to_client_bytes;
+    stat_add(x->al->stats, APP_STAT_tunnels, -1);
+    stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)to_worker_bytes);
+    exchange_release(x);
+    exchange_account(x);
+}
+
+static void on_upgrade(void *context, const struct http1_head *head)
+{
+    struct exchange *x = context;
+    struct http_tunnel_end end = {.ended = on_tunnel_ended, .context = x};
+
+    x->active = false;
+    x->times = http1_times(x->http);
+    x->tunnel = true;
+    take_head(x, head);
+    timer_stop(&x->total_timer);
+    x->outcome = OUTCOME_TUNNELLED;
+    account_keep_text(x);
+    stat_add(x->al->stats, APP_STAT_tunnels, 1);
+    /* From here on it counts in the worker's backlog, no longer against max_connections. */
+    conn_forget(http1_pooled(x->http));
+    http_reply_tunnel(&x->reply, http1_take_socket(&x->http),
+                      exchange_settings(x)->tunnel_idle_timeout_ms, &end);
+}
+
+/* ---- the request ---- */
+
+static const struct http1_events events = {
+    .on_head = on_head,
+    .on_body = on_body,
+    .on_error = on_error,
+    .on_upgrade = on_upgrade,
+};
+
+static struct slice build_head(struct exchange *x)
+{
+    const struct app_settings *s = exchange_settings(x);
+    struct headers_request r = {
+        .req = x->req,
+        .target = x->target,
+        .authority = x->authority,
+        .peer = x->peer,
+        .tls = http_conn_is_tls(x->conn),
+        .forwarded = s->forwarded_for,
+        .via = s->via ? slice_of(x->home->lb->name) : SLICE_NULL,
+        .request_id = s->request_id ? x->request_id : SLICE_NULL,
+        .cls = x->cls,
+        .fingerprint = slice_of(classifier_fingerprint(x->app->classifier)),
+        .websocket = x->websocket,
+    };
+
+    text_clear(&x->shared->head);
+    headers_put_request(&r, &x->shared->head);
+    return text_slice(&x->shared->head);
+}
+
+void exchange_forward(struct exchange *x)
+{
+    const struct app_settings *s = exchange_settings(x);
+    struct http1_request r = {
+        .head = build_head(x),
+        .body = {x->req->entity.base, x->req->entity.base != NULL ? x->req->entity.len : 0},
+        .is_head = slice_is((struct slice){x->req->method.base, x->req->method.len}, "HEAD"),
+        .upgrade = x->websocket,
+        .first_byte_timeout_ms = s->first_byte_timeout_ms,
+        .between_bytes_timeout_ms = s->between_bytes_timeout_ms,
+        .events = &events,
+        .context = x,
+    };
+
+    timer_stop(&x->wait_timer);
+    exchange_enter(x, STEP_FORWARD);
+    x->times = (struct http1_times){0};
+    x->sent_us = loop_now_us(x->home->loop);
+    x->active = true;
+    http1_request(x->http, &r);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Header fields on their way through: which pass, which are dropped, which are ours; and the head
+ * of a request as a worker gets it. Stateless; on the exchange's loop, as requests are libh2o's.
+ *
+ * Never passed on, in either direction: hop-by-hop fields, what Connection lists, framing (we frame
+ * anew), and Resumelb-*. A name is compared with '_' taken for '-', because behind CGI-like
+ * interfaces the two are one, and nobody shall slip in a Resumelb_Class.
+ */
+#ifndef RLB_LB_HEADERS_H
+#define RLB_LB_HEADERS_H
+
+#include "common/base/text.h"
+#include "common/wire/http1_head.h"
+
+#include <h2o.h>
+
+enum {
+    /* A method we forward: the longest registered one has 17 characters. */
+    METHOD_MAX = 32,
+    /* An X-Request-ID of the client's that we keep. */
+    REQUEST_ID_MAX = 128,
+    /* Bytes of a request's Connection fields: each other field is looked up in them. */
+    CONNECTION_LIST_MAX = 1024,
+};
+
+/*
+ * Whether REQ's fields may be written as HTTP/1.1: libh2o lets through what HTTP/2 clients put
+ * there. The request line is the server's to check; but CONNECT is no business of a reverse proxy.
+ */
+bool headers_check_request(const h2o_req_t *req);
+/* Takes the client's Resumelb-* fields off REQ. */
+void headers_scrub_request(h2o_req_t *req);
+/* The value of the first field NAME (lower case), or p == NULL. */
+struct slice headers_find(const h2o_headers_t *headers, struct slice name);
+/* The client's X-Request-ID when it is one we pass on (REQUEST_ID_MAX, plain characters), or p ==
+ * NULL. */
+struct slice headers_request_id(const h2o_req_t *req);
+/* Whether REQ asks for a WebSocket: only that upgrade is passed on. */
+bool headers_wants_websocket(const h2o_req_t *req);
+
+struct headers_request {
+    const h2o_req_t *req;
+    struct slice target, authority;
+    struct slice peer; /* the client's address without port */
+    bool tls;
+    int forwarded;           /* FORWARDED_* of lb/settings.h */
+    struct slice via;        /* our name; empty: no Via */
+    struct slice request_id; /* empty: the client's passes as it is */
+    struct slice cls, fingerprint;
+    bool websocket;
+};
+/* The whole head, appended to OUT. REQ has passed headers_check_request. */
+void headers_put_request(const struct headers_request *r, struct text *out);
+
+struct headers_response {
+    h2o_req_t *req;
+    struct slice via;
+    struct slice request_id;
+    bool own_server; /* the Server field is ours */
+    bool websocket;  /* a 101 */
+};
+/* Status, reason and fields of a worker's response into REQ->res; strings are copied to its pool.
+ */
+void headers_take_response(const struct headers_response *r, const struct http1_head *head);
+/* Whether an agent says that no byte of the request reached a process. */
+bool headers_unprocessed(const struct http1_head *head);
+/* Add a field of our own to REQ's answer. NAME: lower case, constant. VALUE is copied. */
+void headers_add(h2o_req_t *req, struct slice name, struct slice value);
+
+#endif
