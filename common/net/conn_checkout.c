@@ -237,18 +237,6 @@ bool conn_in_use(struct pooled_conn *c)
     if (b == NULL)
         return true;
     pthread_mutex_lock(&b->mutex);
-    bool in_use = c->place == PLACE_USED || c->place == PLACE_GRANTED;
-    pthread_mutex_unlock(&b->mutex);
-    return in_use;
-}
-
-bool conn_in_use(struct pooled_conn *c)
-{
-    struct conn_backend *b = c->backend;
-
-    if (b == NULL)
-        return true;
-    pthread_mutex_lock(&b->mutex);
     bool used = c->place == PLACE_USED;
     pthread_mutex_unlock(&b->mutex);
     return used;
