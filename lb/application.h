@@ -12,6 +12,8 @@
 #include "common/net/conn_pool.h"
 #include "lb/settings.h"
 
+#include <pthread.h>
+
 enum app_stat {
 #define STAT(name, kind, unit, doc) APP_STAT_##name,
 #include "lb/stats.def"
@@ -27,12 +29,16 @@ enum outcome {
 };
 
 struct lb;
+struct live_settings;
 struct membership;
+struct application_config;
 
 /* What one data loop has of one application; written by that loop only. */
 struct application_loop {
     struct application *app;
     struct app_snapshot *settings; /* the snapshot in force on this loop; one reference */
+    struct app_snapshot
+        *next; /* comes into force at the end of this turn; one reference, or NULL */
     struct stats_cell *stats;
     _Atomic uint64_t outcomes[OUTCOMES];
     struct list exchanges; /* under way on this loop; for drain and status */
@@ -47,16 +53,53 @@ struct application {
     struct classifier *classifier;
     struct pool *pool;           /* its own lock */
     struct conn_pool *conn_pool; /* its own locks */
-    struct stats *stats;         /* a cell per data loop, one more for the control loop (index nloops) */
+    struct stats *stats; /* a cell per data loop, one more for the control loop (index nloops) */
     struct application_loop *loops; /* per data loop */
-    struct membership *membership; /* control thread only */
-    struct app_snapshot *settings; /* control thread only: the newest */
-    struct text error_page;        /* configured template; empty: built in */
+    struct membership *membership;  /* control thread only */
+    struct live_settings *live;     /* control thread only */
+    struct app_snapshot *settings;  /* control thread only: the newest */
+    struct text error_page;         /* configured template; empty: built in */
+    /*
+     * Which members are in the pool and which of them may be picked (member.c). Held over calls of
+     * pool.h, so that the pool sees changes in their order: members_lock before the pool's.
+     */
+    pthread_mutex_t members_lock;
+    size_t navailable;              /* in the pool and for no reason unavailable */
+    _Atomic uint64_t eject_time_ms; /* for data loops, which eject without a snapshot at hand */
 };
 
+extern const struct stats_table application_stats;
+
 /*
- * The application that serves HOST (as sent, with port) and PATH, or NULL. Exact host before the longest
- * wildcard before the default; within a host the longest path prefix. Any thread.
+ * Made of a configuration's part, from which it takes the classifier and the error page. No loops
+ * yet, no workers. Control thread.
+ */
+struct application *application_create(struct lb *lb, struct application_config *config);
+/* When all data loops are there: the connection pool, and each loop's part. LOOPS: nloops of them.
+ */
+void application_attach(struct application *a, struct loop *const *loops, unsigned nloops);
+/* When no worker, exchange or running loop is left. NULL is fine. */
+void application_destroy(struct application *a);
+
+/*
+ * Put S into force, here, in the pool, and on each loop at the end of its next turn: nothing
+ * changes in the middle of one. Control thread.
+ */
+void application_publish(struct application *a, const struct app_settings *s);
+/* On a data loop, after each turn: what was published comes into force. */
+void application_take_settings(struct application_loop *al);
+/* The control thread's cell of A->stats. */
+struct stats_cell *application_control_stats(const struct application *a);
+
+/* Hosts of all applications to the application: made after they are, constant while loops run. */
+struct application_index;
+struct application_index *application_index_create(struct application *const *applications,
+                                                   size_t n);
+void application_index_destroy(struct application_index *x);
+
+/*
+ * The application that serves HOST (as sent, with port) and PATH, or NULL. Exact host before the
+ * longest wildcard before the default; within a host the longest path prefix. Any thread.
  */
 struct application *application_find(const struct lb *lb, struct slice host, struct slice path);
 

@@ -83,12 +83,10 @@ static void check_path(struct configuration *c, struct application_config *a, st
 
 /* ---- workers ---- */
 
+/* WORKER's choices are inherit, stream, measure: the same order as RESUME_FROM_*. */
 static int source_of(int own, const struct application_config *a)
 {
-    /* WORKER's choices are inherit, stream, measure: the same order as RESUME_FROM_*. */
-    int source = own != RESUME_FROM_AUTO ? own : a->s.resume;
-
-    return source == RESUME_FROM_AUTO ? RESUME_FROM_MEASURE : source;
+    return own != RESUME_FROM_AUTO ? own : a->s.resume;
 }
 
 static void read_worker_address(struct configuration *c, const struct config_node *node,

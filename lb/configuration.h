@@ -24,7 +24,7 @@ struct worker_config {
     char *text; /* as written; canonical unless it is a name */
     struct addr addr;
     bool named;              /* a host name: resolved while running */
-    int source;              /* RESUME_FROM_*, the application's taken in; never AUTO */
+    int source;              /* RESUME_FROM_*: its own, else the application's */
     int64_t max_connections; /* -1: the application's */
     unsigned concurrency;
     char *version; /* or NULL */

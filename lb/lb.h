@@ -12,6 +12,10 @@
 #include "lb/front.h"
 
 struct access_log;
+struct exchange_loop;
+struct lb_parts;
+struct resolver;
+struct self_measure;
 
 /* One data loop and what hangs on it. */
 struct lb_loop {
@@ -19,6 +23,7 @@ struct lb_loop {
     unsigned index;
     struct loop *loop;
     struct front *front;
+    struct exchange_loop *exchanges; /* exchange.c's; made and destroyed with the front */
     uint64_t exchange_serial; /* last part of exchange and request ids; this loop only */
 };
 
@@ -35,6 +40,12 @@ struct lb {
     _Atomic uint64_t unrouted[OUTCOMES]; /* outcomes of requests that no application had */
     char instance[33];             /* random id of this process's life */
     char *name;                    /* "resumelb", for Via */
+    struct application_index *index;   /* for application_find */
+    struct self_measure *self_measure; /* has its own lock */
+    struct resolver *resolver;         /* control thread only */
+    struct list ejections;             /* control thread only: workers ejected now (health.c) */
+    uint64_t started_ms;               /* monotonic */
+    struct lb_parts *parts;            /* lb.c's own */
 };
 
 /* Where exchanges of a loop find their part of an application. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A worker as the load balancer knows it: the context of a struct worker. Made by membership on the
- * control thread; freed with the worker's last reference (any thread). Constant for data loops but for
- * what is atomic or locked.
+ * control thread; freed with the worker's last reference (any thread). Constant for data loops but
+ * for what is atomic or locked.
  */
 #ifndef RLB_LB_MEMBER_H
 #define RLB_LB_MEMBER_H
@@ -13,15 +13,28 @@
 
 #include <pthread.h>
 
+/* Why a worker in the pool may not be picked at present; any of them. */
+enum member_unavailable {
+    MEMBER_EJECTED = 1,  /* it refused connections (health.c) */
+    MEMBER_DRAINING = 2, /* it says so */
+    MEMBER_SILENT = 4,   /* its stream broke; one reconnect is under way */
+};
+
 struct member {
     struct application *app;
     struct worker *worker; /* borrowed: the worker owns us */
     struct addr addr;
     struct conn_backend *backend; /* counted */
-    bool has_feed;                /* its resume comes by a stream: Resumelb-Unprocessed is honoured */
-    /* Self-measured: the meter under its lock; NULL with a feed. */
+    bool has_feed;           /* its resume comes by a stream: Resumelb-Unprocessed is honoured */
+    int64_t max_connections; /* its own; -1: the application's; control thread */
+    /* In the pool, and why not to be picked; under app->members_lock. */
+    bool joined;
+    unsigned unavailable; /* enum member_unavailable */
+    /* Self-measured: the meter under its lock, which comes before app->members_lock; NULL with a
+     * feed. */
     pthread_mutex_t meter_lock;
     struct meter *meter;
+    char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
     /* Figures for the status page; relaxed. */
     _Atomic uint64_t requests, failures, service_us;
     /* Ejection (health.c): until when, monotonic ms; 0: not. */
@@ -33,10 +46,42 @@ static inline struct member *member_of(const struct worker *w)
     return worker_context(w);
 }
 
+struct member_options {
+    struct application *app;
+    const char *name; /* canonical address */
+    const struct addr *addr;
+    const char *incarnation, *version; /* "" when unknown */
+    int64_t max_connections;           /* -1: the application's */
+    unsigned concurrency;
+    bool has_feed;
+};
 /*
- * Any loop: one exchange with this worker has ended.  Counts; and for self-measured workers feeds the
- * meter, which may make a new resume known to the pool (waking who waits).
- *   failed  5xx or no whole response
+ * Control thread: make a worker with its member, not in the pool yet. Returns the worker, with a
+ * reference of the caller's.
+ */
+struct worker *member_create(const struct member_options *o);
+/*
+ * Control thread: a resume is known (R may be empty): the first brings it into the pool, a later
+ * one replaces it.
+ */
+void member_resume(struct member *m, const struct resume *r, const char *version,
+                   const char *fingerprint);
+/* Control thread: out of the pool; it may come back by member_resume. Requests in hand go on. */
+void member_leave(struct member *m);
+/* Control thread: its life is over. Out of the pool, and none of its connections is used again. */
+void member_retire(struct member *m);
+/* Any thread: a reason not to pick it begins or ends. False when that was so already. */
+bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on);
+/* Control thread: the application's settings have changed. */
+void member_settings_changed(struct member *m);
+
+/* S into OUT, cut to ROOM bytes with a NUL. */
+void text_copy(char *out, size_t room, const char *s);
+
+/*
+ * Any loop: one exchange with this worker has ended.  Counts; and for self-measured workers feeds
+ * the meter, which may make a new resume known to the pool (waking who waits). failed  5xx or no
+ * whole response
  */
 void member_served(struct member *m, struct slice cls, uint64_t service_us, bool failed);
 /* Any loop: it refused or did not accept a connection; may eject it for eject_time (health.c). */

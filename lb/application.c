@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How settings travel: the control thread makes an immutable snapshot and posts it to each loop,
+ * which keeps it aside (`next`) and swaps it in at the end of that turn. A loop that sleeps is
+ * woken by the message, so a change is in force everywhere at once.
+ */
+#include "lb/application.h"
+
+#include <stdlib.h>
+
+#include "common/net/http1_client.h"
+#include "lb/configuration.h"
+#include "lb/lb.h"
+
+static const struct stat_row stat_rows[] = {
+#define STAT(...) STATS_ROW(__VA_ARGS__)
+#include "lb/stats.def"
+#undef STAT
+};
+const struct stats_table application_stats = {.rows = stat_rows, .n = ARRAY_LEN(stat_rows)};
+
+struct outcome_row {
+    const char *text;
+    int status;
+};
+static const struct outcome_row outcome_rows[] = {
+#define OUTCOME(name, text, status, retry, doc) {text, status},
+#include "lb/outcome.def"
+#undef OUTCOME
+};
+
+const char *outcome_text(enum outcome o)
+{
+    return outcome_rows[o].text;
+}
+
+int outcome_status(enum outcome o)
+{
+    return outcome_rows[o].status;
+}
+
+static void take_hosts(struct application *a, const struct text_list *hosts)
+{
+    a->hosts.items = xcalloc(hosts->n + 1, sizeof(char *));
+    for (size_t i = 0; i < hosts->n; ++i)
+        a->hosts.items[a->hosts.n++] = xstrdup(hosts->items[i]);
+}
+
+struct application *application_create(struct lb *lb, struct application_config *config)
+{
+    struct application *a = xcalloc(1, sizeof(*a));
+    struct pool_settings ps;
+
+    a->lb = lb;
+    a->name = xstrdup(config->name);
+    take_hosts(a, &config->s.hosts);
+    a->is_default = config->s.is_default || config->s.hosts.n == 0;
+    a->path = (struct slice){xslicedup(config->path), config->path.len};
+    a->classifier = config->classifier;
+    config->classifier = NULL;
+    a->error_page = config->error_page;
+    config->error_page = (struct text){0};
+    app_pool_settings(&config->s, &ps);
+    a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
+    a->settings = app_snapshot_create(&config->s);
+    pthread_mutex_init(&a->members_lock, NULL);
+    atomic_init(&a->eject_time_ms, config->s.eject_time_ms);
+    return a;
+}
+
+void application_attach(struct application *a, struct loop *const *loops, unsigned nloops)
+{
+    a->conn_pool = conn_pool_create(&http1_conn_pool_ops, loops, nloops);
+    a->stats = stats_create(&application_stats, nloops + 1);
+    a->loops = xcalloc(nloops, sizeof(*a->loops));
+    for (unsigned i = 0; i < nloops; ++i) {
+        struct application_loop *al = &a->loops[i];
+
+        al->app = a;
+        al->settings = app_snapshot_ref(a->settings);
+        al->stats = stats_cell(a->stats, i);
+        list_init(&al->exchanges);
+    }
+}
+
+void application_destroy(struct application *a)
+{
+    if (a == NULL)
+        return;
+    for (unsigned i = 0; a->loops != NULL && i < a->lb->nloops; ++i) {
+        app_snapshot_unref(a->loops[i].settings);
+        app_snapshot_unref(a->loops[i].next);
+    }
+    free(a->loops);
+    if (a->conn_pool != NULL)
+        conn_pool_destroy(a->conn_pool);
+    if (a->stats != NULL)
+        stats_destroy(a->stats);
+    pool_destroy(a->pool);
+    app_snapshot_unref(a->settings);
+    classifier_destroy(a->classifier);
+    text_fini(&a->error_page);
+    for (size_t i = 0; i < a->hosts.n; ++i)
+        free(a->hosts.items[i]);
+    free(a->hosts.items);
+    free((void *)(uintptr_t)a->path.p);
+    free(a->name);
+    pthread_mutex_destroy(&a->members_lock);
+    free(a);
+}
+
+struct stats_cell *application_control_stats(const struct application *a)
+{
+    return stats_cell(a->stats, a->lb->nloops);
+}
+
+/* ---- a change of settings ---- */
+
+struct publication {
+    struct loop_message message;
+    struct application_loop *al;
+    struct app_snapshot *snapshot;
+};
+
+/* On the loop. */
+static void on_publication(struct loop_message *m)
+{
+    struct publication *p = container_of(m, struct publication, message);
+
+    app_snapshot_unref(p->al->next);
+    p->al->next = p->snapshot;
+    free(p);
+}
+
+void application_take_settings(struct application_loop *al)
+{
+    struct app_snapshot *old = al->settings;
+
+    if (al->next == NULL)
+        return;
+    al->settings = al->next;
+    al->next = NULL;
+    app_snapshot_unref(old);
+}
+
+void application_publish(struct application *a, const struct app_settings *s)
+{
+    struct app_snapshot *old = a->settings;
+    struct pool_settings ps;
+
+    a->settings = app_snapshot_create(s);
+    app_snapshot_unref(old);
+    app_pool_settings(s, &ps);
+    pool_set(a->pool, &ps);
+    atomic_store_explicit(&a->eject_time_ms, s->eject_time_ms, memory_order_relaxed);
+    for (unsigned i = 0; a->loops != NULL && i < a->lb->nloops; ++i) {
+        struct publication *p = xcalloc(1, sizeof(*p));
+
+        p->message.run = on_publication;
+        p->al = &a->loops[i];
+        p->snapshot = app_snapshot_ref(a->settings);
+        loop_post(a->lb->loops[i].loop, &p->message);
+    }
+}

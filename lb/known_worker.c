@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cold and starting processes are not brought in here: that takes a look at the whole application
+ * (membership_reserve).
+ */
+#include "lb/known_worker.h"
+
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "lb/health.h"
+#include "lb/lb.h"
+#include "lb/membership.h"
+#include "lb/self_measure.h"
+
+static const char *pool_fingerprint(const struct known_worker *k)
+{
+    return classifier_fingerprint(k->app->classifier);
+}
+
+static const char *version_of(const struct known_worker *k)
+{
+    return k->listed && k->listed_version[0] != '\0' ? k->listed_version : k->version;
+}
+
+static int64_t max_connections_of(const struct known_worker *k)
+{
+    return k->listed ? k->max_connections : -1;
+}
+
+/* ---- the worker that lives there ---- */
+
+static void make_worker(struct known_worker *k, const char *incarnation, unsigned concurrency)
+{
+    struct member_options o = {.app = k->app,
+                               .name = k->name,
+                               .addr = &k->addr,
+                               .incarnation = incarnation,
+                               .version = version_of(k),
+                               .max_connections = max_connections_of(k),
+                               .concurrency = concurrency,
+                               .has_feed = k->streams};
+
+    ASSERT(k->worker == NULL);
+    k->worker = member_create(&o);
+}
+
+static void end_worker(struct known_worker *k, const char *why)
+{
+    if (k->worker == NULL)
+        return;
+    struct member *m = member_of(k->worker);
+
+    log_info(NULL, "worker-gone", "application=%s worker=%s incarnation=%s why=%s requests=%llu",
+             k->app->name, k->name, worker_incarnation(k->worker), why,
+             (unsigned long long)atomic_load_explicit(&m->requests, memory_order_relaxed));
+    if (!k->streams)
+        self_measure_leave(k->app->lb->self_measure, m);
+    member_retire(m);
+    worker_unref(k->worker);
+    k->worker = NULL;
+    k->silent = false;
+    resume_line_fini(&k->last);
+}
+
+bool known_worker_in_pool(const struct known_worker *k)
+{
+    return k->worker != NULL && member_of(k->worker)->joined;
+}
+
+void known_worker_join(struct known_worker *k)
+{
+    /* A stream that knows no fingerprint has skills of one classifier only: ours. */
+    const char *fingerprint =
+        k->last.fingerprint[0] != '\0' ? k->last.fingerprint : pool_fingerprint(k);
+
+    if (!known_worker_in_pool(k))
+        log_info(NULL, "worker-joins",
+                 "application=%s worker=%s incarnation=%s state=%s skills=%zu", k->app->name,
+                 k->name, k->last.incarnation, resume_state_text(k->last.state), k->last.skills.n);
+    member_resume(member_of(k->worker), &k->last.skills, k->last.version, fingerprint);
+}
+
+void known_worker_leave(struct known_worker *k)
+{
+    log_info(NULL, "worker-leaves", "application=%s worker=%s state=%s", k->app->name, k->name,
+             resume_state_text(k->last.state));
+    member_leave(member_of(k->worker));
+}
+
+bool known_worker_warm(const struct known_worker *k)
+{
+    if (k->worker == NULL || k->silent)
+        return false;
+    return !k->streams || k->last.state == RESUME_READY;
+}
+
+/* ---- its stream ---- */
+
+static void keep_line(struct known_worker *k, const struct resume_line *line)
+{
+    struct resume skills = k->last.skills;
+
+    resume_copy(&skills, &line->skills);
+    k->last = *line;
+    k->last.skills = skills;
+}
+
+static void on_resume(void *context, const struct resume_line *line)
+{
+    struct known_worker *k = context;
+
+    if (k->worker != NULL && strcmp(worker_incarnation(k->worker), line->incarnation) != 0)
+        end_worker(k, "another-incarnation");
+    keep_line(k, line);
+    if (k->worker == NULL)
+        make_worker(k, line->incarnation, line->concurrency);
+    struct member *m = member_of(k->worker);
+    k->silent = false;
+    /* In the order that never shows the pool a worker which is not to be picked. */
+    if (line->state == RESUME_DRAINING)
+        member_set_unavailable(m, MEMBER_DRAINING, true);
+    if (known_worker_in_pool(k) || line->state == RESUME_READY)
+        known_worker_join(k);
+    if (line->state != RESUME_DRAINING)
+        member_set_unavailable(m, MEMBER_DRAINING, false);
+    member_set_unavailable(m, MEMBER_SILENT, false);
+    health_check(k->app);
+    membership_reserve(k->membership);
+}
+
+static void on_broken(void *context)
+{
+    struct known_worker *k = context;
+
+    if (k->worker == NULL)
+        return;
+    k->silent = true;
+    member_set_unavailable(member_of(k->worker), MEMBER_SILENT, true);
+    health_check(k->app);
+    membership_reserve(k->membership);
+}
+
+static void on_gone(void *context, enum resume_end how)
+{
+    static const char *const texts[] = {"no-stream", "drain", "upgrade", "stop"};
+    struct known_worker *k = context;
+    struct membership *ms = k->membership;
+
+    end_worker(k, texts[how]);
+    if (!known_worker_update(k))
+        membership_forget(ms, k);
+    membership_reserve(ms);
+}
+
+static const struct resume_feed_events feed_events = {
+    .resume = on_resume, .broken = on_broken, .gone = on_gone};
+
+/* ---- start and stop ---- */
+
+static bool wants_stream(const struct known_worker *k)
+{
+    int source = k->listed ? k->source : k->app->settings->s.resume;
+
+    if (source == RESUME_FROM_AUTO)
+        return k->registered || !k->listed;
+    return source == RESUME_FROM_STREAM;
+}
+
+static void start(struct known_worker *k)
+{
+    k->started = true;
+    k->streams = wants_stream(k);
+    if (k->streams) {
+        k->feed = resume_feed_create(k->app, &k->addr, k->name, &feed_events, k);
+        return;
+    }
+    make_worker(k, k->incarnation, k->listed ? k->concurrency : 1);
+    log_info(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name, k->name);
+    self_measure_join(k->app->lb->self_measure, member_of(k->worker));
+}
+
+static void stop(struct known_worker *k, const char *why)
+{
+    resume_feed_destroy(k->feed);
+    k->feed = NULL;
+    end_worker(k, why);
+    k->started = false;
+}
+
+bool known_worker_alive(const struct known_worker *k)
+{
+    if (k->feed != NULL)
+        return k->worker != NULL && (k->silent || resume_feed_open(k->feed));
+    return k->lingering;
+}
+
+bool known_worker_connected(const struct known_worker *k)
+{
+    struct conn_backend_view v;
+
+    if (k->worker == NULL)
+        return false;
+    conn_backend_view(member_of(k->worker)->backend, &v);
+    return v.in_use + v.idle > 0;
+}
+
+/* Why what is started cannot go on as it is; NULL: it can. */
+static const char *outdated(const struct known_worker *k)
+{
+    if (k->streams != wants_stream(k))
+        return "another-source";
+    if (k->streams)
+        return NULL; /* the stream tells incarnation and version itself */
+    if (strcmp(worker_incarnation(k->worker), k->incarnation) != 0)
+        return "another-incarnation";
+    return strcmp(member_of(k->worker)->version, version_of(k)) != 0 ? "another-version" : NULL;
+}
+
+bool known_worker_update(struct known_worker *k)
+{
+    if (!k->listed && !k->registered)
+        return known_worker_alive(k);
+    k->lingering = false;
+    const char *why = k->started ? outdated(k) : NULL;
+    if (why != NULL)
+        stop(k, why);
+    if (!k->started)
+        start(k);
+    if (k->worker != NULL && member_of(k->worker)->max_connections != max_connections_of(k)) {
+        member_of(k->worker)->max_connections = max_connections_of(k);
+        member_settings_changed(member_of(k->worker));
+    }
+    return true;
+}
+
+bool known_worker_settled(const struct known_worker *k)
+{
+    return k->feed == NULL || resume_feed_settled(k->feed);
+}
+
+const char *known_worker_state(const struct known_worker *k)
+{
+    if (k->worker == NULL)
+        return "absent";
+    if (k->silent)
+        return "silent";
+    return k->streams ? resume_state_text(k->last.state) : "ready";
+}
+
+struct known_worker *known_worker_create(struct membership *ms, struct application *app,
+                                         const char *name, const struct addr *addr)
+{
+    struct known_worker *k = xcalloc(1, sizeof(*k));
+
+    k->membership = ms;
+    k->app = app;
+    k->name = xstrdup(name);
+    k->addr = *addr;
+    k->max_connections = -1;
+    k->concurrency = 1;
+    return k;
+}
+
+static void free_now(struct loop_deferred *d)
+{
+    struct known_worker *k = container_of(d, struct known_worker, deferred);
+
+    resume_line_fini(&k->last);
+    free(k->name);
+    free(k);
+}
+
+void known_worker_destroy(struct known_worker *k)
+{
+    stop(k, "not-listed");
+    k->deferred.run = free_now;
+    loop_defer(k->app->lb->control, &k->deferred);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An address at which a worker may be: listed in the configuration, registered in the tree, or
+ * both. It has the incarnation that lives there now, if any, brings it into the pool and takes it
+ * out. Owned by membership.c; control thread.
+ *
+ *   with a stream    the stream's first resume makes the worker; its state decides about the pool
+ *   self-measured    the worker is there, and in the pool, as long as it is listed or registered
+ */
+#ifndef RLB_LB_KNOWN_WORKER_H
+#define RLB_LB_KNOWN_WORKER_H
+
+#include "common/base/map.h"
+#include "common/wire/resume_line.h"
+#include "lb/member.h"
+#include "lb/resume_feed.h"
+
+struct membership;
+
+struct known_worker {
+    UT_hash_handle hh; /* membership's table, by name */
+    struct membership *membership;
+    struct application *app;
+    char *name; /* canonical address */
+    struct addr addr;
+    /* The configuration lists it, with these. */
+    bool listed;
+    int source; /* RESUME_FROM_* */
+    int64_t max_connections;
+    unsigned concurrency;
+    char listed_version[VERSION_MAX + 1];
+    /* The tree has it, with these. */
+    bool registered;
+    char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
+    bool lingering; /* self-measured and gone from the tree, but its connections work */
+    bool marked;    /* scratch of membership.c: seen in this reading */
+
+    bool started, streams; /* streams: by resume_feed, else self-measured */
+    struct resume_feed *feed;
+    struct worker *worker;   /* counted; NULL: nobody is there */
+    struct resume_line last; /* what its stream said last */
+    bool silent;
+    struct loop_deferred deferred;
+};
+
+struct known_worker *known_worker_create(struct membership *ms, struct application *app,
+                                         const char *name, const struct addr *addr);
+/* Out of the pool for good; freed at the end of the turn. */
+void known_worker_destroy(struct known_worker *k);
+/*
+ * After a change of what is listed or registered: starts what is new, starts anew what another kind
+ * or incarnation has taken the place of. False: nothing holds it any more, destroy it.
+ */
+bool known_worker_update(struct known_worker *k);
+/* Nobody lists it and it is not registered, but it is alive: its stream is open. */
+bool known_worker_alive(const struct known_worker *k);
+/* Whether connections to it are open; for self-measured ones. */
+bool known_worker_connected(const struct known_worker *k);
+/* Whether it has answered, or was found not to be there. */
+bool known_worker_settled(const struct known_worker *k);
+bool known_worker_in_pool(const struct known_worker *k);
+/* Bring it into the pool with its last resume (of a stream). */
+void known_worker_join(struct known_worker *k);
+void known_worker_leave(struct known_worker *k);
+/* Ready, and to be picked. */
+bool known_worker_warm(const struct known_worker *k);
+/* "ready", "cold", "draining", "starting"; "silent"; "absent". */
+const char *known_worker_state(const struct known_worker *k);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Being in the pool and being available are changed by several threads (an ejection by a data loop,
+ * the rest by the control thread) and told to the pool in the order in which they are noted: each
+ * goes through app->members_lock, which is held over the pool's call. Locks: meter_lock, then
+ * app->members_lock, then the pool's.
+ */
+#include "lb/member.h"
+
+#include <stdlib.h>
+
+#include "lb/health.h"
+#include "lb/lb.h"
+#include "lb/route_wait.h"
+#include "lb/self_measure.h"
+
+static unsigned connections_of(const struct member *m, const struct app_settings *s)
+{
+    return (unsigned)(m->max_connections >= 0 ? m->max_connections : s->max_connections);
+}
+
+static struct conn_pool_settings conn_settings(const struct app_settings *s)
+{
+    return (struct conn_pool_settings){.idle_timeout_ms = s->idle_connection_timeout_ms,
+                                       .max_waiting = (size_t)s->max_connection_waiting};
+}
+
+void text_copy(char *out, size_t room, const char *s)
+{
+    size_t n = strnlen(s, room - 1);
+
+    memcpy(out, s, n);
+    out[n] = '\0';
+}
+
+/* With the worker's last reference; any thread. */
+static void release(void *context)
+{
+    struct member *m = context;
+
+    conn_backend_release(m->backend);
+    meter_destroy(m->meter);
+    pthread_mutex_destroy(&m->meter_lock);
+    free(m);
+}
+
+struct worker *member_create(const struct member_options *o)
+{
+    const struct app_settings *s = &o->app->settings->s;
+    struct conn_pool_settings cs = conn_settings(s);
+    struct member *m = xcalloc(1, sizeof(*m));
+    struct worker_options wo = {.name = slice_of(o->name),
+                                .incarnation = slice_of(o->incarnation),
+                                .concurrency = o->concurrency > 0 ? o->concurrency : 1,
+                                .context = m,
+                                .context_release = release};
+
+    m->app = o->app;
+    m->addr = *o->addr;
+    m->has_feed = o->has_feed;
+    m->max_connections = o->max_connections;
+    text_copy(m->version, sizeof(m->version), o->version);
+    pthread_mutex_init(&m->meter_lock, NULL);
+    m->backend =
+        conn_pool_backend(o->app->conn_pool, wo.name, wo.incarnation, connections_of(m, s), &cs);
+    if (!o->has_feed) {
+        struct meter_settings ms = self_measure_settings(s);
+
+        m->meter = meter_create(&ms);
+    }
+    m->worker = worker_create(&wo);
+    return m->worker;
+}
+
+void member_resume(struct member *m, const struct resume *r, const char *version,
+                   const char *fingerprint)
+{
+    struct application *a = m->app;
+    struct list released;
+
+    list_init(&released);
+    pthread_mutex_lock(&a->members_lock);
+    bool first = !m->joined;
+    m->joined = true;
+    if (first && m->unavailable == 0)
+        ++a->navailable;
+    pool_new_resume(a->pool, m->worker, r, version, fingerprint, &released);
+    if (first && m->unavailable != 0)
+        pool_set_available(a->pool, m->worker, false, &released);
+    pthread_mutex_unlock(&a->members_lock);
+    route_wait_wake(&released);
+}
+
+void member_leave(struct member *m)
+{
+    struct application *a = m->app;
+    struct list released;
+
+    list_init(&released);
+    pthread_mutex_lock(&a->members_lock);
+    if (m->joined && m->unavailable == 0)
+        --a->navailable;
+    m->joined = false;
+    pool_remove(a->pool, m->worker, &released);
+    pthread_mutex_unlock(&a->members_lock);
+    route_wait_wake(&released);
+    health_check(a);
+}
+
+void member_retire(struct member *m)
+{
+    member_leave(m);
+    conn_backend_retire(m->backend);
+}
+
+bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on)
+{
+    struct application *a = m->app;
+    struct list released;
+    unsigned after;
+
+    list_init(&released);
+    pthread_mutex_lock(&a->members_lock);
+    unsigned before = m->unavailable;
+    after = on ? before | (unsigned)why : before & ~(unsigned)why;
+    m->unavailable = after;
+    if (m->joined && (before == 0) != (after == 0)) {
+        if (after == 0)
+            ++a->navailable;
+        else
+            --a->navailable;
+        pool_set_available(a->pool, m->worker, after == 0, &released);
+    }
+    pthread_mutex_unlock(&a->members_lock);
+    route_wait_wake(&released);
+    return before != after;
+}
+
+void member_settings_changed(struct member *m)
+{
+    const struct app_settings *s = &m->app->settings->s;
+    struct conn_pool_settings cs = conn_settings(s);
+
+    conn_backend_set(m->backend, connections_of(m, s), &cs);
+    if (m->meter != NULL) {
+        struct meter_settings ms = self_measure_settings(s);
+
+        pthread_mutex_lock(&m->meter_lock);
+        meter_set(m->meter, &ms);
+        pthread_mutex_unlock(&m->meter_lock);
+    }
+}
+
+void member_served(struct member *m, struct slice cls, uint64_t service_us, bool failed)
+{
+    atomic_fetch_add_explicit(&m->requests, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&m->service_us, service_us, memory_order_relaxed);
+    if (failed)
+        atomic_fetch_add_explicit(&m->failures, 1, memory_order_relaxed);
+    if (m->meter != NULL)
+        self_measure_served(m, cls, service_us, failed);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who belongs to one application: the addresses its configuration lists (names among them are
+ * resolved anew now and then) and those registered in its tree; and its live settings there. Owned
+ * by the application's maker (lb.c); control thread.
+ */
+#ifndef RLB_LB_MEMBERSHIP_H
+#define RLB_LB_MEMBERSHIP_H
+
+#include "common/wire/json.h"
+#include "lb/configuration.h"
+#include "lb/known_worker.h"
+
+struct membership;
+
+/*
+ * Start: workers are made, streams opened, the tree watched. The application is attached to its
+ * loops. Sets A->membership and A->live. CONFIG is read, not kept. Errors: those of tree_open,
+ * problems to D.
+ */
+enum err membership_start(struct application *a, const struct application_config *config,
+                          struct diag *d) must_check;
+/* Everybody leaves. Data loops still run, without exchanges. Harmless when not started. */
+void membership_stop(struct application *a);
+/* SIGHUP: other workers are listed, other settings given. */
+void membership_reload(struct membership *ms, const struct application_config *config);
+/* Whether all workers known at start have answered, or were found not to be there. */
+bool membership_settled(const struct membership *ms);
+/* Register ourselves in the tree (if there is one): NAME, and where operators find us (or NULL). */
+void membership_register(struct membership *ms, const char *name, const char *admin);
+/* Take that back: we are about to stop. */
+void membership_unregister(struct membership *ms);
+/* Calls EACH for every address known. */
+void membership_each(const struct membership *ms,
+                     void (*each)(void *context, const struct known_worker *k), void *context);
+/* Member "tree" of the application's status. */
+void membership_describe(const struct membership *ms, struct json_writer *w);
+
+/* ---- for known_worker.c ---- */
+
+/*
+ * Some worker's state has changed.  Cold and starting ones are kept out of the pool; one of them
+ * comes in when there is no warm worker at all (a starting one first), and cold ones leave again
+ * when there is.
+ */
+void membership_reserve(struct membership *ms);
+/* Nothing holds K any more. */
+void membership_forget(struct membership *ms, struct known_worker *k);
+
+#endif

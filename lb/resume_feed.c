@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each state has at most one thing under way (an attempt to connect, a request, or the timer for
+ * the next try), and close_up() ends whichever it is; the silence timer runs from the request on,
+ * so a worker that accepts and says nothing is as silent as one that stops. Events come last in
+ * every function that has them: the feed may be destroyed in them, and is freed at the end of the
+ * turn.
+ */
+#include "lb/resume_feed.h"
+
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/net/http1_client.h"
+#include "lb/lb.h"
+
+enum {
+    /* The pause before an address is tried again that was not there, doubling. */
+    REST_MIN_MS = 100,
+    REST_MAX_MS = 5000,
+};
+
+enum feed_state { FEED_RESTING, FEED_CONNECTING, FEED_ASKED, FEED_OPEN };
+
+struct resume_feed {
+    struct application *app;
+    struct loop *loop;
+    struct addr addr;
+    const char *name;
+    const struct resume_feed_events *events;
+    void *context;
+    enum feed_state state;
+    struct http1_connect *attempt; /* CONNECTING */
+    struct http1_conn *conn;       /* ASKED, OPEN */
+    bool answered;                 /* the request on CONN is over: nothing to cancel */
+    struct timer timer;            /* RESTING: next try; ASKED, OPEN: silence */
+    uint64_t rest_ms;
+    struct text line;  /* what has come of the present line */
+    bool skipping;     /* the present line is over its limit: the rest of it is dropped */
+    bool reconnecting; /* the stream broke: this is the one try at once */
+    bool settled;
+    bool failing; /* said so already */
+    struct loop_deferred deferred;
+};
+
+static void connect_now(struct resume_feed *f);
+
+static const struct app_settings *settings(const struct resume_feed *f)
+{
+    return &f->app->settings->s;
+}
+
+static void count(const struct resume_feed *f, enum app_stat row, int64_t n)
+{
+    stat_add(application_control_stats(f->app), row, n);
+}
+
+/* Ends whatever is under way. */
+static void close_up(struct resume_feed *f)
+{
+    timer_stop(&f->timer);
+    if (f->attempt != NULL)
+        http1_connect_cancel(f->attempt);
+    if (f->conn != NULL) {
+        if (!f->answered)
+            http1_cancel(f->conn);
+        http1_close(f->conn);
+    }
+    if (f->state == FEED_OPEN)
+        count(f, APP_STAT_feeds_open, -1);
+    f->attempt = NULL;
+    f->conn = NULL;
+    f->state = FEED_RESTING;
+    text_clear(&f->line);
+    f->skipping = false;
+}
+
+static void rest(struct resume_feed *f, enum resume_end how)
+{
+    close_up(f);
+    f->reconnecting = false;
+    f->settled = true;
+    timer_start(f->loop, &f->timer, f->rest_ms);
+    f->rest_ms = f->rest_ms * 2 < REST_MAX_MS ? f->rest_ms * 2 : REST_MAX_MS;
+    f->events->gone(f->context, how);
+}
+
+/* It cannot be had, or it broke. WHY is for the log. */
+static void fail(struct resume_feed *f, const char *why)
+{
+    bool was_open = f->state == FEED_OPEN;
+
+    if (!f->failing)
+        log_warn(NULL, was_open ? "feed-broken" : "feed-failed",
+                 "application=%s worker=%s why=\"%s\"", f->app->name, f->name, why);
+    f->failing = !was_open;
+    if (!was_open || f->reconnecting) {
+        rest(f, RESUME_END_NONE);
+        return;
+    }
+    close_up(f);
+    f->reconnecting = true;
+    connect_now(f);
+    f->events->broken(f->context);
+}
+
+/* ---- lines ---- */
+
+static void refuse_line(struct resume_feed *f, const char *why)
+{
+    char escaped[LOG_ESCAPED_ROOM];
+
+    count(f, APP_STAT_feed_bad_lines, 1);
+    log_warn(NULL, "resume-refused", "application=%s worker=%s why=\"%s\"", f->app->name, f->name,
+             log_escape(slice_of(why), escaped));
+}
+
+static void take_resume(struct resume_feed *f, const struct resume_line *line)
+{
+    if (f->state != FEED_OPEN) {
+        f->state = FEED_OPEN;
+        count(f, APP_STAT_feeds_open, 1);
+        log_info(NULL, "feed-open", "application=%s worker=%s incarnation=%s state=%s",
+                 f->app->name, f->name, line->incarnation, resume_state_text(line->state));
+    }
+    f->reconnecting = false;
+    f->settled = true;
+    f->failing = false;
+    f->rest_ms = REST_MIN_MS;
+    count(f, APP_STAT_feed_lines, 1);
+    f->events->resume(f->context, line);
+}
+
+static void take_line(struct resume_feed *f, struct slice bytes)
+{
+    struct resume_line line = {0};
+    char why[160] = "";
+    enum err e;
+
+    if (bytes.len > 0 && bytes.p[bytes.len - 1] == '\r')
+        --bytes.len;
+    if (bytes.len == 0)
+        return;
+    e = resume_line_parse(bytes, (size_t)settings(f)->max_skills, &line, why);
+    if (e == ERR_NOT_FOUND)
+        return;
+    if (e != ERR_OK) {
+        refuse_line(f, why);
+    } else if (line.end != RESUME_END_NONE) {
+        log_info(NULL, "feed-ended", "application=%s worker=%s", f->app->name, f->name);
+        f->rest_ms = REST_MIN_MS;
+        rest(f, line.end);
+    } else {
+        take_resume(f, &line);
+    }
+    resume_line_fini(&line);
+}
+
+/* Takes BYTES up to the next line end, which it uses up; what is left of them. */
+static struct slice take_part(struct resume_feed *f, struct slice bytes)
+{
+    const char *end = memchr(bytes.p, '\n', bytes.len);
+    size_t n = end != NULL ? (size_t)(end - bytes.p) : bytes.len;
+    struct slice rest_of = {bytes.p + n, bytes.len - n};
+
+    if (!f->skipping && f->line.len + n > RESUME_LINE_MAX) {
+        refuse_line(f, "line over its limit");
+        f->skipping = true;
+        text_clear(&f->line);
+    }
+    if (!f->skipping)
+        text_add(&f->line, (struct slice){bytes.p, n});
+    if (end == NULL)
+        return rest_of;
+    if (!f->skipping) {
+        /* Ours while it is read: an event may close up, which clears the line. */
+        struct text line = f->line;
+
+        f->line = (struct text){0};
+        take_line(f, text_slice(&line));
+        text_fini(&line);
+    }
+    f->skipping = false;
+    ++rest_of.p;
+    --rest_of.len;
+    return rest_of;
+}
+
+/* ---- the request ---- */
+
+static const struct http1_events client_events;
+
+static void on_silence(struct resume_feed *f)
+{
+    fail(f, "silent");
+}
+
+static void on_timer(struct timer *t)
+{
+    struct resume_feed *f = container_of(t, struct resume_feed, timer);
+
+    if (f->state == FEED_RESTING)
+        connect_now(f);
+    else
+        on_silence(f);
+}
+
+static void on_head(void *context, const struct http1_head *head, bool final)
+{
+    struct resume_feed *f = context;
+    char why[80];
+
+    f->answered = final;
+    if (head->status == 200 && !final)
+        return;
+    snprintf(why, sizeof(why), "no resume stream: status %d", head->status);
+    fail(f, why);
+}
+
+static void on_body(void *context, struct http1_body *body, bool last)
+{
+    struct resume_feed *f = context;
+    struct http1_conn *conn = f->conn;
+
+    f->answered = last;
+    timer_start(f->loop, &f->timer, settings(f)->feed_silence_ms);
+    for (size_t i = 0; i < body->nparts && f->conn == conn; ++i) {
+        struct slice rest_of = body->parts[i];
+
+        while (rest_of.len > 0 && f->conn == conn)
+            rest_of = take_part(f, rest_of);
+    }
+    http1_body_release(body);
+    if (last && f->conn == conn)
+        fail(f, "ended without its end line");
+}
+
+static void on_error(void *context, enum err e)
+{
+    struct resume_feed *f = context;
+
+    f->answered = true;
+    fail(f, err_text(e));
+}
+
+static const struct http1_events client_events = {
+    .on_head = on_head, .on_body = on_body, .on_error = on_error};
+
+static void ask(struct resume_feed *f)
+{
+    bool is_unix = f->addr.sa.sa_family == AF_UNIX;
+    char *head = xasprintf("GET /.well-known/resumelb/resume HTTP/1.1\r\n"
+                           "Host: %s\r\n"
+                           "Accept: application/x-resumelb-resume+jsonl\r\n"
+                           "Resumelb-Feed: 1\r\n\r\n",
+                           is_unix ? "localhost" : f->name);
+    struct http1_request r = {.head = slice_of(head), .events = &client_events, .context = f};
+
+    f->state = FEED_ASKED;
+    f->answered = false;
+    timer_start(f->loop, &f->timer, settings(f)->feed_silence_ms);
+    http1_request(f->conn, &r);
+    free(head);
+}
+
+static void on_connected(void *context, struct http1_conn *c, enum err e)
+{
+    struct resume_feed *f = context;
+
+    f->attempt = NULL;
+    if (c == NULL) {
+        fail(f, err_text(e));
+        return;
+    }
+    f->conn = c;
+    ask(f);
+}
+
+static void connect_now(struct resume_feed *f)
+{
+    f->state = FEED_CONNECTING;
+    f->attempt = http1_connect(f->loop, &f->addr, settings(f)->connect_timeout_ms, on_connected, f);
+}
+
+/* ---- the feed ---- */
+
+struct resume_feed *resume_feed_create(struct application *app, const struct addr *addr,
+                                       const char *name, const struct resume_feed_events *events,
+                                       void *context)
+{
+    struct resume_feed *f = xcalloc(1, sizeof(*f));
+
+    f->app = app;
+    f->loop = app->lb->control;
+    f->addr = *addr;
+    f->name = name;
+    f->events = events;
+    f->context = context;
+    f->rest_ms = REST_MIN_MS;
+    timer_init(&f->timer, on_timer);
+    connect_now(f);
+    return f;
+}
+
+static void free_now(struct loop_deferred *d)
+{
+    struct resume_feed *f = container_of(d, struct resume_feed, deferred);
+
+    text_fini(&f->line);
+    free(f);
+}
+
+void resume_feed_destroy(struct resume_feed *f)
+{
+    if (f == NULL)
+        return;
+    close_up(f);
+    f->deferred.run = free_now;
+    loop_defer(f->loop, &f->deferred);
+}
+
+bool resume_feed_open(const struct resume_feed *f)
+{
+    return f->state == FEED_OPEN;
+}
+
+bool resume_feed_settled(const struct resume_feed *f)
+{
+    return f->settled;
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   data loop    served -> meter (meter_lock) -> every `history` requests: resume -> pool
+ *   writer       every 5 s, and after a resume: meters that have moved on -> files
+ *   control      join: file -> meter and pool; leave: marked, the writer writes and drops it
+ *
+ * The lock here guards the list of kept workers and the writer's flags; it is not held over a
+ * write.
+ */
+#include "lb/self_measure.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/list.h"
+#include "common/base/log.h"
+#include "common/wire/resume_line.h"
+#include "lb/lb.h"
+#include "lb/member.h"
+#include "lb/route_wait.h"
+
+enum {
+    /* What a crash may cost of what was learnt. */
+    WRITE_EVERY_S = 5,
+    /* With a short history resumes come fast; the disk gets them no faster than that. */
+    WRITE_PAUSE_MS = 200,
+    /* A file name has at most 255 bytes, of which writing adds some (".tmp.PID"). */
+    FILE_NAME_MAX = 200,
+    /* Skills in a file: what resume_line_parse takes, with room for the other members. */
+    FILE_SKILLS_MAX = JSON_ENTRIES_MAX - 100,
+};
+
+struct kept {
+    struct list node;
+    struct worker *worker; /* counted */
+    char *path;
+    uint64_t written; /* meter_generation that is in the file; the writer's */
+    bool leaving;     /* under the lock */
+};
+
+struct self_measure {
+    char *folder; /* NULL: nothing is kept */
+    int lock_fd;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct list kept;   /* under the lock; entries are freed by the writer only */
+    bool due, stopping; /* under the lock */
+    pthread_t writer;
+};
+
+struct meter_settings self_measure_settings(const struct app_settings *s)
+{
+    return (struct meter_settings){.history = (uint64_t)s->history,
+                                   .max_skill_age = (uint64_t)s->max_skill_age,
+                                   .max_classes = (size_t)s->max_skills};
+}
+
+/* ---- files ---- */
+
+/* FNV-1a: the same in every process, unlike map_hash. */
+static uint64_t name_hash(struct slice s)
+{
+    uint64_t h = 14695981039346656037u;
+
+    for (size_t i = 0; i < s.len; ++i)
+        h = (h ^ (unsigned char)s.p[i]) * 1099511628211u;
+    return h;
+}
+
+/* The address as a file name: unix paths have slashes, and may be long. */
+static char *file_name(const char *address)
+{
+    struct slice rest = slice_of(address);
+    struct text name = {0};
+
+    for (size_t i = 0; i < rest.len; ++i) {
+        if (rest.p[i] == '/' || rest.p[i] == '%' || rest.p[i] <= ' ' || rest.p[i] > '~')
+            text_addf(&name, "%%%02X", (unsigned)(unsigned char)rest.p[i]);
+        else
+            text_add_char(&name, rest.p[i]);
+    }
+    if (name.len > FILE_NAME_MAX) {
+        name.len = FILE_NAME_MAX - 17;
+        text_addf(&name, "-%016llx", (unsigned long long)name_hash(rest));
+    }
+    char *out = xslicedup(text_slice(&name));
+    text_fini(&name);
+    return out;
+}
+
+static char *kept_path(const struct self_measure *s, const struct member *m)
+{
+    char *name = file_name(worker_name(m->worker));
+    char *path = xasprintf("%s/%s/%s", s->folder, m->app->name, name);
+
+    free(name);
+    return path;
+}
+
+static const char *fingerprint_of(const struct member *m)
+{
+    return classifier_fingerprint(m->app->classifier);
+}
+
+static void set_aside(const char *path, const char *why)
+{
+    char escaped[LOG_ESCAPED_ROOM];
+
+    log_warn(NULL, "resume-set-aside", "file=%s why=\"%s\"", log_escape(slice_of(path), escaped),
+             why);
+    if (file_set_aside(path) != ERR_OK)
+        log_warn(NULL, "resume-not-set-aside", "file=%s why=\"%s\"",
+                 log_escape(slice_of(path), escaped), strerror(errno));
+}
+
+/* The resume kept in PATH into OUT (zero); false when there is none that counts. */
+static bool load(const struct member *m, const char *path, struct resume_line *out)
+{
+    struct text bytes = {0};
+    char why[160];
+    bool good = false;
+    enum err e = file_read(path, RESUME_LINE_MAX, &bytes);
+
+    if (e == ERR_OK) {
+        struct slice line = text_slice(&bytes);
+
+        /* Without its line end it is torn. */
+        if (line.len == 0 || line.p[line.len - 1] != '\n') {
+            set_aside(path, "it is torn");
+            goto out;
+        }
+        --line.len;
+        e = resume_line_parse(line, JSON_ENTRIES_MAX, out, why);
+        if (e != ERR_OK || out->end != RESUME_END_NONE) {
+            set_aside(path, e != ERR_OK && e != ERR_NOT_FOUND ? why : "it is no resume");
+            goto out;
+        }
+        good = strcmp(out->fingerprint, fingerprint_of(m)) == 0;
+        if (!good)
+            log_info(NULL, "resume-of-another-classifier", "application=%s worker=%s", m->app->name,
+                     worker_name(m->worker));
+    } else if (e == ERR_SYSTEM) {
+        log_warn(NULL, "resume-not-read", "file=%s why=\"%s\"", path, strerror(errno));
+    } else if (e != ERR_NOT_FOUND) {
+        set_aside(path, err_text(e));
+    }
+out:
+    text_fini(&bytes);
+    return good;
+}
+
+static void write_file(struct kept *k)
+{
+    struct member *m = member_of(k->worker);
+    const char *incarnation = worker_incarnation(k->worker);
+    struct resume_line line = {.state = RESUME_READY, .concurrency = 1};
+    struct text bytes = {0};
+
+    pthread_mutex_lock(&m->meter_lock);
+    line.generation = meter_generation(m->meter);
+    if (line.generation != k->written)
+        meter_resume(m->meter, FILE_SKILLS_MAX, &line.skills);
+    pthread_mutex_unlock(&m->meter_lock);
+    if (line.generation == k->written)
+        goto out;
+    text_copy(line.incarnation, INCARNATION_MAX + 1, incarnation[0] != '\0' ? incarnation : "-");
+    text_copy(line.application, VERSION_MAX + 1, m->app->name);
+    text_copy(line.version, VERSION_MAX + 1, m->version);
+    text_copy(line.fingerprint, FINGERPRINT_LEN + 1, fingerprint_of(m));
+    resume_line_print(&line, &bytes);
+    if (file_write(k->path, text_slice(&bytes)) == ERR_OK)
+        k->written = line.generation;
+    else
+        log_warn(NULL, "resume-not-written", "file=%s why=\"%s\"", k->path, strerror(errno));
+out:
+    resume_line_fini(&line);
+    text_fini(&bytes);
+}
+
+/* ---- the writer ---- */
+
+static void kept_free(struct kept *k)
+{
+    worker_unref(k->worker);
+    free(k->path);
+    free(k);
+}
+
+static void write_all(struct self_measure *s)
+{
+    pthread_mutex_lock(&s->lock);
+    struct list *it = s->kept.next;
+    while (it != &s->kept) {
+        struct kept *k = list_entry(it, struct kept, node);
+
+        /* Only this thread takes entries out, so K stays while the lock is open. */
+        pthread_mutex_unlock(&s->lock);
+        write_file(k);
+        pthread_mutex_lock(&s->lock);
+        it = it->next;
+        if (k->leaving) {
+            list_remove(&k->node);
+            pthread_mutex_unlock(&s->lock);
+            kept_free(k);
+            pthread_mutex_lock(&s->lock);
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static struct timespec from_now(uint64_t ms)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += (time_t)(ms / 1000);
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_nsec -= 1000000000;
+        ++t.tv_sec;
+    }
+    return t;
+}
+
+/* Until something is due, or it is time anyway. False: stop, after a last round. */
+static bool wait_for_work(struct self_measure *s)
+{
+    struct timespec pause = from_now(WRITE_PAUSE_MS);
+    struct timespec until = from_now(WRITE_EVERY_S * 1000);
+    int rc = 0;
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->stopping && rc == 0)
+        rc = pthread_cond_timedwait(&s->wake, &s->lock, &pause);
+    rc = 0;
+    while (!s->stopping && !s->due && rc == 0)
+        rc = pthread_cond_timedwait(&s->wake, &s->lock, &until);
+    s->due = false;
+    bool go_on = !s->stopping;
+    pthread_mutex_unlock(&s->lock);
+    return go_on;
+}
+
+static void *run_writer(void *context)
+{
+    struct self_measure *s = context;
+
+    while (wait_for_work(s))
+        write_all(s);
+    write_all(s);
+    return NULL;
+}
+
+static void poke(struct self_measure *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->due = true;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- the folder ---- */
+
+static enum err lock_folder(struct self_measure *s, const char *folder)
+{
+    char *path = xasprintf("%s/lock", folder);
+    enum err e = ERR_SYSTEM;
+
+    if (mkdir(folder, 0770) != 0 && errno != EEXIST)
+        goto out;
+    s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0660);
+    if (s->lock_fd < 0)
+        goto out;
+    e = flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0 ? ERR_OK
+        : errno == EWOULDBLOCK                    ? ERR_BUSY
+                                                  : ERR_SYSTEM;
+out:
+    if (e != ERR_OK)
+        log_error(NULL, "state-not-locked", "folder=%s why=\"%s\"", folder,
+                  e == ERR_BUSY ? "another process works with it; give each its own state_dir"
+                                : strerror(errno));
+    free(path);
+    return e;
+}
+
+enum err self_measure_create(const char *folder, struct self_measure **out)
+{
+    struct self_measure *s = xcalloc(1, sizeof(*s));
+    pthread_condattr_t attr;
+    enum err e = ERR_OK;
+
+    s->lock_fd = -1;
+    list_init(&s->kept);
+    if (folder != NULL)
+        e = lock_folder(s, folder);
+    if (e != ERR_OK) {
+        if (s->lock_fd >= 0)
+            close(s->lock_fd);
+        free(s);
+        return e;
+    }
+    s->folder = xstrdup(folder);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    if (folder != NULL && pthread_create(&s->writer, NULL, run_writer, s) != 0)
+        UNREACHABLE();
+    *out = s;
+    return ERR_OK;
+}
+
+void self_measure_destroy(struct self_measure *s)
+{
+    struct list *node;
+
+    if (s == NULL)
+        return;
+    if (s->folder != NULL) {
+        pthread_mutex_lock(&s->lock);
+        s->stopping = true;
+        pthread_cond_signal(&s->wake);
+        pthread_mutex_unlock(&s->lock);
+        pthread_join(s->writer, NULL);
+    }
+    while ((node = list_pop_front(&s->kept)) != NULL)
+        kept_free(list_entry(node, struct kept, node));
+    pthread_cond_destroy(&s->wake);
+    pthread_mutex_destroy(&s->lock);
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    free(s->folder);
+    free(s);
+}
+
+/* ---- workers ---- */
+
+static void keep(struct self_measure *s, struct member *m, char *path)
+{
+    struct kept *k = xcalloc(1, sizeof(*k));
+    char *folder = xasprintf("%s/%s", s->folder, m->app->name);
+
+    if (mkdir(folder, 0770) != 0 && errno != EEXIST)
+        log_warn(NULL, "resume-not-written", "folder=%s why=\"%s\"", folder, strerror(errno));
+    free(folder);
+    k->worker = worker_ref(m->worker);
+    k->path = path;
+    k->written = meter_generation(m->meter);
+    pthread_mutex_lock(&s->lock);
+    list_push_back(&s->kept, &k->node);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void self_measure_join(struct self_measure *s, struct member *m)
+{
+    struct resume_line line = {0};
+    struct resume none = {0};
+    bool known = false;
+
+    if (s->folder != NULL) {
+        char *path = kept_path(s, m);
+
+        known = load(m, path, &line);
+        if (known)
+            meter_load(m->meter, &line.skills);
+        keep(s, m, path);
+    }
+    member_resume(m, known ? &line.skills : &none, m->version, fingerprint_of(m));
+    resume_line_fini(&line);
+}
+
+void self_measure_leave(struct self_measure *s, struct member *m)
+{
+    struct list *it = NULL;
+
+    if (s->folder == NULL)
+        return;
+    pthread_mutex_lock(&s->lock);
+    list_for_each (it, &s->kept) {
+        struct kept *k = list_entry(it, struct kept, node);
+
+        if (k->worker == m->worker) {
+            k->leaving = true;
+            s->due = true;
+        }
+    }
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void self_measure_served(struct member *m, struct slice cls, uint64_t service_us, bool failed)
+{
+    struct application *a = m->app;
+    struct resume r = {0};
+    struct list released;
+
+    list_init(&released);
+    pthread_mutex_lock(&m->meter_lock);
+    bool due = meter_add(m->meter, cls, (double)service_us / 1e6, failed);
+    if (due) {
+        meter_resume(m->meter, SIZE_MAX, &r);
+        /* One that has left must not come back in by this. Under both locks: resumes of two loops
+         * reach the pool in the order in which they were made. */
+        pthread_mutex_lock(&a->members_lock);
+        if (m->joined)
+            pool_new_resume(a->pool, m->worker, &r, m->version, fingerprint_of(m), &released);
+        pthread_mutex_unlock(&a->members_lock);
+    }
+    pthread_mutex_unlock(&m->meter_lock);
+    route_wait_wake(&released);
+    resume_fini(&r);
+    if (due && a->lb->self_measure->folder != NULL)
+        poke(a->lb->self_measure);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers without an agent: we measure what they serve, make their resumes, and keep these in
+ * state_dir over our restarts: one file per worker, FOLDER/APPLICATION/ADDRESS, a resume line each.
+ * Owned by lb.c; outlives the data loops. Files are written by a thread of its own; no loop waits
+ * for a disk.
+ */
+#ifndef RLB_LB_SELF_MEASURE_H
+#define RLB_LB_SELF_MEASURE_H
+
+#include "common/core/meter.h"
+#include "lb/settings.h"
+
+struct member;
+struct self_measure;
+
+/*
+ * FOLDER is made when missing, and locked; NULL: nothing is kept over restarts. What is wrong is
+ * logged. Errors: ERR_BUSY another process has it; ERR_SYSTEM.
+ */
+enum err self_measure_create(const char *folder, struct self_measure **out) must_check;
+/* Writes what has changed, and lets go of the folder. NULL is fine. */
+void self_measure_destroy(struct self_measure *s);
+
+/* The meter of a self-measured worker under these settings. */
+struct meter_settings self_measure_settings(const struct app_settings *s);
+/*
+ * Control thread: bring M in with the resume kept for it (or none); what it learns is kept from now
+ * on.
+ */
+void self_measure_join(struct self_measure *s, struct member *m);
+/* Control thread: the last resume of M is written, and M forgotten. */
+void self_measure_leave(struct self_measure *s, struct member *m);
+/* Any loop: M has served a request; when a resume is due it is made known to the pool. */
+void self_measure_served(struct member *m, struct slice cls, uint64_t service_us, bool failed);
+
+#endif
