@@ -238,6 +238,9 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_ms,
 
     ASSERT(r->nexcluded <= TRIED_MAX);
     pool_lock(p);
+    /* First, or whoever parks below could find itself among those released. */
+    if (p->owes_turns)
+        pool_release_locked(p, r->released);
     struct worker *front = front_for(p, r);
     if (front == NULL && hopeless(p, r)) {
         pool_end_turn_locked(p, r->waiter);
