@@ -10,6 +10,8 @@
 #include "common/base/err.h"
 #include "common/net/loop.h"
 
+#include <stdio.h>
+
 enum { EXIT_CONFIG = 1, EXIT_USAGE = 2 };
 
 struct daemon_program {
