@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a routing decision costs: pool_get + pool_put on a warm pool, by policy and number of
+ * threads. pool_bench [WORKERS [CLASSES [PAIRS]]]
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "common/base/text.h"
+#include "lb/pool.h"
+
+enum { THREADS_MAX = 8, NAME_ROOM = 64 };
+
+struct bench {
+    struct pool *pool;
+    char (*classes)[NAME_ROOM];
+    size_t nclasses;
+    uint64_t pairs;
+};
+
+struct runner {
+    pthread_t thread;
+    const struct bench *bench;
+    uint64_t seed;
+};
+
+/* xorshift: cheap enough not to be what is measured. */
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+static void *run(void *arg)
+{
+    struct runner *r = arg;
+    const struct bench *b = r->bench;
+    struct list released;
+
+    list_init(&released);
+    for (uint64_t i = 0; i < b->pairs; ++i) {
+        const char *cls = b->classes[next_random(&r->seed) % b->nclasses];
+        struct pool_request request = {.cls = slice_of(cls), .released = &released};
+        struct pool_pick pick;
+
+        if (pool_get(b->pool, &request, i, &pick) != ERR_OK)
+            abort();
+        pool_put(b->pool, &pick, &released);
+    }
+    return NULL;
+}
+
+static double pair_ns(const struct bench *b, unsigned nthreads)
+{
+    struct runner runners[THREADS_MAX];
+    uint64_t start = clock_mono_us();
+
+    for (unsigned i = 0; i < nthreads; ++i) {
+        runners[i] = (struct runner){.bench = b, .seed = 88172645463325252ULL + i};
+        if (pthread_create(&runners[i].thread, NULL, run, &runners[i]) != 0)
+            abort();
+    }
+    for (unsigned i = 0; i < nthreads; ++i)
+        pthread_join(runners[i].thread, NULL);
+    return (double)(clock_mono_us() - start) * 1000 / (double)(b->pairs * nthreads);
+}
+
+static void bench_policy(enum pool_policy policy, const char *name, struct bench *b,
+                         size_t nworkers)
+{
+    struct pool_settings s = {.policy = policy,
+                              .variance = 4,
+                              .backlog_history = 9,
+                              .unskilled_score = 1,
+                              .max_classes = 100000,
+                              .max_waiting = 1};
+    struct worker **workers = xcalloc(nworkers, sizeof(struct worker *));
+    struct list released;
+
+    list_init(&released);
+    b->pool = pool_create(&s, "");
+    for (size_t i = 0; i < nworkers; ++i) {
+        char address[NAME_ROOM];
+        struct resume none = {0};
+
+        snprintf(address, sizeof(address), "10.0.0.%zu:8000", i);
+        struct worker_options o = {.name = slice_of(address), .concurrency = 1};
+        workers[i] = worker_create(&o);
+        pool_new_resume(b->pool, workers[i], &none, "", "", &released);
+    }
+    (void)pair_ns(b, 1); /* warm: every class has a worker */
+    for (unsigned n = 1; n <= THREADS_MAX; n *= 2)
+        printf("%-10s %zu workers, %zu classes, %u threads: %7.1f ns per get+put\n", name, nworkers,
+               b->nclasses, n, pair_ns(b, n));
+    for (size_t i = 0; i < nworkers; ++i) {
+        pool_remove(b->pool, workers[i], &released);
+        worker_unref(workers[i]);
+    }
+    pool_destroy(b->pool);
+    free(workers);
+}
+
+static size_t argument(int argc, char **argv, int i, size_t deflt)
+{
+    uint64_t v = deflt;
+
+    if (i < argc && !parse_u64(slice_of(argv[i]), 100000000, &v)) {
+        fprintf(stderr, "usage: pool_bench [WORKERS [CLASSES [PAIRS]]]\n");
+        exit(2);
+    }
+    return v;
+}
+
+int main(int argc, char **argv)
+{
+    size_t nworkers = argument(argc, argv, 1, 16);
+    struct bench b = {.nclasses = argument(argc, argv, 2, 500),
+                      .pairs = argument(argc, argv, 3, 500000)};
+
+    b.classes = xcalloc(b.nclasses, sizeof(*b.classes));
+    for (size_t i = 0; i < b.nclasses; ++i)
+        snprintf(b.classes[i], NAME_ROOM, "site-%zu.example", i);
+    bench_policy(POOL_POLICY_RESUME, "resume", &b, nworkers);
+    bench_policy(POOL_POLICY_CLASSLESS, "classless", &b, nworkers);
+    free(b.classes);
+    return 0;
+}
