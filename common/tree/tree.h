@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The watched hierarchy: nodes with properties (a JSON object), children, links, and providers:
- * addresses registered by the process that serves them, gone when that process is. Two places it lives
- * in: directory:/path (one machine), zookeeper://... . On one loop (the control loop); owned by the
- * program, outlives its watches and registrations. The tree's own threads, if any, only post.
+ * addresses registered by the process that serves them, gone when that process is. Two places it
+ * lives in: directory:/path (one machine), zookeeper://... . On one loop (the control loop); owned
+ * by the program, outlives its watches and registrations. The tree's own threads, if any, only
+ * post.
  */
 #ifndef RLB_TREE_TREE_H
 #define RLB_TREE_TREE_H
 
-#include "common/net/loop.h"
 #include "common/base/text.h"
+#include "common/net/loop.h"
 
 #include <jansson.h>
 
@@ -18,8 +19,8 @@ struct tree_watch;
 struct tree_registration;
 
 /*
- * URL: "directory:/path". The path need not exist yet: it is waited for (and created by registrations).
- * Errors: ERR_SYNTAX, ERR_UNSUPPORTED (unknown scheme), ERR_SYSTEM.
+ * URL: "directory:/path". The path need not exist yet: it is waited for (and created by
+ * registrations). Errors: ERR_SYNTAX, ERR_UNSUPPORTED (unknown scheme), ERR_SYSTEM.
  */
 enum err tree_open(struct loop *l, struct slice url, struct tree **out, struct diag *d) must_check;
 void tree_close(struct tree *t);
@@ -35,27 +36,32 @@ struct tree_provider {
 struct tree_node {
     bool exists;
     bool parses;         /* properties are a JSON object (property links followed) */
-    const char *problem; /* why not, or NULL */
+    const char *problem; /* why not, or of a link that leads nowhere (its property keeps its last
+                            value); or NULL */
     json_t *properties;  /* the last good ones when !exists or !parses; never NULL */
     const struct tree_provider *providers; /* of PATH/providers, sorted by name */
     size_t nproviders;
-    bool providers_known; /* false: they could not be read (keep the last ones) */
+    bool providers_known; /* false: they could not be read (keep the last ones, which these are) */
+    const char *const *children; /* names of the nodes below, sorted */
+    size_t nchildren;
 };
 typedef void (*tree_changed_fn)(void *context, const struct tree_node *node);
 
 /*
- * Watch the node PATH ("" or "/" is the root of the tree; node links on the way are followed) and its
- * providers. CHANGED runs soon, then at every change; never inside this call. The first change of a
- * burst is reported at once, further ones at most every 20 ms.
+ * Watch the node PATH ("" or "/" is the root of the tree; node links on the way are followed) and
+ * its providers. CHANGED runs soon, then at every change; never inside this call. The first change
+ * of a burst is reported at once, further ones at most every 20 ms.
  */
-struct tree_watch *tree_watch(struct tree *t, const char *path, tree_changed_fn changed, void *context);
+struct tree_watch *tree_watch(struct tree *t, const char *path, tree_changed_fn changed,
+                              void *context);
 void tree_unwatch(struct tree_watch *w);
 
 /*
- * Register PATH/providers/NAME for as long as this process lives (and until tree_unregister). Parents
- * are made. If another live process holds the name, it is taken when that one ends.
+ * Register PATH/providers/NAME for as long as this process lives (and until tree_unregister).
+ * Parents are made. If another live process holds the name, it is taken when that one ends.
  */
-struct tree_registration *tree_register(struct tree *t, const char *path, const char *name, const json_t *properties);
+struct tree_registration *tree_register(struct tree *t, const char *path, const char *name,
+                                        const json_t *properties);
 /* New properties in the same registration. */
 void tree_registration_set(struct tree_registration *r, const json_t *properties);
 bool tree_registered(const struct tree_registration *r);

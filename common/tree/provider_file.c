@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who may do what to the name in place, and why it cannot go wrong:
+ *   owner     has the lock; replaces its own file by rename, unlinks it
+ *   claimant  renames with RENAME_NOREPLACE, so it never covers anybody's file
+ *   clearer   gets the lock only of a dead owner's file; while it has it, nobody but itself may
+ * unlink that name, and no claimant can cover it: "same file?" then "unlink" is no race
+ */
+#include "common/tree/provider_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { PROVIDER_MODE = 0660, CLAIM_TRIES = 4 };
+
+/* ---- names ---- */
+
+bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM])
+{
+    size_t n = 0;
+    /* Neither hidden, nor "." or "..", nor the node's own file. */
+    bool escape_first = name[0] == '.' || strcmp(name, "properties.json") == 0;
+
+    for (size_t i = 0; name[i] != '\0'; ++i) {
+        unsigned char c = (unsigned char)name[i];
+        bool plain = c > 0x20 && c < 0x7f && c != '%' && c != '/' && !(i == 0 && escape_first);
+
+        if (n + (plain ? 1 : 3) >= PROVIDER_NAME_ROOM)
+            return false;
+        if (plain)
+            out[n++] = (char)c;
+        else
+            n += (size_t)snprintf(out + n, 4, "%%%02X", c);
+    }
+    out[n] = '\0';
+    return n != 0;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool provider_name_decode(const char *file, char out[PROVIDER_NAME_ROOM])
+{
+    char again[PROVIDER_NAME_ROOM];
+    size_t n = 0;
+
+    if (strlen(file) >= PROVIDER_NAME_ROOM)
+        return false;
+    for (size_t i = 0; file[i] != '\0'; ++i) {
+        int high = file[i] == '%' ? hex_digit(file[i + 1]) : 0;
+        int low = file[i] == '%' && high >= 0 ? hex_digit(file[i + 2]) : 0;
+
+        if (high < 0 || low < 0)
+            return false;
+        out[n++] = file[i];
+        if (file[i] == '%') {
+            out[n - 1] = (char)(high << 4 | low);
+            i += 2;
+        }
+    }
+    out[n] = '\0';
+    /* One name has one file: whatever else decodes to it is not ours (and "%00" cuts it short
+     * here). */
+    return provider_name_encode(out, again) && strcmp(again, file) == 0;
+}
+
+/* ---- locks ---- */
+
+static struct flock whole_file(void)
+{
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
+}
+
+static bool lock_now(int fd)
+{
+    struct flock whole = whole_file();
+
+    return fcntl(fd, F_OFD_SETLK, &whole) == 0;
+}
+
+bool provider_file_held(int fd)
+{
+    struct flock whole = whole_file();
+
+    /* A file system without locks cannot tell; then nobody is dead. */
+    return fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK;
+}
+
+static bool same_file(const char *path, dev_t dev, ino_t ino)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
+bool provider_file_in_place(const struct provider_file *f, const char *path)
+{
+    return f->fd >= 0 && same_file(path, f->dev, f->ino);
+}
+
+/* As provider_file_clear, but only looks: opening for writing would be an event to everybody. */
+static enum err name_taken(const char *path)
+{
+    struct stat st;
+    int fd;
+    enum err e = plain_file_open(path, &fd, &st);
+
+    if (e != ERR_OK)
+        return e;
+    bool held = provider_file_held(fd);
+    close(fd);
+    return held ? ERR_BUSY : ERR_OK;
+}
+
+enum err provider_file_clear(const char *path)
+{
+    struct stat st;
+    enum err result = name_taken(path);
+
+    if (result == ERR_BUSY || result == ERR_NOT_FOUND)
+        return result;
+    result = ERR_SYSTEM;
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+    if (fd < 0)
+        return errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        errno = EINVAL;
+    } else if (!lock_now(fd)) {
+        result = errno == EAGAIN || errno == EACCES ? ERR_BUSY : ERR_SYSTEM;
+    } else if (!same_file(path, st.st_dev, st.st_ino)) {
+        result = ERR_BUSY;
+    } else if (unlink(path) == 0) {
+        result = ERR_OK;
+    }
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return result;
+}
+
+/* ---- putting ---- */
+
+static bool write_all(int fd, struct slice bytes)
+{
+    while (bytes.len != 0) {
+        ssize_t n = write(fd, bytes.p, bytes.len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        bytes.p += n;
+        bytes.len -= (size_t)n;
+    }
+    return true;
+}
+
+/* A hidden file in FOLDER, locked and filled. Its path goes to *TMP (to be freed), also on failure.
+ */
+static bool make_hidden(const char *folder, struct slice bytes, struct provider_file *f, char **tmp)
+{
+    unsigned char id[8];
+    uint64_t number;
+    struct stat st;
+
+    if (getrandom(id, sizeof(id), 0) != (ssize_t)sizeof(id))
+        return false;
+    memcpy(&number, id, sizeof(number));
+    *tmp = xasprintf("%s/.new-%016llx", folder, (unsigned long long)number);
+    f->fd = open(*tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PROVIDER_MODE);
+    if (f->fd < 0)
+        return false;
+    /* The umask may have taken the group's bits; others of the group must be able to clear up after
+     * us. */
+    if (fchmod(f->fd, PROVIDER_MODE) != 0 || !lock_now(f->fd) || !write_all(f->fd, bytes) ||
+        fstat(f->fd, &st) != 0) {
+        int saved = errno;
+
+        unlink(*tmp);
+        errno = saved;
+        return false;
+    }
+    f->dev = st.st_dev;
+    f->ino = st.st_ino;
+    return true;
+}
+
+static bool rename_new(const char *tmp, const char *path)
+{
+    if (renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
+        return true;
+    if (errno != EINVAL && errno != ENOSYS)
+        return false;
+    /* File systems that do not know the flag: a link does not replace either. */
+    if (link(tmp, path) != 0)
+        return false;
+    unlink(tmp);
+    return true;
+}
+
+/* Move TMP to PATH, over the remains of a dead owner but not over a living one. */
+static enum err claim(const char *tmp, const char *path)
+{
+    for (int i = 0; i < CLAIM_TRIES; ++i) {
+        if (rename_new(tmp, path))
+            return ERR_OK;
+        if (errno != EEXIST)
+            return ERR_SYSTEM;
+        enum err e = provider_file_clear(path);
+        if (e != ERR_OK && e != ERR_NOT_FOUND)
+            return e;
+    }
+    return ERR_BUSY;
+}
+
+enum err provider_file_put(struct provider_file *f, const char *folder, const char *file,
+                           struct slice bytes)
+{
+    char *path = xasprintf("%s/%s", folder, file);
+    char *tmp = NULL;
+    struct provider_file fresh = {.fd = -1};
+    enum err result = ERR_SYSTEM;
+
+    bool ours = provider_file_in_place(f, path);
+    if (!ours && name_taken(path) == ERR_BUSY)
+        result = ERR_BUSY;
+    if (result == ERR_BUSY || !make_hidden(folder, bytes, &fresh, &tmp))
+        goto out;
+    if (ours)
+        result = rename(tmp, path) == 0 ? ERR_OK : ERR_SYSTEM;
+    else
+        result = claim(tmp, path);
+    if (result == ERR_OK) {
+        if (f->fd >= 0)
+            close(f->fd);
+        *f = fresh;
+        fresh.fd = -1;
+    }
+out:;
+    int saved = errno;
+    if (fresh.fd >= 0) {
+        unlink(tmp);
+        close(fresh.fd);
+    }
+    free(tmp);
+    free(path);
+    errno = saved;
+    return result;
+}
+
+void provider_file_drop(struct provider_file *f, const char *path)
+{
+    if (f->fd < 0)
+        return;
+    if (provider_file_in_place(f, path))
+        unlink(path);
+    close(f->fd);
+    f->fd = -1;
+}
+
+/* ---- reading ---- */
+
+enum err plain_file_open(const char *path, int *fd, struct stat *st)
+{
+    int got = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+    if (got < 0 && errno == ENOENT)
+        return ERR_NOT_FOUND;
+    if (got < 0)
+        return errno == ELOOP || errno == ENXIO ? ERR_UNSUPPORTED : ERR_SYSTEM;
+    if (fstat(got, st) != 0 || !S_ISREG(st->st_mode)) {
+        close(got);
+        return ERR_UNSUPPORTED;
+    }
+    *fd = got;
+    return ERR_OK;
+}
+
+enum err plain_file_read(int fd, size_t max, struct text *out)
+{
+    enum { STEP = 65536 };
+    size_t start = out->len;
+
+    for (;;) {
+        ssize_t n = read(fd, text_reserve(out, STEP), STEP);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            return ERR_OK;
+        out->len += n > 0 ? (size_t)n : 0;
+        if (n < 0 || out->len - start > max) {
+            out->len = start;
+            return n < 0 ? ERR_SYSTEM : ERR_TOO_LARGE;
+        }
+    }
+}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Watches and registrations over whatever the tree lives in. A watch looks (follows its links,
+ * refreshing what was touched), compares with what it reported last, and reports a difference.
+ * Touches only start its timer: the first at once, further ones so that looks are TREE_PAUSE_MS
+ * apart; a burst of thousands costs one look per pause.
+ *
+ *   touch ──► timer ──► look: PATH ──► node ──► properties, property links
+ *                             PATH/providers ──► node ──► providers        ──► compare ──►
+ * changed()
+ */
+#include "common/base/log.h"
+#include "common/tree/tree_follow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct tree_backend *const backends[] = {&tree_directory};
+
+struct tree_watch {
+    struct follower follower;
+    struct timer look;
+    uint64_t looked_ms;
+    char *path;
+    tree_changed_fn changed;
+    void *context;
+    bool reporting; /* inside changed(): an unwatch must leave the struct until it returns */
+    bool ended;
+    bool reported; /* at least once; what follows is the last report */
+    bool exists;
+    bool parses;
+    bool providers_known;
+    char *problem;
+    json_t *properties;
+    struct provider_set *providers;
+    struct name_set *children;
+};
+
+struct tree_registration {
+    struct follower follower;
+    struct timer look;
+    uint64_t looked_ms;
+    char *path; /* with "/providers" */
+    char *name;
+    char *problem; /* of the links on the way, told in the log */
+    json_t *properties;
+    char *real_path; /* where the entry is */
+    struct tree_entry *entry;
+};
+
+/* ---- sets ---- */
+
+struct provider_set *provider_set_create(size_t n)
+{
+    struct provider_set *set = xcalloc(1, sizeof(*set) + n * sizeof(set->items[0]));
+
+    set->refs = 1;
+    set->n = n;
+    return set;
+}
+
+static int compare_providers(const void *a, const void *b)
+{
+    const struct tree_provider *x = a;
+    const struct tree_provider *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+void provider_set_sort(struct provider_set *set)
+{
+    qsort(set->items, set->n, sizeof(set->items[0]), compare_providers);
+}
+
+static struct provider_set *provider_set_ref(struct provider_set *set)
+{
+    if (set != NULL)
+        ++set->refs;
+    return set;
+}
+
+void provider_set_drop(struct provider_set *set)
+{
+    if (set == NULL || --set->refs != 0)
+        return;
+    for (size_t i = 0; i < set->n; ++i) {
+        free(set->items[i].name);
+        json_decref(set->items[i].properties);
+    }
+    free(set);
+}
+
+bool provider_set_equal(const struct provider_set *a, const struct provider_set *b)
+{
+    if (a == b)
+        return true;
+    if (a == NULL || b == NULL || a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; ++i) {
+        if (strcmp(a->items[i].name, b->items[i].name) != 0 ||
+            !json_equal(a->items[i].properties, b->items[i].properties))
+            return false;
+    }
+    return true;
+}
+
+struct name_set *name_set_create(size_t n)
+{
+    struct name_set *set = xcalloc(1, sizeof(*set) + n * sizeof(set->names[0]));
+
+    set->refs = 1;
+    set->n = n;
+    return set;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void name_set_sort(struct name_set *set)
+{
+    qsort(set->names, set->n, sizeof(set->names[0]), compare_names);
+}
+
+static struct name_set *name_set_ref(struct name_set *set)
+{
+    if (set != NULL)
+        ++set->refs;
+    return set;
+}
+
+void name_set_drop(struct name_set *set)
+{
+    if (set == NULL || --set->refs != 0)
+        return;
+    for (size_t i = 0; i < set->n; ++i)
+        free(set->names[i]);
+    free(set);
+}
+
+bool name_set_equal(const struct name_set *a, const struct name_set *b)
+{
+    if (a == b)
+        return true;
+    if (a == NULL || b == NULL || a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; ++i) {
+        if (strcmp(a->names[i], b->names[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- the tree ---- */
+
+enum err tree_open(struct loop *l, struct slice url, struct tree **out, struct diag *d)
+{
+    struct slice place = url;
+    struct slice scheme = slice_cut(&place, ':');
+
+    if (place.len == 0) {
+        diag_add(d, NULL, 0, 0, "tree '%.*s': want SCHEME:PLACE, e.g. directory:/run/resumelb/tree",
+                 SLICE_FMT(url));
+        return ERR_SYNTAX;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(backends); ++i) {
+        if (slice_is(scheme, backends[i]->scheme))
+            return backends[i]->open(l, place, out, d);
+    }
+    diag_add(d, NULL, 0, 0, "tree '%.*s': no such kind of tree", SLICE_FMT(url));
+    return ERR_UNSUPPORTED;
+}
+
+void tree_close(struct tree *t)
+{
+    if (t == NULL)
+        return;
+    ASSERT(t->watches == 0);
+    ASSERT(t->spots == NULL);
+    t->backend->close(t);
+}
+
+bool tree_connected(const struct tree *t)
+{
+    return t->backend->connected(t);
+}
+
+/* Look at once after a quiet time, else TREE_PAUSE_MS after the last look. */
+static void look_soon(struct loop *l, struct timer *look, uint64_t looked_ms)
+{
+    uint64_t since = loop_now_ms(l) - looked_ms;
+
+    if (!timer_running(look))
+        timer_start(l, look, since < TREE_PAUSE_MS ? TREE_PAUSE_MS - since : 0);
+}
+
+/* ---- watches ---- */
+
+/* What one look found; compared with the last report. Each member is a reference of its own. */
+struct view {
+    bool pending;
+    bool exists;
+    bool parses;
+    bool providers_known;
+    const char *problem;
+    json_t *properties;
+    struct provider_set *providers;
+    struct name_set *children;
+};
+
+static void see_node(struct tree_watch *w, struct view *v)
+{
+    struct place at;
+    enum found found = follow_path(&w->follower, w->path, PART_NODE | PART_CHILDREN, &at);
+
+    v->properties = json_incref(w->properties);
+    v->pending = found == FOUND_PENDING;
+    if (found == FOUND_MISSING)
+        v->problem = "no such node";
+    if (found != FOUND_NODE)
+        return;
+    v->exists = true;
+    v->parses = at.spot->parses;
+    v->problem = at.spot->problem;
+    v->children = name_set_ref(at.spot->children);
+    if (v->parses) {
+        json_decref(v->properties);
+        v->properties = follow_properties(&w->follower, &at, w->properties, &v->pending);
+    }
+}
+
+static void see_providers(struct tree_watch *w, struct view *v)
+{
+    char path[TREE_PATH_MAX + 1];
+    struct place at = {.spot = NULL};
+    enum found found = FOUND_BAD;
+
+    if (tree_path_join("", slice_of(w->path), path) == ERR_OK &&
+        tree_path_join(path, SLICE_LIT("providers"), path) == ERR_OK)
+        found = follow_path(&w->follower, path, PART_NODE | PART_PROVIDERS, &at);
+    if (found == FOUND_PENDING)
+        v->pending = true;
+    if (found == FOUND_NODE && at.spot->providers != NULL) {
+        v->providers_known = true;
+        v->providers = provider_set_ref(at.spot->providers);
+        return;
+    }
+    /* A service nobody ever registered at has none; one whose node went away may have been wiped.
+     */
+    v->providers = provider_set_ref(w->providers);
+    v->providers_known = found == FOUND_MISSING && (v->providers == NULL || v->providers->n == 0);
+}
+
+static bool same_problem(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool view_is_news(const struct tree_watch *w, const struct view *v)
+{
+    return !w->reported || v->exists != w->exists || v->parses != w->parses ||
+           v->providers_known != w->providers_known || !same_problem(v->problem, w->problem) ||
+           !json_equal(v->properties, w->properties) ||
+           !provider_set_equal(v->providers, w->providers) ||
+           !name_set_equal(v->children, w->children);
+}
+
+/* Take over what V refers to as the last report. */
+static void keep_view(struct tree_watch *w, struct view *v)
+{
+    bool tell = !same_problem(v->problem, w->problem);
+
+    free(w->problem);
+    w->problem = xstrdup(v->problem);
+    json_decref(w->properties);
+    w->properties = v->properties;
+    provider_set_drop(w->providers);
+    w->providers = v->providers;
+    name_set_drop(w->children);
+    w->children = v->children;
+    w->exists = v->exists;
+    w->parses = v->parses;
+    w->providers_known = v->providers_known;
+    w->reported = true;
+    if (tell && w->problem != NULL && w->exists)
+        log_warn(NULL, "tree-problem", "path=%s problem=\"%s\"", w->path, w->problem);
+    else if (tell && w->problem != NULL)
+        log_info(NULL, "tree-no-node", "path=%s problem=\"%s\"", w->path, w->problem);
+}
+
+static void watch_destroy(struct tree_watch *w)
+{
+    free(w->problem);
+    json_decref(w->properties);
+    provider_set_drop(w->providers);
+    name_set_drop(w->children);
+    free(w->path);
+    free(w);
+}
+
+static void report(struct tree_watch *w)
+{
+    struct tree_node node = {
+        .exists = w->exists,
+        .parses = w->parses,
+        .problem = w->problem,
+        .properties = w->properties,
+        .providers = w->providers != NULL ? w->providers->items : NULL,
+        .nproviders = w->providers != NULL ? w->providers->n : 0,
+        .providers_known = w->providers_known,
+        .children = w->children != NULL ? (const char *const *)w->children->names : NULL,
+        .nchildren = w->children != NULL ? w->children->n : 0,
+    };
+
+    w->reporting = true;
+    w->changed(w->context, &node);
+    w->reporting = false;
+    if (w->ended)
+        watch_destroy(w);
+}
+
+static void watch_look(struct timer *timer)
+{
+    struct tree_watch *w = container_of(timer, struct tree_watch, look);
+    struct view v = {0};
+
+    w->looked_ms = loop_now_ms(w->follower.tree->loop);
+    follower_begin(&w->follower);
+    see_node(w, &v);
+    see_providers(w, &v);
+    if (v.problem == NULL && w->follower.problem.len != 0)
+        v.problem = text_cstr(&w->follower.problem);
+    bool news = !v.pending && view_is_news(w, &v);
+    if (news) {
+        keep_view(w, &v);
+    } else {
+        json_decref(v.properties);
+        provider_set_drop(v.providers);
+        name_set_drop(v.children);
+    }
+    follower_end(&w->follower);
+    if (news)
+        report(w);
+}
+
+static void watch_touched(struct follower *f)
+{
+    struct tree_watch *w = container_of(f, struct tree_watch, follower);
+
+    look_soon(f->tree->loop, &w->look, w->looked_ms);
+}
+
+struct tree_watch *tree_watch(struct tree *t, const char *path, tree_changed_fn changed,
+                              void *context)
+{
+    struct tree_watch *w = xcalloc(1, sizeof(*w));
+
+    follower_init(&w->follower, t, watch_touched);
+    w->path = xstrdup(path);
+    w->changed = changed;
+    w->context = context;
+    w->properties = json_object();
+    timer_init(&w->look, watch_look);
+    timer_start(t->loop, &w->look, 0);
+    ++t->watches;
+    return w;
+}
+
+void tree_unwatch(struct tree_watch *w)
+{
+    if (w == NULL)
+        return;
+    --w->follower.tree->watches;
+    timer_stop(&w->look);
+    follower_fini(&w->follower);
+    w->ended = true;
+    if (!w->reporting)
+        watch_destroy(w);
+}
+
+/* ---- registrations ---- */
+
+/* Links may lead elsewhere than before: the entry follows them. */
+static void move_entry(struct tree_registration *r, const char *path)
+{
+    const struct tree_backend *backend = r->follower.tree->backend;
+
+    if (r->entry != NULL && strcmp(r->real_path, path) == 0)
+        return;
+    if (r->entry != NULL)
+        backend->leave(r->entry);
+    free(r->real_path);
+    r->real_path = xstrdup(path);
+    r->entry = backend->enter(r->follower.tree, path, r->name, r->properties);
+}
+
+static void registration_look(struct timer *timer)
+{
+    struct tree_registration *r = container_of(timer, struct tree_registration, look);
+    struct follower *f = &r->follower;
+    struct place at;
+
+    r->looked_ms = loop_now_ms(f->tree->loop);
+    follower_begin(f);
+    enum found found = follow_path(f, r->path, PART_NODE, &at);
+    const char *problem = found == FOUND_BAD ? text_cstr(&f->problem) : NULL;
+    if (problem != NULL && !same_problem(problem, r->problem))
+        log_error(NULL, "tree-not-registered", "path=%s name=%s problem=\"%s\"", r->path, r->name,
+                  problem);
+    free(r->problem);
+    r->problem = xstrdup(problem);
+    /* While links are broken or unknown, an entry stays where it is. */
+    if (found == FOUND_NODE || found == FOUND_MISSING)
+        move_entry(r, at.path);
+    follower_end(f);
+}
+
+static void registration_touched(struct follower *f)
+{
+    struct tree_registration *r = container_of(f, struct tree_registration, follower);
+
+    look_soon(f->tree->loop, &r->look, r->looked_ms);
+}
+
+struct tree_registration *tree_register(struct tree *t, const char *path, const char *name,
+                                        const json_t *properties)
+{
+    struct tree_registration *r = xcalloc(1, sizeof(*r));
+
+    follower_init(&r->follower, t, registration_touched);
+    r->path = xasprintf("%s/providers", path);
+    r->name = xstrdup(name);
+    r->properties = json_deep_copy(properties);
+    timer_init(&r->look, registration_look);
+    timer_start(t->loop, &r->look, 0);
+    ++t->watches;
+    return r;
+}
+
+void tree_registration_set(struct tree_registration *r, const json_t *properties)
+{
+    if (json_equal(r->properties, properties))
+        return;
+    json_decref(r->properties);
+    r->properties = json_deep_copy(properties);
+    if (r->entry != NULL)
+        r->follower.tree->backend->entry_set(r->entry, r->properties);
+}
+
+bool tree_registered(const struct tree_registration *r)
+{
+    return r->entry != NULL && r->follower.tree->backend->entry_held(r->entry);
+}
+
+void tree_unregister(struct tree_registration *r)
+{
+    if (r == NULL)
+        return;
+    struct tree *t = r->follower.tree;
+    --t->watches;
+    timer_stop(&r->look);
+    if (r->entry != NULL)
+        t->backend->leave(r->entry);
+    follower_fini(&r->follower);
+    json_decref(r->properties);
+    free(r->problem);
+    free(r->real_path);
+    free(r->name);
+    free(r->path);
+    free(r);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Between tree.c and the places a tree lives in: what a backend implements, and what it fills in.
+ * A spot is one node by its real path, no links followed; the tree owns it, and the backend keeps
+ * it current while it is observed. Everything here is on the tree's loop.
+ *
+ *   watch, registration ── follower ── use ──► spot ◄── backend (a directory, ZooKeeper)
+ */
+#ifndef RLB_TREE_TREE_BACKEND_H
+#define RLB_TREE_TREE_BACKEND_H
+
+#include "common/base/map.h"
+#include "common/tree/tree.h"
+
+enum {
+    /* A node's path within the tree. Deeper or longer ones are mistakes: a service's path has a few
+       names. */
+    TREE_PATH_MAX = 512,
+    /* Steps of following links for one watch: its own links, property links and theirs. */
+    TREE_STEPS_MAX = 256,
+    /* Names a link may lead through before it counts as a loop; also bounds the recursion. */
+    TREE_TRAIL_MAX = 32,
+    /* Between two looks of one watch: what a burst of changes may cost. */
+    TREE_PAUSE_MS = 20,
+    /* Providers and child nodes of one node that are looked at. */
+    TREE_PROVIDERS_MAX = 10000,
+    TREE_CHILDREN_MAX = 10000,
+    /* One provider's properties: a dozen short ones. */
+    PROVIDER_BYTES_MAX = 64 * 1024,
+};
+
+/* What of a spot somebody wants to know. */
+enum tree_part { PART_NODE = 1, PART_PROVIDERS = 2, PART_CHILDREN = 4 };
+
+/* Immutable and reference counted: a spot and the last report of a watch may share one. */
+struct provider_set {
+    unsigned refs;
+    size_t n;
+    struct tree_provider items[];
+};
+
+struct name_set {
+    unsigned refs;
+    size_t n;
+    char *names[];
+};
+
+struct tree_backend;
+
+/* The base of each backend's tree. */
+struct tree {
+    const struct tree_backend *backend;
+    struct loop *loop;
+    struct tree_spot *spots; /* by path */
+    size_t watches;          /* and registrations, that must end first */
+};
+
+struct tree_spot {
+    UT_hash_handle hh;
+    struct tree *tree;
+    struct list uses;               /* who wants to know */
+    unsigned parts;                 /* what any of them ever wanted */
+    bool touched;                   /* something may have changed: refresh() before looking */
+    void *place;                    /* the backend's own */
+    bool known;                     /* false: not heard of yet (nothing below means anything) */
+    bool exists;                    /* now */
+    bool parses;                    /* now */
+    json_t *properties;             /* the last good ones, links and all; never NULL */
+    char *problem;                  /* why it does not parse; owned */
+    struct provider_set *providers; /* NULL: cannot be read */
+    struct name_set *children;      /* NULL: cannot be read */
+    char path[];                    /* "" or "/a/b" */
+};
+
+struct tree_entry;
+
+struct tree_backend {
+    const char *scheme; /* before the ':' of a URL */
+    enum err (*open)(struct loop *l, struct slice place, struct tree **out, struct diag *d);
+    void (*close)(struct tree *t);
+    bool (*connected)(const struct tree *t);
+    /* Begin to keep S current. Touch it by tree_spot_touch() at every change, from outside
+     * refresh(). */
+    void (*observe)(struct tree_spot *s);
+    /* Fill S in from what is known now, at least S->parts of it; may do small file I/O. */
+    void (*refresh)(struct tree_spot *s);
+    void (*forget)(struct tree_spot *s);
+    /* Put and keep provider NAME into node PATH (a real path ending in "/providers"), making
+     * parents. */
+    struct tree_entry *(*enter)(struct tree *t, const char *path, const char *name,
+                                const json_t *properties);
+    void (*entry_set)(struct tree_entry *e, const json_t *properties);
+    bool (*entry_held)(const struct tree_entry *e);
+    void (*leave)(struct tree_entry *e);
+};
+
+extern const struct tree_backend tree_directory;
+
+/* ---- for backends ---- */
+/* PARTS of S may have changed: whoever wants one of them will look soon. Not from refresh(). */
+void tree_spot_touch(struct tree_spot *s, unsigned parts);
+/* S's node has these properties (taken over), or none that parse: PROBLEM says why (copied). */
+void tree_spot_set_properties(struct tree_spot *s, json_t *properties);
+void tree_spot_set_problem(struct tree_spot *s, const char *problem);
+/* S's node is not there. */
+void tree_spot_set_missing(struct tree_spot *s);
+
+struct provider_set *provider_set_create(size_t n);
+/* Order by name; call once, after filling in the items. */
+void provider_set_sort(struct provider_set *set);
+void provider_set_drop(struct provider_set *set);
+bool provider_set_equal(const struct provider_set *a, const struct provider_set *b);
+struct name_set *name_set_create(size_t n);
+void name_set_sort(struct name_set *set);
+void name_set_drop(struct name_set *set);
+bool name_set_equal(const struct name_set *a, const struct name_set *b);
+
+#endif

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules are those of zc.zk: a real child hides a link of its name; links work in the middle of
+ * a path; a relative link starts at the node that has it; an own property hides a property link.
+ * Links come from outside, so every walk is bounded (TREE_STEPS_MAX) and a path met twice ends it.
+ */
+#include "common/tree/tree_follow.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One follower's interest in one spot; in a list of each. */
+struct use {
+    struct list in_follower;
+    struct list in_spot;
+    struct tree_spot *spot;
+    struct follower *follower;
+    unsigned parts;
+};
+
+/* Where links have led so far. */
+struct trail {
+    size_t n;
+    char paths[TREE_TRAIL_MAX][TREE_PATH_MAX + 1];
+};
+
+struct hop {
+    const struct tree_spot *spot;
+    struct slice name;
+};
+
+/* ---- spots ---- */
+
+static struct tree_spot *spot_create(struct tree *t, const char *path)
+{
+    size_t len = strlen(path);
+    struct tree_spot *s = xcalloc(1, sizeof(*s) + len + 1);
+
+    memcpy(s->path, path, len + 1);
+    s->tree = t;
+    s->touched = true;
+    s->properties = json_object();
+    list_init(&s->uses);
+    HASH_ADD_KEYPTR(hh, t->spots, s->path, len, s);
+    t->backend->observe(s);
+    return s;
+}
+
+static void spot_destroy(struct tree_spot *s)
+{
+    s->tree->backend->forget(s);
+    HASH_DEL(s->tree->spots, s);
+    json_decref(s->properties);
+    provider_set_drop(s->providers);
+    name_set_drop(s->children);
+    free(s->problem);
+    free(s);
+}
+
+void tree_spot_touch(struct tree_spot *s, unsigned parts)
+{
+    struct list *it;
+
+    s->touched = true;
+    list_for_each (it, &s->uses) {
+        struct use *u = list_entry(it, struct use, in_spot);
+
+        if ((u->parts & parts) != 0)
+            u->follower->touched(u->follower);
+    }
+}
+
+void tree_spot_set_properties(struct tree_spot *s, json_t *properties)
+{
+    json_decref(s->properties);
+    s->properties = properties;
+    s->known = s->exists = s->parses = true;
+    free(s->problem);
+    s->problem = NULL;
+}
+
+void tree_spot_set_problem(struct tree_spot *s, const char *problem)
+{
+    s->known = s->exists = true;
+    s->parses = false;
+    free(s->problem);
+    s->problem = xstrdup(problem);
+}
+
+void tree_spot_set_missing(struct tree_spot *s)
+{
+    s->known = true;
+    s->exists = s->parses = false;
+    free(s->problem);
+    s->problem = NULL;
+}
+
+/* ---- followers ---- */
+
+void follower_init(struct follower *f, struct tree *t, void (*touched)(struct follower *f))
+{
+    *f = (struct follower){.tree = t, .touched = touched};
+    list_init(&f->uses);
+    list_init(&f->old);
+}
+
+static void use_destroy(struct use *u)
+{
+    struct tree_spot *s = u->spot;
+
+    list_remove(&u->in_follower);
+    list_remove(&u->in_spot);
+    free(u);
+    if (list_empty(&s->uses))
+        spot_destroy(s);
+}
+
+void follower_begin(struct follower *f)
+{
+    list_splice_back(&f->old, &f->uses);
+    f->steps = 0;
+    text_clear(&f->problem);
+}
+
+void follower_end(struct follower *f)
+{
+    while (!list_empty(&f->old))
+        use_destroy(list_first(&f->old, struct use, in_follower));
+}
+
+void follower_fini(struct follower *f)
+{
+    follower_begin(f);
+    follower_end(f);
+    text_fini(&f->problem);
+}
+
+static void problem_add(struct follower *f, const char *fmt, ...) printf_like(2, 3);
+
+/* Keep the first problem of a look, fit for a log line: names in it come from outside. */
+static void problem_add(struct follower *f, const char *fmt, ...)
+{
+    char line[TREE_PATH_MAX * 3];
+    va_list args;
+
+    if (f->problem.len != 0)
+        return;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    text_add_escaped(&f->problem, slice_of(line));
+}
+
+static struct use *find_use(const struct list *uses, const struct tree_spot *s)
+{
+    struct list *it;
+
+    list_for_each (it, uses) {
+        struct use *u = list_entry(it, struct use, in_follower);
+
+        if (u->spot == s)
+            return u;
+    }
+    return NULL;
+}
+
+static struct use *use_create(struct follower *f, struct tree_spot *s)
+{
+    struct use *u = xcalloc(1, sizeof(*u));
+
+    u->spot = s;
+    u->follower = f;
+    list_push_back(&s->uses, &u->in_spot);
+    return u;
+}
+
+/* The spot PATH, up to date, and from now on this look hangs on it. NULL: too many steps. */
+static struct tree_spot *look_at(struct follower *f, const char *path, unsigned parts)
+{
+    struct tree_spot *s;
+    struct use *u = NULL;
+
+    if (++f->steps > TREE_STEPS_MAX) {
+        problem_add(f, "%s: more than %d steps of links", path, TREE_STEPS_MAX);
+        return NULL;
+    }
+    HASH_FIND(hh, f->tree->spots, path, strlen(path), s);
+    if (s == NULL)
+        s = spot_create(f->tree, path);
+    else
+        u = find_use(&f->uses, s);
+    if (u == NULL) {
+        u = find_use(&f->old, s);
+        if (u == NULL)
+            u = use_create(f, s);
+        list_remove(&u->in_follower);
+        list_push_back(&f->uses, &u->in_follower);
+        u->parts = 0;
+    }
+    u->parts |= parts;
+    if ((parts & ~s->parts) != 0) {
+        s->parts |= parts;
+        s->touched = true;
+    }
+    if (s->touched) {
+        s->touched = false;
+        f->tree->backend->refresh(s);
+    }
+    return s;
+}
+
+/* ---- paths ---- */
+
+enum err tree_path_join(const char *base, struct slice path, char out[TREE_PATH_MAX + 1])
+{
+    size_t len = 0;
+
+    if (path.len == 0 || path.p[0] != '/') {
+        len = strlen(base);
+        memcpy(out, base, len);
+    }
+    while (path.len != 0) {
+        struct slice name = slice_cut(&path, '/');
+
+        if (name.len == 0 || slice_is(name, "."))
+            continue;
+        if (slice_is(name, "..")) {
+            if (len == 0)
+                return ERR_RANGE;
+            while (out[--len] != '/')
+                ;
+            continue;
+        }
+        if (len + 1 + name.len > TREE_PATH_MAX)
+            return ERR_TOO_LARGE;
+        out[len++] = '/';
+        memcpy(out + len, name.p, name.len);
+        len += name.len;
+    }
+    out[len] = '\0';
+    return ERR_OK;
+}
+
+static bool join(struct follower *f, const char *base, struct slice path,
+                 char out[TREE_PATH_MAX + 1])
+{
+    enum err e = tree_path_join(base, path, out);
+
+    if (e != ERR_OK)
+        problem_add(f, "%s: link to %.*s: %s", base[0] != '\0' ? base : "/", SLICE_FMT(path),
+                    e == ERR_RANGE ? "leaves the tree" : "path too long");
+    return e == ERR_OK;
+}
+
+/* Property "NAME ARROW" of S when it is a string. */
+static struct slice link_of(const struct tree_spot *s, struct slice name, const char *arrow)
+{
+    char key[TREE_PATH_MAX + 8];
+    int len = snprintf(key, sizeof(key), "%.*s%s", SLICE_FMT(name), arrow);
+
+    if (len < 0 || (size_t)len >= sizeof(key))
+        return SLICE_NULL;
+    return slice_trim(slice_of(json_string_value(json_object_get(s->properties, key))));
+}
+
+static bool trail_add(struct follower *f, struct trail *trail, const char *path)
+{
+    for (size_t i = 0; i < trail->n; ++i) {
+        if (strcmp(trail->paths[i], path) == 0) {
+            problem_add(f, "%s: link loop: comes back to %s", trail->paths[0], path);
+            return false;
+        }
+    }
+    if (trail->n == TREE_TRAIL_MAX) {
+        problem_add(f, "%s: more than %d links in a row", trail->paths[0], TREE_TRAIL_MAX);
+        return false;
+    }
+    memcpy(trail->paths[trail->n++], path, strlen(path) + 1);
+    return true;
+}
+
+static enum found resolve(struct follower *f, struct trail *trail, struct place *at);
+
+/* AT->path does not exist as it stands: resolve all but its last name, then try that there. */
+static enum found resolve_from_base(struct follower *f, struct trail *trail, struct place *at)
+{
+    struct place base;
+    char *last = strrchr(at->path, '/') + 1;
+    size_t base_len = (size_t)(last - 1 - at->path);
+    char real[TREE_PATH_MAX + 1];
+
+    memcpy(base.path, at->path, base_len);
+    base.path[base_len] = '\0';
+    enum found found = resolve(f, trail, &base);
+    if (found != FOUND_NODE && found != FOUND_MISSING)
+        return found;
+    if (!join(f, base.path, slice_of(last), real))
+        return FOUND_BAD;
+    if (strcmp(real, at->path) != 0) {
+        at->spot = look_at(f, real, PART_NODE);
+        if (at->spot == NULL)
+            return FOUND_BAD;
+        if (!at->spot->known)
+            return FOUND_PENDING;
+    }
+    struct slice target = found == FOUND_NODE && !at->spot->exists
+                              ? link_of(base.spot, slice_of(last), " ->")
+                              : SLICE_NULL;
+    if (target.p == NULL) {
+        memcpy(at->path, real, sizeof(real));
+        return at->spot->exists ? FOUND_NODE : FOUND_MISSING;
+    }
+    if (!join(f, base.path, target, at->path) || !trail_add(f, trail, at->path))
+        return FOUND_BAD;
+    return resolve(f, trail, at);
+}
+
+/* From AT->path to the node that is meant by it. The depth is bounded by look_at(). */
+static enum found resolve(struct follower *f, struct trail *trail, struct place *at)
+{
+    at->spot = look_at(f, at->path, PART_NODE);
+    if (at->spot == NULL)
+        return FOUND_BAD;
+    if (!at->spot->known)
+        return FOUND_PENDING;
+    if (at->spot->exists)
+        return FOUND_NODE;
+    if (at->path[0] == '\0')
+        return FOUND_MISSING;
+    return resolve_from_base(f, trail, at);
+}
+
+enum found follow_path(struct follower *f, const char *path, unsigned parts, struct place *out)
+{
+    struct trail *trail = xmalloc(sizeof(*trail));
+    enum found found = FOUND_BAD;
+
+    trail->n = 0;
+    if (!join(f, "", slice_of(path), out->path) || !trail_add(f, trail, out->path))
+        goto out;
+    found = resolve(f, trail, out);
+    /* Look once more for the parts: only now is it known of which spot they are wanted. */
+    if (found == FOUND_NODE && look_at(f, out->path, parts) == NULL)
+        found = FOUND_BAD;
+out:
+    free(trail);
+    return found;
+}
+
+/* ---- property links ---- */
+
+static bool hopped(const struct hop *hops, size_t n, const struct hop *next)
+{
+    for (size_t i = 0; i < n; ++i) {
+        if (hops[i].spot == next->spot && slice_eq(hops[i].name, next->name))
+            return true;
+    }
+    return false;
+}
+
+/* Take property link HOP at AT one node on: AT is there then, HOP->name what to look for. */
+static enum found hop_on(struct follower *f, struct hop *hop, struct place *at)
+{
+    struct slice rest = link_of(at->spot, hop->name, " =>");
+    char target[TREE_PATH_MAX + 1];
+
+    if (rest.p == NULL) {
+        problem_add(f, "%s: has no property %.*s to link to", at->path, SLICE_FMT(hop->name));
+        return FOUND_BAD;
+    }
+    struct slice path = slice_cut(&rest, ' ');
+    if (!join(f, at->path, path, target))
+        return FOUND_BAD;
+    enum found found = follow_path(f, target, PART_NODE, at);
+    if (found == FOUND_MISSING)
+        problem_add(f, "%s: linked to for property %.*s, but does not exist", target,
+                    SLICE_FMT(hop->name));
+    rest = slice_trim(rest);
+    if (rest.len != 0)
+        hop->name = rest;
+    hop->spot = at->spot;
+    return found;
+}
+
+/* Property NAME of the node at PLACE, through property links. *OUT is borrowed, set on FOUND_NODE.
+ */
+static enum found follow_value(struct follower *f, const struct place *place, const char *name,
+                               json_t **out)
+{
+    struct hop hops[TREE_TRAIL_MAX];
+    struct place at = *place;
+    struct hop next = {place->spot, slice_of(name)};
+
+    for (size_t n = 0; n < TREE_TRAIL_MAX; ++n) {
+        json_t *value = json_object_getn(at.spot->properties, next.name.p, next.name.len);
+        if (value != NULL) {
+            *out = value;
+            return FOUND_NODE;
+        }
+        if (hopped(hops, n, &next)) {
+            problem_add(f, "%s: property link loop: %s comes back to %.*s of %s", place->path, name,
+                        SLICE_FMT(next.name), at.path);
+            return FOUND_BAD;
+        }
+        hops[n] = next;
+        enum found found = hop_on(f, &next, &at);
+        if (found != FOUND_NODE)
+            return found;
+    }
+    problem_add(f, "%s: property %s: more than %d links in a row", place->path, name,
+                TREE_TRAIL_MAX);
+    return FOUND_BAD;
+}
+
+/* Whether KEY is "NAME ARROW"; then NAME goes to NAME_OUT. */
+static bool is_link(const char *key, const char *arrow, char name_out[TREE_PATH_MAX + 1])
+{
+    struct slice k = slice_of(key);
+    struct slice a = slice_of(arrow);
+
+    if (!slice_ends(k, a) || k.len - a.len > TREE_PATH_MAX)
+        return false;
+    memcpy(name_out, k.p, k.len - a.len);
+    name_out[k.len - a.len] = '\0';
+    return true;
+}
+
+json_t *follow_properties(struct follower *f, const struct place *place, const json_t *last,
+                          bool *pending)
+{
+    json_t *result = json_object();
+    const char *key;
+    json_t *value;
+
+    /* Looking at other nodes may refresh this one: walk over what it is now. */
+    json_t *own = json_incref(place->spot->properties);
+    json_object_foreach(own, key, value)
+    {
+        char name[TREE_PATH_MAX + 1];
+
+        if (is_link(key, " ->", name))
+            continue;
+        if (!is_link(key, " =>", name)) {
+            json_object_set(result, key, value);
+            continue;
+        }
+        if (json_object_get(own, name) != NULL)
+            continue;
+        json_t *linked = NULL;
+        enum found found = follow_value(f, place, name, &linked);
+        if (found == FOUND_PENDING)
+            *pending = true;
+        if (linked == NULL)
+            linked = json_object_get(last, name);
+        if (linked != NULL)
+            json_object_set(result, name, linked);
+    }
+    json_decref(own);
+    return result;
+}
