@@ -73,6 +73,11 @@ enum err json_parse(struct slice bytes, size_t max_bytes, json_t **out, char why
         snprintf(why, JSON_WHY_ROOM, "longer than %zu bytes", max_bytes);
         return ERR_TOO_LARGE;
     }
+    /* jansson skips a NUL between tokens. */
+    if (slice_find(bytes, '\0') != SIZE_MAX) {
+        snprintf(why, JSON_WHY_ROOM, "a NUL byte");
+        return ERR_SYNTAX;
+    }
     enum err e = check_bounds(bytes, why);
     if (e != ERR_OK)
         return e;
