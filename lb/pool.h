@@ -22,12 +22,11 @@ enum pool_policy { POOL_POLICY_RESUME, POOL_POLICY_CLASSLESS };
 struct pool_settings {
     enum pool_policy policy;
     bool single_version;
-    double variance; /* design: how far above the front's mean backlog a worker may stand */
+    double variance;          /* how far above the front's mean backlog a worker may stand */
     uint64_t backlog_history; /* requests over which backlogs are averaged; >= 1 */
     double unskilled_score;   /* score that an unskilled worker is given for the class it got */
-    size_t
-        max_classes; /* classes with scores kept; a tenth of the room is for those on probation */
-    size_t max_waiting; /* requests parked when no worker is there; over it ERR_QUEUE_FULL */
+    size_t max_classes;       /* classes kept; a tenth of the room is for those on probation */
+    size_t max_waiting;       /* requests parked, or on the way back; over it ERR_QUEUE_FULL */
 };
 
 /* Why a worker was picked. One row each in pick_reason.def: name (access log, metrics) and text. */
@@ -54,15 +53,16 @@ struct pool_waiter {
 
 struct pool_request {
     struct slice cls; /* encoded class */
-    struct worker *const
-        *excluded;    /* tried before, ejected for this request, over their queue: neither
-                         candidates nor the front of the line; counts and means are unchanged */
+    /* Tried before, ejected for this request, over their queue: neither candidates nor the front of
+     * the line; counts and means are unchanged. */
+    struct worker *const *excluded;
     size_t nexcluded; /* <= TRIED_MAX */
     bool retry;       /* a try after the first: its reason is PICK_RETRY */
-    struct pool_waiter
-        *waiter;           /* park here when there is no worker, or others wait already; or NULL */
-    struct list *released; /* gets waiters whose turn has come, as in pool_put; to be given
-                              with a waiter, or a turn may stay unused until the next pool_put */
+    /* Park here when there is no worker, or others wait already; or NULL: never wait. */
+    struct pool_waiter *waiter;
+    /* Gets waiters whose turn has come, as in pool_put. To be given together with a waiter, or a
+     * turn may stay unused until the next pool_put. */
+    struct list *released;
 };
 
 struct pool_pick {
@@ -85,18 +85,22 @@ void pool_set(struct pool *p, const struct pool_settings *s);
 
 /*
  * A worker's first resume brings it in (front of the line); a later one replaces all that was known
- * of its skills, place and backlog kept.  Takes its own reference. version      what the worker
- * runs; matters under single_version fingerprint  of the classifier that produced R; skills of
- * another than the pool's do not count released     gets waiters whose turn has come; caller wakes
- * them
+ * of its skills, place and backlog kept. Takes its own reference.
+ *   version      what the worker runs; matters under single_version; NULL is ""
+ *   fingerprint  of the classifier that produced R; skills of another than the pool's do not count
+ *   released     gets waiters whose turn has come; the caller wakes them. Here and below it may be
+ *                NULL: turns are owed then, and given by the next call that has a list
  */
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
                      const char *fingerprint, struct list *released);
-/* The worker leaves; its requests in hand are still put. Harmless when it is no member. */
+/*
+ * The worker leaves; its requests in hand are still put. Harmless when it is no member. One that
+ * comes back (pool_new_resume) before they all are keeps its backlog and mean.
+ */
 void pool_remove(struct pool *p, struct worker *w, struct list *released);
 /*
  * Drained or ejected workers (available = false) leave the line as workers of an inactive version
- * do, keeping backlog, means and resume, and come back to its front.
+ * do, keeping backlog, means and resume, and come back to its front. May precede the first resume.
  */
 void pool_set_available(struct pool *p, struct worker *w, bool available, struct list *released);
 
@@ -104,11 +108,11 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
  * Pick a worker for one request and count the request on it. Pair with pool_put().
  *   now_ms  monotonic milliseconds
  *   out     filled on ERR_OK; must stay in place until pool_put
- * Errors: ERR_NO_WORKER none to be had (all are excluded, or none and no waiter was given, or,
- * parked= false, see below); ERR_BUSY parked: the waiter is in the queue now; ERR_QUEUE_FULL
- * max_waiting reached. When members exist and every one is excluded it never parks: ERR_NO_WORKER.
- * Source: zc.resumelb lb.py Pool.get (tests/oracle/README.md, section 2). Cost: O(workers skilled
- * in cls).
+ * Errors: ERR_BUSY       parked: the waiter is in the queue now
+ *         ERR_NO_WORKER  whoever is there is excluded, or nobody is there and no waiter was given
+ *         ERR_QUEUE_FULL max_waiting reached
+ * Source: zc.resumelb lb.py Pool.get (tests/oracle/README.md, section 2).
+ * Cost: O(workers skilled in cls); no allocation but for a class or a skill that is new.
  */
 enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_ms,
                   struct pool_pick *out) must_check;

@@ -3,7 +3,8 @@
  * A worker as the pool sees it: one incarnation behind one address. Reference counted: the pool's
  * membership holds one, each request routed to it holds one (pool_get .. pool_put), whoever made it
  * holds one. It outlives the pool's membership until the last request is put.
- * Constant after creation but for what pool.c keeps under the pool's lock.
+ * Constant after creation but for what pool.c keeps under the pool's lock. May be the subject of a
+ * log line (common/base/log.h).
  */
 #ifndef RLB_LB_WORKER_H
 #define RLB_LB_WORKER_H
@@ -17,8 +18,8 @@ struct worker_options {
     struct slice incarnation; /* this life of it; may be empty for workers without an agent */
     unsigned concurrency; /* requests it can serve at once; >= 1; how many waiters a join lets go */
     void *context;        /* the load balancer's own record (connections, meter); not touched */
-    void (*context_release)(
-        void *context); /* called once, with no lock held, when the last reference goes; or NULL */
+    /* Called once, with no lock held, when the last reference goes; or NULL. */
+    void (*context_release)(void *context);
 };
 
 struct worker *worker_create(const struct worker_options *o);

@@ -15,10 +15,10 @@
 struct meter;
 
 struct meter_settings {
-    uint64_t history;       /* requests between two resumes; the decay is 1 - 1/history; >= 1 */
-    uint64_t max_skill_age; /* in requests; a class not seen for longer is dropped at a resume; 0 =
-                               10 * history */
-    size_t max_classes;     /* classes kept; a tenth of the room is for those on probation */
+    uint64_t history; /* requests between two resumes; the decay is 1 - 1/history; >= 1 */
+    /* In requests: a class not seen for longer is dropped at a resume. 0: 10 * history. */
+    uint64_t max_skill_age;
+    size_t max_classes; /* classes kept; a tenth of the room is for those on probation */
     /*
      * The recorded original enters a loaded score as if it had been measured `history` times too
      * fast. True only in the replay tool; false enters the time that gives back the loaded score.
@@ -36,10 +36,10 @@ void meter_load(struct meter *m, const struct resume *r);
 /*
  * Count one served request.
  *   cls        encoded class, borrowed
- *   service_s  seconds from the process getting it to the last byte taken from it
+ *   service_s  finite: seconds from the process getting it to the last byte taken from it
  *   failed     an error answer (5xx, reset): counted as at least as slow as the class's mean, so
- * that answering errors fast never raises a score; a class not seen before stays unknown Returns
- * true when a resume is due: the history is full, old classes have been dropped.
+ *              that errors answered fast never raise a score; a class not seen yet stays unknown
+ * Returns true when a resume is due: the history is full, old classes have been dropped.
  */
 bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed);
 /*

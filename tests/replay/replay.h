@@ -44,7 +44,7 @@ bool member_number(const json_t *object, const char *name, double fallback, doub
 bool member_count(const json_t *object, const char *name, uint64_t fallback, uint64_t *out,
                   const char **why);
 /* An object of scores, or null for none. False, with *WHY set and OUT empty, for anything else. */
-bool resume_from_json(const json_t *scores, struct resume *out, const char **why);
+bool resume_from_json(json_t *scores, struct resume *out, const char **why);
 json_t *resume_to_json(const struct resume *r);
 json_t *count_to_json(uint64_t n);
 /* Sets OBJECT[NAME], NAME being a class or a worker. Takes VALUE over. */

@@ -48,9 +48,11 @@ bool member_count(const json_t *object, const char *name, uint64_t fallback, uin
     return true;
 }
 
-bool resume_from_json(const json_t *scores, struct resume *out, const char **why)
+bool resume_from_json(json_t *scores, struct resume *out, const char **why)
 {
-    void *it;
+    const char *name;
+    size_t name_len;
+    json_t *score;
 
     if (json_is_null(scores))
         return true;
@@ -58,22 +60,17 @@ bool resume_from_json(const json_t *scores, struct resume *out, const char **why
         *why = "resume: not an object";
         return false;
     }
-    /* jansson iterates over what it will not change, yet takes no const. */
-    json_t *object = json_incref((json_t *)(uintptr_t)scores);
-    for (it = json_object_iter(object); it != NULL; it = json_object_iter_next(object, it)) {
-        const json_t *score = json_object_iter_value(it);
-        struct slice cls = {json_object_iter_key(it), json_object_iter_key_len(it)};
-
+    json_object_keylen_foreach(scores, name, name_len, score)
+    {
         if (!json_is_number(score) || !isfinite(json_number_value(score))) {
             *why = "resume: a score is not a finite number";
             resume_fini(out);
-            break;
+            return false;
         }
         /* Not resume_add: traces have classes of any length. */
-        resume_push(out, cls, json_number_value(score));
+        resume_push(out, (struct slice){name, name_len}, json_number_value(score));
     }
-    json_decref(object);
-    return it == NULL;
+    return true;
 }
 
 void set_named(json_t *object, struct slice name, json_t *value)

@@ -42,7 +42,7 @@ static void start(struct metered_worker *w)
 
 static struct subject *create(const struct kind *k, const json_t *header, const char **why)
 {
-    const json_t *initial = json_object_get(header, "initial_resume");
+    json_t *initial = json_object_get(header, "initial_resume");
     struct meter_settings settings;
     struct resume file = {0};
 

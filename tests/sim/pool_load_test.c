@@ -199,15 +199,17 @@ static struct outcome run(uint64_t seed, enum pool_policy policy)
     struct sim s;
 
     start(&s, seed, policy);
-    while (s.served < REQUESTS / 2)
+    const unsigned long learnt = REQUESTS / 2;
+    while (s.served < learnt)
         finish(&s, next_to_finish(&s));
     unsigned long loads = s.loads;
     double since_s = s.now_s;
     while (s.served < REQUESTS)
         finish(&s, next_to_finish(&s));
     pool_check(s.pool);
-    struct outcome o = {.loads_per_request = (double)(s.loads - loads) / (REQUESTS / 2),
-                        .requests_per_s = REQUESTS / 2 / (s.now_s - since_s)};
+    double requests = (double)(REQUESTS - learnt);
+    struct outcome o = {.loads_per_request = (double)(s.loads - loads) / requests,
+                        .requests_per_s = requests / (s.now_s - since_s)};
     end(&s);
     return o;
 }

@@ -150,7 +150,7 @@ static void bytes_of_strangers_are_escaped_and_cut(void **state)
     memset(raw, '\n', sizeof(raw));
     log_escape((struct slice){raw, sizeof(raw)}, out);
     assert_int_equal(strlen(out), LOG_VALUE_MAX * 4 + 3);
-    assert_string_equal(out + LOG_VALUE_MAX * 4, "...");
+    assert_string_equal(out + strlen(out) - 3, "...");
     assert_string_equal(log_escape(SLICE_NULL, out), "");
 }
 
