@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/headers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "lb/settings.h"
+
+/* A request as libh2o would hand it over: names in lower case, with their spelling beside. */
+struct fixture {
+    h2o_req_t req;
+    struct headers_request out;
+    struct text text;
+};
+
+static void add(struct fixture *f, const char *name, const char *value)
+{
+    char *lower = h2o_strdup(&f->req.pool, name, SIZE_MAX).base;
+    size_t len = strlen(name);
+
+    h2o_strtolower(lower, len);
+    h2o_add_header_by_str(&f->req.pool, &f->req.headers, lower, len, 1, name, value, strlen(value));
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    h2o_mem_init_pool(&f->req.pool);
+    f->req.method = h2o_iovec_init(H2O_STRLIT("GET"));
+    f->req.path = h2o_iovec_init(H2O_STRLIT("/x?y=1"));
+    f->req.authority = h2o_iovec_init(H2O_STRLIT("a.example"));
+    f->req.version = 0x101;
+    f->out = (struct headers_request){
+        .req = &f->req,
+        .target = SLICE_LIT("/x?y=1"),
+        .authority = SLICE_LIT("a.example"),
+        .peer = SLICE_LIT("192.0.2.7"),
+        .forwarded = FORWARDED_OFF,
+        .cls = SLICE_LIT("a.example"),
+        .fingerprint = SLICE_LIT("0123456789abcdef"),
+    };
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    text_fini(&f->text);
+    h2o_mem_clear_pool(&f->req.pool);
+    free(f);
+    return 0;
+}
+
+static const char *head(struct fixture *f)
+{
+    text_clear(&f->text);
+    headers_put_request(&f->out, &f->text);
+    return text_cstr(&f->text);
+}
+
+#define TAIL "Resumelb-Class: a.example\r\nResumelb-Classifier: 0123456789abcdef\r\n"
+
+static void a_request_is_written_anew_with_its_fields_in_order(void **state)
+{
+    struct fixture *f = *state;
+
+    add(f, "User-Agent", "t/1");
+    add(f, "X-Odd_Name", "");
+    assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nUser-Agent: t/1\r\n"
+                                 "X-Odd_Name: \r\n" TAIL "\r\n");
+}
+
+static void hop_by_hop_fields_and_framing_stay_behind(void **state)
+{
+    static const char *const names[] = {"Connection",
+                                        "Keep-Alive",
+                                        "Proxy-Connection",
+                                        "TE",
+                                        "Trailer",
+                                        "Transfer-Encoding",
+                                        "Upgrade",
+                                        "Content-Length",
+                                        "content_length",
+                                        "Transfer_Encoding",
+                                        "Expect",
+                                        "HTTP2-Settings",
+                                        "Proxy-Authorization"};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(names); ++i)
+        add(f, names[i], "close");
+    assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\n" TAIL "\r\n");
+}
+
+static void what_connection_lists_stays_behind_but_not_what_others_rely_on(void **state)
+{
+    struct fixture *f = *state;
+
+    f->out.forwarded = FORWARDED_APPEND;
+    add(f, "Connection", "close, X-Private , x-forwarded-for,cookie, host");
+    add(f, "X-Private", "1");
+    add(f, "X-Public", "2");
+    add(f, "Cookie", "a=b");
+    add(f, "X-Forwarded-For", "198.51.100.1");
+    assert_string_equal(head(f),
+                        "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nX-Public: 2\r\n"
+                        "X-Forwarded-For: 198.51.100.1, 192.0.2.7\r\n"
+                        "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a.example\r\n" TAIL "\r\n");
+}
+
+static void our_own_names_are_taken_off_in_any_spelling(void **state)
+{
+    struct fixture *f = *state;
+
+    add(f, "Resumelb-Class", "evil");
+    add(f, "X", "1");
+    add(f, "RESUMELB_FEED", "1");
+    add(f, "resumelb-anything-longer-than-the-table", "1");
+    headers_scrub_request(&f->req);
+    assert_int_equal(f->req.headers.size, 1);
+    assert_null(headers_find(&f->req.headers, SLICE_LIT("resumelb-class")).p);
+    assert_true(slice_is(headers_find(&f->req.headers, SLICE_LIT("x")), "1"));
+}
+
+static void set_replaces_all_that_claims_where_a_request_came_from(void **state)
+{
+    struct fixture *f = *state;
+
+    f->out.forwarded = FORWARDED_SET;
+    f->out.tls = true;
+    add(f, "X-Forwarded-For", "1.2.3.4");
+    add(f, "x_forwarded_for", "1.2.3.4");
+    add(f, "X-Forwarded-Proto", "gopher");
+    add(f, "X-Forwarded-Host", "evil");
+    add(f, "Forwarded", "for=1.2.3.4");
+    assert_string_equal(head(f),
+                        "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-For: 192.0.2.7\r\n"
+                        "X-Forwarded-Proto: https\r\nX-Forwarded-Host: a.example\r\n" TAIL "\r\n");
+}
+
+static void append_keeps_what_a_trusted_proxy_says_and_adds_to_the_list(void **state)
+{
+    struct fixture *f = *state;
+
+    f->out.forwarded = FORWARDED_APPEND;
+    add(f, "X-Forwarded-For", "1.2.3.4");
+    add(f, "X-Forwarded-Proto", "https");
+    add(f, "X-Forwarded-For", "5.6.7.8");
+    assert_string_equal(head(f),
+                        "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-Proto: https\r\n"
+                        "X-Forwarded-For: 1.2.3.4, 5.6.7.8, 192.0.2.7\r\n"
+                        "X-Forwarded-Host: a.example\r\n" TAIL "\r\n");
+}
+
+static void cookies_that_came_apart_are_one_field(void **state)
+{
+    struct fixture *f = *state;
+
+    f->req.version = 0x200;
+    add(f, "cookie", "a=1");
+    add(f, "accept", "*/*");
+    add(f, "cookie", "b=2");
+    assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\ncookie: a=1; b=2\r\n"
+                                 "accept: */*\r\n" TAIL "\r\n");
+}
+
+static void a_body_is_announced_by_its_length_and_only_then(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_null(strstr(head(f), "Content-Length"));
+    f->req.entity = h2o_iovec_init(H2O_STRLIT("hello"));
+    assert_non_null(strstr(head(f), "Content-Length: 5\r\n\r\n"));
+    f->req.entity = h2o_iovec_init(NULL, 0);
+    f->req.method = h2o_iovec_init(H2O_STRLIT("POST"));
+    assert_non_null(strstr(head(f), "Content-Length: 0\r\n\r\n"));
+}
+
+static void via_and_request_id_are_ours(void **state)
+{
+    struct fixture *f = *state;
+
+    f->out.via = SLICE_LIT("resumelb");
+    f->out.request_id = SLICE_LIT("id-1");
+    f->req.version = 0x100;
+    add(f, "Via", "1.1 outer");
+    add(f, "X-Request-ID", "id-0");
+    assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nVia: 1.1 outer\r\n"
+                                 "Via: 1.0 resumelb\r\nX-Request-ID: id-1\r\n" TAIL "\r\n");
+}
+
+static void only_a_get_over_http_1_1_becomes_a_websocket(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(headers_wants_websocket(&f->req));
+    f->req.upgrade = h2o_iovec_init(H2O_STRLIT("WebSocket"));
+    assert_true(headers_wants_websocket(&f->req));
+    f->req.version = 0x100;
+    assert_false(headers_wants_websocket(&f->req));
+    f->req.version = 0x101;
+    f->req.method = h2o_iovec_init(H2O_STRLIT("POST"));
+    assert_false(headers_wants_websocket(&f->req));
+    f->req.method = h2o_iovec_init(H2O_STRLIT("GET"));
+    f->req.upgrade = h2o_iovec_init(H2O_STRLIT("h2c"));
+    assert_false(headers_wants_websocket(&f->req));
+    f->out.websocket = true;
+    assert_non_null(strstr(head(f), "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"));
+}
+
+static void fields_that_could_become_other_fields_are_refused(void **state)
+{
+    static const char *const bad[][2] = {{"x", "a\r\nHost: evil"},
+                                         {"x", "a\nb"},
+                                         {"x", "a\001"},
+                                         {"x y", "1"},
+                                         {"x:", "1"},
+                                         {"", "1"},
+                                         {"x\x80", "1"}};
+    struct fixture *f = *state;
+
+    add(f, "ok", "tab\tand \xc3\xa4");
+    assert_true(headers_check_request(&f->req));
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        f->req.headers.size = 1;
+        add(f, bad[i][0], bad[i][1]);
+        assert_false(headers_check_request(&f->req));
+    }
+}
+
+static void a_connection_list_without_measure_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char list[CONNECTION_LIST_MAX + 2];
+
+    memset(list, 'a', sizeof(list) - 1);
+    list[sizeof(list) - 1] = '\0';
+    add(f, "Connection", list + 1);
+    assert_true(headers_check_request(&f->req));
+    f->req.headers.size = 0;
+    add(f, "Connection", list);
+    assert_false(headers_check_request(&f->req));
+}
+
+static void connect_and_endless_methods_are_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    f->req.method = h2o_iovec_init(H2O_STRLIT("CONNECT"));
+    assert_false(headers_check_request(&f->req));
+    f->req.method = h2o_iovec_init(H2O_STRLIT("ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFG"));
+    assert_int_equal(f->req.method.len, METHOD_MAX + 1);
+    assert_false(headers_check_request(&f->req));
+}
+
+static void a_request_id_is_kept_only_when_it_is_plain(void **state)
+{
+    static const char *const bad[] = {"", "a b", "<b>", "a\"b", "\xc3\xa4"};
+    struct fixture *f = *state;
+
+    assert_null(headers_request_id(&f->req).p);
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        f->req.headers.size = 0;
+        add(f, "X-Request-ID", bad[i]);
+        assert_null(headers_request_id(&f->req).p);
+    }
+    f->req.headers.size = 0;
+    add(f, "X-Request-ID", "7f00-abc/=");
+    assert_true(slice_is(headers_request_id(&f->req), "7f00-abc/="));
+}
+
+/* ---- responses ---- */
+
+static struct http1_head parse(const char *bytes)
+{
+    struct http1_head h;
+
+    assert_int_equal(http1_head_parse(slice_of(bytes), false, &h), ERR_OK);
+    return h;
+}
+
+static struct slice got(struct fixture *f, const char *name)
+{
+    return headers_find(&f->req.res.headers, slice_of(name));
+}
+
+static void a_response_passes_without_what_concerned_our_connection(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_head h =
+        parse("HTTP/1.1 207 Multi Status\r\nConnection: X-Hop\r\nKeep-Alive: 5\r\nX-Hop: 1\r\n"
+              "Date: now\r\nServer: w\r\nSet-Cookie: a\r\nSET-COOKIE: b\r\n"
+              "Resumelb-Unprocessed: 1\r\nContent-Length: 3\r\n\r\n");
+    struct headers_response r = {.req = &f->req};
+
+    headers_take_response(&r, &h);
+    memset(&h, 0, sizeof(h));
+    assert_int_equal(f->req.res.status, 207);
+    assert_string_equal(f->req.res.reason, "Multi Status");
+    assert_int_equal(f->req.res.headers.size, 3);
+    assert_true(slice_is(got(f, "server"), "w"));
+    assert_ptr_equal(f->req.res.headers.entries[1].name, &H2O_TOKEN_SET_COOKIE->buf);
+    assert_memory_equal(f->req.res.headers.entries[2].orig_name, "SET-COOKIE", 10);
+    assert_memory_equal(f->req.res.headers.entries[2].value.base, "b", 1);
+}
+
+static void our_own_fields_replace_the_workers(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_head h =
+        parse("HTTP/1.0 200 \r\nServer: w\r\nX-Request-ID: theirs\r\nVia: 1.1 inner\r\n\r\n");
+    struct headers_response r = {.req = &f->req,
+                                 .via = SLICE_LIT("resumelb"),
+                                 .request_id = SLICE_LIT("ours"),
+                                 .own_server = true};
+
+    headers_take_response(&r, &h);
+    assert_string_equal(f->req.res.reason, "");
+    assert_null(got(f, "server").p);
+    assert_true(slice_is(got(f, "x-request-id"), "ours"));
+    assert_true(slice_is((struct slice){f->req.res.headers.entries[1].value.base,
+                                        f->req.res.headers.entries[1].value.len},
+                         "1.0 resumelb"));
+}
+
+static void http_2_clients_get_names_in_lower_case_only(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_head h = parse("HTTP/1.1 200 OK\r\nX-Thing: 1\r\n\r\n");
+    struct headers_response r = {.req = &f->req};
+
+    f->req.version = 0x200;
+    headers_take_response(&r, &h);
+    assert_null(f->req.res.headers.entries[0].orig_name);
+    assert_memory_equal(f->req.res.headers.entries[0].name->base, "x-thing", 7);
+}
+
+static void unprocessed_is_exactly_1(void **state)
+{
+    struct http1_head yes = parse("HTTP/1.1 503 x\r\nresumelb-unprocessed: 1\r\n\r\n");
+    struct http1_head no = parse("HTTP/1.1 503 x\r\nResumelb-Unprocessed: 0\r\n\r\n");
+
+    (void)state;
+    assert_true(headers_unprocessed(&yes));
+    assert_false(headers_unprocessed(&no));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_request_is_written_anew_with_its_fields_in_order),
+        TEST(hop_by_hop_fields_and_framing_stay_behind),
+        TEST(what_connection_lists_stays_behind_but_not_what_others_rely_on),
+        TEST(our_own_names_are_taken_off_in_any_spelling),
+        TEST(set_replaces_all_that_claims_where_a_request_came_from),
+        TEST(append_keeps_what_a_trusted_proxy_says_and_adds_to_the_list),
+        TEST(cookies_that_came_apart_are_one_field),
+        TEST(a_body_is_announced_by_its_length_and_only_then),
+        TEST(via_and_request_id_are_ours),
+        TEST(only_a_get_over_http_1_1_becomes_a_websocket),
+        TEST(fields_that_could_become_other_fields_are_refused),
+        TEST(a_connection_list_without_measure_is_refused),
+        TEST(connect_and_endless_methods_are_refused),
+        TEST(a_request_id_is_kept_only_when_it_is_plain),
+        TEST(a_response_passes_without_what_concerned_our_connection),
+        TEST(our_own_fields_replace_the_workers),
+        TEST(http_2_clients_get_names_in_lower_case_only),
+        TEST(unprocessed_is_exactly_1),
+    };
+
+    return cmocka_run_group_tests_name("headers", tests, NULL, NULL);
+}
