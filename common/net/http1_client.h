@@ -4,8 +4,8 @@
  * A struct http1_conn lives on one loop, embeds a struct pooled_conn, and belongs to whoever has it
  * checked out (or to the connection pool while idle). At most one request at a time.
  * Callbacks never come from inside http1_request, http1_resume or http1_cancel, and none after
- * http1_cancel or on_end/on_error. A connection reads all the time, idle too, but for back-pressure, so
- * that a close is noticed at once.
+ * http1_cancel or the last one (on_head FINAL, on_body LAST, on_error, on_upgrade). A connection reads
+ * all the time, idle too, but for back-pressure, so that a close is noticed at once.
  */
 #ifndef RLB_NET_HTTP1_CLIENT_H
 #define RLB_NET_HTTP1_CLIENT_H
@@ -15,6 +15,11 @@
 #include "common/wire/http1_head.h"
 
 struct http1_conn;
+
+enum {
+    HTTP1_BODY_PARTS_MAX = 16, /* parts of one struct http1_body */
+    HTTP1_INTERIM_MAX = 16,    /* 1xx heads before the final one; over it ERR_BAD_RESPONSE */
+};
 
 /* ---- connections ---- */
 struct http1_connect; /* an attempt under way */
@@ -35,28 +40,35 @@ struct loop *http1_loop(const struct http1_conn *c);
 
 /* ---- one request ---- */
 struct http1_body { /* bytes of a body, valid until http1_body_release */
-    struct slice *parts;
+    struct list node;    /* for the queue of whoever owns it */
+    struct slice *parts; /* at most HTTP1_BODY_PARTS_MAX */
     size_t nparts;
-    size_t bytes;
-    void *hold; /* the buffer they lie in */
+    size_t bytes; /* of all parts; may be 0 */
+    void *hold;   /* the buffer they lie in, when it is a separate one */
 };
+/* NULL is fine. */
 void http1_body_release(struct http1_body *b);
+/* A body of our own making; copies BYTES (of which there may be none). */
+struct http1_body *http1_body_copy(struct slice bytes) returns_nonnull_;
 
 struct http1_events {
     /*
      * The final response head (1xx but 101 are consumed before). Strings are valid inside the call only.
-     * FINAL: there is no body to come, and on_end is not called: END tells as for on_end.
+     * FINAL: there is no body to come, the exchange is over.
      */
     void (*on_head)(void *context, const struct http1_head *head, bool final);
-    /* Body bytes, decoded from chunks; ownership of BODY passes to the receiver. LAST: no more to come. */
+    /*
+     * Body bytes, decoded from chunks; ownership of BODY passes to the receiver. LAST: no more to come;
+     * BODY is empty then when the end came without bytes, never NULL.
+     */
     void (*on_body)(void *context, struct http1_body *body, bool last);
     /*
-     * The exchange has failed. RESPONSE_BYTES: whether any byte of a response had come; WRITTEN: whether
-     * any byte of the request had been written to the socket. The connection is not reusable.
+     * The exchange has failed (http1_any_received and http1_any_written tell how far it got). The
+     * connection is not reusable.
      * ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_TIMEOUT.
      */
     void (*on_error)(void *context, enum err e);
-    /* 101: the connection is now a tunnel; EARLY: bytes after the head. Take it with http1_take_socket. */
+    /* 101: the connection is now a tunnel, to be had by http1_take_socket. HEAD as for on_head. */
     void (*on_upgrade)(void *context, const struct http1_head *head);
 };
 
@@ -71,7 +83,7 @@ struct http1_request {
     void *context;
 };
 void http1_request(struct http1_conn *c, const struct http1_request *r);
-/* Back-pressure: stop and restart reading the response. Time-outs rest while paused. */
+/* Back-pressure: stop and restart reading the response; no on_body comes while paused. Time-outs rest. */
 void http1_pause(struct http1_conn *c);
 void http1_resume(struct http1_conn *c);
 /* Give the exchange up. The connection can only be closed then. */
@@ -86,7 +98,10 @@ struct http1_times {
     uint64_t written_us, first_byte_us, last_byte_us;
 };
 struct http1_times http1_times(const struct http1_conn *c);
-/* Hand out the socket of an upgraded connection and free the rest; its input holds early bytes. */
+/*
+ * Hand out the socket of an upgraded connection and free the rest; its input holds early bytes. From
+ * on_upgrade on, also within it. A connection that counts in a pool is forgotten there first.
+ */
 struct st_h2o_socket_t *http1_take_socket(struct http1_conn **c);
 
 #endif

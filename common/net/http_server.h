@@ -11,6 +11,7 @@
 #include "common/net/addr.h"
 #include "common/net/http1_client.h"
 #include "common/net/loop.h"
+#include "common/wire/http1_request.h"
 
 #include <h2o.h>
 
@@ -24,23 +25,28 @@ struct http_server_options {
     uint64_t header_timeout_ms;            /* a request head must be complete within */
     uint64_t body_timeout_ms;              /* a request body must be complete within */
     uint64_t keep_alive_timeout_ms;        /* an idle client connection is closed after */
-    uint64_t send_timeout_ms;              /* a client must take some bytes within; then its connection is cut */
+    uint64_t send_timeout_ms;              /* a client must take some bytes within (looked at once per that
+                                              time), or its connection is cut. 0 = none, as for the others */
     size_t body_spill_bytes;               /* request bodies above it go to a file mapping in spill_dir */
     const char *spill_dir;
     struct slice server_name; /* the Server header; empty: none */
-    /* A complete request. Answer now or later through struct http_reply. Allocate what must die with it
-     * by h2o_mem_alloc_shared(&req->pool, ...). */
+    /*
+     * A complete request that has passed the strict checks (request_fault.def): its method is a token,
+     * its path begins with "/" (or is "*" for OPTIONS), its authority is host[:port], empty when an
+     * HTTP/1.0 client sent none. Call http_reply_init here, at once; answer now or later. Allocate what
+     * must die with the request by h2o_mem_alloc_shared(&req->pool, ...) before that.
+     */
     void (*on_request)(void *context, h2o_req_t *req, struct http_conn *conn);
     void *context;
 };
 
 struct http_server *http_server_create(struct loop *l, const struct http_server_options *o);
-/* Limits that may change while running (time-outs are read at each use). */
+/* New limits and time-outs while running. The handler stays; so does server_name. */
 void http_server_set(struct http_server *s, const struct http_server_options *o);
 
 struct http_listen_options {
     SSL_CTX *ssl;   /* NULL: plain. Borrowed; one reference is taken */
-    bool http2;     /* offered by ALPN (TLS only) */
+    bool http2;     /* accepted, as the context offers it (http_tls_create); TLS only */
     void *tag;      /* for http_conn_tag: which listener (slot, application) a request came by */
 };
 struct http_listener;
@@ -59,6 +65,19 @@ void http_server_cut(struct http_server *s);
 /* After the drain or cut is complete. */
 void http_server_destroy(struct http_server *s);
 size_t http_server_connections(const struct http_server *s);
+
+/* What happened so far. */
+struct http_server_counts {
+    uint64_t accepted;       /* connections */
+    uint64_t requests;       /* handed to the handler */
+    uint64_t abandoned;      /* of those: the client left before it had the whole answer */
+    uint64_t header_timeouts, body_timeouts, send_timeouts; /* connections cut for them */
+    uint64_t resets;         /* HTTP/2 connections cut for abandoning most of many requests */
+    uint64_t accept_pauses;  /* times accepting paused: too many connections, or no descriptors */
+    uint64_t refused[FAULT_COUNT]; /* requests refused before the handler, by reason */
+};
+/* Any thread. */
+void http_server_read_counts(const struct http_server *s, struct http_server_counts *out);
 
 void *http_conn_tag(const struct http_conn *c);
 const struct addr *http_conn_peer(struct http_conn *c);
@@ -79,17 +98,27 @@ struct http_reply {
     struct http_conn *conn;
     const struct http_reply_events *events;
     void *context;
-    struct list parts;  /* http_server.c's: body parts not handed to libh2o yet */
-    struct http_body_part *sending;
     size_t queued_bytes; /* taken from the worker, not yet taken by the client */
     uint64_t sent_bytes; /* of body, taken by the client's connection */
-    unsigned state;
-    bool final_queued, aborted_queued;
+    /* The rest is http_reply.c's. */
+    struct list node;           /* in its connection's */
+    struct list parts, sending; /* bodies: waiting, and with libh2o until it asks for more */
+    uint64_t left_bytes;        /* of the announced length; UINT64_MAX: unknown */
+    uint64_t handed_bytes;      /* of body, to libh2o */
+    uint64_t progress;          /* as last looked at by the send timer */
+    struct chunk_encoder *encoder;
     struct timer send_timer;
+    struct timer flush_timer;
+    int state;
+    bool bodyless, head_sent, in_flight, last_in_flight, watched_progress;
+    bool final_queued, abort_queued, done, over;
 };
 
 struct http_reply_events {
-    /* The queue has shrunk (queued_bytes): a paused worker may go on. Never inside http_reply_send. */
+    /*
+     * The queue has shrunk (queued_bytes): a paused worker may go on. Never inside http_reply_send, not
+     * after FINAL. May be NULL.
+     */
     void (*drained)(void *context);
     /*
      * The client has gone (noticed while we wait for the worker as well as while sending), or all has
@@ -101,17 +130,29 @@ struct http_reply_events {
 
 void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c, const struct http_reply_events *e,
                      void *context);
-/* What the request's status and headers will be: set req->res first (h2o_add_header...). Then once: */
-void http_reply_start(struct http_reply *r, uint64_t content_length /* UINT64_MAX: unknown */);
-/* Queue BODY (taken over; NULL allowed when final); FINAL: the answer is complete with it. */
+/*
+ * What the request's status and headers will be: set req->res first (status, h2o_add_header...; reason
+ * is the standard one unless set, and must live as long as the request). Then once:
+ *   content_length  UINT64_MAX: unknown. Of a HEAD or 304 it is what is announced.
+ * The head goes out with the first bytes of the body, or by itself before the loop waits again.
+ */
+void http_reply_start(struct http_reply *r, uint64_t content_length);
+/*
+ * Queue BODY (taken over; NULL is none); FINAL: the answer is complete with it. Bytes beyond the announced length
+ * are dropped, a FINAL before it is an abort, and an answer that has no body (HEAD, 204, 304) drops all.
+ */
 void http_reply_send(struct http_reply *r, struct http1_body *body, bool final);
-/* The answer cannot be completed: after what is queued the client sees it cut short, never complete. */
+/*
+ * The answer cannot be completed: after what is queued the client sees it cut short, never complete.
+ * Before http_reply_start it is a 502.
+ */
 void http_reply_abort(struct http_reply *r);
 /* A whole small answer of our own; copies BODY. Headers other than content-type set before. */
 void http_reply_simple(struct http_reply *r, int status, const char *content_type, struct slice body);
 /*
- * Answer 101 with req->res headers and join the client's socket to the worker's (taken over) until either
- * side closes; idle time-out in ms. Counts are given at the end; gone() is called when the tunnel starts.
+ * Answer 101 with req->res headers (Upgrade among them) and join the client's socket to the worker's (taken
+ * over) until both sides have closed, either fails, or nothing has come for the idle time-out (0 = none).
+ * HTTP/1.1 only. Counts are given at the end, later; gone() is called when the tunnel starts.
  */
 struct http_tunnel_end {
     void (*ended)(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes);

@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One exchange over one connection. Two directions that know little of each other:
+ *
+ *     write:  head + body at once -> what is left, whenever the socket takes more
+ *     read:   HEAD (1xx heads are dropped) -> BODY -> NONE
+ *                        |101
+ *                        v
+ *                     TUNNEL
+ *
+ * The response may overtake the request: it is passed on, and the connection is not used again.
+ * A failed write says nothing by itself, as the worker may have answered before it closed: the
+ * reading side finds the answer, or the end.
+ *
+ * Every callback may cancel the exchange, close the connection, or give it back and start the next
+ * request on it. So whoever calls out compares the exchange's serial number afterwards.
+ *
+ * Bytes are read where they stay: a head into c->in, a body straight into the struct http1_body
+ * that is handed on. What came behind a head in the same read is copied when it is little, and
+ * handed on with its buffer when it is much.
+ */
+#include "common/net/http1_conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+enum {
+    HEAD_READ_BYTES = 16 * 1024,
+    BODY_READ_MIN = 4 * 1024,
+    BODY_READ_FIRST = 16 * 1024,
+    BODY_READ_MAX = 64 * 1024,
+    BODY_READS_PER_EVENT = 4, /* then the loop's other sockets have their turn */
+    /* Up to this much is copied rather than keeping the whole input buffer alive for it. */
+    COPY_MAX = 2048,
+    /* While there is less than this, a head is parsed at every read, so that garbage shows early;
+     * from then on only when its end has come, or the cost would be quadratic. */
+    EAGER_PARSE_MAX = 4096,
+    /* Data of chunks up to this size is moved together rather than listed apart. */
+    MERGE_MAX = 256,
+};
+
+/* A body as we allocate it: parts and, mostly, bytes in the same piece. */
+struct held_body {
+    struct http1_body body; /* first: http1_body_release frees by it */
+    struct slice parts[HTTP1_BODY_PARTS_MAX];
+    char bytes[];
+};
+
+static struct held_body *create_body(size_t room)
+{
+    struct held_body *h = xmalloc(sizeof(*h) + room);
+
+    h->body = (struct http1_body){.parts = h->parts};
+    list_init(&h->body.node);
+    return h;
+}
+
+void http1_body_release(struct http1_body *b)
+{
+    if (b == NULL)
+        return;
+    free(b->hold);
+    free(b);
+}
+
+static void add_part(struct held_body *h, struct slice data)
+{
+    ASSERT(h->body.nparts < HTTP1_BODY_PARTS_MAX);
+    h->parts[h->body.nparts++] = data;
+    h->body.bytes += data.len;
+}
+
+struct http1_body *http1_body_copy(struct slice bytes)
+{
+    struct held_body *h = create_body(bytes.len);
+
+    if (bytes.len != 0) {
+        memcpy(h->bytes, bytes.p, bytes.len);
+        add_part(h, (struct slice){h->bytes, bytes.len});
+    }
+    return &h->body;
+}
+
+/* ---- ends ---- */
+
+static bool wholly_written(const struct http1_exchange *x)
+{
+    return x->times.written_us != 0;
+}
+
+static size_t unread_bytes(const struct http1_conn *c)
+{
+    return c->in.len - c->in.used;
+}
+
+static void drop_input(struct http1_conn *c)
+{
+    free(c->in.p);
+    c->in = (struct http1_input){0};
+}
+
+static void drop_output(struct http1_conn *c)
+{
+    free(c->x.out.head_copy);
+    c->x.out = (struct http1_output){0};
+}
+
+void http1_exchange_fini(struct http1_conn *c)
+{
+    drop_input(c);
+    drop_output(c);
+}
+
+/* The exchange is over; facts about it stay until the next. */
+static void leave_exchange(struct http1_conn *c)
+{
+    c->x.state = EXCHANGE_NONE;
+    c->x.paused = false;
+    ++c->serial;
+    timer_stop(&c->timer);
+    list_remove(&c->work.node);
+    drop_output(c);
+}
+
+static void fail(struct http1_conn *c, enum err e)
+{
+    const struct http1_request r = c->x.request;
+
+    leave_exchange(c);
+    c->dead = true;
+    http1_conn_read_stop(c);
+    r.events->on_error(r.context, e);
+}
+
+/* The last byte of the response is here. */
+static void complete(struct http1_conn *c)
+{
+    bool reusable = c->x.keep_alive && wholly_written(&c->x) && unread_bytes(c) == 0;
+
+    c->x.times.last_byte_us = loop_now_us(c->loop);
+    if (!reusable)
+        c->dead = true;
+    leave_exchange(c);
+}
+
+static enum err error_of_end(const struct http1_conn *c, ssize_t n)
+{
+    if (c->x.out.failed && !c->x.any_received)
+        return ERR_WRITE_FAILED;
+    return n == 0 ? ERR_PEER_CLOSED : ERR_PEER_RESET;
+}
+
+/* ---- time ---- */
+
+static void arm_timer(struct http1_conn *c)
+{
+    const struct http1_exchange *x = &c->x;
+    bool waits_for_first = wholly_written(x) && !x->any_received;
+    uint64_t ms =
+        waits_for_first ? x->request.first_byte_timeout_ms : x->request.between_bytes_timeout_ms;
+
+    if (ms == 0 || x->paused)
+        timer_stop(&c->timer);
+    else
+        timer_start(c->loop, &c->timer, ms);
+}
+
+void http1_exchange_expired(struct http1_conn *c)
+{
+    ASSERT(c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY);
+    fail(c, ERR_TIMEOUT);
+}
+
+/* ---- writing ---- */
+
+static struct slice skip(struct slice *s, size_t n)
+{
+    size_t len = n < s->len ? n : s->len;
+    struct slice skipped = {s->p, len};
+
+    s->p += len;
+    s->len -= len;
+    return skipped;
+}
+
+/* How many bytes the socket took; -1 with errno. */
+static ssize_t send_some(struct http1_conn *c)
+{
+    struct http1_output *out = &c->x.out;
+    struct iovec iov[2] = {
+        {(void *)(uintptr_t)out->head.p, out->head.len},
+        {(void *)(uintptr_t)out->body.p, out->body.len},
+    };
+    bool has_head = out->head.len != 0;
+    struct msghdr m = {
+        .msg_iov = has_head ? iov : iov + 1,
+        .msg_iovlen = has_head && out->body.len != 0 ? 2 : 1,
+    };
+    ssize_t n;
+
+    do
+        n = sendmsg(h2o_socket_get_fd(c->sock), &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n == -1 && errno == EINTR);
+    return n;
+}
+
+static void note_written(struct http1_conn *c, size_t n)
+{
+    struct http1_output *out = &c->x.out;
+
+    c->x.any_written |= n != 0;
+    skip(&out->body, n - skip(&out->head, n).len);
+    if (out->head.len == 0 && out->body.len == 0)
+        c->x.times.written_us = loop_now_us(c->loop);
+    arm_timer(c);
+}
+
+static void write_more(struct http1_conn *c)
+{
+    struct http1_output *out = &c->x.out;
+    ssize_t n = send_some(c);
+
+    if (n >= 0) {
+        note_written(c, (size_t)n);
+    } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        out->failed = true;
+        return;
+    }
+    if (!wholly_written(&c->x))
+        http1_conn_await_writable(c);
+}
+
+void http1_exchange_writable(struct http1_conn *c)
+{
+    bool waits = c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY;
+
+    if (waits && !c->x.out.failed && !wholly_written(&c->x))
+        write_more(c);
+}
+
+static void keep_head(struct http1_output *out)
+{
+    if (out->head.len == 0)
+        return;
+    out->head_copy = xmalloc(out->head.len);
+    memcpy(out->head_copy, out->head.p, out->head.len);
+    out->head.p = out->head_copy;
+}
+
+void http1_request(struct http1_conn *c, const struct http1_request *r)
+{
+    ASSERT(c->x.state == EXCHANGE_NONE);
+    ASSERT(c->sock != NULL);
+    ASSERT(r->head.len != 0);
+    drop_input(c);
+    ++c->serial;
+    c->x = (struct http1_exchange){
+        .state = EXCHANGE_HEAD,
+        .request = *r,
+        .out = {.head = r->head, .body = r->body},
+        .read_bytes = BODY_READ_FIRST,
+    };
+    if (c->dead) {
+        c->x.failure = ERR_PEER_CLOSED;
+        loop_defer(c->loop, &c->work);
+        return;
+    }
+    arm_timer(c);
+    write_more(c);
+    keep_head(&c->x.out);
+}
+
+/* ---- reading: bodies ---- */
+
+/* Adds DATA behind what H has, moving it down when it is small or there is no room for a new part.
+ */
+static void add_data(struct held_body *h, struct slice data)
+{
+    struct slice *last = h->body.nparts != 0 ? &h->parts[h->body.nparts - 1] : NULL;
+
+    if (last == NULL || (data.len > MERGE_MAX && h->body.nparts < HTTP1_BODY_PARTS_MAX)) {
+        add_part(h, data);
+        return;
+    }
+    /* Within one writable buffer, and DATA always behind *LAST. */
+    memmove((char *)(uintptr_t)last->p + last->len, data.p, data.len);
+    last->len += data.len;
+    h->body.bytes += data.len;
+}
+
+/*
+ * Take body bytes from the front of *BYTES into H. ERR_NOT_FOUND: the body has ended; what is left
+ * in *BYTES is nobody's.
+ */
+static enum err take_chunks(struct http1_exchange *x, struct slice *bytes, struct held_body *h)
+{
+    enum err e = ERR_OK;
+
+    while (e == ERR_OK && bytes->len != 0) {
+        struct slice data;
+        size_t used;
+        e = http1_chunked_decode(&x->chunked, *bytes, &data, &used);
+        if (e != ERR_OK && e != ERR_NOT_FOUND)
+            return e;
+        skip(bytes, used);
+        if (data.len != 0)
+            add_data(h, data);
+    }
+    return e;
+}
+
+static enum err take_body(struct http1_exchange *x, struct slice *bytes, struct held_body *h)
+{
+    switch (x->framing) {
+    case HTTP1_BODY_CHUNKED:
+        return take_chunks(x, bytes, h);
+    case HTTP1_BODY_LENGTH:
+        add_part(h, skip(bytes, bytes->len < x->left ? bytes->len : (size_t)x->left));
+        x->left -= h->body.bytes;
+        return x->left == 0 ? ERR_NOT_FOUND : ERR_OK;
+    case HTTP1_BODY_CLOSE:
+        add_part(h, skip(bytes, bytes->len));
+        return ERR_OK;
+    case HTTP1_BODY_NONE:
+        break;
+    }
+    UNREACHABLE();
+}
+
+/* Hand H on, with all body bytes of BYTES, which lie in H's memory. */
+static void pass_on(struct http1_conn *c, struct held_body *h, struct slice bytes)
+{
+    const struct http1_request r = c->x.request;
+    enum err e = take_body(&c->x, &bytes, h);
+
+    if (e == ERR_OK && h->body.bytes != 0) {
+        r.events->on_body(r.context, &h->body, false);
+    } else if (e == ERR_OK) {
+        http1_body_release(&h->body);
+    } else if (e == ERR_NOT_FOUND) {
+        if (bytes.len != 0)
+            c->x.keep_alive = false;
+        complete(c);
+        r.events->on_body(r.context, &h->body, true);
+    } else {
+        http1_body_release(&h->body);
+        fail(c, ERR_BAD_RESPONSE);
+    }
+}
+
+/* What was read behind the head. */
+static void pass_on_input(struct http1_conn *c)
+{
+    struct slice rest = {c->in.p + c->in.used, unread_bytes(c)};
+    struct held_body *h;
+
+    if (rest.len == 0) {
+        drop_input(c);
+        return;
+    }
+    if (rest.len <= COPY_MAX) {
+        h = create_body(rest.len);
+        memcpy(h->bytes, rest.p, rest.len);
+        rest.p = h->bytes;
+        free(c->in.p);
+    } else {
+        h = create_body(0);
+        h->body.hold = c->in.p;
+    }
+    c->in = (struct http1_input){0};
+    pass_on(c, h, rest);
+}
+
+static size_t next_read_bytes(const struct http1_exchange *x)
+{
+    if (x->framing == HTTP1_BODY_LENGTH && x->left < x->read_bytes)
+        return (size_t)x->left;
+    return x->read_bytes;
+}
+
+static void adapt_read_bytes(struct http1_exchange *x, size_t room, size_t n)
+{
+    if (n == room && x->read_bytes < BODY_READ_MAX)
+        x->read_bytes *= 2;
+    else if (n < x->read_bytes / 4 && x->read_bytes > BODY_READ_MIN)
+        x->read_bytes /= 2;
+}
+
+/* EOF, or an error of the socket. */
+static void on_body_end(struct http1_conn *c, ssize_t n)
+{
+    const struct http1_request r = c->x.request;
+
+    if (n != 0 || c->x.framing != HTTP1_BODY_CLOSE) {
+        fail(c, error_of_end(c, n));
+        return;
+    }
+    complete(c);
+    http1_conn_read_stop(c);
+    r.events->on_body(r.context, http1_body_copy(SLICE_NULL), true);
+}
+
+/* One read. Whether there may be more at once. */
+static bool read_body_once(struct http1_conn *c)
+{
+    size_t room = next_read_bytes(&c->x);
+    struct held_body *h = create_body(room);
+    ssize_t n = recv(h2o_socket_get_fd(c->sock), h->bytes, room, MSG_DONTWAIT);
+
+    if (n <= 0) {
+        bool nothing_yet = n == -1 && (errno == EAGAIN || errno == EINTR);
+        http1_body_release(&h->body);
+        if (!nothing_yet)
+            on_body_end(c, n);
+        return false;
+    }
+    size_t got = (size_t)n;
+    adapt_read_bytes(&c->x, room, got);
+    if (got <= room / 2) {
+        /* What waits for a slow client must not take many times its size. */
+        h = xrealloc(h, sizeof(*h) + got);
+        h->body.parts = h->parts;
+        list_init(&h->body.node);
+    }
+    arm_timer(c);
+    pass_on(c, h, (struct slice){h->bytes, got});
+    return got == room;
+}
+
+static void read_body(struct http1_conn *c)
+{
+    uint64_t serial = c->serial;
+
+    if (c->in.p != NULL) {
+        /* Resumed, and the socket was readable before what is here could be passed on. */
+        list_remove(&c->work.node);
+        pass_on_input(c);
+        return;
+    }
+    for (int i = 0; i < BODY_READS_PER_EVENT; ++i) {
+        bool more = read_body_once(c);
+        if (!more || c->serial != serial || c->x.paused)
+            return;
+    }
+}
+
+/* ---- reading: heads ---- */
+
+static void enter_tunnel(struct http1_conn *c, const struct http1_head *head)
+{
+    const struct http1_request r = c->x.request;
+
+    leave_exchange(c);
+    c->x.state = EXCHANGE_TUNNEL;
+    c->dead = true; /* for HTTP */
+    http1_conn_read_stop(c);
+    r.events->on_upgrade(r.context, head);
+}
+
+/* A head before the final one. Whether to go on with the next. */
+static bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
+{
+    bool upgrade = head->status == 101;
+    bool allowed = upgrade ? c->x.request.upgrade && wholly_written(&c->x)
+                           : ++c->x.interim <= HTTP1_INTERIM_MAX;
+
+    if (!allowed) {
+        fail(c, ERR_BAD_RESPONSE);
+        return false;
+    }
+    if (upgrade)
+        enter_tunnel(c, head);
+    return !upgrade;
+}
+
+/* The head's strings lie in c->in, which a callback may drop: it is put aside meanwhile. */
+static void on_last_head(struct http1_conn *c, const struct http1_head *head)
+{
+    const struct http1_request r = c->x.request;
+    char *bytes = c->in.p;
+
+    complete(c);
+    c->in = (struct http1_input){0};
+    r.events->on_head(r.context, head, true);
+    free(bytes);
+}
+
+static void on_head_with_body(struct http1_conn *c, const struct http1_head *head)
+{
+    struct http1_exchange *x = &c->x;
+    struct http1_input in = c->in;
+    uint64_t serial = c->serial;
+
+    x->framing = head->framing;
+    x->left = head->content_length;
+    x->state = EXCHANGE_BODY;
+    c->in = (struct http1_input){0};
+    x->request.events->on_head(x->request.context, head, false);
+    if (c->serial != serial) {
+        free(in.p);
+        return;
+    }
+    c->in = in;
+    if (!x->paused)
+        pass_on_input(c);
+}
+
+static enum err parse_input(struct http1_conn *c, struct http1_head *head)
+{
+    struct http1_input *in = &c->in;
+    struct slice rest = {in->p + in->used, in->len - in->used};
+    size_t from = in->scanned > in->used + 3 ? in->scanned - 3 : in->used;
+    bool ends = memmem(in->p + from, in->len - from, "\r\n\r\n", 4) != NULL;
+
+    in->scanned = in->len;
+    if (!ends && rest.len > EAGER_PARSE_MAX && rest.len < RESPONSE_HEAD_MAX)
+        return ERR_BUSY;
+    return http1_head_parse(rest, c->x.request.is_head, head);
+}
+
+static void take_heads(struct http1_conn *c)
+{
+    struct http1_head head;
+    bool again = true;
+
+    while (again) {
+        enum err e = parse_input(c, &head);
+        if (e == ERR_BUSY)
+            return;
+        if (e != ERR_OK) {
+            fail(c, e == ERR_TOO_LARGE ? e : ERR_BAD_RESPONSE);
+            return;
+        }
+        c->in.used += head.bytes;
+        c->in.scanned = c->in.used;
+        if (head.status >= 200)
+            break;
+        again = on_interim_head(c, &head);
+        if (!again)
+            return;
+    }
+    c->x.keep_alive = head.keep_alive;
+    if (head.framing == HTTP1_BODY_NONE)
+        on_last_head(c, &head);
+    else
+        on_head_with_body(c, &head);
+}
+
+/* Room behind what is there; heads that were dropped make way first. */
+static void make_room(struct http1_input *in)
+{
+    if (in->p != NULL && in->len < in->room)
+        return;
+    if (in->used != 0) {
+        memmove(in->p, in->p + in->used, in->len - in->used);
+        in->len -= in->used;
+        in->scanned -= in->used;
+        in->used = 0;
+        return;
+    }
+    in->room = in->room == 0 ? HEAD_READ_BYTES : in->room * 2;
+    in->p = xrealloc(in->p, in->room);
+}
+
+static void read_head(struct http1_conn *c)
+{
+    struct http1_input *in = &c->in;
+
+    make_room(in);
+    ssize_t n = recv(h2o_socket_get_fd(c->sock), in->p + in->len, in->room - in->len, MSG_DONTWAIT);
+    if (n <= 0) {
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            fail(c, error_of_end(c, n));
+        return;
+    }
+    if (!c->x.any_received) {
+        c->x.any_received = true;
+        c->x.times.first_byte_us = loop_now_us(c->loop);
+    }
+    in->len += (size_t)n;
+    arm_timer(c);
+    take_heads(c);
+}
+
+void http1_exchange_readable(struct http1_conn *c)
+{
+    switch (c->x.state) {
+    case EXCHANGE_HEAD:
+        read_head(c);
+        return;
+    case EXCHANGE_BODY:
+        read_body(c);
+        return;
+    case EXCHANGE_NONE:
+    case EXCHANGE_TUNNEL: /* the next owner of the socket reads */
+        break;
+    }
+    UNREACHABLE();
+}
+
+void http1_exchange_work(struct http1_conn *c)
+{
+    if (c->x.failure != ERR_OK)
+        fail(c, c->x.failure);
+    else if (c->x.state == EXCHANGE_BODY && !c->x.paused)
+        pass_on_input(c);
+}
+
+/* ---- what the user may do meanwhile ---- */
+
+void http1_pause(struct http1_conn *c)
+{
+    if (c->x.paused || (c->x.state != EXCHANGE_HEAD && c->x.state != EXCHANGE_BODY))
+        return;
+    c->x.paused = true;
+    timer_stop(&c->timer);
+    list_remove(&c->work.node);
+    http1_conn_read_stop(c);
+}
+
+void http1_resume(struct http1_conn *c)
+{
+    if (!c->x.paused)
+        return;
+    c->x.paused = false;
+    arm_timer(c);
+    http1_conn_read_start(c);
+    if (c->in.p != NULL && c->x.state == EXCHANGE_BODY)
+        loop_defer(c->loop, &c->work);
+}
+
+void http1_cancel(struct http1_conn *c)
+{
+    if (c->x.state == EXCHANGE_NONE)
+        return;
+    leave_exchange(c);
+    c->dead = true;
+    http1_conn_read_stop(c);
+}
+
+bool http1_reusable(const struct http1_conn *c)
+{
+    return !c->dead && c->x.state == EXCHANGE_NONE;
+}
+
+bool http1_any_written(const struct http1_conn *c)
+{
+    return c->x.any_written;
+}
+
+bool http1_any_received(const struct http1_conn *c)
+{
+    return c->x.any_received;
+}
+
+struct http1_times http1_times(const struct http1_conn *c)
+{
+    return c->x.times;
+}

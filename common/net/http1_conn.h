@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of a worker connection, between http1_conn.c (opening, closing, life in the pool) and
+ * http1_client.c (the exchange). Nobody else includes this. One loop's thread.
+ */
+#ifndef RLB_NET_HTTP1_CONN_H
+#define RLB_NET_HTTP1_CONN_H
+
+#include "common/net/http1_client.h"
+
+#include <h2o.h>
+
+enum exchange_state {
+    EXCHANGE_NONE,   /* no request, or over; what is known of the last one stays */
+    EXCHANGE_HEAD,   /* no final response head yet */
+    EXCHANGE_BODY,   /* within the response body */
+    EXCHANGE_TUNNEL, /* 101: the socket waits to be taken */
+};
+
+/* Bytes read ahead of a head's end. */
+struct http1_input {
+    char *p; /* NULL when there are none */
+    size_t room, len;
+    size_t used;    /* of len: handed on or dropped */
+    size_t scanned; /* of len: known not to hold the end of a head */
+};
+
+struct http1_output {
+    struct slice head, body; /* what is left to write */
+    char *head_copy;         /* holds HEAD once a write was incomplete */
+    bool failed;             /* the socket takes no more */
+};
+
+struct http1_exchange {
+    enum exchange_state state;
+    struct http1_request request; /* head and body are in OUT */
+    struct http1_output out;
+    struct http1_times times;
+    enum http1_framing framing;
+    struct http1_chunked chunked;
+    uint64_t left;     /* HTTP1_BODY_LENGTH: body bytes to come */
+    size_t read_bytes; /* how much to read at once */
+    unsigned interim;  /* 1xx heads seen */
+    enum err failure;  /* to be reported at the end of the turn */
+    bool paused, keep_alive, any_written, any_received;
+};
+
+struct http1_conn {
+    struct pooled_conn pooled;
+    struct loop *loop;
+    h2o_socket_t *sock;         /* NULL when taken, or while moving between loops */
+    h2o_socket_export_t moving; /* fd is -1 but while moving */
+    struct loop_deferred work;  /* failure to report, or input to go on with */
+    struct loop_deferred free_later;
+    struct timer timer;
+    struct http1_input in;
+    struct http1_exchange x;
+    uint64_t serial; /* of the exchange: tells a callback's caller that it has changed */
+    bool dead;       /* can serve no (further) request */
+    bool closed;
+};
+
+/* http1_client.c's: called when there is something to read, to write, or to go on with. */
+void http1_exchange_readable(struct http1_conn *c);
+void http1_exchange_writable(struct http1_conn *c);
+void http1_exchange_work(struct http1_conn *c);
+void http1_exchange_expired(struct http1_conn *c);
+/* Free what an exchange may have left. */
+void http1_exchange_fini(struct http1_conn *c);
+
+/* http1_conn.c's: listen for bytes (again), and stop it. */
+void http1_conn_read_start(struct http1_conn *c);
+void http1_conn_read_stop(struct http1_conn *c);
+/* Have http1_exchange_writable called once, when the socket takes bytes. */
+void http1_conn_await_writable(struct http1_conn *c);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A client's connection. libh2o drives the socket; we are told of its end (on_close), look at it
+ * now and then (the sweep), and act on it only by shutdown(2), which libh2o then finds out about:
+ * there is no other way to close a connection that libh2o owns.
+ *
+ * While an HTTP/1 request is with us, libh2o does not read its socket, and would not learn that the
+ * client has left. So we put a callback of our own on the socket that does not read either
+ * (H2O_SOCKET_FLAG_DONT_READ). This also keeps the socket in epoll, which saves two system calls
+ * per request. It stays there until the last part of the response has been sent.
+ */
+#include "common/net/http_conn.h"
+
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+enum {
+    /* A connection that gave up at least so many requests, and most of them, wears us out on
+     * purpose (CVE-2023-44487 and kin). */
+    ABANDONED_MAX = 100,
+    /* A head larger than libh2o allows never gets here, so no more needs to be searched. */
+    HEAD_SEARCH_MAX = H2O_MAX_REQLEN,
+};
+
+static void enter_phase(struct http_conn *c, enum conn_phase phase)
+{
+    c->phase = phase;
+    c->phase_since_ms = loop_now_ms(c->server->loop);
+}
+
+/* ---- life ---- */
+
+static void on_close(void *data)
+{
+    struct http_conn *c = data;
+    struct http_server *s = c->server;
+
+    ASSERT(list_empty(&c->replies));
+    list_remove(&c->node);
+    --s->nconns;
+    http_listener_release(c->listener);
+    free(c);
+    http_server_conn_gone(s);
+}
+
+struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock)
+{
+    struct http_conn *c = xcalloc(1, sizeof(*c));
+
+    c->peer.len = h2o_socket_getpeername(sock, &c->peer.sa);
+    if (c->peer.len == 0) {
+        free(c);
+        h2o_socket_close(sock);
+        return NULL;
+    }
+    c->server = l->server;
+    c->listener = l;
+    ++l->refs;
+    c->sock = sock;
+    list_init(&c->replies);
+    list_push_back(&c->server->conns, &c->node);
+    ++c->server->nconns;
+    enter_phase(c, PHASE_NEW);
+    sock->on_close.cb = on_close;
+    sock->on_close.data = c;
+    return c;
+}
+
+void *http_conn_tag(const struct http_conn *c)
+{
+    return c->listener->tag;
+}
+
+const struct addr *http_conn_peer(struct http_conn *c)
+{
+    return &c->peer;
+}
+
+const struct addr *http_conn_local(struct http_conn *c)
+{
+    if (c->local.len == 0)
+        c->local.len = h2o_socket_getsockname(c->sock, &c->local.sa);
+    return &c->local;
+}
+
+bool http_conn_is_tls(const struct http_conn *c)
+{
+    return c->sock->ssl != NULL;
+}
+
+void http_conn_shut(struct http_conn *c)
+{
+    c->read_shut = true;
+    shutdown(h2o_socket_get_fd(c->sock), SHUT_RD);
+}
+
+static void shut_both(struct http_conn *c)
+{
+    c->read_shut = true;
+    shutdown(h2o_socket_get_fd(c->sock), SHUT_RDWR);
+}
+
+void http_conn_cut(struct http_conn *c)
+{
+    shut_both(c);
+    /* Between two parts of a response libh2o neither reads nor writes, so it would not notice. */
+    if (!c->http2 && list_linked(&c->replies))
+        http_reply_client_left(list_first(&c->replies, struct http_reply, node));
+}
+
+/* ---- requests ---- */
+
+void http_conn_begin(struct http_conn *c)
+{
+    ++c->requests;
+    enter_phase(c, PHASE_BUSY);
+}
+
+void http_conn_end(struct http_conn *c, bool done)
+{
+    if (!done) {
+        ++c->abandoned;
+        http_server_count(c->server, COUNT_ABANDONED);
+    }
+    if (list_linked(&c->replies))
+        return;
+    enter_phase(c, PHASE_IDLE);
+    if (c->http2 && c->abandoned >= ABANDONED_MAX && c->abandoned > c->requests / 2) {
+        http_server_count(c->server, COUNT_RESETS);
+        shut_both(c);
+    } else if (c->server->draining && !c->http2 && !c->tunnelled) {
+        http_conn_shut(c);
+    }
+}
+
+/* ---- the watch ---- */
+
+/* Whether the peer has sent its last byte, or can get none. What it sent may still be unread. */
+static bool peer_has_left(struct http_conn *c)
+{
+    struct pollfd p = {.fd = h2o_socket_get_fd(c->sock), .events = POLLRDHUP};
+
+    if (c->read_shut || poll(&p, 1, 0) <= 0)
+        return false;
+    return (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+static void on_client_event(h2o_socket_t *sock, const char *err)
+{
+    struct http_conn *c = sock->on_close.data;
+
+    (void)err; /* nothing is read */
+    if (peer_has_left(c)) {
+        http_reply_client_left(list_first(&c->replies, struct http_reply, node));
+        return;
+    }
+    /* The next request, or a TLS record: readable until somebody reads it. */
+    h2o_socket_read_stop(sock);
+    c->watch_lost = true;
+}
+
+void http_conn_watch(struct http_conn *c)
+{
+    ASSERT(!c->http2);
+    if (c->read_shut)
+        return;
+    c->watching = true;
+    c->watch_lost = false;
+    h2o_socket_dont_read(c->sock, 1);
+    h2o_socket_read_start(c->sock, on_client_event);
+}
+
+void http_conn_unwatch(struct http_conn *c)
+{
+    if (!c->watching)
+        return;
+    c->watching = false;
+    c->watch_lost = false;
+    h2o_socket_dont_read(c->sock, 0);
+    h2o_socket_read_stop(c->sock);
+}
+
+uint64_t http_conn_progress(const struct http_conn *c)
+{
+    int fd = h2o_socket_get_fd(c->sock);
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+    int queued = 0;
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0)
+        return info.tcpi_bytes_acked;
+    /* A unix socket: what waits in it shrinks when the peer reads. */
+    (void)ioctl(fd, SIOCOUTQ, &queued);
+    return UINT64_MAX - (uint64_t)queued;
+}
+
+/* ---- the sweep ---- */
+
+static bool head_complete(const struct http_conn *c)
+{
+    const h2o_buffer_t *in = c->sock->input;
+    size_t len = in->size < HEAD_SEARCH_MAX ? in->size : HEAD_SEARCH_MAX;
+
+    /* libh2o takes bare LFs, too. */
+    return memmem(in->bytes, len, "\n\r\n", 3) != NULL || memmem(in->bytes, len, "\n\n", 2) != NULL;
+}
+
+/* Before the first request only ALPN can tell. */
+static bool speaks_http2(const struct http_conn *c)
+{
+    if (c->http2)
+        return true;
+    /* No version: no handshake has begun, and asking for its result would crash. */
+    if (c->sock->ssl == NULL || h2o_socket_get_ssl_protocol_version(c->sock) == NULL)
+        return false;
+    h2o_iovec_t protocol = h2o_socket_ssl_get_selected_protocol(c->sock);
+    return h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2"));
+}
+
+static enum conn_phase observed_phase(const struct http_conn *c)
+{
+    if (list_linked(&c->replies))
+        return PHASE_BUSY;
+    if (speaks_http2(c))
+        return PHASE_IDLE;
+    if (c->sock->input->size == 0)
+        return c->requests == 0 ? PHASE_NEW : PHASE_IDLE;
+    return head_complete(c) ? PHASE_BODY : PHASE_HEAD;
+}
+
+static void update_phase(struct http_conn *c)
+{
+    enum conn_phase phase = observed_phase(c);
+
+    if (phase == c->phase)
+        return;
+    /* The time for the first head counts from the start: or a byte now and then would buy more. */
+    if (c->phase == PHASE_NEW && phase == PHASE_HEAD)
+        c->phase = phase;
+    else
+        enter_phase(c, phase);
+}
+
+static bool phase_over(const struct http_conn *c, uint64_t limit_ms, uint64_t now_ms)
+{
+    return limit_ms != 0 && now_ms > c->phase_since_ms && now_ms - c->phase_since_ms >= limit_ms;
+}
+
+/* libh2o ends idle HTTP/2 connections by itself; but any frame counts as life there, and what is
+ * uploaded is not seen by us until it is complete. So we only bound both together. */
+static uint64_t idle_limit_ms(const struct http_conn *c)
+{
+    const struct http_server_options *o = &c->server->options;
+
+    if (!speaks_http2(c))
+        return o->keep_alive_timeout_ms;
+    if (o->keep_alive_timeout_ms == 0 || o->body_timeout_ms == 0)
+        return 0;
+    return o->keep_alive_timeout_ms + o->body_timeout_ms;
+}
+
+void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
+{
+    const struct http_server_options *o = &c->server->options;
+
+    if (c->tunnelled)
+        return;
+    update_phase(c);
+    switch (c->phase) {
+    case PHASE_NEW:
+    case PHASE_HEAD:
+        if (phase_over(c, o->header_timeout_ms, now_ms)) {
+            http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
+            shut_both(c);
+            enter_phase(c, c->phase); /* counted once */
+        }
+        return;
+    case PHASE_BODY:
+        if (phase_over(c, o->body_timeout_ms, now_ms)) {
+            http_server_count(c->server, COUNT_BODY_TIMEOUTS);
+            shut_both(c);
+            enter_phase(c, c->phase);
+        }
+        return;
+    case PHASE_IDLE:
+        if (!phase_over(c, idle_limit_ms(c), now_ms))
+            return;
+        /* The second time it is one that libh2o closes, and that does not take TLS's last word. */
+        if (c->read_shut)
+            shut_both(c);
+        else
+            http_conn_shut(c);
+        return;
+    case PHASE_BUSY:
+        if (c->watch_lost && peer_has_left(c))
+            http_reply_client_left(list_first(&c->replies, struct http_reply, node));
+        return;
+    }
+    UNREACHABLE();
+}
+
+void http_conn_drain(struct http_conn *c)
+{
+    if (c->tunnelled)
+        return;
+    update_phase(c);
+    /* HTTP/2 has GOAWAY. A request that comes in just now is read before the end is. */
+    if (!speaks_http2(c) && (c->phase == PHASE_IDLE || c->phase == PHASE_NEW))
+        http_conn_shut(c);
+}

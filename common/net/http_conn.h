@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of the HTTP server: http_server.c (server, listeners), http_conn.c (connections and
+ * their time), http_check.c (requests refused), http_reply.c (the way back), http_tunnel.c. Nobody
+ * else includes this. One loop's thread, but for the counts.
+ *
+ * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
+ */
+#ifndef RLB_NET_HTTP_CONN_H
+#define RLB_NET_HTTP_CONN_H
+
+#include "common/net/http_server.h"
+
+#include <stdatomic.h>
+
+enum server_count {
+    COUNT_ACCEPTED,
+    COUNT_REQUESTS,
+    COUNT_ABANDONED,
+    COUNT_HEADER_TIMEOUTS,
+    COUNT_BODY_TIMEOUTS,
+    COUNT_SEND_TIMEOUTS,
+    COUNT_RESETS,
+    COUNT_ACCEPT_PAUSES,
+    COUNT_REFUSED, /* + enum request_fault */
+    COUNT_MAX = COUNT_REFUSED + FAULT_COUNT,
+};
+
+struct http_server {
+    struct loop *loop;
+    struct http_server_options options;
+    char *server_name;
+    h2o_globalconf_t conf;
+    h2o_context_t ctx;
+    h2o_buffer_mmap_settings_t spill;
+    struct list listeners, conns, tunnels;
+    size_t nconns, ntunnels;
+    struct timer sweep;
+    struct timer accept_again; /* runs after descriptors ran out */
+    bool accept_paused, draining;
+    void (*drained)(void *context);
+    void *drained_context;
+    struct loop_deferred end_of_drain;
+    atomic_uint_fast64_t counts[COUNT_MAX]; /* written by the loop's thread alone */
+};
+
+struct http_listener {
+    struct list node;
+    struct http_server *server;
+    h2o_socket_t *sock; /* NULL once closed */
+    h2o_accept_ctx_t accept;
+    bool http2;
+    void *tag;
+    unsigned refs; /* its being open, and its connections */
+};
+
+enum conn_phase {
+    PHASE_NEW,  /* nothing has come yet, TLS handshake included */
+    PHASE_HEAD, /* a request head is on its way */
+    PHASE_BODY, /* and now its body */
+    PHASE_IDLE, /* between requests; of HTTP/2, no request is with us */
+    PHASE_BUSY, /* a request is with us */
+};
+
+struct http_conn {
+    struct list node; /* in the server's */
+    struct http_server *server;
+    struct http_listener *listener;
+    h2o_socket_t *sock; /* libh2o's; lives as long as this */
+    struct addr peer, local;
+    struct list replies; /* requests with us, each with its reply */
+    uint64_t requests, abandoned;
+    unsigned refused;
+    enum conn_phase phase;
+    uint64_t phase_since_ms;
+    bool http2;
+    bool watching;   /* http_conn_watch's callback is on the socket */
+    bool watch_lost; /* it saw bytes instead of an end: the sweep looks on */
+    bool read_shut;  /* we have shut it for reading: its end says nothing about the client */
+    bool tunnelled;
+};
+
+void http_server_count(struct http_server *s, size_t which);
+
+/* ---- http_conn.c ---- */
+/* Take on an accepted socket. NULL: its peer has gone already; the socket is closed. */
+struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock);
+/* A request begins (its reply is in C->replies) or ends. */
+void http_conn_begin(struct http_conn *c);
+void http_conn_end(struct http_conn *c, bool done);
+/* Watch the client of an HTTP/1 request, as libh2o does not read meanwhile; before libh2o reads or
+ * gives the socket away, unwatch. */
+void http_conn_watch(struct http_conn *c);
+void http_conn_unwatch(struct http_conn *c);
+/* Have libh2o see an error, or only the end, on the socket. */
+void http_conn_cut(struct http_conn *c);
+void http_conn_shut(struct http_conn *c);
+/* Time has passed: cut what is over its time. */
+void http_conn_sweep(struct http_conn *c, uint64_t now_ms);
+void http_conn_drain(struct http_conn *c);
+/* A number that grows while the peer takes bytes. */
+uint64_t http_conn_progress(const struct http_conn *c);
+
+/* ---- http_server.c ---- */
+void http_server_conn_gone(struct http_server *s);
+void http_listener_release(struct http_listener *l);
+static inline bool http_server_full(const struct http_server *s)
+{
+    return s->options.max_connections != 0 && s->nconns >= s->options.max_connections;
+}
+
+/* ---- http_check.c ---- */
+/* Why REQ must not be handled, or FAULT_NONE; brings its authority and path into one form. */
+enum request_fault http_check_request(struct http_conn *c, h2o_req_t *req);
+/* Answer with an error; ends the request and, in HTTP/1, the connection. */
+void http_refuse(struct http_conn *c, h2o_req_t *req, enum request_fault f);
+
+/* ---- http_reply.c ---- */
+/* The filter that frames responses; set up for each path. */
+void http_reply_on_setup_ostream(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot);
+/* The client of an HTTP/1 connection has gone. May end everything of R's request. */
+void http_reply_client_left(struct http_reply *r);
+
+/* ---- http_tunnel.c ---- */
+struct http_tunnel;
+struct http_tunnel *http_tunnel_create(struct http_server *s, h2o_socket_t *worker,
+                                       uint64_t idle_timeout_ms, const struct http_tunnel_end *end);
+/* For h2o_http1_upgrade. */
+void http_tunnel_start(void *tunnel, h2o_socket_t *client, size_t request_bytes);
+void http_tunnels_end(struct http_server *s);
+
+#endif

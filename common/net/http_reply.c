@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One answer's way to the client.
+ *
+ *     NEW -> OPEN -> CLOSED        CLOSED: libh2o has the end, or there is nobody to send it to
+ *      |      ^|
+ *      |      |+-- pump: waiting parts -> h2o_send -> on_proceed -> ...
+ *      +--> TUNNEL
+ *
+ * libh2o's rules (each broken one kills the process): one h2o_send at a time, the bytes stay until
+ * it asks for more, none after the final one, and after that the request may be gone before the
+ * call returns. So there is one function that sends (pump), guarded by in_flight.
+ *
+ * HTTP/1: libh2o does not tell whether the final h2o_send succeeded. So all bytes, the last chunk
+ * included, go out by sends that are not final, and an empty final one follows when they have been
+ * taken: that one needs no system call. HTTP/2: the final send carries the last bytes, and
+ * req->bytes_sent tells at the end whether all were sent.
+ *
+ * over is the one end: gone() has been called, everything is released, and what the user still
+ * calls does nothing. It comes from the destructor of the request's pool, from libh2o's stop, or
+ * from us noticing that the client has left.
+ */
+#include "common/base/text.h"
+#include "common/net/http_conn.h"
+
+#include <h2o/http1.h>
+#include <stdlib.h>
+
+enum {
+    REPLY_IOV_MAX = 64,
+    /* One send: more would only put off drained(). At least one whole body, though. */
+    REPLY_SEND_MAX = 256 * 1024,
+    /* HTTP/1 requests of one connection; then it is closed, so that clients spread out again. */
+    REQUESTS_PER_CONN_MAX = 10000,
+    CHUNK_HEAD_MAX = 2 * sizeof(size_t) + 2, /* hex digits, CRLF */
+};
+
+enum reply_state { REPLY_NEW, REPLY_OPEN, REPLY_TUNNEL, REPLY_CLOSED };
+
+/* ---- chunked framing of HTTP/1.1 answers without a known length ---- */
+
+struct chunk_encoder {
+    h2o_ostream_t super;
+    bool last;  /* the next send has the last bytes */
+    bool ended; /* the last chunk has gone out */
+    char head[CHUNK_HEAD_MAX];
+};
+
+static size_t write_chunk_head(char *out, size_t bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t n = 0;
+    int shift = 0;
+
+    while (shift + 4 < (int)(8 * sizeof(bytes)) && bytes >> (shift + 4) != 0)
+        shift += 4;
+    for (; shift >= 0; shift -= 4)
+        out[n++] = digits[bytes >> shift & 0xf];
+    out[n++] = '\r';
+    out[n++] = '\n';
+    return n;
+}
+
+static void send_chunk(h2o_ostream_t *self, h2o_req_t *req, h2o_iovec_t *bufs, size_t n,
+                       h2o_send_state_t state)
+{
+    struct chunk_encoder *e = (void *)self;
+    h2o_iovec_t out[REPLY_IOV_MAX + 2];
+    size_t count = 0;
+    size_t bytes = 0;
+    bool last = (e->last || state == H2O_SEND_STATE_FINAL) && !e->ended;
+
+    ASSERT(n <= REPLY_IOV_MAX);
+    for (size_t i = 0; i < n; ++i)
+        bytes += bufs[i].len;
+    req->bytes_sent += bytes;
+    if (bytes != 0) {
+        out[count++] = h2o_iovec_init(e->head, write_chunk_head(e->head, bytes));
+        memcpy(out + count, bufs, n * sizeof(*bufs));
+        count += n;
+        out[count++] =
+            last ? h2o_iovec_init(H2O_STRLIT("\r\n0\r\n\r\n")) : h2o_iovec_init(H2O_STRLIT("\r\n"));
+    } else if (last && state != H2O_SEND_STATE_ERROR) {
+        out[count++] = h2o_iovec_init(H2O_STRLIT("0\r\n\r\n"));
+    }
+    e->ended |= last;
+    /* h2o_ostream_send_next would put an empty send off, and the head with it. */
+    if (count == 0 && state == H2O_SEND_STATE_IN_PROGRESS)
+        self->next->do_send(self->next, req, out, 0, state);
+    else
+        h2o_ostream_send_next(self, req, out, count, state);
+}
+
+static bool is_bodyless(const h2o_req_t *req)
+{
+    return req->res.status < 200 || req->res.status == 204 || req->res.status == 304 ||
+           h2o_memis(req->method.base, req->method.len, H2O_STRLIT("HEAD"));
+}
+
+void http_reply_on_setup_ostream(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
+{
+    (void)self;
+    if (req->version == 0x101 && req->res.content_length == SIZE_MAX && !is_bodyless(req)) {
+        struct chunk_encoder *e = (void *)h2o_add_ostream(req, sizeof(*e), slot);
+        e->super.do_send = send_chunk;
+        e->last = false;
+        e->ended = false;
+        h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_TRANSFER_ENCODING,
+                       "Transfer-Encoding", H2O_STRLIT("chunked"));
+        req->bytes_counted_by_ostream = 1;
+        slot = &e->super.next;
+    }
+    h2o_setup_next_ostream(req, slot);
+}
+
+static struct chunk_encoder *encoder_of(h2o_req_t *req)
+{
+    return req->_ostr_top->do_send == send_chunk ? (void *)req->_ostr_top : NULL;
+}
+
+/* ---- the end ---- */
+
+static void release_bodies(struct list *bodies)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(bodies)) != NULL)
+        http1_body_release(list_entry(node, struct http1_body, node));
+}
+
+static void end_reply(struct http_reply *r, bool done)
+{
+    if (r->over)
+        return;
+    r->over = true;
+    r->state = REPLY_CLOSED;
+    timer_stop(&r->send_timer);
+    timer_stop(&r->flush_timer);
+    release_bodies(&r->parts);
+    release_bodies(&r->sending);
+    r->queued_bytes = 0;
+    list_remove(&r->node);
+    http_conn_end(r->conn, done);
+    r->events->gone(r->context, done);
+}
+
+static bool is_done(const struct http_reply *r)
+{
+    if (r->done || !r->conn->http2)
+        return r->done;
+    /* libh2o has the end; has the client's connection? */
+    return r->last_in_flight && r->req->bytes_sent == r->handed_bytes;
+}
+
+static void on_pool_cleared(void *guard)
+{
+    struct http_reply *r = *(struct http_reply **)guard;
+
+    end_reply(r, is_done(r));
+}
+
+static void on_stop(h2o_generator_t *super, h2o_req_t *req)
+{
+    (void)req;
+    end_reply(container_of(super, struct http_reply, super), false);
+}
+
+/* An answer that nobody will read, so that libh2o lets go of the request. Nothing of R after it. */
+static void give_up(h2o_req_t *req)
+{
+    h2o_send_error_generic(req, 502, http_status_reason(502), "",
+                           H2O_SEND_ERROR_HTTP1_CLOSE_CONNECTION);
+}
+
+void http_reply_client_left(struct http_reply *r)
+{
+    h2o_req_t *req = r->req;
+    int fd = h2o_socket_get_fd(r->conn->sock);
+    bool started = r->state == REPLY_OPEN;
+
+    http_conn_unwatch(r->conn);
+    /* A client that only closed its half gets nothing either; who leaves while we work says so. */
+    shutdown(fd, SHUT_RDWR);
+    if (r->in_flight || r->state == REPLY_TUNNEL || r->state == REPLY_CLOSED)
+        return; /* libh2o is writing: it finds out */
+    end_reply(r, false);
+    if (started)
+        h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
+    else
+        give_up(req);
+}
+
+/* ---- sending ---- */
+
+static void pump(struct http_reply *r);
+
+static void arm_send_timer(struct http_reply *r)
+{
+    uint64_t ms = r->conn->server->options.send_timeout_ms;
+
+    r->watched_progress = false;
+    if (ms != 0)
+        timer_start(r->conn->server->loop, &r->send_timer, ms);
+}
+
+/* A number that changes while the client takes this answer. */
+static uint64_t send_progress(const struct http_reply *r)
+{
+    /* In HTTP/2 other streams move the connection, but not a stream whose window is closed. */
+    if (r->conn->http2 && r->req->bytes_sent != r->handed_bytes)
+        return r->req->bytes_sent;
+    return http_conn_progress(r->conn);
+}
+
+static void on_send_timer(struct timer *t)
+{
+    struct http_reply *r = container_of(t, struct http_reply, send_timer);
+    struct http_server *s = r->conn->server;
+    uint64_t progress = send_progress(r);
+    bool stalled = r->watched_progress && progress == r->progress;
+
+    r->watched_progress = true;
+    r->progress = progress;
+    if (!stalled) {
+        timer_start(s->loop, t, s->options.send_timeout_ms);
+        return;
+    }
+    http_server_count(s, COUNT_SEND_TIMEOUTS);
+    http_conn_cut(r->conn);
+}
+
+/* Move waiting bodies to SENDING, as many as one send may have. */
+static size_t gather(struct http_reply *r, h2o_iovec_t *iov)
+{
+    size_t n = 0;
+    size_t bytes = 0;
+
+    while (list_linked(&r->parts) && bytes < REPLY_SEND_MAX) {
+        struct http1_body *b = list_first(&r->parts, struct http1_body, node);
+        if (n + b->nparts > REPLY_IOV_MAX)
+            break;
+        for (size_t i = 0; i < b->nparts; ++i)
+            iov[n++] = h2o_iovec_init(b->parts[i].p, b->parts[i].len);
+        bytes += b->bytes;
+        list_remove(&b->node);
+        list_push_back(&r->sending, &b->node);
+    }
+    r->handed_bytes += bytes;
+    return n;
+}
+
+/* HTTP/1: all has been taken. Nothing of R after it. */
+static void finish(struct http_reply *r)
+{
+    r->done = true;
+    r->state = REPLY_CLOSED;
+    http_conn_unwatch(r->conn);
+    h2o_send(r->req, NULL, 0, H2O_SEND_STATE_FINAL);
+}
+
+/* What is queued has been taken, and the rest will not come. Nothing of R after it. */
+static void send_cut(struct http_reply *r)
+{
+    bool ends_by_close = r->req->version < 0x101 && r->left_bytes == UINT64_MAX;
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+    r->state = REPLY_CLOSED;
+    r->in_flight = true;
+    if (!r->conn->http2)
+        http_conn_unwatch(r->conn);
+    /* Where the end of the connection is the end of the body, only a reset can tell. */
+    if (ends_by_close)
+        setsockopt(h2o_socket_get_fd(r->conn->sock), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    arm_send_timer(r);
+    h2o_send(r->req, NULL, 0, H2O_SEND_STATE_ERROR);
+}
+
+static void send_http1(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool last)
+{
+    bool ends = last && r->encoder != NULL; /* by a chunk of its own, if need be */
+
+    if (n == 0 && r->head_sent && !ends) {
+        if (last)
+            finish(r);
+        return;
+    }
+    if (ends)
+        r->encoder->last = true;
+    r->head_sent = true;
+    r->in_flight = true;
+    r->last_in_flight = last;
+    arm_send_timer(r);
+    h2o_send(r->req, iov, n, H2O_SEND_STATE_IN_PROGRESS);
+}
+
+static void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool last)
+{
+    if (n == 0 && r->head_sent && !last)
+        return;
+    r->head_sent = true;
+    r->in_flight = true;
+    r->last_in_flight = last;
+    if (last)
+        r->state = REPLY_CLOSED;
+    arm_send_timer(r);
+    h2o_send(r->req, iov, n, last ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS);
+}
+
+/* Send what may be sent. May be the end of R. */
+static void pump(struct http_reply *r)
+{
+    h2o_iovec_t iov[REPLY_IOV_MAX];
+
+    ASSERT(r->state == REPLY_OPEN);
+    ASSERT(!r->in_flight);
+    timer_stop(&r->flush_timer);
+    size_t n = gather(r, iov);
+    if (n == 0 && r->abort_queued) {
+        send_cut(r);
+        return;
+    }
+    bool last = r->final_queued && list_empty(&r->parts);
+    if (r->conn->http2)
+        send_http2(r, iov, n, last);
+    else
+        send_http1(r, iov, n, last);
+}
+
+static void on_proceed(h2o_generator_t *super, h2o_req_t *req)
+{
+    struct http_reply *r = container_of(super, struct http_reply, super);
+    size_t before = r->queued_bytes;
+    struct list *it;
+
+    (void)req;
+    r->in_flight = false;
+    timer_stop(&r->send_timer);
+    list_for_each (it, &r->sending) {
+        r->queued_bytes -= list_entry(it, struct http1_body, node)->bytes;
+        r->sent_bytes += list_entry(it, struct http1_body, node)->bytes;
+    }
+    release_bodies(&r->sending);
+    bool drained = r->queued_bytes < before && !r->final_queued && !r->abort_queued;
+    if (r->last_in_flight)
+        finish(r);
+    else
+        pump(r);
+    /* Had that been the end, one of the two would have been queued. */
+    if (drained && r->events->drained != NULL)
+        r->events->drained(r->context);
+}
+
+static void on_flush(struct timer *t)
+{
+    pump(container_of(t, struct http_reply, flush_timer));
+}
+
+/* ---- what the user calls ---- */
+
+void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
+                     const struct http_reply_events *e, void *context)
+{
+    struct http_reply **guard = h2o_mem_alloc_shared(&req->pool, sizeof(*guard), on_pool_cleared);
+
+    *guard = r;
+    *r = (struct http_reply){
+        .super = {.proceed = on_proceed, .stop = on_stop},
+        .req = req,
+        .conn = c,
+        .events = e,
+        .context = context,
+        .left_bytes = UINT64_MAX,
+        .state = REPLY_NEW,
+    };
+    list_init(&r->parts);
+    list_init(&r->sending);
+    timer_init(&r->send_timer, on_send_timer);
+    timer_init(&r->flush_timer, on_flush);
+    list_push_back(&c->replies, &r->node);
+    http_conn_begin(c);
+    if (!c->http2)
+        http_conn_watch(c);
+}
+
+static void decide_persistence(struct http_reply *r)
+{
+    h2o_req_t *req = r->req;
+    bool ends_by_close =
+        req->version < 0x101 && req->res.content_length == SIZE_MAX && !r->bodyless;
+
+    if (ends_by_close || r->conn->server->draining || r->conn->requests >= REQUESTS_PER_CONN_MAX)
+        req->http1_is_persistent = 0;
+}
+
+void http_reply_start(struct http_reply *r, uint64_t content_length)
+{
+    h2o_req_t *req = r->req;
+
+    if (r->over)
+        return;
+    ASSERT(r->state == REPLY_NEW);
+    ASSERT(req->res.status >= 200);
+    if (req->res.reason == NULL || strcmp(req->res.reason, "OK") == 0)
+        req->res.reason = http_status_reason(req->res.status);
+    r->bodyless = is_bodyless(req);
+    bool announced = content_length != UINT64_MAX && req->res.status != 204;
+    req->res.content_length = announced ? (size_t)content_length : SIZE_MAX;
+    if (announced && !r->bodyless)
+        r->left_bytes = content_length;
+    decide_persistence(r);
+    h2o_start_response(req, &r->super);
+    r->encoder = encoder_of(req);
+    r->state = REPLY_OPEN;
+    timer_start(r->conn->server->loop, &r->flush_timer, 0);
+}
+
+/* Cut B to the bytes that may still come. */
+static void clip(struct http1_body *b, uint64_t left)
+{
+    while (b->bytes > left) {
+        struct slice *part = &b->parts[b->nparts - 1];
+        size_t excess = (size_t)(b->bytes - left);
+        size_t cut = excess < part->len ? excess : part->len;
+        part->len -= cut;
+        b->bytes -= cut;
+        if (part->len == 0)
+            --b->nparts;
+    }
+}
+
+static void queue_body(struct http_reply *r, struct http1_body *b)
+{
+    if (r->left_bytes != UINT64_MAX) {
+        clip(b, r->left_bytes);
+        r->left_bytes -= b->bytes;
+    }
+    if (r->bodyless || b->bytes == 0) {
+        http1_body_release(b);
+        return;
+    }
+    list_push_back(&r->parts, &b->node);
+    r->queued_bytes += b->bytes;
+}
+
+void http_reply_send(struct http_reply *r, struct http1_body *body, bool final)
+{
+    if (r->over) {
+        http1_body_release(body);
+        return;
+    }
+    ASSERT(r->state == REPLY_OPEN);
+    ASSERT(!r->final_queued);
+    ASSERT(!r->abort_queued);
+    if (body != NULL)
+        queue_body(r, body);
+    bool cut_short = final && r->left_bytes != 0 && r->left_bytes != UINT64_MAX;
+    r->final_queued = final && !cut_short;
+    r->abort_queued = cut_short;
+    if (!r->in_flight)
+        pump(r);
+}
+
+void http_reply_abort(struct http_reply *r)
+{
+    if (r->over || r->final_queued || r->abort_queued)
+        return;
+    if (r->state == REPLY_NEW) {
+        r->req->http1_is_persistent = 0;
+        http_reply_simple(r, 502, "text/plain; charset=utf-8", SLICE_LIT("Bad Gateway\n"));
+        return;
+    }
+    ASSERT(r->state == REPLY_OPEN);
+    r->abort_queued = true;
+    if (!r->in_flight)
+        pump(r);
+}
+
+void http_reply_simple(struct http_reply *r, int status, const char *content_type,
+                       struct slice body)
+{
+    h2o_req_t *req = r->req;
+
+    if (r->over)
+        return;
+    req->res.status = status;
+    req->res.reason = http_status_reason(status);
+    h2o_iovec_t type = h2o_strdup(&req->pool, content_type, SIZE_MAX);
+    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_CONTENT_TYPE, "Content-Type", type.base,
+                   type.len);
+    http_reply_start(r, body.len);
+    http_reply_send(r, http1_body_copy(body), true);
+}
+
+void http_reply_tunnel(struct http_reply *r, h2o_socket_t *worker, uint64_t idle_timeout_ms,
+                       const struct http_tunnel_end *end)
+{
+    struct http_tunnel *t = http_tunnel_create(r->conn->server, worker, idle_timeout_ms, end);
+
+    if (r->over) {
+        http_tunnel_start(t, NULL, 0);
+        return;
+    }
+    ASSERT(r->state == REPLY_NEW);
+    ASSERT(!r->conn->http2);
+    r->state = REPLY_TUNNEL;
+    r->done = true;
+    r->conn->tunnelled = true;
+    http_conn_unwatch(r->conn);
+    r->req->res.status = 101;
+    r->req->res.reason = http_status_reason(101);
+    r->req->res.content_length = SIZE_MAX;
+    arm_send_timer(r);
+    h2o_http1_upgrade(r->req, NULL, 0, http_tunnel_start, t);
+}
