@@ -1,0 +1,58 @@
+# A thin front over CMake: the work is in CMakePresets.json and dev/.
+.PHONY: all deps run test bench soak asan tsan fuzz coverage format lint clean
+
+JOBS ?= $(shell nproc)
+CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS)
+
+all:
+	@cmake --preset dev >/dev/null
+	@cmake --build --preset dev -j$(JOBS)
+
+deps:
+	@dev/install-deps
+
+# The load balancer, an agent and an example with 4 processes. TRAFFIC=1 sends a trickle of requests; PORT=8080 moves it.
+run: deps all
+	@examples/newspapers/run
+
+test: deps all
+	@$(CTEST) --test-dir build
+
+bench: deps all
+	@build/bench/pool_bench
+	@build/bench/conn_pool_bench
+
+# The long forms of tests that have one: a million classes, sustained load with deaths.
+soak: deps all
+	RLB_FLOOD=1000000 RLB_SOAK=1 $(CTEST) --test-dir build -L e2e
+
+# Unit, oracle, sim and end-to-end tests under the address and undefined sanitizers; then the threaded ones under tsan.
+asan: deps
+	@cmake --preset asan >/dev/null
+	@cmake --build --preset asan -j$(JOBS)
+	@$(CTEST) --test-dir build-asan -LE "docs|style"
+
+tsan: deps
+	@cmake --preset tsan >/dev/null
+	@cmake --build --preset tsan -j$(JOBS)
+	@$(CTEST) --test-dir build-tsan -L thread
+
+# Each parser for some seconds under libFuzzer, over the committed corpus.
+fuzz: deps
+	@cmake --preset fuzz >/dev/null
+	@cmake --build --preset fuzz -j$(JOBS)
+	@$(CTEST) --test-dir build-fuzz -L fuzz
+
+coverage: deps
+	@cmake --preset coverage >/dev/null
+	@cmake --build --preset coverage -j$(JOBS)
+	@$(CTEST) --test-dir build-coverage -LE "e2e|docs|style"
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format-14 -i
+
+lint: all
+	@dev/check.sh --lint
+
+clean:
+	@rm -rf build build-*
