@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The strict check of a request head: what passes lies within the bytes, has what a request must
+ * have, does not depend on what follows it, and does not pass before it is whole.
+ */
+#include "common/wire/http1_request.h"
+
+#include "common/base/text.h"
+#include "tests/fuzz/fuzz.h"
+
+static void check_within(struct slice whole, struct slice part)
+{
+    if (part.len == 0)
+        return;
+    ASSERT(part.p >= whole.p);
+    ASSERT(part.p + part.len <= whole.p + whole.len);
+}
+
+static void check_texts(struct slice s)
+{
+    struct slice authority;
+    struct slice path;
+
+    (void)http_target_is_path(s);
+    (void)http_authority_valid(s);
+    if (!http_target_split(s, &authority, &path))
+        return;
+    check_within(s, authority);
+    check_within(s, path);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct slice bytes = {(const char *)data, size};
+    struct http1_request_facts facts = {0};
+    struct http1_request_facts again = {0};
+    enum request_fault f = http1_request_check(bytes, &facts);
+
+    ASSERT(request_fault_text(f) != NULL);
+    check_texts(bytes);
+    if (f != FAULT_NONE) {
+        ASSERT(request_fault_status(f) >= 400);
+        return 0;
+    }
+    ASSERT(facts.bytes <= size);
+    struct slice whole = {bytes.p, facts.bytes};
+    check_within(whole, facts.method);
+    check_within(whole, facts.target);
+    check_within(whole, facts.host);
+    ASSERT(facts.method.len != 0);
+    ASSERT(facts.target.len != 0);
+    ASSERT(facts.host.p != NULL || facts.minor_version == 0);
+    check_texts(facts.target);
+    ASSERT(http1_request_check(whole, &again) == FAULT_NONE);
+    ASSERT(again.bytes == facts.bytes);
+    ASSERT(again.nheaders == facts.nheaders);
+    whole.len -= 1;
+    ASSERT(http1_request_check(whole, &again) != FAULT_NONE);
+    return 0;
+}
