@@ -26,7 +26,7 @@ endif()
 if(RLB_SANITIZE)
   # gcc's null-dereference and maybe-uninitialized analyses give false positives on instrumented code.
   target_compile_options(rlb_flags INTERFACE -fsanitize=${RLB_SANITIZE} -fno-sanitize-recover=all
-    -Wno-null-dereference -Wno-maybe-uninitialized)
+    -Wno-null-dereference $<$<C_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(rlb_flags INTERFACE -fsanitize=${RLB_SANITIZE})
 else()
   target_compile_options(rlb_flags INTERFACE $<$<CONFIG:Release,RelWithDebInfo>:-U_FORTIFY_SOURCE$<SEMICOLON>-D_FORTIFY_SOURCE=3>)
