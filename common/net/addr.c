@@ -100,9 +100,22 @@ static bool is_label(struct slice s)
     return true;
 }
 
+/* "256", "0x7f": resolvers take them for a part of an IPv4 address. */
+static bool is_number(struct slice s)
+{
+    bool hex = slice_starts(s, SLICE_LIT("0x")) || slice_starts(s, SLICE_LIT("0X"));
+
+    for (size_t i = hex ? 2 : 0; i < s.len; ++i) {
+        char l = ascii_lower(s.p[i]);
+        if (!(l >= '0' && l <= '9') && !(hex && l >= 'a' && l <= 'f'))
+            return false;
+    }
+    return true;
+}
+
 /*
  * A name has labels of letters, digits, '-' and '_', and the last one is not a number: "10.0.0.256"
- * or "0x7f.1" is a mistaken address, and a resolver might make some address of it.
+ * is a mistaken address, and a resolver might make some other address of it.
  */
 static bool is_name(struct slice s)
 {
@@ -120,7 +133,7 @@ static bool is_name(struct slice s)
             return false;
         from = to + 1;
     }
-    return last.p[0] < '0' || last.p[0] > '9';
+    return !is_number(last);
 }
 
 enum err addr_parse(struct slice text, struct addr *out)

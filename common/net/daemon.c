@@ -282,7 +282,8 @@ void daemon_notify(const char *state)
     if (name == NULL || name[0] == '\0')
         return;
     if (!notify_address(name, &sa, &len)) {
-        log_warn(NULL, "notify-socket-bad", "NOTIFY_SOCKET is neither a path nor an abstract name");
+        char escaped[LOG_ESCAPED_ROOM];
+        log_warn(NULL, "notify-socket-bad", "name=\"%s\"", log_escape(slice_of(name), escaped));
         return;
     }
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);

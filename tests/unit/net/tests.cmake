@@ -1,0 +1,7 @@
+foreach(noun addr conn_pool conn_pool_thread daemon loop timer_wheel)
+  rlb_unit_test(net/${noun} LINK rlb::net)
+endforeach()
+set_tests_properties(unit.net.conn_pool unit.net.conn_pool_thread unit.net.loop PROPERTIES LABELS "unit;thread")
+foreach(noun http1_client)
+  rlb_unit_test(net/${noun} LINK rlb::net)
+endforeach()
