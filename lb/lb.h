@@ -12,6 +12,7 @@
 #include "lb/front.h"
 
 struct access_log;
+struct data_loops;
 struct exchange_loop;
 struct lb_parts;
 struct resolver;
@@ -42,11 +43,20 @@ struct lb {
     char *name;                    /* "resumelb", for Via */
     struct application_index *index;   /* for application_find */
     struct self_measure *self_measure; /* has its own lock */
+    struct data_loops *data_loops;     /* the threads of `loops` */
     struct resolver *resolver;         /* control thread only */
     struct list ejections;             /* control thread only: workers ejected now (health.c) */
     uint64_t started_ms;               /* monotonic */
     struct lb_parts *parts;            /* lb.c's own */
 };
+
+/* From the first to the last: never back. Control thread. */
+enum lb_phase { LB_STARTING, LB_SERVING, LB_DRAINING, LB_CLOSING };
+enum lb_phase lb_phase(const struct lb *lb);
+/* Read FILE again and put into force what can be without a restart, or nothing of it. Control thread. */
+void lb_reload(struct lb *lb);
+/* Run the load balancer of the configuration FILE until it is told to stop. Returns the exit code. */
+int lb_run(const char *file);
 
 /* Where exchanges of a loop find their part of an application. */
 static inline struct application_loop *application_on(struct application *a, unsigned loop_index)

@@ -282,7 +282,7 @@ void live_settings_set_yaml(struct live_settings *l, const struct app_settings *
                             const enum setting_origin *origins)
 {
     for (size_t i = 0; i < app_rows(); ++i) {
-        if (app_row(i)->when == SETTING_LOCAL)
+        if (app_row(i)->when == SETTING_LOCAL && !app_row_by_snapshot(app_row(i)))
             continue;
         settings_take(app_row(i), yaml, &l->yaml);
         l->yaml_origins[i] = origins[i];

@@ -135,6 +135,7 @@ struct worker_view {
     double mean_backlog;
     double weighted_sum, weight; /* what the mean is made of */
     uint64_t oldest_ms;          /* monotonic start of the oldest request in hand; 0 = none */
+    size_t nskills;              /* how many classes it has a score for */
     struct resume skills;        /* with assigned scores; filled only when asked for */
     struct worker *worker;       /* counted reference */
 };

@@ -24,6 +24,7 @@ static void view_worker(const struct pool *p, struct worker *w, bool skills,
         .weighted_sum = w->mean.sum,
         .weight = w->mean.weight,
         .oldest_ms = oldest != NULL ? oldest->started_ms : 0,
+        .nskills = w->place == WORKER_IN_LINE ? w->nslots : w->kept.n,
         .worker = worker_ref(w),
     };
     ASSERT(w->pool == p);

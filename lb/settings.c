@@ -77,6 +77,17 @@ size_t app_row_find(struct slice name)
     return SIZE_MAX;
 }
 
+bool app_row_by_snapshot(const struct setting_row *row)
+{
+    static const char *const names[] = {"forwarded_for", "via", "request_id"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
+        if (strcmp(row->name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 void app_settings_copy(const struct app_settings *from, struct app_settings *to)
 {
     settings_copy(&application_table, from, to);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The load balancer's settings as structs, made of settings.def, and the immutable snapshots in which
- * an application's live ones are published. A snapshot is reference counted; each loop holds the one it
- * works with and changes it between turns (application.h).
+ * The load balancer's settings as structs, made of settings.def, and the immutable snapshots in
+ * which an application's live ones are published. A snapshot is reference counted; each loop holds
+ * the one it works with and changes it between turns (application.h).
  */
 #ifndef RLB_LB_SETTINGS_H
 #define RLB_LB_SETTINGS_H
@@ -37,8 +37,8 @@ struct worker_settings {
 #include "lb/settings.def"
 };
 
-extern const struct settings_table program_table, listen_table, tls_table, admin_table, application_table, pool_table,
-    worker_table;
+extern const struct settings_table program_table, listen_table, tls_table, admin_table,
+    application_table, pool_table, worker_table;
 
 enum { FORWARDED_SET, FORWARDED_APPEND, FORWARDED_OFF };
 enum { RESUME_FROM_AUTO, RESUME_FROM_STREAM, RESUME_FROM_MEASURE };
@@ -51,6 +51,9 @@ size_t app_rows(void);
 const struct setting_row *app_row(size_t i);
 /* Index of the row called NAME among app_rows(), or SIZE_MAX. */
 size_t app_row_find(struct slice name);
+
+/* LOCAL rows that only snapshots carry, so that SIGHUP can change them with one. */
+bool app_row_by_snapshot(const struct setting_row *row);
 
 /* TO is overwritten (not freed); NODEs do not go along: they belong to a configuration file. */
 void app_settings_copy(const struct app_settings *from, struct app_settings *to);

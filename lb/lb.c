@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   start    state folder, applications -> data loops -> connection pools -> fronts -> memberships
+ *            -> all workers known have answered, or start_wait -> listeners, admin: READY
+ *   drain    STOPPING, listeners close -> each front tells when its last exchange is gone
+ *            (drain_timeout: cut) -> idle connections close, fronts go -> memberships, state files
+ *            -> loops end -> everything is freed in reverse
+ *
+ * A stop while starting, and a start that fails, go the same way out. Loops post to one another
+ * (connections handed over) until the last of them has closed its idle ones, so all of them run
+ * until then.
+ */
+#include "lb/lb.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "lb/access_log.h"
+#include "lb/data_loops.h"
+#include "lb/health.h"
+#include "lb/lb_parts.h"
+#include "lb/membership.h"
+#include "lb/resolver.h"
+#include "lb/self_measure.h"
+#include "lb/status.h"
+
+enum {
+    /* While starting: how often we look whether all workers have answered. */
+    START_LOOK_MS = 5,
+    /* After a cut nothing may take long any more; a process that hangs here would block a restart.
+     */
+    CUT_PATIENCE_MS = 5000,
+};
+
+enum lb_phase lb_phase(const struct lb *lb)
+{
+    return lb->parts->phase;
+}
+
+struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops)
+{
+    size_t connections = (size_t)s->max_client_connections;
+
+    return (struct http_server_options){
+        .max_body_bytes = s->max_body_bytes,
+        .max_header_bytes = s->max_header_size_bytes,
+        .max_headers = (size_t)s->max_headers,
+        .max_connections = (connections + nloops - 1) / nloops,
+        .header_timeout_ms = s->header_timeout_ms,
+        .body_timeout_ms = s->body_timeout_ms,
+        .keep_alive_timeout_ms = s->keep_alive_timeout_ms,
+        .send_timeout_ms = s->send_timeout_ms,
+        .body_spill_bytes = s->body_spill_bytes,
+        .spill_dir = s->spill_dir,
+        .server_name = slice_of(s->server_name),
+    };
+}
+
+/* ---- the end ---- */
+
+static void on_all_gone(void *context)
+{
+    struct lb *lb = context;
+
+    data_loops_stop(lb);
+    loop_stop(lb->control);
+}
+
+static void on_flush(struct lb_loop *ll, void *context)
+{
+    (void)ll;
+    (void)context;
+}
+
+/* No exchange is left and no connection: the control side goes, while loops still take its
+ * messages. */
+static void on_fronts_gone(void *context)
+{
+    struct lb *lb = context;
+    struct lb_parts *p = lb->parts;
+
+    timer_stop(&p->timer);
+    for (size_t i = 0; i < lb->napplications; ++i)
+        membership_stop(lb->applications[i]);
+    health_stop(lb);
+    self_measure_destroy(lb->self_measure);
+    lb->self_measure = NULL;
+    data_loops_call(lb, on_flush, on_all_gone, lb);
+}
+
+static void on_admin_stopped(void *context)
+{
+    (void)context;
+}
+
+/* On the loop. */
+static void close_front(struct lb_loop *ll, void *context)
+{
+    struct lb *lb = context;
+
+    for (size_t i = 0; i < lb->napplications; ++i)
+        conn_pool_close_loop(lb->applications[i]->conn_pool, ll->loop);
+    front_destroy(ll->front);
+    ll->front = NULL;
+}
+
+static void close_all(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    p->phase = LB_CLOSING;
+    if (p->admin != NULL)
+        admin_stop(p->admin, on_admin_stopped, NULL);
+    data_loops_call(lb, close_front, on_fronts_gone, lb);
+}
+
+/* ---- drain ---- */
+
+struct drained {
+    struct loop_message message;
+    struct lb *lb;
+};
+
+/* On the control loop. */
+static void on_drained(struct loop_message *m)
+{
+    struct drained *d = container_of(m, struct drained, message);
+    struct lb *lb = d->lb;
+
+    free(d);
+    if (--lb->parts->draining == 0)
+        close_all(lb);
+}
+
+/* On the loop. */
+static void on_front_done(void *context)
+{
+    struct drained *d = context;
+
+    loop_post(d->lb->control, &d->message);
+}
+
+static void drain_front(struct lb_loop *ll, void *context)
+{
+    struct drained *d = xcalloc(1, sizeof(*d));
+
+    d->lb = context;
+    d->message.run = on_drained;
+    front_drain(ll->front, on_front_done, d);
+}
+
+static void cut_front(struct lb_loop *ll, void *context)
+{
+    (void)context;
+    if (ll->front != NULL)
+        front_cut(ll->front);
+}
+
+static void cut(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (p->cut || p->phase != LB_DRAINING)
+        return;
+    p->cut = true;
+    data_loops_call(lb, cut_front, NULL, lb);
+    timer_start(lb->control, &p->timer, CUT_PATIENCE_MS);
+}
+
+static void drain(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (p->phase >= LB_DRAINING)
+        return;
+    p->phase = LB_DRAINING;
+    p->draining = lb->nloops;
+    daemon_notify("STOPPING=1");
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        if (lb->applications[i]->membership != NULL)
+            membership_unregister(lb->applications[i]->membership);
+    }
+    if (p->listeners != NULL)
+        listeners_withdraw(p->listeners);
+    data_loops_call(lb, drain_front, NULL, lb);
+    timer_start(lb->control, &p->timer, lb->settings.drain_timeout_ms);
+}
+
+/* The last resort: what was learnt is saved, the kernel cleans up the rest. */
+static void give_up(struct lb *lb)
+{
+    log_error(NULL, "stop-stuck", "loops=%u why=\"cut exchanges did not end\"",
+              lb->parts->draining);
+    self_measure_destroy(lb->self_measure);
+    _exit(lb->parts->exit_code);
+}
+
+static void on_drain_timer(struct lb *lb)
+{
+    if (lb->parts->cut) {
+        give_up(lb);
+        return;
+    }
+    log_warn(NULL, "drain-cut", "drain_timeout_ms=%llu",
+             (unsigned long long)lb->settings.drain_timeout_ms);
+    cut(lb);
+}
+
+/* ---- start ---- */
+
+static bool start_admin(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+    struct admin_options o = {.addresses = p->config.admin_addrs,
+                              .naddresses = p->config.nadmin_addrs,
+                              .token = p->config.admin_token,
+                              .hosts = (const char *const *)p->config.admin_hosts.items,
+                              .nhosts = p->config.admin_hosts.n};
+
+    if (o.naddresses == 0)
+        return true;
+    enum err e = admin_create(lb->control, &o, &p->admin);
+    if (e == ERR_OK) {
+        status_add(lb, p->admin);
+        return true;
+    }
+    char shown[ADDR_TEXT_MAX];
+    log_error(NULL, "listen-failed", "admin=%s why=\"%s\"", addr_format(&o.addresses[0], shown),
+              e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+    p->admin = NULL;
+    return false;
+}
+
+static void log_addresses(const struct lb *lb)
+{
+    const struct lb_parts *p = lb->parts;
+    struct text line = {0};
+    char shown[ADDR_TEXT_MAX];
+
+    for (size_t i = 0; i < listeners_count(p->listeners); ++i)
+        text_addf(&line, "%s%s", i > 0 ? "," : "",
+                  addr_format(listeners_address(p->listeners, i), shown));
+    for (size_t i = 0; p->admin != NULL && i < p->config.nadmin_addrs; ++i) {
+        struct addr a;
+
+        admin_address(p->admin, i, &a);
+        text_addf(&line, "%s%s", i > 0 ? "," : " admin=", addr_format(&a, shown));
+    }
+    log_info(NULL, "listening", "addresses=%s threads=%u", text_cstr(&line), lb->nloops);
+    text_fini(&line);
+}
+
+/* "host:port" of the first listener, with the machine's name in place of a wildcard. */
+static void own_name(const struct lb *lb, char out[ADDR_TEXT_MAX])
+{
+    const struct addr *a = listeners_address(lb->parts->listeners, 0);
+    char host[ADDR_TEXT_MAX];
+
+    addr_host(a, host);
+    if (strcmp(host, "0.0.0.0") != 0 && strcmp(host, "::") != 0) {
+        addr_format(a, out);
+        return;
+    }
+    if (gethostname(host, 256) != 0)
+        text_copy(host, sizeof(host), "localhost");
+    host[255] = '\0';
+    snprintf(out, ADDR_TEXT_MAX, "%.255s:%u", host, addr_port(a));
+}
+
+static void register_all(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+    char name[ADDR_TEXT_MAX];
+    char admin[ADDR_TEXT_MAX];
+    struct addr a;
+
+    own_name(lb, name);
+    if (p->admin != NULL) {
+        admin_address(p->admin, 0, &a);
+        addr_format(&a, admin);
+    }
+    for (size_t i = 0; i < lb->napplications; ++i)
+        membership_register(lb->applications[i]->membership, name, p->admin != NULL ? admin : NULL);
+}
+
+static void fail_start(struct lb *lb)
+{
+    lb->parts->exit_code = EXIT_CONFIG;
+    drain(lb);
+    cut(lb);
+}
+
+static void open_listeners(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    p->listeners = listeners_create(&p->config, lb->nloops);
+    if (p->listeners == NULL || !start_admin(lb)) {
+        fail_start(lb);
+        return;
+    }
+    listeners_open(p->listeners, lb);
+    p->phase = LB_SERVING;
+    log_addresses(lb);
+    register_all(lb);
+    daemon_notify("READY=1");
+}
+
+static bool all_settled(const struct lb *lb)
+{
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        if (!membership_settled(lb->applications[i]->membership))
+            return false;
+    }
+    return true;
+}
+
+static void on_start_timer(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (all_settled(lb) || loop_now_ms(lb->control) >= p->listen_by_ms)
+        open_listeners(lb);
+    else
+        timer_start(lb->control, &p->timer, START_LOOK_MS);
+}
+
+static void on_timer(struct timer *t)
+{
+    struct lb_parts *p = container_of(t, struct lb_parts, timer);
+    struct lb *lb = p->lb;
+
+    if (p->phase == LB_STARTING)
+        on_start_timer(lb);
+    else if (p->phase == LB_DRAINING)
+        on_drain_timer(lb);
+}
+
+static void on_fronts_made(void *context)
+{
+    struct lb *lb = context;
+    struct lb_parts *p = lb->parts;
+    struct diag d = {0};
+    bool good = true;
+
+    if (p->phase != LB_STARTING)
+        return;
+    for (size_t i = 0; i < lb->napplications && good; ++i) {
+        struct application *a = lb->applications[i];
+
+        good = membership_start(a, &p->config.applications[i], &d) == ERR_OK;
+        if (!good)
+            log_error(NULL, "tree-refused", "application=%s why=\"%s\"", a->name,
+                      d.text != NULL ? d.text : "cannot be opened");
+    }
+    diag_fini(&d);
+    if (!good) {
+        fail_start(lb);
+        return;
+    }
+    p->listen_by_ms = loop_now_ms(lb->control) + lb->settings.start_wait_ms;
+    timer_start(lb->control, &p->timer, 0);
+}
+
+/* On the loop. */
+static void make_front(struct lb_loop *ll, void *context)
+{
+    struct lb *lb = context;
+    struct http_server_options limits = lb_limits(&lb->settings, lb->nloops);
+
+    ll->front = front_create(lb, ll->loop, &limits);
+}
+
+/* ---- signals ---- */
+
+static void on_term(void *context)
+{
+    struct lb *lb = context;
+
+    /* The second one is meant. */
+    if (lb->parts->phase == LB_DRAINING) {
+        cut(lb);
+        return;
+    }
+    log_info(NULL, "stopping", "signal=TERM");
+    drain(lb);
+}
+
+static void on_int(void *context)
+{
+    struct lb *lb = context;
+
+    log_info(NULL, "stopping", "signal=INT");
+    drain(lb);
+    cut(lb);
+}
+
+static void on_hup(void *context)
+{
+    struct lb *lb = context;
+
+    if (lb->parts->phase == LB_SERVING)
+        lb_reload(lb);
+}
+
+/* ---- assembly ---- */
+
+static bool open_access_log(struct lb *lb)
+{
+    const struct program_settings *s = &lb->settings;
+
+    if (s->access_log == NULL)
+        return true;
+    if (access_log_create(s->access_log, (enum access_format)s->access_log_format, lb->nloops,
+                          &lb->access_log) == ERR_OK)
+        return true;
+    log_error(NULL, "access-log-not-opened", "file=%s why=\"%s\"", s->access_log, strerror(errno));
+    return false;
+}
+
+static void make_applications(struct lb *lb)
+{
+    struct configuration *c = &lb->parts->config;
+    struct loop *loops[LOOPS_MAX];
+
+    lb->applications = xcalloc(c->napplications, sizeof(struct application *));
+    for (size_t i = 0; i < c->napplications; ++i)
+        lb->applications[i] = application_create(lb, &c->applications[i]);
+    lb->index = application_index_create(lb->applications, c->napplications);
+    data_loops_start(lb);
+    for (unsigned i = 0; i < lb->nloops; ++i)
+        loops[i] = lb->loops[i].loop;
+    for (size_t i = 0; i < c->napplications; ++i)
+        application_attach(lb->applications[i], loops, lb->nloops);
+    lb->napplications = c->napplications;
+}
+
+static struct lb *lb_create(struct configuration *config, const char *file)
+{
+    struct lb *lb = xcalloc(1, sizeof(*lb));
+
+    lb->parts = xcalloc(1, sizeof(*lb->parts));
+    lb->parts->lb = lb;
+    lb->parts->file = file;
+    lb->parts->config = *config;
+    timer_init(&lb->parts->timer, on_timer);
+    settings_copy(&program_table, &config->program, &lb->settings);
+    lb->nloops = config->nloops;
+    lb->name = xstrdup("resumelb");
+    lb->started_ms = clock_mono_us() / 1000;
+    list_init(&lb->ejections);
+    daemon_random_id(lb->instance);
+    atomic_init(&lb->response_buffers_total, config->program.response_buffers_total_bytes);
+    return lb;
+}
+
+static void lb_destroy(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    daemon_signals_stop(p->signals);
+    resolver_destroy(lb->resolver);
+    if (p->admin != NULL)
+        admin_destroy(p->admin);
+    if (lb->control != NULL) {
+        /* What was to be freed at the end of the last turn. */
+        loop_turn(lb->control, 0);
+        loop_turn(lb->control, 0);
+    }
+    access_log_destroy(lb->access_log);
+    self_measure_destroy(lb->self_measure);
+    listeners_destroy(p->listeners);
+    for (size_t i = 0; i < lb->napplications; ++i)
+        application_destroy(lb->applications[i]);
+    application_index_destroy(lb->index);
+    free(lb->applications);
+    free(lb->loops);
+    if (lb->control != NULL)
+        loop_destroy(lb->control);
+    settings_fini(&program_table, &lb->settings);
+    configuration_fini(&p->config);
+    free(lb->name);
+    free(p);
+    free(lb);
+}
+
+int lb_run(const char *file)
+{
+    struct configuration config;
+    struct diag d = {0};
+
+    if (!configuration_read(file, &config, &d)) {
+        fputs(d.text != NULL ? d.text : "", stderr);
+        diag_fini(&d);
+        return EXIT_CONFIG;
+    }
+    diag_fini(&d);
+    log_set_level((enum log_level)config.program.log_level);
+    daemon_prepare();
+    struct lb *lb = lb_create(&config, file);
+    struct lb_parts *p = lb->parts;
+    const struct daemon_signals signals = {
+        .on_term = on_term, .on_int = on_int, .on_hup = on_hup, .context = lb};
+
+    p->exit_code = EXIT_CONFIG;
+    if (self_measure_create(lb->settings.state_dir, &lb->self_measure) == ERR_OK &&
+        open_access_log(lb)) {
+        p->exit_code = EXIT_SUCCESS;
+        lb->control = loop_create(lb->nloops);
+        lb->resolver = resolver_create(lb->control);
+        make_applications(lb);
+        p->signals = daemon_signals_start(lb->control, &signals);
+        data_loops_upkeep(lb);
+        data_loops_call(lb, make_front, on_fronts_made, lb);
+        loop_run(lb->control);
+    }
+    int code = p->exit_code;
+    log_info(NULL, "stopped", "exit=%d", code);
+    lb_destroy(lb);
+    return code;
+}

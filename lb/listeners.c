@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TCP: a socket per loop with SO_REUSEPORT, so that the kernel spreads connections. That option
+ * would also let a second process of the same user join in unnoticed; so first the address is bound
+ * once without it, which fails when anybody listens there. unix: one socket, a duplicate of its
+ * descriptor per loop.
+ */
+#include "lb/listeners.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "lb/data_loops.h"
+#include "lb/tls.h"
+
+struct listener {
+    struct addr configured, bound;
+    bool http2;
+    unsigned mode;
+    struct tls_certificate *tls; /* NULL: plain */
+    int *fds;                    /* one per loop; -1: not bound, or given to its loop */
+};
+
+struct listeners {
+    struct listener *items;
+    size_t n;
+    unsigned nloops;
+};
+
+static bool is_unix(const struct addr *a)
+{
+    return a->sa.sa_family == AF_UNIX;
+}
+
+static void complain(const struct listen_config *config, enum err e)
+{
+    log_error(NULL, "listen-failed", "address=%s why=\"%s\"", config->text,
+              e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+}
+
+/* Whether nobody listens there yet. */
+static enum err probe(const struct addr *a)
+{
+    struct addr_listen_options o = {.reuse_port = false};
+    int fd = -1;
+
+    if (is_unix(a) || addr_port(a) == 0)
+        return ERR_OK;
+    enum err e = addr_listen(a, &o, &fd);
+    if (e == ERR_OK)
+        close(fd);
+    return e;
+}
+
+static enum err bind_one(struct listener *l, unsigned i)
+{
+    struct addr_listen_options o = {.reuse_port = !is_unix(&l->configured), .mode = l->mode};
+
+    if (i > 0 && is_unix(&l->configured)) {
+        l->fds[i] = fcntl(l->fds[0], F_DUPFD_CLOEXEC, 0);
+        return l->fds[i] >= 0 ? ERR_OK : ERR_SYSTEM;
+    }
+    enum err e = addr_listen(i == 0 ? &l->configured : &l->bound, &o, &l->fds[i]);
+    if (e == ERR_OK && i == 0)
+        e = addr_of_socket(l->fds[0], &l->bound);
+    return e;
+}
+
+static bool bind_all(struct listener *l, const struct listen_config *config, unsigned nloops)
+{
+    enum err e = probe(&l->configured);
+
+    for (unsigned i = 0; i < nloops && e == ERR_OK; ++i)
+        e = bind_one(l, i);
+    if (e != ERR_OK)
+        complain(config, e);
+    return e == ERR_OK;
+}
+
+static bool load_certificate(struct listener *l, const struct listen_config *config)
+{
+    struct diag d = {0};
+
+    if (config->certificate == NULL)
+        return true;
+    l->tls = tls_certificate_create(config->certificate, config->key, config->http2, &d);
+    if (l->tls == NULL)
+        log_error(NULL, "certificate-refused", "address=%s why=\"%s\"", config->text,
+                  d.text != NULL ? d.text : "cannot be used");
+    diag_fini(&d);
+    return l->tls != NULL;
+}
+
+struct listeners *listeners_create(const struct configuration *config, unsigned nloops)
+{
+    struct listeners *ls = xcalloc(1, sizeof(*ls));
+    bool good = true;
+
+    ls->nloops = nloops;
+    ls->items = xcalloc(config->nlistens, sizeof(*ls->items));
+    ls->n = config->nlistens;
+    for (size_t i = 0; i < ls->n; ++i) {
+        struct listener *l = &ls->items[i];
+
+        l->configured = config->listens[i].addr;
+        l->http2 = config->listens[i].http2;
+        l->mode = config->listens[i].mode;
+        l->fds = xcalloc(nloops, sizeof(int));
+        for (unsigned k = 0; k < nloops; ++k)
+            l->fds[k] = -1;
+        good = good && load_certificate(l, &config->listens[i]);
+        good = good && bind_all(l, &config->listens[i], nloops);
+    }
+    if (good)
+        return ls;
+    listeners_withdraw(ls);
+    listeners_destroy(ls);
+    return NULL;
+}
+
+/* On the loop. Each touches its own descriptors only. */
+static void open_on(struct lb_loop *ll, void *context)
+{
+    struct listeners *ls = context;
+
+    for (size_t i = 0; i < ls->n; ++i) {
+        struct listener *l = &ls->items[i];
+        struct http_listen_options o = {
+            .ssl = l->tls != NULL ? tls_certificate_context(l->tls) : NULL, .http2 = l->http2};
+
+        front_listen(ll->front, l->fds[ll->index], &o);
+        l->fds[ll->index] = -1;
+    }
+}
+
+void listeners_open(struct listeners *ls, struct lb *lb)
+{
+    data_loops_call(lb, open_on, NULL, ls);
+}
+
+const struct addr *listeners_address(const struct listeners *ls, size_t i)
+{
+    return &ls->items[i].bound;
+}
+
+size_t listeners_count(const struct listeners *ls)
+{
+    return ls->n;
+}
+
+void listeners_withdraw(struct listeners *ls)
+{
+    for (size_t i = 0; i < ls->n; ++i) {
+        const struct addr *a = &ls->items[i].bound;
+
+        if (a->len > 0 && is_unix(a) && a->un.sun_path[0] == '/')
+            unlink(a->un.sun_path);
+    }
+}
+
+bool listeners_match(const struct listeners *ls, const struct configuration *config)
+{
+    if (ls->n != config->nlistens)
+        return false;
+    for (size_t i = 0; i < ls->n; ++i) {
+        const struct listener *l = &ls->items[i];
+        const struct listen_config *c = &config->listens[i];
+
+        if (!addr_equal(&l->configured, &c->addr) || l->http2 != c->http2 || l->mode != c->mode ||
+            (l->tls != NULL) != (c->certificate != NULL))
+            return false;
+    }
+    return true;
+}
+
+/* ---- certificates ---- */
+
+struct renewal {
+    struct tls_certificate **items; /* per listener; NULL: plain */
+    size_t n;
+};
+
+void renewal_destroy(struct renewal *r)
+{
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->n; ++i)
+        tls_certificate_destroy(r->items[i]);
+    free(r->items);
+    free(r);
+}
+
+struct renewal *listeners_load_certificates(const struct listeners *ls,
+                                            const struct configuration *config, struct diag *d)
+{
+    struct renewal *r = xcalloc(1, sizeof(*r));
+    bool good = true;
+
+    r->items = xcalloc(ls->n + 1, sizeof(struct tls_certificate *));
+    r->n = listeners_match(ls, config) ? ls->n : 0;
+    for (size_t i = 0; i < r->n && good; ++i) {
+        const struct listen_config *c = &config->listens[i];
+
+        if (c->certificate == NULL)
+            continue;
+        r->items[i] = tls_certificate_create(c->certificate, c->key, c->http2, d);
+        good = r->items[i] != NULL;
+    }
+    if (good)
+        return r;
+    renewal_destroy(r);
+    return NULL;
+}
+
+void listeners_take_certificates(struct listeners *ls, struct renewal *r)
+{
+    for (size_t i = 0; i < r->n; ++i) {
+        if (r->items[i] != NULL)
+            tls_certificate_take(ls->items[i].tls, r->items[i]);
+    }
+}
+
+void listeners_destroy(struct listeners *ls)
+{
+    if (ls == NULL)
+        return;
+    for (size_t i = 0; i < ls->n; ++i) {
+        struct listener *l = &ls->items[i];
+
+        for (unsigned k = 0; k < ls->nloops; ++k) {
+            if (l->fds != NULL && l->fds[k] >= 0)
+                close(l->fds[k]);
+        }
+        free(l->fds);
+        tls_certificate_destroy(l->tls);
+    }
+    free(ls->items);
+    free(ls);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sockets that clients come by: bound all or none, then given to each data loop. Owned by lb.c;
+ * control thread.
+ */
+#ifndef RLB_LB_LISTENERS_H
+#define RLB_LB_LISTENERS_H
+
+#include "lb/configuration.h"
+#include "lb/lb.h"
+
+struct listeners;
+
+/*
+ * Bind every address of CONFIG, with a socket for each of NLOOPS loops (unix: one, shared). What
+ * fails is logged; NULL then, and nothing is bound.
+ */
+struct listeners *listeners_create(const struct configuration *config, unsigned nloops);
+/* Give each loop its sockets: they accept from now on. Once. */
+void listeners_open(struct listeners *ls, struct lb *lb);
+/* The address listener I is bound to (a port of 0 resolved). */
+const struct addr *listeners_address(const struct listeners *ls, size_t i);
+size_t listeners_count(const struct listeners *ls);
+/* We are about to stop accepting: unix sockets lose their names. */
+void listeners_withdraw(struct listeners *ls);
+/*
+ * SIGHUP: certificates of CONFIG for new connections. Two steps, so that a reload is whole or
+ * nothing: load (false: problems to D, nothing has changed), then take.
+ */
+struct renewal;
+struct renewal *listeners_load_certificates(const struct listeners *ls,
+                                            const struct configuration *config, struct diag *d);
+void listeners_take_certificates(struct listeners *ls, struct renewal *r);
+void renewal_destroy(struct renewal *r);
+/* Whether CONFIG wants the sockets that are there. */
+bool listeners_match(const struct listeners *ls, const struct configuration *config);
+/* The loops' copies are closed. NULL is fine. */
+void listeners_destroy(struct listeners *ls);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * resumelb: the command line's side of lb.c.
+ */
+#include <stdio.h>
+
+#include "common/net/daemon.h"
+#include "lb/configuration.h"
+#include "lb/lb.h"
+
+static bool check(const char *file, struct diag *d)
+{
+    struct configuration config;
+
+    if (!configuration_read(file, &config, d))
+        return false;
+    configuration_fini(&config);
+    return true;
+}
+
+static void describe_outcomes(FILE *out)
+{
+    fputs(
+        "# Outcomes\n\nEvery request ends in exactly one of these. It stands in the access log, in "
+        "`/status.json`\nand in `resumelb_outcomes_total`.\n\n"
+        "| outcome | status | another worker tried | meaning |\n| --- | --- | --- | --- |\n",
+        out);
+#define OUTCOME(name, text, status, retry, doc)                                                    \
+    if ((status) != 0)                                                                             \
+        fprintf(out, "| `%s` | %d | %s | %s |\n", text, status, (retry) ? "yes" : "no", doc);      \
+    else                                                                                           \
+        fprintf(out, "| `%s` | the worker's | %s | %s |\n", text, (retry) ? "yes" : "no", doc);
+#include "lb/outcome.def"
+#undef OUTCOME
+    fputs("\n## Why a worker was picked\n\n| reason | meaning |\n| --- | --- |\n", out);
+#define REASON(name, text, doc) fprintf(out, "| `%s` | %s |\n", text, doc);
+#include "lb/pick_reason.def"
+#undef REASON
+}
+
+static bool describe(const char *what, FILE *out)
+{
+    struct slice w = slice_of(what);
+
+    if (slice_is(w, "settings"))
+        settings_describe(settings_tables, SETTINGS_TABLES, out);
+    else if (slice_is(w, "stats"))
+        stats_describe("resumelb", &application_stats, out);
+    else if (slice_is(w, "outcomes"))
+        describe_outcomes(out);
+    else
+        return false;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct daemon_program program = {
+        .name = "resumelb",
+        .summary = "a resume-based HTTP load balancer",
+        .check = check,
+        .describe = describe,
+        .run = lb_run,
+    };
+
+    return daemon_main(&program, argc, argv);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * /status.json and /resumes.json. Everything is copied out of the parts when it is asked for: a
+ * consistent copy of each pool, the rest as it is at the moment.
+ */
+#include "lb/status.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/map.h"
+#include "common/wire/json.h"
+#include "lb/access_log.h"
+#include "lb/lb_parts.h"
+#include "lb/live_settings.h"
+#include "lb/membership.h"
+#include "version.h"
+
+/* ---- workers ---- */
+
+/* One pool's view, to be found by worker. */
+struct view_entry {
+    UT_hash_handle hh;
+    const struct worker *worker; /* key */
+    const struct worker_view *view;
+    bool shown;
+};
+
+struct workers_page {
+    struct json_writer *w;
+    struct view_entry *entries;
+    uint64_t now_ms;
+};
+
+static uint64_t relaxed(_Atomic uint64_t *n)
+{
+    return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+static void put_connections(struct json_writer *w, struct member *m)
+{
+    struct conn_backend_view v;
+
+    conn_backend_view(m->backend, &v);
+    json_open_object(w, "connections");
+    json_put_int(w, "in_use", v.in_use);
+    json_put_int(w, "idle", v.idle);
+    json_put_int(w, "opening", v.opening);
+    json_put_int(w, "waiting", v.waiting);
+    json_put_int(w, "max", v.max_connections);
+    json_put_int(w, "opened", (int64_t)v.opened);
+    json_put_int(w, "reused", (int64_t)v.reused);
+    json_put_int(w, "handed_over", (int64_t)v.handed_over);
+    json_close_object(w);
+}
+
+static void put_view(struct json_writer *w, const struct worker_view *v, uint64_t now_ms)
+{
+    json_put_bool(w, "active", v->active);
+    json_put_bool(w, "available", v->available);
+    json_put_int(w, "backlog", (int64_t)v->backlog);
+    json_put_real(w, "mean_backlog", v->mean_backlog);
+    if (v->oldest_ms != 0)
+        json_put_real(w, "oldest_s",
+                      now_ms > v->oldest_ms ? (double)(now_ms - v->oldest_ms) / 1000 : 0);
+    else
+        json_put_null(w, "oldest_s");
+    json_put_int(w, "skills", (int64_t)v->nskills);
+}
+
+static void put_no_view(struct json_writer *w)
+{
+    json_put_bool(w, "active", false);
+    json_put_bool(w, "available", false);
+    json_put_int(w, "backlog", 0);
+    json_put_real(w, "mean_backlog", 0);
+    json_put_null(w, "oldest_s");
+    json_put_int(w, "skills", 0);
+}
+
+static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
+{
+    uint64_t ejected = relaxed(&m->ejected_until_ms);
+
+    json_put_int(w, "requests", (int64_t)relaxed(&m->requests));
+    json_put_int(w, "failures", (int64_t)relaxed(&m->failures));
+    json_put_real(w, "service_s", (double)relaxed(&m->service_us) / 1e6);
+    json_put_bool(w, "ejected", ejected > now_ms);
+    put_connections(w, m);
+}
+
+static void put_worker(struct workers_page *p, const char *name, const char *state,
+                       struct worker *worker, const struct worker_view *view)
+{
+    struct json_writer *w = p->w;
+
+    json_open_object(w, NULL);
+    json_put_text(w, "name", slice_of(name));
+    json_put_text(w, "state", slice_of(state));
+    json_put_text(w, "incarnation", slice_of(worker != NULL ? worker_incarnation(worker) : ""));
+    json_put_text(w, "version", slice_of(view != NULL ? view->version : ""));
+    if (view != NULL)
+        put_view(w, view, p->now_ms);
+    else
+        put_no_view(w);
+    if (worker != NULL)
+        put_member(w, member_of(worker), p->now_ms);
+    json_close_object(w);
+}
+
+static void put_known(void *context, const struct known_worker *k)
+{
+    struct workers_page *p = context;
+    struct view_entry *e = NULL;
+
+    HASH_FIND_PTR(p->entries, &k->worker, e);
+    if (e != NULL)
+        e->shown = true;
+    put_worker(p, k->name, known_worker_state(k), k->worker, e != NULL ? e->view : NULL);
+}
+
+/* Those we know, then those that are gone but have requests in hand. */
+static void put_workers(struct json_writer *w, const struct application *a,
+                        const struct pool_view *pv)
+{
+    struct workers_page p = {.w = w, .now_ms = clock_mono_us() / 1000};
+    size_t n = pv->n + pv->ndetached;
+    struct view_entry *all = xcalloc(n + 1, sizeof(*all));
+
+    for (size_t i = 0; i < n; ++i) {
+        struct view_entry *e = &all[i];
+
+        e->worker = pv->workers[i].worker;
+        e->view = &pv->workers[i];
+        HASH_ADD_PTR(p.entries, worker, e);
+    }
+    json_open_array(w, "workers");
+    if (a->membership != NULL)
+        membership_each(a->membership, put_known, &p);
+    for (size_t i = 0; i < n; ++i) {
+        if (!all[i].shown)
+            put_worker(&p, all[i].view->name, "leaving", all[i].view->worker, all[i].view);
+    }
+    json_close_array(w);
+    HASH_CLEAR(hh, p.entries);
+    free(all);
+}
+
+/* ---- figures ---- */
+
+static void put_outcomes(struct json_writer *w, const struct application *a)
+{
+    json_open_object(w, "outcomes");
+    for (int o = 0; o < OUTCOMES; ++o) {
+        uint64_t n = 0;
+
+        for (unsigned i = 0; i < a->lb->nloops; ++i)
+            n += relaxed(&a->loops[i].outcomes[o]);
+        json_put_int(w, outcome_text((enum outcome)o), (int64_t)n);
+    }
+    json_close_object(w);
+}
+
+static void put_histogram(struct json_writer *w, const char *name, const struct stat_histogram *h)
+{
+    json_open_object(w, name);
+    json_put_int(w, "count", (int64_t)h->count);
+    json_put_int(w, "mean", h->count != 0 ? (int64_t)(h->sum_us / h->count) : 0);
+    json_put_int(w, "p50", (int64_t)stats_quantile(h, 0.5));
+    json_put_int(w, "p90", (int64_t)stats_quantile(h, 0.9));
+    json_put_int(w, "p99", (int64_t)stats_quantile(h, 0.99));
+    json_close_object(w);
+}
+
+static void put_stats(struct json_writer *w, const struct application *a)
+{
+    json_open_object(w, "stats");
+    for (size_t i = 0; i < application_stats.n; ++i) {
+        const struct stat_row *row = &application_stats.rows[i];
+        struct stat_histogram h;
+
+        if (row->kind == STAT_HISTOGRAM) {
+            stats_histogram(a->stats, i, &h);
+            put_histogram(w, row->name, &h);
+        } else {
+            json_put_int(w, row->name, stats_sum(a->stats, i));
+        }
+    }
+    json_close_object(w);
+}
+
+static void put_pool(struct json_writer *w, const struct pool_view *pv)
+{
+    bool classless = pv->settings.policy == POOL_POLICY_CLASSLESS;
+
+    json_put_text(w, "policy", slice_of(classless ? "classless" : "resume"));
+    json_put_real(w, "variance", pv->settings.variance);
+    json_put_bool(w, "single_version", pv->settings.single_version);
+    json_put_text(w, "active_version", slice_of(pv->active_version));
+    json_put_int(w, "backlog", (int64_t)pv->backlog);
+    json_put_real(w, "mean_backlog", pv->mean_backlog);
+    json_put_real(w, "max_backlog", pv->max_backlog);
+    json_put_int(w, "waiting", (int64_t)pv->waiting);
+    json_put_int(w, "classes", (int64_t)pv->classes);
+    json_open_object(w, "picks");
+    for (int r = 0; r < PICK_REASONS; ++r)
+        json_put_int(w, pick_reason_text((enum pick_reason)r), (int64_t)pv->picks[r]);
+    json_close_object(w);
+}
+
+static void put_application(struct json_writer *w, const struct application *a)
+{
+    struct pool_view pv;
+
+    pool_view(a->pool, false, &pv);
+    json_open_object(w, a->name);
+    json_open_array(w, "hosts");
+    for (size_t i = 0; i < a->hosts.n; ++i)
+        json_put_text(w, NULL, slice_of(a->hosts.items[i]));
+    json_close_array(w);
+    json_put_text(w, "path", a->path.len > 0 ? a->path : SLICE_LIT("/"));
+    json_put_text(w, "classifier", slice_of(classifier_kind(a->classifier)));
+    json_put_text(w, "fingerprint", slice_of(classifier_fingerprint(a->classifier)));
+    put_pool(w, &pv);
+    put_workers(w, a, &pv);
+    put_outcomes(w, a);
+    put_stats(w, a);
+    if (a->live != NULL)
+        live_settings_describe(a->live, w);
+    if (a->membership != NULL)
+        membership_describe(a->membership, w);
+    json_close_object(w);
+    pool_view_fini(&pv);
+}
+
+static void put_unrouted(struct json_writer *w, struct lb *lb)
+{
+    json_open_object(w, "unrouted");
+    for (int o = 0; o < OUTCOMES; ++o) {
+        uint64_t n = relaxed(&lb->unrouted[o]);
+
+        if (n != 0)
+            json_put_int(w, outcome_text((enum outcome)o), (int64_t)n);
+    }
+    json_close_object(w);
+}
+
+static const char *phase_text(enum lb_phase phase)
+{
+    static const char *const texts[] = {"starting", "serving", "draining", "closing"};
+
+    return texts[phase];
+}
+
+void status_json(struct lb *lb, struct text *out)
+{
+    struct json_writer w = {.out = out};
+    uint64_t now_ms = clock_mono_us() / 1000;
+
+    json_open_object(&w, NULL);
+    json_put_text(&w, "program", SLICE_LIT("resumelb"));
+    json_put_text(&w, "version", SLICE_LIT(RLB_VERSION));
+    json_put_int(&w, "pid", getpid());
+    json_put_text(&w, "instance", slice_of(lb->instance));
+    json_put_real(&w, "uptime_s", (double)(now_ms - lb->started_ms) / 1000);
+    json_put_text(&w, "phase", slice_of(phase_text(lb_phase(lb))));
+    json_put_int(&w, "threads", lb->nloops);
+    json_put_int(&w, "buffered_bytes",
+                 (int64_t)atomic_load_explicit(&lb->buffered_bytes, memory_order_relaxed));
+    json_put_int(&w, "access_log_dropped",
+                 lb->access_log != NULL ? (int64_t)access_log_dropped(lb->access_log) : 0);
+    put_unrouted(&w, lb);
+    json_open_object(&w, "applications");
+    for (size_t i = 0; i < lb->napplications; ++i)
+        put_application(&w, lb->applications[i]);
+    json_close_object(&w);
+    json_close_object(&w);
+    text_add_char(out, '\n');
+}
+
+void status_resumes(struct lb *lb, struct text *out)
+{
+    struct json_writer w = {.out = out};
+
+    json_open_object(&w, NULL);
+    json_open_object(&w, "applications");
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        struct pool_view pv;
+
+        pool_view(lb->applications[i]->pool, true, &pv);
+        json_open_object(&w, lb->applications[i]->name);
+        for (size_t k = 0; k < pv.n; ++k) {
+            const struct resume *r = &pv.workers[k].skills;
+
+            json_open_object(&w, pv.workers[k].name);
+            for (size_t n = 0; n < r->n; ++n)
+                json_put_real_named(&w, r->rows[n].cls, r->rows[n].score);
+            json_close_object(&w);
+        }
+        json_close_object(&w);
+        pool_view_fini(&pv);
+    }
+    json_close_object(&w);
+    json_close_object(&w);
+    text_add_char(out, '\n');
+}

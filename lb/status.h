@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an operator sees: the pages of the admin address. Control thread.
+ */
+#ifndef RLB_LB_STATUS_H
+#define RLB_LB_STATUS_H
+
+#include "common/net/admin.h"
+#include "lb/lb.h"
+
+/* Add every page to A, which LB outlives. */
+void status_add(struct lb *lb, struct admin *a);
+
+/* ---- the pages by themselves, appended to OUT ---- */
+void status_json(struct lb *lb, struct text *out);
+void status_resumes(struct lb *lb, struct text *out);
+/* status_metrics.c */
+void status_metrics(struct lb *lb, struct text *out);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of pages, the small ones among them, and the live page, whose files (lb/assets) the
+ * build turns into assets.h. The page is three files because its Content-Security-Policy allows
+ * nothing inline.
+ */
+#include "lb/status.h"
+
+#include "assets.h"
+#include "lb/lb_parts.h"
+
+static int page_html(void *context, struct slice query, struct text *body)
+{
+    (void)context;
+    (void)query;
+    text_add(body, (struct slice){(const char *)asset_status_html, sizeof(asset_status_html)});
+    return 200;
+}
+
+static int page_js(void *context, struct slice query, struct text *body)
+{
+    (void)context;
+    (void)query;
+    text_add(body, (struct slice){(const char *)asset_status_js, sizeof(asset_status_js)});
+    return 200;
+}
+
+static int page_css(void *context, struct slice query, struct text *body)
+{
+    (void)context;
+    (void)query;
+    text_add(body, (struct slice){(const char *)asset_status_css, sizeof(asset_status_css)});
+    return 200;
+}
+
+static int page_status(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    status_json(context, body);
+    return 200;
+}
+
+static int page_resumes(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    status_resumes(context, body);
+    return 200;
+}
+
+static int page_metrics(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    status_metrics(context, body);
+    return 200;
+}
+
+static int page_health(void *context, struct slice query, struct text *body)
+{
+    (void)context;
+    (void)query;
+    text_add(body, SLICE_LIT("ok\n"));
+    return 200;
+}
+
+static bool has_worker(struct application *a)
+{
+    pthread_mutex_lock(&a->members_lock);
+    bool any = a->navailable > 0;
+    pthread_mutex_unlock(&a->members_lock);
+    return any;
+}
+
+/* Whether new requests should come here; each reason why not is a line. */
+static int page_ready(void *context, struct slice query, struct text *body)
+{
+    struct lb *lb = context;
+
+    (void)query;
+    if (lb_phase(lb) == LB_STARTING)
+        text_add(body, SLICE_LIT("starting\n"));
+    if (lb_phase(lb) >= LB_DRAINING)
+        text_add(body, SLICE_LIT("draining\n"));
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        if (!has_worker(lb->applications[i]))
+            text_addf(body, "application %s has no worker\n", lb->applications[i]->name);
+    }
+    if (body->len > 0)
+        return 503;
+    text_add(body, SLICE_LIT("ready\n"));
+    return 200;
+}
+
+void status_add(struct lb *lb, struct admin *a)
+{
+    static const char json[] = "application/json";
+    static const char plain[] = "text/plain; charset=utf-8";
+
+    admin_add(a, "/", "text/html; charset=utf-8", page_html, lb);
+    admin_add(a, "/status.js", "text/javascript; charset=utf-8", page_js, lb);
+    admin_add(a, "/status.css", "text/css; charset=utf-8", page_css, lb);
+    admin_add(a, "/status.json", json, page_status, lb);
+    admin_add(a, "/resumes.json", json, page_resumes, lb);
+    admin_add(a, "/metrics", "text/plain; version=0.0.4; charset=utf-8", page_metrics, lb);
+    admin_add(a, "/healthz", plain, page_health, lb);
+    admin_add(a, "/readyz", plain, page_ready, lb);
+}
