@@ -19,6 +19,7 @@
  * that is handed on. What came behind a head in the same read is copied when it is little, and
  * handed on with its buffer when it is much.
  */
+#include "common/net/http1_body.h"
 #include "common/net/http1_conn.h"
 
 #include <errno.h>
@@ -36,51 +37,7 @@ enum {
     /* While there is less than this, a head is parsed at every read, so that garbage shows early;
      * from then on only when its end has come, or the cost would be quadratic. */
     EAGER_PARSE_MAX = 4096,
-    /* Data of chunks up to this size is moved together rather than listed apart. */
-    MERGE_MAX = 256,
 };
-
-/* A body as we allocate it: parts and, mostly, bytes in the same piece. */
-struct held_body {
-    struct http1_body body; /* first: http1_body_release frees by it */
-    struct slice parts[HTTP1_BODY_PARTS_MAX];
-    char bytes[];
-};
-
-static struct held_body *create_body(size_t room)
-{
-    struct held_body *h = xmalloc(sizeof(*h) + room);
-
-    h->body = (struct http1_body){.parts = h->parts};
-    list_init(&h->body.node);
-    return h;
-}
-
-void http1_body_release(struct http1_body *b)
-{
-    if (b == NULL)
-        return;
-    free(b->hold);
-    free(b);
-}
-
-static void add_part(struct held_body *h, struct slice data)
-{
-    ASSERT(h->body.nparts < HTTP1_BODY_PARTS_MAX);
-    h->parts[h->body.nparts++] = data;
-    h->body.bytes += data.len;
-}
-
-struct http1_body *http1_body_copy(struct slice bytes)
-{
-    struct held_body *h = create_body(bytes.len);
-
-    if (bytes.len != 0) {
-        memcpy(h->bytes, bytes.p, bytes.len);
-        add_part(h, (struct slice){h->bytes, bytes.len});
-    }
-    return &h->body;
-}
 
 /* ---- ends ---- */
 
@@ -174,16 +131,6 @@ void http1_exchange_expired(struct http1_conn *c)
 
 /* ---- writing ---- */
 
-static struct slice skip(struct slice *s, size_t n)
-{
-    size_t len = n < s->len ? n : s->len;
-    struct slice skipped = {s->p, len};
-
-    s->p += len;
-    s->len -= len;
-    return skipped;
-}
-
 /* How many bytes the socket took; -1 with errno. */
 static ssize_t send_some(struct http1_conn *c)
 {
@@ -210,7 +157,7 @@ static void note_written(struct http1_conn *c, size_t n)
     struct http1_output *out = &c->x.out;
 
     c->x.any_written |= n != 0;
-    skip(&out->body, n - skip(&out->head, n).len);
+    slice_take(&out->body, n - slice_take(&out->head, n).len);
     if (out->head.len == 0 && out->body.len == 0)
         c->x.times.written_us = loop_now_us(c->loop);
     arm_timer(c);
@@ -273,66 +220,11 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
 
 /* ---- reading: bodies ---- */
 
-/* Adds DATA behind what H has, moving it down when it is small or there is no room for a new part.
- */
-static void add_data(struct held_body *h, struct slice data)
-{
-    struct slice *last = h->body.nparts != 0 ? &h->parts[h->body.nparts - 1] : NULL;
-
-    if (last == NULL || (data.len > MERGE_MAX && h->body.nparts < HTTP1_BODY_PARTS_MAX)) {
-        add_part(h, data);
-        return;
-    }
-    /* Within one writable buffer, and DATA always behind *LAST. */
-    memmove((char *)(uintptr_t)last->p + last->len, data.p, data.len);
-    last->len += data.len;
-    h->body.bytes += data.len;
-}
-
-/*
- * Take body bytes from the front of *BYTES into H. ERR_NOT_FOUND: the body has ended; what is left
- * in *BYTES is nobody's.
- */
-static enum err take_chunks(struct http1_exchange *x, struct slice *bytes, struct held_body *h)
-{
-    enum err e = ERR_OK;
-
-    while (e == ERR_OK && bytes->len != 0) {
-        struct slice data;
-        size_t used;
-        e = http1_chunked_decode(&x->chunked, *bytes, &data, &used);
-        if (e != ERR_OK && e != ERR_NOT_FOUND)
-            return e;
-        skip(bytes, used);
-        if (data.len != 0)
-            add_data(h, data);
-    }
-    return e;
-}
-
-static enum err take_body(struct http1_exchange *x, struct slice *bytes, struct held_body *h)
-{
-    switch (x->framing) {
-    case HTTP1_BODY_CHUNKED:
-        return take_chunks(x, bytes, h);
-    case HTTP1_BODY_LENGTH:
-        add_part(h, skip(bytes, bytes->len < x->left ? bytes->len : (size_t)x->left));
-        x->left -= h->body.bytes;
-        return x->left == 0 ? ERR_NOT_FOUND : ERR_OK;
-    case HTTP1_BODY_CLOSE:
-        add_part(h, skip(bytes, bytes->len));
-        return ERR_OK;
-    case HTTP1_BODY_NONE:
-        break;
-    }
-    UNREACHABLE();
-}
-
 /* Hand H on, with all body bytes of BYTES, which lie in H's memory. */
 static void pass_on(struct http1_conn *c, struct held_body *h, struct slice bytes)
 {
     const struct http1_request r = c->x.request;
-    enum err e = take_body(&c->x, &bytes, h);
+    enum err e = held_body_take(h, &c->x.framing, &bytes);
 
     if (e == ERR_OK && h->body.bytes != 0) {
         r.events->on_body(r.context, &h->body, false);
@@ -360,12 +252,12 @@ static void pass_on_input(struct http1_conn *c)
         return;
     }
     if (rest.len <= COPY_MAX) {
-        h = create_body(rest.len);
+        h = held_body_create(rest.len);
         memcpy(h->bytes, rest.p, rest.len);
         rest.p = h->bytes;
         free(c->in.p);
     } else {
-        h = create_body(0);
+        h = held_body_create(0);
         h->body.hold = c->in.p;
     }
     c->in = (struct http1_input){0};
@@ -374,8 +266,8 @@ static void pass_on_input(struct http1_conn *c)
 
 static size_t next_read_bytes(const struct http1_exchange *x)
 {
-    if (x->framing == HTTP1_BODY_LENGTH && x->left < x->read_bytes)
-        return (size_t)x->left;
+    if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < x->read_bytes)
+        return (size_t)x->framing.left;
     return x->read_bytes;
 }
 
@@ -392,7 +284,7 @@ static void on_body_end(struct http1_conn *c, ssize_t n)
 {
     const struct http1_request r = c->x.request;
 
-    if (n != 0 || c->x.framing != HTTP1_BODY_CLOSE) {
+    if (n != 0 || c->x.framing.kind != HTTP1_BODY_CLOSE) {
         fail(c, error_of_end(c, n));
         return;
     }
@@ -405,7 +297,7 @@ static void on_body_end(struct http1_conn *c, ssize_t n)
 static bool read_body_once(struct http1_conn *c)
 {
     size_t room = next_read_bytes(&c->x);
-    struct held_body *h = create_body(room);
+    struct held_body *h = held_body_create(room);
     ssize_t n = recv(h2o_socket_get_fd(c->sock), h->bytes, room, MSG_DONTWAIT);
 
     if (n <= 0) {
@@ -419,9 +311,7 @@ static bool read_body_once(struct http1_conn *c)
     adapt_read_bytes(&c->x, room, got);
     if (got <= room / 2) {
         /* What waits for a slow client must not take many times its size. */
-        h = xrealloc(h, sizeof(*h) + got);
-        h->body.parts = h->parts;
-        list_init(&h->body.node);
+        h = held_body_shrink(h, got);
     }
     arm_timer(c);
     pass_on(c, h, (struct slice){h->bytes, got});
@@ -492,8 +382,7 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     struct http1_input in = c->in;
     uint64_t serial = c->serial;
 
-    x->framing = head->framing;
-    x->left = head->content_length;
+    x->framing = (struct body_framing){.kind = head->framing, .left = head->content_length};
     x->state = EXCHANGE_BODY;
     c->in = (struct http1_input){0};
     x->request.events->on_head(x->request.context, head, false);

@@ -6,7 +6,7 @@
 #ifndef RLB_NET_HTTP1_CONN_H
 #define RLB_NET_HTTP1_CONN_H
 
-#include "common/net/http1_client.h"
+#include "common/net/http1_body.h"
 
 #include <h2o.h>
 
@@ -36,9 +36,7 @@ struct http1_exchange {
     struct http1_request request; /* head and body are in OUT */
     struct http1_output out;
     struct http1_times times;
-    enum http1_framing framing;
-    struct http1_chunked chunked;
-    uint64_t left;     /* HTTP1_BODY_LENGTH: body bytes to come */
+    struct body_framing framing;
     size_t read_bytes; /* how much to read at once */
     unsigned interim;  /* 1xx heads seen */
     enum err failure;  /* to be reported at the end of the turn */

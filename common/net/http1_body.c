@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Chunks are decoded in place: large ones become parts of their own, small ones are moved together
+ * over the framing between them, so that a body of one-byte chunks does not cost a part for each.
+ */
+#include "common/net/http1_body.h"
+
+#include <stdlib.h>
+
+enum {
+    MERGE_MAX = 256, /* a chunk up to this size is moved rather than listed */
+};
+
+struct held_body *held_body_create(size_t room)
+{
+    struct held_body *h = xmalloc(sizeof(*h) + room);
+
+    h->body = (struct http1_body){.parts = h->parts};
+    list_init(&h->body.node);
+    return h;
+}
+
+struct held_body *held_body_shrink(struct held_body *h, size_t bytes)
+{
+    ASSERT(h->body.nparts == 0);
+    h = xrealloc(h, sizeof(*h) + bytes);
+    h->body.parts = h->parts;
+    list_init(&h->body.node);
+    return h;
+}
+
+void http1_body_release(struct http1_body *b)
+{
+    if (b == NULL)
+        return;
+    free(b->hold);
+    free(b);
+}
+
+static void add_part(struct held_body *h, struct slice data)
+{
+    ASSERT(h->body.nparts < HTTP1_BODY_PARTS_MAX);
+    h->parts[h->body.nparts++] = data;
+    h->body.bytes += data.len;
+}
+
+struct http1_body *http1_body_copy(struct slice bytes)
+{
+    struct held_body *h = held_body_create(bytes.len);
+
+    if (bytes.len != 0) {
+        memcpy(h->bytes, bytes.p, bytes.len);
+        add_part(h, (struct slice){h->bytes, bytes.len});
+    }
+    return &h->body;
+}
+
+struct slice slice_take(struct slice *s, size_t n)
+{
+    size_t len = n < s->len ? n : s->len;
+    struct slice taken = {s->p, len};
+
+    s->p += len;
+    s->len -= len;
+    return taken;
+}
+
+static void add_data(struct held_body *h, struct slice data)
+{
+    struct slice *last = h->body.nparts != 0 ? &h->parts[h->body.nparts - 1] : NULL;
+
+    if (last == NULL || (data.len > MERGE_MAX && h->body.nparts < HTTP1_BODY_PARTS_MAX)) {
+        add_part(h, data);
+        return;
+    }
+    /* Within one writable buffer, and DATA always behind *LAST. */
+    memmove((char *)(uintptr_t)last->p + last->len, data.p, data.len);
+    last->len += data.len;
+    h->body.bytes += data.len;
+}
+
+static enum err take_chunks(struct held_body *h, struct http1_chunked *chunked, struct slice *bytes)
+{
+    enum err e = ERR_OK;
+
+    while (e == ERR_OK && bytes->len != 0) {
+        struct slice data;
+        size_t used;
+        e = http1_chunked_decode(chunked, *bytes, &data, &used);
+        if (e != ERR_OK && e != ERR_NOT_FOUND)
+            return e;
+        slice_take(bytes, used);
+        if (data.len != 0)
+            add_data(h, data);
+    }
+    return e;
+}
+
+enum err held_body_take(struct held_body *h, struct body_framing *f, struct slice *bytes)
+{
+    ASSERT(h->body.nparts == 0);
+    switch (f->kind) {
+    case HTTP1_BODY_CHUNKED:
+        return take_chunks(h, &f->chunked, bytes);
+    case HTTP1_BODY_LENGTH:
+        add_part(h, slice_take(bytes, bytes->len < f->left ? bytes->len : (size_t)f->left));
+        f->left -= h->body.bytes;
+        return f->left == 0 ? ERR_NOT_FOUND : ERR_OK;
+    case HTTP1_BODY_CLOSE:
+        add_part(h, slice_take(bytes, bytes->len));
+        return ERR_OK;
+    case HTTP1_BODY_NONE:
+        break;
+    }
+    UNREACHABLE();
+}
