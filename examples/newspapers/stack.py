@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts what the example needs: resumelb-agent with some processes, resumelb before them, one tree for both."""
+import ctypes
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+# A path of a unix socket has room for 107 bytes; what the agent adds to its folder needs some.
+SOCKET_FOLDER_MAX = 60
+
+
+class Failed(Exception):
+    """Something did not start, or ended by itself."""
+
+
+def port_is_free(port):
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind(('127.0.0.1', port))
+        except OSError:
+            return False
+        return True
+
+
+def free_pair(wanted):
+    """WANTED and the port after it, or the next two that are free; 0: any two."""
+    if wanted:
+        for port in range(wanted, min(wanted + 200, 65534), 2):
+            if port_is_free(port) and port_is_free(port + 1):
+                return port, port + 1
+        raise Failed('no free ports from %d on' % wanted)
+    with socket.socket() as a, socket.socket() as b:
+        a.bind(('127.0.0.1', 0))
+        b.bind(('127.0.0.1', 0))
+        return a.getsockname()[1], b.getsockname()[1]
+
+
+def end_with_parent():
+    """In the child: SIGTERM when the process that started it dies, however it dies."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
+def fetch(port, path, host=None, timeout=5):
+    """(status, headers, body) of one GET."""
+    c = http.client.HTTPConnection('127.0.0.1', port, timeout=timeout)
+    try:
+        c.request('GET', path, headers={'Host': host} if host else {})
+        r = c.getresponse()
+        return r.status, r.headers, r.read()
+    finally:
+        c.close()
+
+
+def as_yaml(settings):
+    """One top-level key a line; values as JSON, which is YAML too."""
+    return ''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in settings.items())
+
+
+class Stack:
+    """The running example. Everything it writes is in FOLDER."""
+
+    def __init__(self, folder, processes=4, policy='resume', ports=None, binaries=None, environment=None, history=100,
+                 pool=None):
+        self.folder = pathlib.Path(folder).resolve()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.binaries = pathlib.Path(binaries or os.environ.get('RLB_BIN', ROOT / 'build' / 'bin'))
+        self.port, self.admin_port = ports or free_pair(0)
+        self.processes, self.policy, self.history = processes, policy, history
+        self.pool = pool or {}
+        self.environment = {k: v for k, v in os.environ.items() if k.startswith('NEWSPAPERS_')}
+        self.environment.update(environment or {})
+        self.children = {}
+
+    # ---- configuration ----
+
+    def agent_settings(self):
+        return {
+            'tree': 'directory:%s' % (self.folder / 'tree'),
+            'state_dir': str(self.folder / 'agent'),
+            'max_processes': self.processes,
+            'applications': {'newspapers': {
+                'root': str(HERE),
+                'command': ['/usr/bin/python3', '-m', 'gunicorn'],
+                'environment': {**self.environment, 'PYTHONDONTWRITEBYTECODE': '1'},
+                'address': '127.0.0.1:0+',
+                'socket': 'unix' if len(str(self.folder)) <= SOCKET_FOLDER_MAX else 'tcp',
+                'min_processes': self.processes,
+                'max_processes': self.processes,
+                # Small, so that one sees it learn; with real traffic the default is better.
+                'history': self.history,
+                'max_skill_age': self.history * 100,
+                'ready_probe': '/healthz',
+            }},
+        }
+
+    def balancer_settings(self):
+        return {
+            'listen': [{'address': '127.0.0.1:%d' % self.port}],
+            'admin': {'address': '127.0.0.1:%d' % self.admin_port},
+            'applications': {'newspapers': {
+                'tree': 'directory:%s' % (self.folder / 'tree' / 'newspapers'),
+                'classifier': 'host',
+                'pool': {'policy': self.policy, **self.pool},
+            }},
+        }
+
+    # ---- processes ----
+
+    def spawn(self, name, argv):
+        log = open(self.folder / (name + '.log'), 'ab')
+        with log:
+            self.children[name] = subprocess.Popen(
+                [str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                preexec_fn=end_with_parent)
+
+    def start(self, seconds=60):
+        try:
+            for name, settings in (('resumelb-agent', self.agent_settings()), ('resumelb', self.balancer_settings())):
+                config = self.folder / (name + '.yaml')
+                config.write_text(as_yaml(settings))
+                self.spawn(name, [self.binaries / name, '-c', config])
+            self.wait(self.is_ready, seconds, 'all %d processes to be ready' % self.processes)
+        except BaseException:
+            self.stop()
+            raise
+
+    def wait(self, condition, seconds, what):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                raise Failed('timed out waiting for %s\n%s' % (what, self.logs()))
+            time.sleep(0.05)
+
+    def is_ready(self):
+        try:
+            return len(self.ready_workers()) == self.processes and fetch(self.port, '/healthz')[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def status(self):
+        status, _, body = fetch(self.admin_port, '/status.json')
+        if status != 200:
+            raise OSError('status page: %d' % status)
+        return json.loads(body)
+
+    def ready_workers(self):
+        workers = self.status()['applications']['newspapers']['workers']
+        return [w for w in workers if w.get('state') == 'ready']
+
+    def check(self):
+        """Failed when one of the programs has ended by itself."""
+        for name, child in self.children.items():
+            if child.poll() is not None:
+                raise Failed('%s ended with %d\n%s' % (name, child.returncode, self.logs()))
+
+    def logs(self):
+        parts = []
+        for name in self.children:
+            text = (self.folder / (name + '.log')).read_text(errors='replace')
+            parts.append('--- %s.log ---\n%s' % (name, text[-2000:]))
+        return '\n'.join(parts)
+
+    def stop(self, seconds=20):
+        """The load balancer first, then the agent; by force what does not end."""
+        for child in reversed(list(self.children.values())):
+            if child.poll() is None:
+                child.terminate()
+            try:
+                child.wait(seconds)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
