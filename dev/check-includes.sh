@@ -1,0 +1,119 @@
+#!/bin/sh
+# Who may include whom. The edges of docs/architecture.md, and which file may see which library: whatever is not listed here
+# is refused. Prints "FILE:LINE: INCLUDED: why" for each that is wrong; exits 1 when there is any.
+set -eu
+cd "$(dirname "$0")/.."
+
+git ls-files --cached --others --exclude-standard -- '*.c' '*.h' '*.def' | while read -r file; do
+    # A file may be listed and just deleted.
+    [ ! -f "$file" ] || grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]' /dev/null "$file" || true
+done | awk '
+    BEGIN {
+        FS = ":"
+        # FOLDER: the folders it may include from. A line that ends in a file name allows that file alone.
+        edges("common/base", "common/base")
+        edges("common/core", "common/base common/core")
+        edges("common/wire", "common/base common/core common/wire")
+        edges("common/net", "common/base common/core common/wire common/net")
+        # docs/decisions: the tree uses the loop directly, and nothing else of net.
+        edges("common/tree", "common/base common/core common/wire common/tree common/net/loop.h")
+        edges("classifiers", "common/base classifiers")
+        # Cut out of lb: the simulator, the replay tool and the tests drive it without a server.
+        edges("pool", "common/base common/core pool")
+        edges("lb", "common/base common/core common/wire common/net common/tree classifiers pool lb")
+        edges("worker-agent", "common/base common/core common/wire common/net common/tree worker-agent")
+        edges("poolcounter", "common/base common/core common/wire common/net poolcounter")
+        edges("ctl", "common/base common/core common/wire common/net common/tree classifiers pool ctl")
+        edges("tests", "common classifiers pool lb worker-agent poolcounter ctl tests")
+        edges("bench", "common classifiers pool lb bench")
+        edges("examples", "examples")
+
+        # Libraries: HEADER (a pattern), the files that may include it.
+        library("^h2o(/.*)?\\.h$|^h2o/", "^common/net/|^lb/(front|tap|exchange|forward|headers|answer)\\.|^worker-agent/front\\.|^tests/")
+        library("^openssl/", "^common/net/|^lb/tls\\.|^tests/")
+        library("^jansson\\.h$", "^common/(wire|tree)/|^(lb|worker-agent|ctl|tests)/")
+        library("^yaml\\.h$", "^common/base/config\\.c$")
+        library("^pcre2.*\\.h$", "^classifiers/regex\\.c$")
+        library("^zookeeper/|^zookeeper\\.h$", "^common/tree/tree_zookeeper\\.c$")
+        library("^uthash\\.h$|^utlist\\.h$", "^common/base/map\\.h$")
+        library("^xxhash\\.h$", "^common/base/map\\.c$|^classifiers/registry\\.c$")
+        library("^(uv|event2?|nghttp2)[/.]", "^$")
+        library("^cmocka\\.h$", "^tests/")
+    }
+
+    function edges(folder, list) { allowed[folder] = list }
+
+    function library(header, files) {
+        library_header[++libraries] = header
+        library_files[libraries] = files
+    }
+
+    # The folder whose rules a path falls under; "" for none.
+    function folder_of(path,    parts, n) {
+        if (path ~ /^lb\/(pool|worker)[._]/ || path ~ /^lb\/(pool.*|worker|pick_reason)\.(c|h|def)$/)
+            return "pool"
+        n = split(path, parts, "/")
+        if (n == 1)
+            return ""
+        return parts[1] == "common" ? parts[1] "/" parts[2] : parts[1]
+    }
+
+    function complain(why) {
+        print $1 ":" $2 ": " included ": " why
+        wrong = 1
+    }
+
+    function may_include(folder, path,    list, n, i, to) {
+        n = split(allowed[folder], list, " ")
+        to = folder_of(path)
+        for (i = 1; i <= n; ++i) {
+            if (list[i] == to || list[i] == path || (list[i] == "common" && to ~ /^common\//))
+                return 1
+        }
+        return 0
+    }
+
+    function exists(path,    line, found) {
+        found = (getline line < path) >= 0
+        close(path)
+        return found
+    }
+
+    function check_ours(from) {
+        # Made while building: the version, and the files of the status page.
+        if (included == "version.h" || (included == "assets.h" && from == "lb"))
+            return
+        if (!exists(included))
+            complain("not a path from the top of the tree")
+        else if (!may_include(from, included))
+            complain("not for " from)
+    }
+
+    function check_library(    i) {
+        for (i = 1; i <= libraries; ++i) {
+            if (included ~ library_header[i] && $1 !~ library_files[i])
+                complain("this library is not for this file")
+        }
+    }
+
+    {
+        ours = $0 ~ /include[[:space:]]*"/
+        included = $0
+        sub(/^[^"<]*["<]/, "", included)
+        sub(/[">].*$/, "", included)
+        from = folder_of($1)
+        if (!(from in allowed))
+            complain("folder without a rule: give it one in dev/check-includes.sh")
+        else if (ours)
+            check_ours(from)
+        else
+            check_library()
+        # What plugins are written against must stand alone.
+        if ($1 == "classifiers/classifier.h" && included != "stddef.h")
+            complain("the plugin contract includes <stddef.h> and nothing else")
+        if ($1 == "classifiers/example_path.c" && ours && included != "classifiers/classifier.h")
+            complain("the example includes the plugin contract and nothing else of ours")
+    }
+
+    END { exit wrong }
+'

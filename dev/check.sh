@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# What CI checks, locally. Exits 1 when anything is wrong, after having said all that is.
+#   dev/check.sh            style, build, all tests
+#   dev/check.sh --style    format, include edges, file lengths, rows without use, generated docs
+#   dev/check.sh --lint     style and clang-tidy over everything (needs a build)
+#   dev/check.sh --staged   for the hook: format and length of what is staged, include edges, unit tests
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=${BUILD:-build}
+lines_max=600
+failed=0
+
+wrong() {
+    printf 'check: %s\n' "$*" >&2
+    failed=1
+}
+
+# C sources that are there, as the arguments of git ls-files or git diff select them.
+sources() { "$@" -- '*.c' '*.h' | while read -r f; do [ ! -f "$f" ] || printf '%s\n' "$f"; done; }
+
+check_format() {
+    local unformatted
+    unformatted=$(xargs -r clang-format-14 --dry-run --Werror 2>&1 |
+        sed -nE 's/^([^:]+):[0-9]+:[0-9]+: error: .*/\1/p' | sort -u | tr '\n' ' ') || true
+    [ -z "$unformatted" ] || wrong "not formatted (make format): $unformatted"
+}
+
+# Recorded traces and data are as long as they are.
+check_lengths() {
+    local f n
+    while read -r f; do
+        [ -f "$f" ] || continue
+        n=$(wc -l <"$f")
+        [ "$n" -le "$lines_max" ] || wrong "$f: $n lines, more than $lines_max"
+    done
+}
+
+check_includes() { dev/check-includes.sh || wrong "include edges"; }
+check_rows() { dev/check-rows.sh || wrong "rows that nothing reads"; }
+
+check_docs() {
+    if [ ! -x "$build/bin/resumelb" ] || [ ! -x "$build/bin/resumelb-agent" ]; then
+        build_all
+    fi
+    BUILD=$build dev/describe-docs --check || wrong "generated docs"
+}
+
+build_all() {
+    if [ ! -f "$build/CMakeCache.txt" ]; then
+        cmake --preset dev -B "$build" >/dev/null
+    fi
+    cmake --build "$build" -j"$(nproc)" || {
+        wrong "does not build"
+        exit 1
+    }
+}
+
+code_files=('*.c' '*.h' '*.def' '*.py' '*.sh' '*.cmake' '*CMakeLists.txt' 'dev/*' '.ci/*')
+
+style() {
+    check_format < <(sources git ls-files)
+    check_lengths < <(git ls-files -- "${code_files[@]}")
+    check_includes
+    check_rows
+    check_docs
+}
+
+lint() {
+    [ -f "$build/compile_commands.json" ] || wrong "no $build/compile_commands.json: build first"
+    git ls-files -- '*.c' | grep -vE '^tests/|^examples/' |
+        xargs -r -P"$(nproc)" -n4 clang-tidy-14 -p "$build" --quiet --warnings-as-errors='*' 2>/dev/null ||
+        wrong "clang-tidy"
+}
+
+staged() {
+    check_format < <(sources git diff --cached --name-only --diff-filter=ACMR)
+    check_lengths < <(git diff --cached --name-only --diff-filter=ACMR -- "${code_files[@]}")
+    check_includes
+    # A change of words alone need not wait for a build.
+    if [ -n "$(git diff --cached --name-only -- '*.c' '*.h' '*.def' '*.cmake' '*CMakeLists.txt')" ]; then
+        build_all
+        ctest --test-dir "$build" -L unit --output-on-failure --no-tests=error -j"$(nproc)" || wrong "unit tests"
+    fi
+}
+
+case ${1:-} in
+--style) style ;;
+--lint)
+    style
+    lint
+    ;;
+--staged) staged ;;
+'')
+    build_all
+    style
+    ctest --test-dir "$build" --output-on-failure --no-tests=error -j"$(nproc)" || wrong "tests"
+    ;;
+*)
+    sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
+exit $failed
