@@ -4,11 +4,16 @@
  * rights: that is why only a YAML file can name one. What it returns is still checked.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "classifiers/kind.h"
 #include "common/base/text.h"
+
+/* With room for its spelling below the system's limit. */
+enum { PLUGIN_PATH_MAX = 1024 };
 
 struct plugin {
     struct classifier super; /* first */
@@ -92,22 +97,64 @@ static void *make_instance(const struct rlb_classifier *c, const char *options,
     return NULL;
 }
 
+/* A word as path elements that change nothing: "/." for a one, "/" for a zero. */
+static void add_idle_elements(struct text *t, uint64_t bits)
+{
+    for (int i = 63; i >= 0; --i)
+        text_add(t, (bits >> i & 1) != 0 ? SLICE_LIT("/.") : SLICE_LIT("/"));
+}
+
+/*
+ * PATH, spelt so that each file has a spelling of its own. The dynamic linker takes an object that
+ * is loaded under the same name for the same object without a look at the file: at a reload, when
+ * the old classifier still serves, a new version at the old path would never be seen. Its folder
+ * stays the folder, so $ORIGIN works.
+ */
+static void spell_path(const char *path, const struct stat *st, struct text *out)
+{
+    const char *base = strrchr(path, '/');
+
+    text_add(out, (struct slice){path, (size_t)(base - path)});
+    add_idle_elements(out, st->st_ino);
+    add_idle_elements(out, st->st_dev);
+    text_add(out, slice_of(base));
+}
+
+static void *load(const char *path, char why[CLASSIFIER_WHY_ROOM])
+{
+    struct text spelt = {0};
+    struct stat st;
+
+    if (stat(path, &st) != 0) {
+        snprintf(why, CLASSIFIER_WHY_ROOM, "path: cannot be loaded: %s", strerror(errno));
+        return NULL;
+    }
+    spell_path(path, &st, &spelt);
+    void *library = dlopen(text_cstr(&spelt), RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        struct slice problem = slice_of(dlerror());
+
+        /* "NAME: reason", and the name is ours. */
+        if (slice_starts(problem, text_slice(&spelt)))
+            problem = (struct slice){problem.p + spelt.len, problem.len - spelt.len};
+        snprintf(why, CLASSIFIER_WHY_ROOM, "path: cannot be loaded%.*s", SLICE_FMT(problem));
+    }
+    text_fini(&spelt);
+    return library;
+}
+
 struct classifier *plugin_create(const struct plugin_settings *s, char why[CLASSIFIER_WHY_ROOM],
                                  const char **name, const char **version)
 {
     /* A bare name would be searched for in places that others may write to. */
-    if (s->path[0] != '/') {
-        snprintf(why, CLASSIFIER_WHY_ROOM, "path: must be absolute");
+    if (s->path[0] != '/' || strlen(s->path) > PLUGIN_PATH_MAX) {
+        snprintf(why, CLASSIFIER_WHY_ROOM, "path: must be absolute, and at most %d bytes",
+                 PLUGIN_PATH_MAX);
         return NULL;
     }
-    void *library = dlopen(s->path, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        const char *problem = dlerror();
-
-        snprintf(why, CLASSIFIER_WHY_ROOM, "path: cannot be loaded: %s",
-                 problem != NULL ? problem : "unknown reason");
+    void *library = load(s->path, why);
+    if (library == NULL)
         return NULL;
-    }
     const struct rlb_classifier *contract = find_contract(library, why);
     void *instance = contract != NULL ? make_instance(contract, s->options, why) : NULL;
     if (instance == NULL) {

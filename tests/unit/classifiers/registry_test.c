@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <pthread.h>
@@ -272,10 +273,10 @@ static void a_plugin_that_cannot_be_loaded_is_refused(void **state)
 {
     (void)state;
     expect_refused("{plugin: {path: example_path.so}}",
-                   "f:1:29: classifier: path: must be absolute\n");
+                   "f:1:29: classifier: path: must be absolute, and at most 1024 bytes\n");
     expect_refused("{plugin: {options: x}}", "f:1:22: classifier: path: is required and missing\n");
     expect_refused_with("{plugin: {path: /nonexistent.so}}",
-                        "path: cannot be loaded: /nonexistent.so");
+                        "path: cannot be loaded: No such file or directory");
     expect_refused_with("{plugin: {path: /proc/self/maps}}", "path: cannot be loaded: ");
 }
 
@@ -296,6 +297,43 @@ static void a_plugin_cannot_return_more_than_fits(void **state)
     (void)state;
     expect_class(k, "PATH_INFO", SLICE_LIT("/"), "");
     classifier_destroy(k);
+}
+
+static void put_in_place(const char *from, const char *path)
+{
+    char *command = xasprintf("cp '%s' '%s.new' && mv '%s.new' '%s'", from, path, path, path);
+
+    assert_int_equal(system(command), 0);
+    free(command);
+}
+
+static void a_new_version_at_the_old_path_is_loaded_while_the_old_one_serves(void **state)
+{
+    char folder[] = "/tmp/registry_test.XXXXXX";
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    char *path = xasprintf("%s/plugin.so", folder);
+    char *yaml = xasprintf("{plugin: {path: '%s'}}", path);
+    put_in_place(RLB_EXAMPLE_PLUGIN, path);
+    struct classifier *old = create_good(yaml);
+    struct classifier *same = create_good(yaml);
+    put_in_place(PLUGIN("too_long"), path);
+    struct classifier *new = create_good(yaml);
+
+    expect_class(old, "PATH_INFO", SLICE_LIT("/de"), "de");
+    expect_class(same, "PATH_INFO", SLICE_LIT("/de"), "de");
+    expect_class(new, "PATH_INFO", SLICE_LIT("/de"), "");
+    assert_string_equal(classifier_fingerprint(old), classifier_fingerprint(same));
+    assert_string_not_equal(classifier_fingerprint(old), classifier_fingerprint(new));
+    classifier_destroy(same);
+    classifier_destroy(old);
+    expect_class(new, "PATH_INFO", SLICE_LIT("/de"), "");
+    classifier_destroy(new);
+    unlink(path);
+    rmdir(folder);
+    free(yaml);
+    free(path);
 }
 
 static void reasons_of_a_plugin_are_escaped(void **state)
@@ -423,6 +461,7 @@ int main(void)
         cmocka_unit_test(a_plugin_that_cannot_be_loaded_is_refused),
         cmocka_unit_test(a_plugin_that_breaks_the_contract_is_refused),
         cmocka_unit_test(a_plugin_cannot_return_more_than_fits),
+        cmocka_unit_test(a_new_version_at_the_old_path_is_loaded_while_the_old_one_serves),
         cmocka_unit_test(reasons_of_a_plugin_are_escaped),
         cmocka_unit_test(what_is_no_classifier_is_refused),
         cmocka_unit_test(fingerprints_are_the_same_on_every_machine_and_in_every_release),
