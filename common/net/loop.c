@@ -30,6 +30,9 @@ enum {
     WAIT_MAX_MS = 3600 * 1000,
     /* Input buffers a thread keeps for reuse: its connections with input at any one moment. */
     SPARE_BUFFERS_MAX = 1024,
+    /* The turns in which a loop that ends runs what was posted or put off: who puts himself off
+     * again and again must not keep the program from ending. */
+    LAST_TURNS_MAX = 1000,
 };
 
 struct loop_clock {
@@ -45,6 +48,7 @@ struct loop {
     struct timer_wheel wheel;
     struct list each_turn;
     struct list deferred;
+    bool again; /* callbacks ran after each_turn: another turn must come before we sleep */
     size_t watches;
     struct watch *wake_watch;
     int wake_fd;
@@ -261,7 +265,7 @@ static unsigned prepare_wait_ms(struct loop *l, unsigned max_wait_ms)
 {
     unsigned wait_ms = max_wait_ms < WAIT_MAX_MS ? max_wait_ms : WAIT_MAX_MS;
 
-    if (!list_empty(&l->deferred))
+    if (l->again || !list_empty(&l->deferred))
         return 0;
     wait_ms = until_next_timer_ms(l, wait_ms);
     if (wait_ms == 0)
@@ -274,10 +278,14 @@ static unsigned prepare_wait_ms(struct loop *l, unsigned max_wait_ms)
     return wait_ms;
 }
 
-/* Run the socket callbacks that are due without waiting (see the head of this file). */
-static void run_pending(struct loop *l)
+/* Run the socket callbacks that are due without waiting (see the head of this file); whether any
+ * was. */
+static bool run_pending(struct loop *l)
 {
+    bool any = l->h2o->_pending_as_client != NULL || l->h2o->_pending_as_server != NULL;
+
     h2o_timeout__do_post_callback(l->h2o);
+    return any;
 }
 
 static void wait_and_run_h2o(struct loop *l, unsigned wait_ms)
@@ -295,17 +303,19 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
 {
     assert_own_thread(l);
     ASSERT(!l->clock->in_turn);
-    unsigned wait_ms = prepare_wait_ms(l, max_wait_ms);
     *l->clock = (struct loop_clock){.in_turn = true};
+    l->again |= run_pending(l); /* of calls made between the turns */
+    unsigned wait_ms = prepare_wait_ms(l, max_wait_ms);
+    l->clock->now_us = 0;
     wait_and_run_h2o(l, wait_ms);
     run_timers(l);
-    run_pending(l);
+    (void)run_pending(l);
     run_mail(l);
-    run_pending(l);
+    (void)run_pending(l);
     run_each_turn(l);
-    run_pending(l);
+    l->again = run_pending(l);
     run_deferred(l);
-    run_pending(l);
+    l->again |= run_pending(l);
     l->clock->in_turn = false;
 }
 
@@ -394,9 +404,10 @@ void loop_destroy(struct loop *l)
     assert_own_thread(l);
     /* What was posted or put off runs; it may free what nobody else would. The last turns also let
      * libh2o free the sockets that were closed. */
+    unsigned turns = 0;
     do
         loop_turn(l, 0);
-    while (has_work(l));
+    while (has_work(l) && ++turns < LAST_TURNS_MAX);
     watch_stop(l->wake_watch);
     ASSERT(l->watches == 0);
     close(l->wake_fd);

@@ -448,7 +448,7 @@ static void on_write_timer(struct timer *t)
         h2o_socket_close(w->sock);
 }
 
-/* Both ways of use from a timer that libh2o itself would not have: a write that completes at once,
+/* Two ways of use from a timer that libh2o itself would not have: a write that completes at once,
  * after which the loop would sleep; and one whose socket is closed before its completion was told.
  */
 static void a_socket_may_be_written_and_closed_from_a_timer(void **state)
@@ -472,6 +472,61 @@ static void a_socket_may_be_written_and_closed_from_a_timer(void **state)
     }
 }
 
+static void a_socket_may_be_written_and_closed_between_turns(void **state)
+{
+    struct loop *l = *state;
+
+    for (int i = 0; i < 2; ++i) {
+        struct writer w = {.close_at_once = i == 1};
+        int fds[2];
+        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+        w.sock = h2o_evloop_socket_create(loop_h2o(l), fds[1], 0);
+        w.sock->data = &w;
+        on_write_timer(&w.t);
+        loop_turn(l, 60000); /* does not wait: the test would time out */
+        assert_int_equal(w.completed, i == 0);
+        if (!w.close_at_once)
+            h2o_socket_close(w.sock);
+        loop_turn(l, 0);
+        close(fds[0]);
+    }
+}
+
+struct flusher {
+    struct loop_deferred d;
+    struct writer w;
+    int turns, seen;
+};
+
+/* Writes once, and looks for what the write's completion, which comes after it, has left to do. */
+static void on_flush(struct loop_deferred *d)
+{
+    struct flusher *f = container_of(d, struct flusher, d);
+
+    f->seen = f->w.completed;
+    if (++f->turns == 1)
+        on_write_timer(&f->w.t);
+}
+
+static void work_of_each_turn_comes_after_the_last_callback_and_before_sleep(void **state)
+{
+    struct loop *l = *state;
+    struct flusher f = {.d.run = on_flush};
+    int fds[2];
+
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    f.w.sock = h2o_evloop_socket_create(loop_h2o(l), fds[1], 0);
+    f.w.sock->data = &f.w;
+    loop_each_turn(l, &f.d);
+    loop_turn(l, 0);
+    assert_int_equal(f.seen, 0);
+    loop_turn(l, 60000); /* does not wait: the test would time out */
+    assert_int_equal(f.seen, 1);
+    list_remove(&f.d.node);
+    h2o_socket_close(f.w.sock);
+    close(fds[0]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -491,6 +546,8 @@ int main(void)
         TEST(work_of_each_turn_runs_until_it_is_removed),
         TEST(a_watch_is_level_triggered_and_leaves_the_descriptor_open),
         TEST(a_socket_may_be_written_and_closed_from_a_timer),
+        TEST(a_socket_may_be_written_and_closed_between_turns),
+        TEST(work_of_each_turn_comes_after_the_last_callback_and_before_sleep),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a connection's check-out and check-in cost, by number of loops, in three designs:
+ *   handle    the pool as it is used: a mutex and a stack per loop in each backend, reached by its
+ * handle look-up   the same, but the backend is looked up by its key each time (the read-write lock
+ * and the map) one mutex one lock over one map of stacks, as MariaDB's Spider had before its
+ * redesign conn_pool_bench [BACKENDS [PAIRS]]
+ */
+#include "common/base/clock.h"
+#include "common/base/map.h"
+#include "common/base/text.h"
+#include "common/net/conn_pool.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LOOPS_TRIED_MAX = 8, KEY_ROOM = 32 };
+
+static const struct conn_pool_settings settings = {.max_waiting = 1000};
+
+/* ---- the design to compare with ---- */
+
+struct plain_stack {
+    UT_hash_handle hh;
+    char key[KEY_ROOM];
+    struct list stack;
+};
+
+struct plain_pool {
+    pthread_mutex_t mutex;
+    struct plain_stack *map;
+};
+
+static struct plain_stack *find_or_add_locked(struct plain_pool *p, const char *key)
+{
+    struct plain_stack *s;
+
+    HASH_FIND(hh, p->map, key, strlen(key), s);
+    if (s != NULL)
+        return s;
+    s = xcalloc(1, sizeof(*s));
+    snprintf(s->key, sizeof(s->key), "%s", key);
+    list_init(&s->stack);
+    HASH_ADD_KEYPTR(hh, p->map, s->key, strlen(s->key), s);
+    return s;
+}
+
+static struct pooled_conn *plain_checkout(struct plain_pool *p, const char *key)
+{
+    pthread_mutex_lock(&p->mutex);
+    struct list *node = list_pop_front(&find_or_add_locked(p, key)->stack);
+    pthread_mutex_unlock(&p->mutex);
+    return node != NULL ? list_entry(node, struct pooled_conn, stack_node) : NULL;
+}
+
+static void plain_checkin(struct plain_pool *p, const char *key, struct pooled_conn *c)
+{
+    pthread_mutex_lock(&p->mutex);
+    list_push_front(&find_or_add_locked(p, key)->stack, &c->stack_node);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+static void plain_fini(struct plain_pool *p)
+{
+    struct plain_stack *s;
+    struct plain_stack *next;
+    struct list *node;
+
+    HASH_ITER (hh, p->map, s, next) {
+        HASH_DEL(p->map, s);
+        while ((node = list_pop_front(&s->stack)) != NULL)
+            free(list_entry(node, struct pooled_conn, stack_node));
+        free(s);
+    }
+    pthread_mutex_destroy(&p->mutex);
+}
+
+/* ---- connections that are none ---- */
+
+static bool always_alive(struct pooled_conn *c)
+{
+    return c->backend != NULL;
+}
+
+static void free_conn(struct pooled_conn *c)
+{
+    free(c);
+}
+
+static bool always_detach(struct pooled_conn *c)
+{
+    return c != NULL;
+}
+
+static bool always_attach(struct pooled_conn *c, struct loop *l)
+{
+    return c != NULL && l != NULL;
+}
+
+static const struct conn_pool_ops ops = {
+    .alive = always_alive, .close = free_conn, .detach = always_detach, .attach = always_attach};
+
+/* ---- runs ---- */
+
+enum design { DESIGN_HANDLE, DESIGN_LOOK_UP, DESIGN_ONE_MUTEX, DESIGN_COUNT };
+
+struct bench {
+    enum design design;
+    unsigned nloops, nbackends;
+    uint64_t pairs; /* of each loop */
+    char (*keys)[KEY_ROOM];
+    struct conn_pool *pool;
+    struct conn_backend **backends;
+    struct plain_pool plain;
+    struct loop *loops[LOOPS_TRIED_MAX];
+    pthread_barrier_t barrier;
+    uint64_t began_us, ended_us; /* by loop 0, between barriers */
+};
+
+struct runner {
+    pthread_t thread;
+    struct bench *bench;
+    struct timer go;
+    unsigned index;
+    uint64_t seed;
+};
+
+/* xorshift: cheap enough not to be what is measured. */
+static unsigned next_random(uint64_t *state, unsigned n)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return (unsigned)(*state >> 32) % n;
+}
+
+static void pooled_pair(struct bench *b, struct loop *l, unsigned i)
+{
+    const struct conn_checkout o = {.fresh = false};
+    struct conn_waiter w = {.ready = NULL};
+    struct conn_backend *backend = b->backends[i];
+    bool look_up = b->design == DESIGN_LOOK_UP;
+
+    if (look_up)
+        backend = conn_pool_backend(b->pool, slice_of(b->keys[i]), SLICE_NULL, 0, &settings);
+    enum conn_result r = conn_checkout(backend, l, &o, &w);
+    if (r == CONN_OPEN) {
+        w.conn = xcalloc(1, sizeof(*w.conn));
+        conn_opened(backend, w.conn, l);
+    }
+    conn_checkin(&w.conn, l);
+    if (look_up)
+        conn_backend_release(backend);
+}
+
+static void plain_pair(struct bench *b, unsigned i)
+{
+    struct pooled_conn *c = plain_checkout(&b->plain, b->keys[i]);
+
+    if (c == NULL)
+        c = xcalloc(1, sizeof(*c));
+    plain_checkin(&b->plain, b->keys[i], c);
+}
+
+/* Within a turn, where a loop reads the time once. */
+static void on_go(struct timer *t)
+{
+    struct runner *r = container_of(t, struct runner, go);
+    struct bench *b = r->bench;
+    struct loop *l = b->loops[r->index];
+
+    for (uint64_t n = 0; n < b->pairs; ++n) {
+        unsigned i = next_random(&r->seed, b->nbackends);
+        if (b->design == DESIGN_ONE_MUTEX)
+            plain_pair(b, i);
+        else
+            pooled_pair(b, l, i);
+    }
+    loop_stop(l);
+}
+
+static void *run(void *arg)
+{
+    struct runner *r = arg;
+    struct bench *b = r->bench;
+    struct loop *l = loop_create(r->index);
+
+    b->loops[r->index] = l;
+    pthread_barrier_wait(&b->barrier); /* all loops exist */
+    pthread_barrier_wait(&b->barrier); /* the pool exists */
+    if (r->index == 0)
+        b->began_us = clock_mono_us();
+    timer_init(&r->go, on_go);
+    timer_start(l, &r->go, 0);
+    loop_run(l);
+    pthread_barrier_wait(&b->barrier); /* all pairs are done */
+    if (r->index == 0)
+        b->ended_us = clock_mono_us();
+    conn_pool_close_loop(b->pool, l);
+    pthread_barrier_wait(&b->barrier); /* all loops are closed in the pool */
+    loop_destroy(l);
+    return NULL;
+}
+
+/* Pairs in a microsecond, over all loops. */
+static double rate(struct bench *b)
+{
+    struct runner runners[LOOPS_TRIED_MAX];
+
+    pthread_barrier_init(&b->barrier, NULL, b->nloops + 1);
+    pthread_mutex_init(&b->plain.mutex, NULL);
+    for (unsigned i = 0; i < b->nloops; ++i) {
+        runners[i] = (struct runner){.bench = b, .index = i, .seed = 88172645463325252u + i};
+        if (pthread_create(&runners[i].thread, NULL, run, &runners[i]) != 0)
+            abort();
+    }
+    pthread_barrier_wait(&b->barrier);
+    b->pool = conn_pool_create(&ops, b->loops, b->nloops);
+    for (unsigned i = 0; i < b->nbackends; ++i)
+        b->backends[i] = conn_pool_backend(b->pool, slice_of(b->keys[i]), SLICE_NULL, 0, &settings);
+    pthread_barrier_wait(&b->barrier);
+    pthread_barrier_wait(&b->barrier);
+    pthread_barrier_wait(&b->barrier);
+    for (unsigned i = 0; i < b->nloops; ++i)
+        pthread_join(runners[i].thread, NULL);
+    for (unsigned i = 0; i < b->nbackends; ++i)
+        conn_backend_release(b->backends[i]);
+    conn_pool_destroy(b->pool);
+    plain_fini(&b->plain);
+    pthread_barrier_destroy(&b->barrier);
+    b->plain = (struct plain_pool){.map = NULL};
+    return (double)(b->pairs * b->nloops) / (double)(b->ended_us - b->began_us);
+}
+
+static unsigned long argument(int argc, char **argv, int i, unsigned long deflt)
+{
+    uint64_t n = 0;
+
+    if (argc <= i)
+        return deflt;
+    if (!parse_u64(slice_of(argv[i]), 1000000000, &n) || n == 0) {
+        fprintf(stderr, "usage: conn_pool_bench [BACKENDS [PAIRS]]\n");
+        exit(2);
+    }
+    return (unsigned long)n;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = {.nbackends = (unsigned)argument(argc, argv, 1, 16)};
+
+    b.pairs = argument(argc, argv, 2, 2000000);
+    b.keys = xcalloc(b.nbackends, sizeof(*b.keys));
+    b.backends = xcalloc(b.nbackends, sizeof(struct conn_backend *));
+    for (unsigned i = 0; i < b.nbackends; ++i)
+        snprintf(b.keys[i], KEY_ROOM, "10.0.%u.%u:8080", (i >> 8) & 255, i & 255);
+    printf("check-outs with check-in, millions a second over all loops, %u backends\n",
+           b.nbackends);
+    printf("loops   handle  look-up  one mutex\n");
+    for (b.nloops = 1; b.nloops <= LOOPS_TRIED_MAX; b.nloops *= 2) {
+        double found[DESIGN_COUNT];
+        for (b.design = DESIGN_HANDLE; b.design < DESIGN_COUNT; ++b.design)
+            found[b.design] = rate(&b);
+        printf("%5u %8.1f %8.1f %10.1f\n", b.nloops, found[DESIGN_HANDLE], found[DESIGN_LOOK_UP],
+               found[DESIGN_ONE_MUTEX]);
+    }
+    free(b.backends);
+    free(b.keys);
+    return 0;
+}
