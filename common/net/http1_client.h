@@ -4,8 +4,8 @@
  * A struct http1_conn lives on one loop, embeds a struct pooled_conn, and belongs to whoever has it
  * checked out (or to the connection pool while idle). At most one request at a time.
  * Callbacks never come from inside http1_request, http1_resume or http1_cancel, and none after
- * http1_cancel or the last one (on_head FINAL, on_body LAST, on_error, on_upgrade). A connection reads
- * all the time, idle too, but for back-pressure, so that a close is noticed at once.
+ * http1_cancel or the last one (on_head FINAL, on_body LAST, on_error, on_upgrade). A connection
+ * reads all the time, idle too, but for back-pressure, so that a close is noticed at once.
  */
 #ifndef RLB_NET_HTTP1_CLIENT_H
 #define RLB_NET_HTTP1_CLIENT_H
@@ -24,11 +24,13 @@ enum {
 /* ---- connections ---- */
 struct http1_connect; /* an attempt under way */
 /*
- * Open a connection to A on L. CB runs once, later: conn (in use, belongs to the caller), or NULL and
- * the error: ERR_CONNECT_REFUSED, ERR_CONNECT_FAILED, ERR_CONNECT_TIMEOUT, ERR_SYSTEM (no descriptors).
+ * Open a connection to A on L. CB runs once, later: conn (in use, belongs to the caller), or NULL
+ * and the error: ERR_CONNECT_REFUSED, ERR_CONNECT_FAILED, ERR_CONNECT_TIMEOUT, ERR_SYSTEM (no
+ * descriptors).
  */
 struct http1_connect *http1_connect(struct loop *l, const struct addr *a, uint64_t timeout_ms,
-                                    void (*cb)(void *context, struct http1_conn *c, enum err e), void *context);
+                                    void (*cb)(void *context, struct http1_conn *c, enum err e),
+                                    void *context);
 void http1_connect_cancel(struct http1_connect *attempt);
 /* Close and free (memory goes at end of turn). Not while in the pool: conn_forget first. */
 void http1_close(struct http1_conn *c);
@@ -39,7 +41,7 @@ extern const struct conn_pool_ops http1_conn_pool_ops;
 struct loop *http1_loop(const struct http1_conn *c);
 
 /* ---- one request ---- */
-struct http1_body { /* bytes of a body, valid until http1_body_release */
+struct http1_body {      /* bytes of a body, valid until http1_body_release */
     struct list node;    /* for the queue of whoever owns it */
     struct slice *parts; /* at most HTTP1_BODY_PARTS_MAX */
     size_t nparts;
@@ -53,19 +55,20 @@ struct http1_body *http1_body_copy(struct slice bytes) returns_nonnull_;
 
 struct http1_events {
     /*
-     * The final response head (1xx but 101 are consumed before). Strings are valid inside the call only.
-     * FINAL: there is no body to come, the exchange is over.
+     * The final response head (1xx but 101 are consumed before). Strings are valid inside the call
+     * only. FINAL: there is no body to come, the exchange is over.
      */
     void (*on_head)(void *context, const struct http1_head *head, bool final);
     /*
-     * Body bytes, decoded from chunks; ownership of BODY passes to the receiver. LAST: no more to come;
-     * BODY is empty then when the end came without bytes, never NULL.
+     * Body bytes, decoded from chunks; ownership of BODY passes to the receiver. LAST: no more to
+     * come; BODY is empty then when the end came without bytes, never NULL.
      */
     void (*on_body)(void *context, struct http1_body *body, bool last);
     /*
      * The exchange has failed (http1_any_received and http1_any_written tell how far it got). The
      * connection is not reusable.
-     * ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_TIMEOUT.
+     * ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED, ERR_BAD_RESPONSE, ERR_TOO_LARGE,
+     * ERR_TIMEOUT.
      */
     void (*on_error)(void *context, enum err e);
     /* 101: the connection is now a tunnel, to be had by http1_take_socket. HEAD as for on_head. */
@@ -77,13 +80,16 @@ struct http1_request {
     struct slice body; /* stays valid until the response has ended or the request is cancelled */
     bool is_head;      /* HEAD: the response has no body */
     bool upgrade;      /* a 101 is allowed */
-    uint64_t first_byte_timeout_ms;    /* from the request written to the first response byte; 0 = none */
-    uint64_t between_bytes_timeout_ms; /* within a response, and within writing the request; 0 = none */
+    uint64_t
+        first_byte_timeout_ms; /* from the request written to the first response byte; 0 = none */
+    uint64_t
+        between_bytes_timeout_ms; /* within a response, and within writing the request; 0 = none */
     const struct http1_events *events;
     void *context;
 };
 void http1_request(struct http1_conn *c, const struct http1_request *r);
-/* Back-pressure: stop and restart reading the response; no on_body comes while paused. Time-outs rest. */
+/* Back-pressure: stop and restart reading the response; no on_body comes while paused. Time-outs
+ * rest. */
 void http1_pause(struct http1_conn *c);
 void http1_resume(struct http1_conn *c);
 /* Give the exchange up. The connection can only be closed then. */
@@ -93,14 +99,15 @@ bool http1_reusable(const struct http1_conn *c);
 /* Facts for retry rules, valid until the next request. */
 bool http1_any_written(const struct http1_conn *c);
 bool http1_any_received(const struct http1_conn *c);
-/* Monotonic microseconds: request wholly written, first response byte, last byte taken; 0 = not yet. */
+/* Monotonic microseconds: request wholly written, first response byte, last byte taken; 0 = not
+ * yet. */
 struct http1_times {
     uint64_t written_us, first_byte_us, last_byte_us;
 };
 struct http1_times http1_times(const struct http1_conn *c);
 /*
- * Hand out the socket of an upgraded connection and free the rest; its input holds early bytes. From
- * on_upgrade on, also within it. A connection that counts in a pool is forgotten there first.
+ * Hand out the socket of an upgraded connection and free the rest; its input holds early bytes.
+ * From on_upgrade on, also within it. A connection that counts in a pool is forgotten there first.
  */
 struct st_h2o_socket_t *http1_take_socket(struct http1_conn **c);
 

@@ -134,6 +134,7 @@ static void end_reply(struct http_reply *r, bool done)
         return;
     r->over = true;
     r->state = REPLY_CLOSED;
+    *r->guard = NULL; /* the pool may live on, while R need not */
     timer_stop(&r->send_timer);
     timer_stop(&r->flush_timer);
     release_bodies(&r->parts);
@@ -156,7 +157,8 @@ static void on_pool_cleared(void *guard)
 {
     struct http_reply *r = *(struct http_reply **)guard;
 
-    end_reply(r, is_done(r));
+    if (r != NULL)
+        end_reply(r, is_done(r));
 }
 
 static void on_stop(h2o_generator_t *super, h2o_req_t *req)
@@ -369,6 +371,7 @@ void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
         .conn = c,
         .events = e,
         .context = context,
+        .guard = guard,
         .left_bytes = UINT64_MAX,
         .state = REPLY_NEW,
     };

@@ -410,10 +410,11 @@ void http_server_destroy(struct http_server *s)
     list_remove(&s->end_of_drain.node);
     if (h2o_socket_buffer_prototype.mmap_settings == &s->spill)
         h2o_socket_buffer_prototype.mmap_settings = &h2o_socket_buffer_mmap_settings;
-    /* h2o_context_dispose leaves this entry and this list to crash over. */
+    /* The second GOAWAY, for which nobody is left; h2o_context_dispose would trip over it. */
     h2o_timeout_unlink(&s->ctx.http2._graceful_shutdown_timeout);
-    h2o_timeout_dispose(s->ctx.loop, &s->ctx.http2.graceful_shutdown_timeout);
+    h2o_multithread_queue_t *queue = s->ctx.queue;
     h2o_context_dispose(&s->ctx);
+    free(queue); /* it forgets that, too */
     h2o_config_dispose(&s->conf);
     free(s->server_name);
     free(s);

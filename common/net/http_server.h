@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libh2o's HTTP server on one loop: listeners (plain or TLS), connections, requests to one handler, and
- * the answer's way back with back-pressure. Used by the load balancer's front, the agent's front and
- * the admin address. Everything belongs to the loop's thread.
- * The server owns its listeners and outlives its connections; requests belong to libh2o.
+ * libh2o's HTTP server on one loop: listeners (plain or TLS), connections, requests to one handler,
+ * and the answer's way back with back-pressure. Used by the load balancer's front, the agent's
+ * front and the admin address. Everything belongs to the loop's thread. The server owns its
+ * listeners and outlives its connections; requests belong to libh2o.
  */
 #ifndef RLB_NET_HTTP_SERVER_H
 #define RLB_NET_HTTP_SERVER_H
@@ -20,21 +20,21 @@ struct http_conn; /* a client's connection */
 
 struct http_server_options {
     size_t max_body_bytes;
-    size_t max_header_bytes, max_headers;  /* over either: 431, before the handler */
-    size_t max_connections;                /* over it accepting pauses; 0 = unlimited */
-    uint64_t header_timeout_ms;            /* a request head must be complete within */
-    uint64_t body_timeout_ms;              /* a request body must be complete within */
-    uint64_t keep_alive_timeout_ms;        /* an idle client connection is closed after */
-    uint64_t send_timeout_ms;              /* a client must take some bytes within (looked at once per that
-                                              time), or its connection is cut. 0 = none, as for the others */
-    size_t body_spill_bytes;               /* request bodies above it go to a file mapping in spill_dir */
+    size_t max_header_bytes, max_headers; /* over either: 431, before the handler */
+    size_t max_connections;               /* over it accepting pauses; 0 = unlimited */
+    uint64_t header_timeout_ms;           /* a request head must be complete within */
+    uint64_t body_timeout_ms;             /* a request body must be complete within */
+    uint64_t keep_alive_timeout_ms;       /* an idle client connection is closed after */
+    uint64_t send_timeout_ms; /* a client must take some bytes within (looked at once per that
+                                 time), or its connection is cut. 0 = none, as for the others */
+    size_t body_spill_bytes;  /* request bodies above it go to a file mapping in spill_dir */
     const char *spill_dir;
     struct slice server_name; /* the Server header; empty: none */
     /*
-     * A complete request that has passed the strict checks (request_fault.def): its method is a token,
-     * its path begins with "/" (or is "*" for OPTIONS), its authority is host[:port], empty when an
-     * HTTP/1.0 client sent none. Call http_reply_init here, at once; answer now or later. Allocate what
-     * must die with the request by h2o_mem_alloc_shared(&req->pool, ...) before that.
+     * A complete request that has passed the strict checks (request_fault.def): its method is a
+     * token, its path begins with "/" (or is "*" for OPTIONS), its authority is host[:port], empty
+     * when an HTTP/1.0 client sent none. Call http_reply_init here, at once; answer now or later.
+     * Allocate what must die with the request by h2o_mem_alloc_shared(&req->pool, ...) before that.
      */
     void (*on_request)(void *context, h2o_req_t *req, struct http_conn *conn);
     void *context;
@@ -45,20 +45,24 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
 void http_server_set(struct http_server *s, const struct http_server_options *o);
 
 struct http_listen_options {
-    SSL_CTX *ssl;   /* NULL: plain. Borrowed; one reference is taken */
-    bool http2;     /* accepted, as the context offers it (http_tls_create); TLS only */
-    void *tag;      /* for http_conn_tag: which listener (slot, application) a request came by */
+    SSL_CTX *ssl; /* NULL: plain. Borrowed; one reference is taken */
+    bool http2;   /* accepted, as the context offers it (http_tls_create); TLS only */
+    void *tag;    /* for http_conn_tag: which listener (slot, application) a request came by */
 };
 struct http_listener;
 /* Takes over FD (bound and listening). */
-struct http_listener *http_server_listen(struct http_server *s, int fd, const struct http_listen_options *o);
+struct http_listener *http_server_listen(struct http_server *s, int fd,
+                                         const struct http_listen_options *o);
 /* Stop accepting and close the socket. Connections live on. */
 void http_listener_close(struct http_listener *l);
 
-/* TLS context for listeners: TLS 1.2 and up, AEAD suites, ALPN as asked. Errors go to D. NULL on error. */
-SSL_CTX *http_tls_create(const char *certificate_file, const char *key_file, bool http2, struct diag *d);
+/* TLS context for listeners: TLS 1.2 and up, AEAD suites, ALPN as asked. Errors go to D. NULL on
+ * error. */
+SSL_CTX *http_tls_create(const char *certificate_file, const char *key_file, bool http2,
+                         struct diag *d);
 
-/* No new requests: responses say close, idle connections are shut. done() once no connection is left. */
+/* No new requests: responses say close, idle connections are shut. done() once no connection is
+ * left. */
 void http_server_drain(struct http_server *s, void (*done)(void *context), void *context);
 /* Cut every connection now. */
 void http_server_cut(struct http_server *s);
@@ -68,12 +72,12 @@ size_t http_server_connections(const struct http_server *s);
 
 /* What happened so far. */
 struct http_server_counts {
-    uint64_t accepted;       /* connections */
-    uint64_t requests;       /* handed to the handler */
-    uint64_t abandoned;      /* of those: the client left before it had the whole answer */
+    uint64_t accepted;  /* connections */
+    uint64_t requests;  /* handed to the handler */
+    uint64_t abandoned; /* of those: the client left before it had the whole answer */
     uint64_t header_timeouts, body_timeouts, send_timeouts; /* connections cut for them */
-    uint64_t resets;         /* HTTP/2 connections cut for abandoning most of many requests */
-    uint64_t accept_pauses;  /* times accepting paused: too many connections, or no descriptors */
+    uint64_t resets;        /* HTTP/2 connections cut for abandoning most of many requests */
+    uint64_t accept_pauses; /* times accepting paused: too many connections, or no descriptors */
     uint64_t refused[FAULT_COUNT]; /* requests refused before the handler, by reason */
 };
 /* Any thread. */
@@ -88,9 +92,9 @@ struct http_conn *http_conn_of(h2o_req_t *req);
 /* ---- the way back ---- */
 
 /*
- * One request's answer. Embedded in per-request memory that is freed with the request's pool; call
- * http_reply_init in on_request. Everything below may end the request: touch nothing of it after a
- * call with FINAL, after http_reply_error, or after gone().
+ * One request's answer. Embedded in memory of the user's that lives until gone() has returned; call
+ * http_reply_init in on_request. Everything below may end the request, and call gone(): touch
+ * nothing of it after a call with FINAL, after http_reply_abort, or after gone().
  */
 struct http_reply {
     h2o_generator_t super; /* first: libh2o calls back with it */
@@ -102,6 +106,7 @@ struct http_reply {
     uint64_t sent_bytes; /* of body, taken by the client's connection */
     /* The rest is http_reply.c's. */
     struct list node;           /* in its connection's */
+    struct http_reply **guard;  /* in the request's pool: tells when that goes */
     struct list parts, sending; /* bodies: waiting, and with libh2o until it asks for more */
     uint64_t left_bytes;        /* of the announced length; UINT64_MAX: unknown */
     uint64_t handed_bytes;      /* of body, to libh2o */
@@ -116,43 +121,46 @@ struct http_reply {
 
 struct http_reply_events {
     /*
-     * The queue has shrunk (queued_bytes): a paused worker may go on. Never inside http_reply_send, not
-     * after FINAL. May be NULL.
+     * The queue has shrunk (queued_bytes): a paused worker may go on. Never inside http_reply_send,
+     * not after FINAL. May be NULL.
      */
     void (*drained)(void *context);
     /*
-     * The client has gone (noticed while we wait for the worker as well as while sending), or all has
-     * been sent and the request is about to be freed: DONE tells which. Exactly once per request that was
-     * init'ed, the last thing that happens to it.
+     * The client has gone (noticed while we wait for the worker as well as while sending), or all
+     * has been sent and the request is about to be freed: DONE tells which. Exactly once per
+     * request that was init'ed, the last thing that happens to it.
      */
     void (*gone)(void *context, bool done);
 };
 
-void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c, const struct http_reply_events *e,
-                     void *context);
+void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
+                     const struct http_reply_events *e, void *context);
 /*
- * What the request's status and headers will be: set req->res first (status, h2o_add_header...; reason
- * is the standard one unless set, and must live as long as the request). Then once:
+ * What the request's status and headers will be: set req->res first (status, h2o_add_header...;
+ * reason is the standard one unless set, and must live as long as the request). Then once:
  *   content_length  UINT64_MAX: unknown. Of a HEAD or 304 it is what is announced.
  * The head goes out with the first bytes of the body, or by itself before the loop waits again.
  */
 void http_reply_start(struct http_reply *r, uint64_t content_length);
 /*
- * Queue BODY (taken over; NULL is none); FINAL: the answer is complete with it. Bytes beyond the announced length
- * are dropped, a FINAL before it is an abort, and an answer that has no body (HEAD, 204, 304) drops all.
+ * Queue BODY (taken over; NULL is none); FINAL: the answer is complete with it. Bytes beyond the
+ * announced length are dropped, a FINAL before it is an abort, and an answer that has no body
+ * (HEAD, 204, 304) drops all.
  */
 void http_reply_send(struct http_reply *r, struct http1_body *body, bool final);
 /*
- * The answer cannot be completed: after what is queued the client sees it cut short, never complete.
- * Before http_reply_start it is a 502.
+ * The answer cannot be completed: after what is queued the client sees it cut short, never
+ * complete. Before http_reply_start it is a 502.
  */
 void http_reply_abort(struct http_reply *r);
 /* A whole small answer of our own; copies BODY. Headers other than content-type set before. */
-void http_reply_simple(struct http_reply *r, int status, const char *content_type, struct slice body);
+void http_reply_simple(struct http_reply *r, int status, const char *content_type,
+                       struct slice body);
 /*
- * Answer 101 with req->res headers (Upgrade among them) and join the client's socket to the worker's (taken
- * over) until both sides have closed, either fails, or nothing has come for the idle time-out (0 = none).
- * HTTP/1.1 only. Counts are given at the end, later; gone() is called when the tunnel starts.
+ * Answer 101 with req->res headers (Upgrade among them) and join the client's socket to the
+ * worker's (taken over) until both sides have closed, either fails, or nothing has come for the
+ * idle time-out (0 = none). HTTP/1.1 only. Counts are given at the end, later; gone() is called
+ * when the tunnel starts.
  */
 struct http_tunnel_end {
     void (*ended)(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes);
