@@ -40,13 +40,18 @@ struct scratch {
     pcre2_jit_stack *stack; /* NULL: no JIT */
 };
 
+/* The one part of a regex that changes. */
+struct idle {
+    pthread_mutex_t lock;
+    struct scratch *first;
+};
+
 struct regex {
     struct classifier super; /* first */
     char *variable;
     pcre2_code *code;
-    uint32_t group;        /* number of the group "class" */
-    pthread_mutex_t *lock; /* guards free */
-    struct scratch **free;
+    uint32_t group; /* number of the group "class" */
+    struct idle *idle;
 };
 
 static const struct regex *regex_of(const struct classifier *k)
@@ -83,20 +88,24 @@ static void scratch_destroy(struct scratch *s)
 
 static struct scratch *scratch_get(const struct regex *r)
 {
-    pthread_mutex_lock(r->lock);
-    struct scratch *s = *r->free;
+    struct idle *idle = r->idle;
+
+    pthread_mutex_lock(&idle->lock);
+    struct scratch *s = idle->first;
     if (s != NULL)
-        *r->free = s->next;
-    pthread_mutex_unlock(r->lock);
+        idle->first = s->next;
+    pthread_mutex_unlock(&idle->lock);
     return s != NULL ? s : scratch_create(r);
 }
 
 static void scratch_put(const struct regex *r, struct scratch *s)
 {
-    pthread_mutex_lock(r->lock);
-    s->next = *r->free;
-    *r->free = s;
-    pthread_mutex_unlock(r->lock);
+    struct idle *idle = r->idle;
+
+    pthread_mutex_lock(&idle->lock);
+    s->next = idle->first;
+    idle->first = s;
+    pthread_mutex_unlock(&idle->lock);
 }
 
 /* ---- classifying ---- */
@@ -110,8 +119,9 @@ static size_t search(const struct regex *r, struct slice subject, struct scratch
     if (found < 0)
         return CLASSIFIER_NONE;
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->data);
-    size_t start = ends[2 * r->group];
-    size_t end = ends[2 * r->group + 1];
+    size_t at = (size_t)r->group * 2;
+    size_t start = ends[at];
+    size_t end = ends[at + 1];
     if (start == PCRE2_UNSET || end < start || end - start > CLASS_BYTES_MAX)
         return CLASSIFIER_NONE;
     memcpy(out, subject.p + start, end - start);
@@ -137,13 +147,12 @@ static void regex_destroy(struct classifier *k)
 {
     struct regex *r = (struct regex *)(void *)k;
 
-    for (struct scratch *s = *r->free, *next; s != NULL; s = next) {
+    for (struct scratch *s = r->idle->first, *next; s != NULL; s = next) {
         next = s->next;
         scratch_destroy(s);
     }
-    free(r->free);
-    pthread_mutex_destroy(r->lock);
-    free(r->lock);
+    pthread_mutex_destroy(&r->idle->lock);
+    free(r->idle);
     pcre2_code_free(r->code);
     free(r->variable);
     free(r);
@@ -227,8 +236,7 @@ struct classifier *regex_create(const struct regex_settings *s, char why[CLASSIF
     r->variable = xstrdup(s->variable);
     r->code = code;
     r->group = group;
-    r->lock = xcalloc(1, sizeof(*r->lock));
-    pthread_mutex_init(r->lock, NULL);
-    r->free = xcalloc(1, sizeof(*r->free));
+    r->idle = xcalloc(1, sizeof(*r->idle));
+    pthread_mutex_init(&r->idle->lock, NULL);
     return &r->super;
 }

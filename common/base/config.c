@@ -143,11 +143,11 @@ static void syntax_error(struct reader *r)
         p->error == YAML_READER_ERROR ? mark_of_offset(r, p->problem_offset) : p->problem_mark;
 
     if (p->error == YAML_SCANNER_ERROR && strstr(problem, "cannot start any token") != NULL) {
-        char c = mark.index < r->text.len ? *(const char *)p->buffer.pointer : '\0';
+        bool tab = mark.index < r->text.len && *p->buffer.pointer == '\t';
 
         stop_at(r, mark,
-                c == '\t' ? "a tab cannot be used for indentation"
-                          : "a text that starts like this must stand in quotes");
+                tab ? "a tab cannot be used for indentation"
+                    : "a text that starts like this must stand in quotes");
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(syntax_texts); ++i) {

@@ -397,9 +397,12 @@ static void explain(const struct setting_row *row, struct slice text, char why[S
     used =
         (size_t)snprintf(why, SETTINGS_WHY_ROOM, "\"%s\" is not one of ", setting_shown(text, buf));
     for (const char *c = row->min; *c != '\0' && used + 3 < SETTINGS_WHY_ROOM; ++c) {
-        if (*c == '|')
-            why[used++] = ',';
-        why[used++] = *c == '|' ? ' ' : *c;
+        if (*c != '|') {
+            why[used++] = *c;
+            continue;
+        }
+        why[used++] = ',';
+        why[used++] = ' ';
     }
     why[used] = '\0';
 }

@@ -316,9 +316,13 @@ static void print_object(const json_t *v, struct text *out)
     const char **names = xmalloc((n + 1) * sizeof(char *));
     size_t i = 0;
     /* jansson's iterators only read, but do not say so. */
-    json_t *object = (json_t *)(uintptr_t)v;
+    union {
+        const json_t *given;
+        json_t *walked;
+    } object = {v};
 
-    for (void *it = json_object_iter(object); it != NULL; it = json_object_iter_next(object, it))
+    for (void *it = json_object_iter(object.walked); it != NULL;
+         it = json_object_iter_next(object.walked, it))
         names[i++] = json_object_iter_key(it);
     qsort(names, n, sizeof(char *), by_name);
     text_add_char(out, '{');
