@@ -22,11 +22,12 @@ void loop_run(struct loop *l);
 void loop_turn(struct loop *l, unsigned max_wait_ms);
 /* Any thread; not from a signal handler. */
 void loop_stop(struct loop *l);
+/* Runs what was posted or deferred before. Every watch must have been stopped, every timer forgotten. */
 void loop_destroy(struct loop *l);
 struct st_h2o_evloop_t *loop_h2o(struct loop *l);
 unsigned loop_index(const struct loop *l);
 
-/* Monotonic time, read once a turn (after waiting). */
+/* Monotonic time, read once a turn (when first asked for after waiting); outside of turns each time. */
 uint64_t loop_now_ms(const struct loop *l);
 uint64_t loop_now_us(const struct loop *l);
 
@@ -66,7 +67,10 @@ void loop_each_turn(struct loop *l, struct loop_deferred *d);
 
 /* ---- watched descriptors that are no sockets of ours (inotify, signalfd, pidfd, socket pairs) ---- */
 struct watch;
-/* READABLE is called while FD is readable (level-triggered); the watch does not own FD. */
+/*
+ * READABLE is called while FD is readable (level-triggered); the watch does not own FD, but makes it
+ * non-blocking. Not for regular files, which epoll refuses.
+ */
 struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context), void *context);
 /* May be called from the callback. The descriptor may be closed after this. NULL is fine. */
 void watch_stop(struct watch *w);
