@@ -206,12 +206,11 @@ static uint32_t find_group(const pcre2_code *code, char why[CLASSIFIER_WHY_ROOM]
 
     if (n > 0)
         return (uint32_t)n;
-    if (n == PCRE2_ERROR_NOUNIQUESUBSTRING)
-        snprintf(why, CLASSIFIER_WHY_ROOM,
-                 "pattern: has several groups named class; one with alternatives inside, or "
-                 "(?|...|...) around them, will do");
-    else
-        snprintf(why, CLASSIFIER_WHY_ROOM, "pattern: has no group named class: (?<class>...)");
+    const char *problem = n == PCRE2_ERROR_NOUNIQUESUBSTRING
+                              ? "has several groups named class; alternatives inside of one, or "
+                                "(?|...|...) around them, will do"
+                              : "has no group named class: (?<class>...)";
+    snprintf(why, CLASSIFIER_WHY_ROOM, "pattern: %s", problem);
     return 0;
 }
 
