@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * In this order: configuration, lock, keeper (which may have to be forked, so before any thread and
+ * before libh2o), then everything else on one loop.
+ */
+#include "worker-agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/net/http1_client.h"
+#include "version.h"
+#include "worker-agent/agent_internal.h"
+
+/* ---- what main.c needs without running ---- */
+
+bool agent_check(const char *file, struct diag *d)
+{
+    struct agent_config *c = agent_config_read(file, d);
+    bool good = c != NULL;
+
+    agent_config_destroy(c);
+    return good;
+}
+
+bool agent_describe(const char *what, FILE *out)
+{
+    static const struct settings_table *const tables[] = {&agent_table, &admin_table, &app_table};
+
+    if (strcmp(what, "settings") == 0)
+        settings_describe(tables, ARRAY_LEN(tables), out);
+    else if (strcmp(what, "stats") == 0)
+        stats_describe(AGENT_STATS_PREFIX, &agent_stats_table, out);
+    else
+        return false;
+    return true;
+}
+
+/* ---- state_dir ---- */
+
+/* Processes of other users have their sockets below it: they may pass, not look. */
+static bool make_folder(const char *path, mode_t mode)
+{
+    if (mkdir(path, mode) == 0 || errno == EEXIST)
+        return true;
+    log_error(NULL, "folder-not-made", "path=%s error=\"%s\"", path, strerror(errno));
+    return false;
+}
+
+static bool make_folders(const struct agent_config *c)
+{
+    if (!make_folder(c->s.state_dir, 0711))
+        return false;
+    for (size_t i = 0; i < c->napps; ++i) {
+        char *path = xasprintf("%s/%s", c->s.state_dir, c->apps[i]->name);
+        bool made = make_folder(path, 0750);
+
+        free(path);
+        if (!made)
+            return false;
+    }
+    return true;
+}
+
+static bool lock_state_dir(struct agent *a)
+{
+    char *path = xasprintf("%s/agent.lock", a->config->s.state_dir);
+
+    a->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    bool locked = a->lock_fd >= 0 && flock(a->lock_fd, LOCK_EX | LOCK_NB) == 0;
+    if (!locked)
+        log_error(NULL, "state-dir-locked",
+                  "path=%s error=\"%s\" advice=\"one agent per state_dir\"", path, strerror(errno));
+    free(path);
+    return locked;
+}
+
+/* ---- SIGHUP ---- */
+
+static void log_problems(const struct diag *d)
+{
+    struct slice rest = slice_of(d->text);
+
+    while (rest.len > 0) {
+        struct slice line = slice_cut(&rest, '\n');
+        char shown[LOG_ESCAPED_ROOM];
+
+        if (line.len > 0)
+            log_info(NULL, "configuration-problem", "%s", log_escape(line, shown));
+    }
+}
+
+static bool same_applications(const struct agent_config *a, const struct agent_config *b)
+{
+    for (size_t i = 0; i < a->napps; ++i) {
+        if (agent_config_app(b, a->apps[i]->name) == NULL)
+            return false;
+    }
+    return a->napps == b->napps;
+}
+
+/* Say which changes have no effect until a restart. */
+static void warn_of_restart(const struct agent_config *old, const struct agent_config *new)
+{
+    for (size_t i = 0; i < agent_table.n; ++i) {
+        const struct setting_row *row = &agent_table.rows[i];
+
+        if (row->type == SETTING_NODE || strcmp(row->name, "allow") == 0 ||
+            (row->when != SETTING_BOOT && row->when != SETTING_LOCAL))
+            continue;
+        if (!settings_same(row, &old->s, &new->s))
+            log_warn(NULL, "configuration-needs-restart", "setting=%s", row->name);
+    }
+}
+
+static void reload(struct agent *a)
+{
+    struct diag d = {0};
+    struct agent_config *c = agent_config_read(a->file, &d);
+
+    if (c == NULL) {
+        log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
+                  a->file, d.errors);
+        log_problems(&d);
+    } else if (!same_applications(a->config, c)) {
+        log_error(
+            NULL, "configuration-refused",
+            "reason=\"applications were added or removed: restart\" action=\"the old one stays\"");
+        agent_config_destroy(c);
+    } else {
+        struct agent_config *old = a->config;
+
+        warn_of_restart(old, c);
+        log_set_level((enum log_level)c->s.log_level);
+        front_configure(a->front, c);
+        app_pool_configure(&a->pool, c);
+        a->config = c;
+        agent_config_destroy(old);
+        log_info(NULL, "configuration-read", "file=%s", a->file);
+    }
+    diag_fini(&d);
+}
+
+static void on_hup(void *context)
+{
+    daemon_notify("RELOADING=1");
+    reload(context);
+    daemon_notify("READY=1");
+}
+
+static void on_term(void *context)
+{
+    agent_drain(context);
+}
+
+static void on_int(void *context)
+{
+    agent_stop_at_once(context, EXIT_SUCCESS);
+}
+
+/* ---- start ---- */
+
+static void on_each_second(struct timer *t)
+{
+    struct agent *a = container_of(t, struct agent, each_second);
+
+    conn_pool_recycle(a->conn_pool, a->loop);
+    timer_start(a->loop, t, 1000);
+}
+
+static void on_keeper_lost(void *context)
+{
+    agent_keeper_lost(context);
+}
+
+static bool open_tree(struct agent *a)
+{
+    struct diag d = {0};
+    const char *url = a->config->s.tree;
+
+    if (url == NULL)
+        return true;
+    enum err e = tree_open(a->loop, slice_of(url), &a->tree, &d);
+    if (e != ERR_OK)
+        log_error(NULL, "tree-not-opened", "tree=%s error=\"%s\" detail=\"%s\"", url, err_text(e),
+                  d.text != NULL ? d.text : "");
+    diag_fini(&d);
+    return e == ERR_OK;
+}
+
+static bool open_admin(struct agent *a)
+{
+    const struct agent_config *c = a->config;
+    const struct admin_options o = {
+        .addresses = c->admin_addrs,
+        .naddresses = c->nadmin_addrs,
+        .token = c->admin.token,
+        .hosts = (const char *const *)c->admin.hosts.items,
+        .nhosts = c->admin.hosts.n,
+    };
+
+    if (c->nadmin_addrs == 0)
+        return true;
+    enum err e = admin_create(a->loop, &o, &a->admin);
+    if (e != ERR_OK) {
+        log_error(NULL, "admin-cannot-listen", "error=\"%s\"", err_text(e));
+        return false;
+    }
+    agent_status_add(a);
+    return true;
+}
+
+static void name_agent(struct agent *a)
+{
+    char host[256] = "";
+
+    if (gethostname(host, sizeof(host) - 1) != 0)
+        snprintf(host, sizeof(host), "localhost");
+    a->name = xasprintf("%s/%ld", host, (long)getpid());
+}
+
+static void set_up_pool(struct agent *a)
+{
+    a->pool.loop = a->loop;
+    a->pool.keeper = a->keeper;
+    a->pool.store = a->store;
+    a->pool.tree = a->tree;
+    a->pool.conn_pool = a->conn_pool;
+    a->pool.front = a->front;
+    a->pool.agent_name = a->name;
+    a->pool.state_dir = a->config->s.state_dir;
+    a->pool.settings_hold_ms = a->config->s.settings_hold_ms;
+    a->pool.keeper_lost = on_keeper_lost;
+    a->pool.context = a;
+    app_pool_init(&a->pool);
+}
+
+/* All but the configuration, the lock and the keeper, which are there. */
+static bool start(struct agent *a, struct kept_list *adopted)
+{
+    a->loop = loop_create(0);
+    a->started_ms = loop_now_ms(a->loop);
+    timer_init(&a->each_second, on_each_second);
+    timer_start(a->loop, &a->each_second, 1000);
+    name_agent(a);
+    a->store = resume_store_create();
+    a->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
+    a->front = front_create(a->loop, a->config);
+    if (!open_tree(a))
+        return false;
+    set_up_pool(a);
+    keeper_link_start(a->keeper, a->loop, &app_pool_keeper_events, &a->pool);
+    return app_pool_start(&a->pool, a->config, adopted) && open_admin(a);
+}
+
+static void drop(struct agent *a)
+{
+    daemon_signals_stop(a->signals);
+    timer_stop(&a->each_second);
+    admin_destroy(a->admin);
+    front_destroy(a->front);
+    app_pool_fini(&a->pool);
+    tree_close(a->tree);
+    conn_pool_close_loop(a->conn_pool, a->loop);
+    /* What was to be freed between turns. */
+    loop_turn(a->loop, 0);
+    conn_pool_destroy(a->conn_pool);
+    resume_store_destroy(a->store);
+    keeper_link_destroy(a->keeper);
+    loop_destroy(a->loop);
+    free(a->name);
+    close(a->lock_fd);
+    agent_config_destroy(a->config);
+}
+
+int agent_run(const char *file, struct rlimit nofile)
+{
+    struct agent a = {.file = file, .lock_fd = -1};
+    struct diag d = {0};
+    struct kept_list adopted;
+    const struct daemon_signals signals = {
+        .on_term = on_term, .on_int = on_int, .on_hup = on_hup, .context = &a};
+
+    a.config = agent_config_read(file, &d);
+    diag_fini(&d);
+    if (a.config == NULL)
+        return EXIT_CONFIG;
+    log_set_level((enum log_level)a.config->s.log_level);
+    srandom((unsigned)getpid() ^ (unsigned)time(NULL));
+    if (!make_folders(a.config) || !lock_state_dir(&a))
+        return EXIT_CONFIG;
+    const struct keeper_options ko = {.state_dir = a.config->s.state_dir, .nofile = nofile};
+    a.keeper = keeper_link_open(&ko, a.config->s.adopt_timeout_ms, &adopted);
+    if (a.keeper == NULL)
+        return EXIT_CONFIG;
+    daemon_prepare();
+    if (!start(&a, &adopted)) {
+        /* The keeper takes it for the agent's death; processes adopted have adopt_timeout for
+         * another try. */
+        log_error(NULL, "agent-not-started", "its messages above say why");
+        return EXIT_CONFIG;
+    }
+    free(adopted.items);
+    a.signals = daemon_signals_start(a.loop, &signals);
+    log_info(NULL, "agent-started", "version=%s pid=%ld keeper=%ld processes_adopted=%zu",
+             RLB_VERSION, (long)getpid(), (long)keeper_link_pid(a.keeper), adopted.n);
+    daemon_notify("READY=1");
+    loop_run(a.loop);
+    drop(&a);
+    return a.exit_code;
+}

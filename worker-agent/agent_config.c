@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Top of the file and `admin` here; one application's part in app_config.c. Reading goes on after a
+ * mistake, so that one look shows all.
+ */
+#include "worker-agent/agent_config.h"
+
+#include <stdlib.h>
+
+#include "worker-agent/app_config.h"
+
+/* ---- admin ---- */
+
+static void read_admin_address(struct agent_config *c, const char *text,
+                               const struct config_node *at, struct diag *d)
+{
+    struct addr *a = &c->admin_addrs[c->nadmin_addrs];
+
+    if (addr_parse(slice_of(text), a) != ERR_OK) {
+        config_complain(&c->yaml, at, d, "admin: address: \"%s\" is not HOST:PORT or unix:/path",
+                        text);
+        return;
+    }
+    if (!addr_is_loopback(a) && c->admin.token == NULL)
+        config_complain(&c->yaml, at, d, "admin: %s is beyond loopback and needs a token", text);
+    ++c->nadmin_addrs;
+}
+
+static void read_admin(struct agent_config *c, struct diag *d)
+{
+    const struct config_node *node = c->s.admin;
+
+    settings_read(&admin_table, &c->yaml, node, &c->admin, NULL, d);
+    if (node == NULL)
+        return;
+    if (node->kind == CONFIG_MAP && c->admin.address.n == 0)
+        config_complain(&c->yaml, node, d, "admin: address is required");
+    c->admin_addrs = xcalloc(c->admin.address.n + 1, sizeof(*c->admin_addrs));
+    const struct config_node *at = config_get(node, "address");
+    for (size_t i = 0; i < c->admin.address.n; ++i) {
+        const struct config_node *item = at != NULL && at->kind == CONFIG_LIST ? at->items[i] : at;
+
+        read_admin_address(c, c->admin.address.items[i], item != NULL ? item : node, d);
+    }
+}
+
+/* ---- the top ---- */
+
+/* Where a setting of the top stands, for complaints. */
+static const struct config_node *top_node(const struct agent_config *c, const char *name)
+{
+    const struct config_node *at = config_get(c->yaml.root, name);
+
+    return at != NULL ? at : c->yaml.root;
+}
+
+static void read_allow(struct agent_config *c, struct diag *d)
+{
+    for (size_t i = 0; i < c->s.allow.n; ++i) {
+        const char *text = c->s.allow.items[i];
+        enum err e = networks_add(&c->allow, slice_of(text));
+
+        if (e == ERR_RANGE)
+            config_complain(&c->yaml, top_node(c, "allow"), d,
+                            "allow: %s has address bits beyond its prefix", text);
+        else if (e != ERR_OK)
+            config_complain(&c->yaml, top_node(c, "allow"), d,
+                            "allow: \"%s\" is not a network, an address or \"loopback\"", text);
+    }
+}
+
+static void check_top(struct agent_config *c, struct diag *d)
+{
+    const char *dir = c->s.state_dir;
+
+    if (dir == NULL)
+        config_complain(&c->yaml, c->yaml.root, d, "state_dir: is required");
+    else if (dir[0] != '/')
+        config_complain(&c->yaml, top_node(c, "state_dir"), d,
+                        "state_dir: must be an absolute path");
+    else if (strlen(dir) > STATE_DIR_MAX)
+        config_complain(&c->yaml, top_node(c, "state_dir"), d,
+                        "state_dir: at most %d bytes, so that unix sockets in it fit",
+                        STATE_DIR_MAX);
+    if (c->s.applications == NULL || c->s.applications->n == 0)
+        config_complain(&c->yaml, c->yaml.root, d, "applications: at least one is required");
+    read_allow(c, d);
+}
+
+/* ---- applications ---- */
+
+static void check_budget(const struct agent_config *c, struct diag *d)
+{
+    int64_t always = 0;
+
+    for (size_t i = 0; i < c->napps; ++i)
+        always += c->apps[i]->attach != NULL ? 0 : c->apps[i]->nmin;
+    if (c->s.max_processes != 0 && always > c->s.max_processes)
+        config_complain(&c->yaml, top_node(c, "max_processes"), d,
+                        "max_processes: %lld is less than the %lld of all min_processes together",
+                        (long long)c->s.max_processes, (long long)always);
+}
+
+struct seen_slot {
+    struct addr addr;
+    const struct app_config *app;
+};
+
+static int compare_seen(const void *a, const void *b)
+{
+    char x[ADDR_TEXT_MAX];
+    char y[ADDR_TEXT_MAX];
+
+    return strcmp(addr_format(&((const struct seen_slot *)a)->addr, x),
+                  addr_format(&((const struct seen_slot *)b)->addr, y));
+}
+
+/* Two slots at one address would take each other's requests. */
+static void check_addresses(const struct agent_config *c, struct diag *d)
+{
+    size_t total = 0;
+
+    for (size_t i = 0; i < c->napps; ++i)
+        total += c->apps[i]->nslots;
+    struct seen_slot *seen = xcalloc(total + 1, sizeof(*seen));
+    size_t n = 0;
+    for (size_t i = 0; i < c->napps; ++i) {
+        for (unsigned k = 0; k < c->apps[i]->nslots; ++k, ++n) {
+            slot_address_of(&c->apps[i]->address, k, &seen[n].addr);
+            seen[n].app = c->apps[i];
+        }
+    }
+    qsort(seen, n, sizeof(*seen), compare_seen);
+    for (size_t i = 1; i < n; ++i) {
+        char text[ADDR_TEXT_MAX];
+        const struct addr *a = &seen[i].addr;
+
+        if (compare_seen(&seen[i - 1], &seen[i]) != 0 ||
+            (a->sa.sa_family != AF_UNIX && addr_port(a) == 0))
+            continue;
+        config_complain(&c->yaml, c->s.applications, d,
+                        "applications: %s and %s both have a slot at %s", seen[i - 1].app->name,
+                        seen[i].app->name, addr_format(a, text));
+    }
+    free(seen);
+}
+
+static void read_apps(struct agent_config *c, struct diag *d)
+{
+    const struct config_node *map = c->s.applications;
+    unsigned errors_before = d->errors;
+
+    if (map == NULL)
+        return;
+    if (map->kind != CONFIG_MAP || map->n > APPS_MAX) {
+        config_complain(&c->yaml, map, d,
+                        "applications: expected at most %d lines \"name: settings\"", APPS_MAX);
+        return;
+    }
+    c->apps = xcalloc(map->n + 1, sizeof(struct app_config *));
+    for (size_t i = 0; i < map->n; ++i) {
+        struct app_config *app = app_config_read(&c->yaml, map->keys[i], map->items[i], d);
+
+        if (agent_config_app(c, app->name) != NULL)
+            config_complain(&c->yaml, map->keys[i], d, "applications: %s stands here twice",
+                            app->name);
+        c->apps[c->napps++] = app;
+    }
+    if (d->errors != errors_before)
+        return;
+    check_budget(c, d);
+    check_addresses(c, d);
+}
+
+struct agent_config *agent_config_read(const char *file, struct diag *d)
+{
+    struct agent_config *c = xcalloc(1, sizeof(*c));
+    unsigned errors_before = d->errors;
+
+    if (!config_read(file, &c->yaml, d)) {
+        free(c);
+        return NULL;
+    }
+    settings_read(&agent_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
+    check_top(c, d);
+    read_admin(c, d);
+    read_apps(c, d);
+    if (d->errors == errors_before)
+        return c;
+    agent_config_destroy(c);
+    return NULL;
+}
+
+void agent_config_destroy(struct agent_config *c)
+{
+    if (c == NULL)
+        return;
+    for (size_t i = 0; i < c->napps; ++i)
+        app_config_destroy(c->apps[i]);
+    free(c->apps);
+    networks_fini(&c->allow);
+    free(c->admin_addrs);
+    settings_fini(&admin_table, &c->admin);
+    settings_fini(&agent_table, &c->s);
+    config_fini(&c->yaml);
+    free(c);
+}
+
+const struct app_config *agent_config_app(const struct agent_config *c, const char *name)
+{
+    for (size_t i = 0; i < c->napps; ++i) {
+        if (strcmp(c->apps[i]->name, name) == 0)
+            return c->apps[i];
+    }
+    return NULL;
+}

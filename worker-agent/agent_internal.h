@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The agent's inside, between agent.c (start, reload), agent_stop.c (the ways to end) and status.c.
+ */
+#ifndef RLB_AGENT_AGENT_INTERNAL_H
+#define RLB_AGENT_AGENT_INTERNAL_H
+
+#include "common/net/admin.h"
+#include "common/net/daemon.h"
+#include "worker-agent/app_pool.h"
+#include "worker-agent/front.h"
+
+enum agent_phase {
+    AGENT_RUNNING,
+    AGENT_DRAINING, /* slots say so; requests are served as before */
+    AGENT_LEAVING,  /* streams have ended; new requests are refused, those there are finished */
+    AGENT_STOPPING, /* processes are ended */
+    AGENT_CLOSING   /* connections are closed; then the loop stops */
+};
+
+struct agent {
+    const char *file;
+    struct agent_config *config;
+    struct loop *loop;
+    struct keeper_link *keeper;
+    bool keeper_gone;
+    struct app_pool pool;
+    struct front *front;
+    struct resume_store *store;
+    struct tree *tree;
+    struct conn_pool *conn_pool;
+    struct admin *admin;
+    struct daemon_watch *signals;
+    struct timer each_second;
+    char *name; /* host and pid, for registrations */
+    int lock_fd;
+    int exit_code;
+    uint64_t started_ms;
+    /* agent_stop.c's: */
+    enum agent_phase phase;
+    struct timer tick;
+    uint64_t phase_since_ms;
+    uint64_t drain_until_ms;
+    uint64_t quiet_since_ms; /* no request since; 0: there are some */
+};
+
+/* SIGTERM, SIGINT, and the loss of the keeper. */
+void agent_drain(struct agent *a);
+void agent_stop_at_once(struct agent *a, int exit_code);
+void agent_keeper_lost(struct agent *a);
+
+/* status.c: the admin pages. */
+void agent_status_add(struct agent *a);
+const char *agent_phase_text(enum agent_phase p);
+
+#endif

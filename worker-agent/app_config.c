@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/app_config.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "worker-agent/command.h"
+
+/* What the steps of reading share. */
+struct reader {
+    const struct config *yaml;
+    const struct config_node *key, *map;
+    struct app_config *c;
+    struct diag *d;
+};
+
+/* Where setting NAME stands, or the application itself. */
+static const struct config_node *place(const struct reader *r, const char *name)
+{
+    const struct config_node *at =
+        r->map != NULL && r->map->kind == CONFIG_MAP ? config_get(r->map, name) : NULL;
+
+    return at != NULL ? at : r->key;
+}
+
+static void complain(const struct reader *r, const char *name, const char *what)
+{
+    config_complain(r->yaml, place(r, name), r->d, "%s: %s", name, what);
+}
+
+static void check_name(const struct reader *r)
+{
+    struct slice name = r->key->text;
+    bool good = name.len > 0 && name.len <= APP_NAME_MAX && name.p[0] != '.';
+
+    for (size_t i = 0; good && i < name.len; ++i) {
+        char c = name.p[i];
+
+        good = (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9') ||
+               c == '-' || c == '_' || c == '.';
+    }
+    if (!good)
+        config_complain(
+            r->yaml, r->key, r->d,
+            "an application's name is 1-%d letters, digits, '-', '_', '.', not first a '.'",
+            APP_NAME_MAX);
+}
+
+/* ---- environment ---- */
+
+static bool good_variable(struct slice name)
+{
+    for (size_t i = 0; i < name.len; ++i) {
+        char c = name.p[i];
+
+        if (!((ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || c == '_' ||
+              (i > 0 && c >= '0' && c <= '9')))
+            return false;
+    }
+    return name.len > 0;
+}
+
+static void read_environment(const struct reader *r)
+{
+    const struct config_node *map = r->c->s.environment;
+
+    if (map == NULL)
+        return;
+    if (map->kind != CONFIG_MAP || map->n > APP_WORDS_MAX) {
+        config_complain(r->yaml, map, r->d,
+                        "environment: expected at most %d lines \"NAME: value\"", APP_WORDS_MAX);
+        return;
+    }
+    r->c->env = xcalloc(map->n + 1, sizeof(*r->c->env));
+    for (size_t i = 0; i < map->n; ++i) {
+        if (!good_variable(map->keys[i]->text) ||
+            slice_starts(map->keys[i]->text, SLICE_LIT("LISTEN_"))) {
+            config_complain(r->yaml, map->keys[i], r->d,
+                            "environment: not a variable's name, or one that we set ourselves");
+            continue;
+        }
+        if (map->items[i]->kind != CONFIG_SCALAR) {
+            config_complain(r->yaml, map->items[i], r->d, "environment: a value must be a text");
+            continue;
+        }
+        r->c->env[r->c->nenv++] =
+            (struct env_var){xslicedup(map->keys[i]->text), xslicedup(map->items[i]->text)};
+    }
+}
+
+/* ---- user and group ---- */
+
+static bool find_group(const struct reader *r, gid_t *gid)
+{
+    uint64_t number;
+    struct slice text = slice_of(r->c->s.group);
+
+    if (parse_u64(text, UINT32_MAX - 1, &number)) {
+        *gid = (gid_t)number;
+        return true;
+    }
+    const struct group *g = getgrnam(r->c->s.group);
+    if (g == NULL) {
+        complain(r, "group", "there is no such group");
+        return false;
+    }
+    *gid = g->gr_gid;
+    return true;
+}
+
+static void find_user(const struct reader *r)
+{
+    struct app_config *c = r->c;
+    int n = APP_GROUPS_MAX;
+
+    c->uid = geteuid();
+    c->gid = getegid();
+    if (c->s.user == NULL && c->s.group == NULL)
+        return;
+    c->switch_user = true;
+    if (c->s.user != NULL) {
+        const struct passwd *p = getpwnam(c->s.user);
+
+        if (p == NULL) {
+            complain(r, "user", "there is no such user");
+            return;
+        }
+        c->uid = p->pw_uid;
+        c->gid = p->pw_gid;
+        c->home = xstrdup(p->pw_dir);
+    }
+    if (c->s.group != NULL && !find_group(r, &c->gid))
+        return;
+    if (geteuid() != 0) {
+        complain(r, c->s.user != NULL ? "user" : "group", "needs an agent that runs as root");
+        return;
+    }
+    c->groups[0] = c->gid;
+    c->ngroups = 1;
+    if (c->s.user == NULL)
+        return;
+    if (getgrouplist(c->s.user, c->gid, c->groups, &n) < 0)
+        complain(r, "user", "is in too many groups");
+    else
+        c->ngroups = n;
+}
+
+/* ---- processes ---- */
+
+static void check_probe(const struct reader *r)
+{
+    const char *p = r->c->s.ready_probe;
+
+    if (p == NULL)
+        return;
+    for (const char *at = p; *at != '\0'; ++at) {
+        if ((unsigned char)*at <= 0x20 || (unsigned char)*at >= 0x7f) {
+            complain(r, "ready_probe", "must be a path of printable ASCII characters");
+            return;
+        }
+    }
+    if (p[0] != '/')
+        complain(r, "ready_probe", "must be a path that begins with '/'");
+}
+
+static void check_command(const struct reader *r)
+{
+    const struct text_list *command = &r->c->s.command;
+    char why[SETTINGS_WHY_ROOM];
+
+    if (command->n == 0) {
+        complain(r, "command", "is required (or attach)");
+        return;
+    }
+    if (command->n == 1 && strchr(command->items[0], ' ') != NULL &&
+        access(command->items[0], F_OK) != 0)
+        complain(r, "command",
+                 "is one word with blanks in it: write a list, [program, argument, ...]");
+    if (!command_check(r->c, why))
+        complain(r, "command", why);
+    if (r->c->s.root[0] != '/')
+        complain(r, "root", "must be an absolute path");
+}
+
+static void read_attach(const struct reader *r)
+{
+    struct app_config *c = r->c;
+
+    if (c->s.command.n != 0)
+        complain(r, "attach", "command and attach exclude one another");
+    c->attach = xcalloc(c->s.attach.n, sizeof(*c->attach));
+    for (size_t i = 0; i < c->s.attach.n; ++i) {
+        if (addr_parse(slice_of(c->s.attach.items[i]), &c->attach[i]) != ERR_OK)
+            config_complain(r->yaml, place(r, "attach"), r->d,
+                            "attach: \"%s\" is not a numeric HOST:PORT or unix:/path",
+                            c->s.attach.items[i]);
+    }
+    c->nslots = (unsigned)c->s.attach.n;
+    c->nmin = 0;
+}
+
+static void read_processes(const struct reader *r)
+{
+    struct app_config *c = r->c;
+
+    if (c->s.attach.n != 0) {
+        read_attach(r);
+        return;
+    }
+    c->nmin = (unsigned)c->s.min_processes;
+    c->nslots = c->s.max_processes != 0 ? (unsigned)c->s.max_processes : c->nmin;
+    if (c->nslots < c->nmin)
+        complain(r, "max_processes", "is less than min_processes");
+    if (c->nslots == 0)
+        complain(r, "max_processes",
+                 "with neither min_processes nor max_processes there are no slots");
+    check_command(r);
+    check_probe(r);
+    find_user(r);
+}
+
+static void read_address(const struct reader *r)
+{
+    struct app_config *c = r->c;
+    char why[SETTINGS_WHY_ROOM];
+
+    if (c->s.address == NULL) {
+        complain(r, "address", "is required");
+        return;
+    }
+    if (slot_address_parse(slice_of(c->s.address), c->nslots, &c->address, why) != ERR_OK)
+        config_complain(r->yaml, place(r, "address"), r->d, "address: \"%s\" %s", c->s.address,
+                        why);
+}
+
+struct app_config *app_config_read(const struct config *yaml, const struct config_node *key,
+                                   const struct config_node *map, struct diag *d)
+{
+    struct app_config *c = xcalloc(1, sizeof(*c));
+    struct reader r = {.yaml = yaml, .key = key, .map = map, .c = c, .d = d};
+    unsigned errors_before = d->errors;
+    char why[SETTINGS_WHY_ROOM];
+
+    c->name = xslicedup(key->text);
+    c->origins = xcalloc(app_table.n, sizeof(*c->origins));
+    check_name(&r);
+    settings_read(&app_table, yaml, map, &c->s, c->origins, d);
+    if (d->errors != errors_before)
+        return c;
+    if (!app_settings_check(&c->s, why))
+        config_complain(yaml, key, d, "%s: %s", c->name, why);
+    c->path = c->s.path != NULL ? xstrdup(c->s.path) : xasprintf("/%s/workers", c->name);
+    if (c->path[0] != '/')
+        complain(&r, "path", "must begin with '/'");
+    if (strlen(c->s.version) > VERSION_MAX)
+        complain(&r, "version", "is too long");
+    read_environment(&r);
+    read_processes(&r);
+    read_address(&r);
+    if (d->errors == errors_before)
+        command_spec(c, c->spec);
+    return c;
+}
+
+void app_config_destroy(struct app_config *c)
+{
+    if (c == NULL)
+        return;
+    for (size_t i = 0; i < c->nenv; ++i) {
+        free(c->env[i].name);
+        free(c->env[i].value);
+    }
+    free(c->env);
+    free(c->attach);
+    free(c->path);
+    free(c->home);
+    slot_address_fini(&c->address);
+    settings_fini(&app_table, &c->s);
+    free(c->origins);
+    free(c->name);
+    free(c);
+}

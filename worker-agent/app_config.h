@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One application's part of the YAML file (struct app_config of agent_config.h), read and checked.
+ */
+#ifndef RLB_AGENT_APP_CONFIG_H
+#define RLB_AGENT_APP_CONFIG_H
+
+#include "worker-agent/agent_config.h"
+
+/* Never NULL; what was wrong is in D, and the result then only good for app_config_destroy. */
+struct app_config *app_config_read(const struct config *yaml, const struct config_node *key,
+                                   const struct config_node *map, struct diag *d);
+void app_config_destroy(struct app_config *c);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Source of the shape: the ApplicationPool algorithm (groups of processes under one budget).
+ */
+#include "worker-agent/app_pool.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "worker-agent/front.h"
+#include "worker-agent/resume_stream.h"
+#include "worker-agent/slot.h"
+
+/* ---- life ---- */
+
+void app_pool_init(struct app_pool *pool)
+{
+    for (size_t i = 0; i < PROCESS_STATES; ++i)
+        list_init(&pool->by_state[i]);
+    list_init(&pool->starved);
+}
+
+static void adopt(struct app_pool *pool, struct kept_process *k)
+{
+    struct app_group *g = app_pool_group(pool, k->application);
+    struct slot *s = g != NULL && k->slot < g->nslots ? g->slots[k->slot] : NULL;
+    bool fits = s != NULL && s->attached == NULL && s->process == NULL &&
+                strcmp(k->spec, g->config->spec) == 0;
+
+    if (fits)
+        slot_adopt(s, k);
+    else
+        (void)app_process_adopt(pool, NULL, k);
+}
+
+bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted)
+{
+    pool->max = (size_t)c->s.max_processes;
+    pool->groups = xcalloc(c->napps + 1, sizeof(struct app_group *));
+    for (size_t i = 0; i < c->napps; ++i)
+        pool->groups[pool->ngroups++] = app_group_create(pool, c->apps[i]);
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        if (!app_group_listen(pool->groups[i]))
+            return false;
+    }
+    for (size_t i = 0; i < adopted->n; ++i)
+        adopt(pool, &adopted->items[i]);
+    for (size_t i = 0; i < pool->ngroups; ++i)
+        app_group_start(pool->groups[i]);
+    return true;
+}
+
+void app_pool_fini(struct app_pool *pool)
+{
+    for (size_t i = 0; i < pool->ngroups; ++i)
+        app_group_destroy(pool->groups[i]);
+    free(pool->groups);
+}
+
+struct app_group *app_pool_group(const struct app_pool *pool, const char *name)
+{
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        if (strcmp(pool->groups[i]->name, name) == 0)
+            return pool->groups[i];
+    }
+    return NULL;
+}
+
+static void serve_starved(struct app_pool *pool);
+
+void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
+{
+    pool->max = (size_t)c->s.max_processes;
+    pool->settings_hold_ms = c->s.settings_hold_ms;
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        const struct app_config *a = agent_config_app(c, pool->groups[i]->name);
+
+        ASSERT(a != NULL);
+        app_group_configure(pool->groups[i], a);
+    }
+    serve_starved(pool);
+}
+
+/* ---- the budget ---- */
+
+static bool has_room(const struct app_pool *pool)
+{
+    return pool->max == 0 || pool->count < pool->max;
+}
+
+bool app_pool_admit(struct app_pool *pool, struct slot *s)
+{
+    if (has_room(pool)) {
+        list_remove(&s->starved_node);
+        return true;
+    }
+    if (!list_linked(&s->starved_node))
+        list_push_back(&pool->starved, &s->starved_node);
+    return false;
+}
+
+static void serve_starved(struct app_pool *pool)
+{
+    while (has_room(pool)) {
+        struct list *node = list_pop_front(&pool->starved);
+
+        if (node == NULL)
+            return;
+        slot_may_spawn(list_entry(node, struct slot, starved_node));
+    }
+}
+
+void app_pool_process_moved(struct app_pool *pool, struct app_process *p)
+{
+    bool is_new = !list_linked(&p->state_node);
+
+    list_remove(&p->state_node);
+    if (p->state != PROCESS_ENDED)
+        list_push_back(&pool->by_state[p->state], &p->state_node);
+    if (is_new)
+        ++pool->count;
+    if (p->group != NULL && (is_new || p->state == PROCESS_ENDED))
+        stat_add(p->group->cell, AGENT_STAT_processes, is_new ? 1 : -1);
+    if (p->state != PROCESS_ENDED)
+        return;
+    ASSERT(pool->count > 0);
+    --pool->count;
+    if (!pool->draining)
+        serve_starved(pool);
+    else if (pool->count == 0 && pool->empty != NULL)
+        pool->empty(pool->context);
+}
+
+/* ---- from the keeper ---- */
+
+struct app_process *app_pool_process(const struct app_pool *pool, const char *id)
+{
+    for (size_t i = 0; i < PROCESS_ENDED; ++i) {
+        struct list *it;
+
+        list_for_each (it, &pool->by_state[i]) {
+            struct app_process *p = list_entry(it, struct app_process, state_node);
+
+            if (strcmp(p->id, id) == 0)
+                return p;
+        }
+    }
+    return NULL;
+}
+
+static void on_spawned(void *context, const char *id, pid_t pid, const char *address, int output_fd)
+{
+    struct app_pool *pool = context;
+    struct app_process *p = app_pool_process(pool, id);
+
+    if (p != NULL && p->state == PROCESS_SPAWNING) {
+        app_process_on_spawned(p, pid, address, output_fd);
+        return;
+    }
+    /* We had given it up. */
+    keeper_link_signal(pool->keeper, id, SIGKILL);
+    if (output_fd >= 0)
+        close(output_fd);
+}
+
+static void on_refused(void *context, const char *id, const char *why)
+{
+    struct app_process *p = app_pool_process(context, id);
+
+    if (p != NULL && p->state == PROCESS_SPAWNING)
+        app_process_on_refused(p, why);
+}
+
+static void on_died(void *context, const char *id, const char *how)
+{
+    struct app_process *p = app_pool_process(context, id);
+
+    if (p != NULL)
+        app_process_on_died(p, how);
+}
+
+static void on_lost(void *context)
+{
+    struct app_pool *pool = context;
+
+    pool->keeper_lost(pool->context);
+}
+
+const struct keeper_link_events app_pool_keeper_events = {on_spawned, on_refused, on_died, on_lost};
+
+void app_pool_keeper_lost(struct app_pool *pool)
+{
+    app_pool_leave(pool);
+    for (size_t i = 0; i < PROCESS_ENDED; ++i) {
+        while (!list_empty(&pool->by_state[i])) {
+            struct app_process *p = list_first(&pool->by_state[i], struct app_process, state_node);
+
+            if (p->pid > 0)
+                kill(-p->pid, SIGKILL);
+            app_process_on_died(p, "the keeper is gone");
+        }
+    }
+}
+
+/* ---- the end ---- */
+
+static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
+{
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        for (unsigned n = 0; n < pool->groups[i]->nslots; ++n)
+            each(pool->groups[i]->slots[n]);
+    }
+}
+
+void app_pool_drain(struct app_pool *pool)
+{
+    if (pool->draining)
+        return;
+    pool->draining = true;
+    each_slot(pool, slot_publish);
+}
+
+size_t app_pool_requests(const struct app_pool *pool)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        for (unsigned k = 0; k < pool->groups[i]->nslots; ++k) {
+            const struct slot *s = pool->groups[i]->slots[k];
+
+            n += s->nwaiting + s->nrunning;
+        }
+    }
+    return n;
+}
+
+static void leave(struct slot *s)
+{
+    resume_streams_end(s, RESUME_END_STOP);
+    registration_end(&s->registration);
+}
+
+void app_pool_leave(struct app_pool *pool)
+{
+    app_pool_drain(pool);
+    if (pool->leaving)
+        return;
+    pool->leaving = true;
+    each_slot(pool, leave);
+}
+
+static void refuse_waiting(struct slot *s)
+{
+    slot_refuse_waiting(s, SLOT_STOPPED);
+}
+
+void app_pool_stop(struct app_pool *pool, bool at_once)
+{
+    app_pool_leave(pool);
+    each_slot(pool, refuse_waiting);
+    for (size_t i = 0; i < PROCESS_KILLING; ++i) {
+        struct list *it;
+        struct list *next;
+
+        list_for_each_safe (it, next, &pool->by_state[i]) {
+            struct app_process *p = list_entry(it, struct app_process, state_node);
+
+            if (at_once)
+                app_process_kill(p);
+            else
+                app_process_stop(p);
+        }
+    }
+    if (pool->count == 0)
+        pool->empty(pool->context);
+}
+
+void app_pool_stop_listening(struct app_pool *pool)
+{
+    each_slot(pool, slot_stop_listening);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All applications of this host under one budget of processes, and what they share: loop, keeper,
+ * writer, tree, kept connections. Owned by the agent; outlives groups, slots, processes and
+ * requests. Control loop only.
+ */
+#ifndef RLB_AGENT_APP_POOL_H
+#define RLB_AGENT_APP_POOL_H
+
+#include "common/tree/tree.h"
+#include "worker-agent/agent_config.h"
+#include "worker-agent/app_group.h"
+#include "worker-agent/app_process.h"
+#include "worker-agent/resume_store.h"
+
+struct front;
+
+struct app_pool {
+    struct loop *loop;
+    struct keeper_link *keeper;
+    struct resume_store *store;
+    struct tree *tree; /* NULL: none */
+    struct conn_pool *conn_pool;
+    struct front *front;
+    const char *agent_name; /* for registrations */
+    const char *state_dir;
+    uint64_t settings_hold_ms;
+    void (*keeper_lost)(void *context);
+    void (*empty)(void *context); /* set before app_pool_stop: no process is left */
+    void *context;
+    /* The rest is app_pool.c's. */
+    struct app_group **groups;
+    size_t ngroups;
+    struct list by_state[PROCESS_STATES]; /* processes */
+    size_t count;                         /* of them, but for ENDED */
+    size_t max;                           /* 0: no limit */
+    struct list starved;                  /* slots that wait for room, in order */
+    bool draining;                        /* no process is started any more; slots say so */
+    bool leaving; /* streams have ended, no slot is registered, new requests are refused */
+};
+
+/* POOL: the shared parts are set. */
+void app_pool_init(struct app_pool *pool);
+void app_pool_fini(struct app_pool *pool);
+/* Make the groups; ADOPTED (descriptors and all) are taken over. False: a slot cannot listen
+ * (logged). */
+bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted);
+/* A configuration read anew: its groups' live settings and budget. OLD is not used after this. */
+void app_pool_configure(struct app_pool *pool, const struct agent_config *c);
+struct app_group *app_pool_group(const struct app_pool *pool, const char *name);
+
+/* ---- the budget ---- */
+/* Whether S may have a process now. False: it is told by slot_may_spawn when there is room. */
+bool app_pool_admit(struct app_pool *pool, struct slot *s);
+
+/* ---- keeper's messages ---- */
+extern const struct keeper_link_events app_pool_keeper_events; /* context: the pool */
+/* All processes are as good as dead: see to it. */
+void app_pool_keeper_lost(struct app_pool *pool);
+struct app_process *app_pool_process(const struct app_pool *pool, const char *id);
+/* app_process.c's: P has entered a state. */
+void app_pool_process_moved(struct app_pool *pool, struct app_process *p);
+
+/* ---- the end ---- */
+/* Begin the drain: slots say so, and go on serving. */
+void app_pool_drain(struct app_pool *pool);
+/* Streams end, slots are no longer registered, new requests are refused; those there are go on. */
+void app_pool_leave(struct app_pool *pool);
+/* Requests that wait or run. */
+size_t app_pool_requests(const struct app_pool *pool);
+/* Refuse who still waits, end all processes (AT_ONCE: SIGKILL); then empty(), maybe inside this
+ * call. */
+void app_pool_stop(struct app_pool *pool, bool at_once);
+void app_pool_stop_listening(struct app_pool *pool);
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/app_process.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker-agent/app_group.h"
+#include "worker-agent/app_pool.h"
+#include "worker-agent/slot.h"
+
+static const char *const state_texts[] = {
+#define STATE(name, text, next, doc) text,
+#include "worker-agent/process_state.def"
+#undef STATE
+};
+
+#define TO(name) (1U << PROCESS_##name)
+static const unsigned legal_next[] = {
+#define STATE(name, text, next, doc) (next),
+#include "worker-agent/process_state.def"
+#undef STATE
+};
+#undef TO
+
+const char *process_state_text(enum process_state s)
+{
+    return state_texts[s];
+}
+
+/* ---- life ---- */
+
+/* How long the keeper may take to answer, and an orphan to end. */
+enum { KEEPER_ANSWER_MS = 30000, ORPHAN_STOP_MS = 10000 };
+
+static void describe(const struct log_subject *self, char *out, size_t room)
+{
+    const struct app_process *p = (const struct app_process *)(const void *)self;
+
+    snprintf(out, room, "application=%s slot=%d pid=%ld", p->group != NULL ? p->group->name : "-",
+             p->slot != NULL ? (int)p->slot->n : -1, (long)p->pid);
+}
+
+static void free_now(struct loop_deferred *d)
+{
+    free(container_of(d, struct app_process, freeing));
+}
+
+/* The only one who moves a process. May end in its being freed at the end of the turn. */
+static void enter(struct app_process *p, enum process_state state)
+{
+    uint64_t now_ms = loop_now_ms(p->pool->loop);
+
+    ASSERT((legal_next[p->state] & 1U << state) != 0);
+    p->state = state;
+    p->since_ms = now_ms;
+    if (state == PROCESS_READY)
+        p->ready_since_ms = now_ms;
+    app_pool_process_moved(p->pool, p);
+    if (p->slot != NULL && state != PROCESS_ENDED)
+        slot_process_moved(p->slot);
+}
+
+static void on_deadline(struct timer *t);
+
+static struct app_process *create(struct app_pool *pool, struct slot *s, const char *id)
+{
+    struct app_process *p = xcalloc(1, sizeof(*p));
+
+    p->pool = pool;
+    p->subject.describe = describe;
+    p->slot = s;
+    p->group = s != NULL ? s->group : NULL;
+    snprintf(p->id, sizeof(p->id), "%s", id);
+    snprintf(p->version, sizeof(p->version), "%s", s != NULL ? s->group->config->s.version : "");
+    p->freeing.run = free_now;
+    p->output.fd = -1;
+    timer_init(&p->deadline, on_deadline);
+    p->since_ms = loop_now_ms(pool->loop);
+    p->state = PROCESS_SPAWNING;
+    app_pool_process_moved(pool, p);
+    return p;
+}
+
+struct app_process *app_process_spawn(struct app_pool *pool, struct slot *s)
+{
+    struct app_process *p = create(pool, s, s->incarnation);
+
+    group_count(s->group, AGENT_STAT_spawns);
+    timer_start(pool->loop, &p->deadline, KEEPER_ANSWER_MS);
+    keeper_link_spawn(pool->keeper, spawn_request_message(s->group->config, s->n, p->id,
+                                                          s->group->s->stop_timeout_ms));
+    return p;
+}
+
+static void finish(struct app_process *p)
+{
+    struct slot *s = p->slot;
+    bool was_ready = p->ready_since_ms != 0;
+    bool expected = app_process_ends(p);
+
+    readiness_stop(&p->readiness);
+    timer_stop(&p->deadline);
+    process_output_stop(&p->output);
+    if (p->backend != NULL) {
+        conn_backend_retire(p->backend);
+        conn_backend_release(p->backend);
+        p->backend = NULL;
+    }
+    loop_defer(p->pool->loop, &p->freeing);
+    p->slot = NULL;
+    enter(p, PROCESS_ENDED);
+    if (s != NULL)
+        slot_process_ended(s, was_ready, expected);
+}
+
+/* ---- ending it ---- */
+
+static uint64_t stop_timeout_ms(const struct app_process *p)
+{
+    return p->group != NULL ? p->group->s->stop_timeout_ms : ORPHAN_STOP_MS;
+}
+
+void app_process_kill(struct app_process *p)
+{
+    if (p->state == PROCESS_KILLING)
+        return;
+    readiness_stop(&p->readiness);
+    timer_stop(&p->deadline);
+    if (p->state == PROCESS_SPAWNING) {
+        /* It has no pid yet; on_spawned finds nobody by that name, and has it killed. */
+        finish(p);
+        return;
+    }
+    keeper_link_signal(p->pool->keeper, p->id, SIGKILL);
+    enter(p, PROCESS_KILLING);
+}
+
+void app_process_stop(struct app_process *p)
+{
+    if (app_process_ends(p))
+        return;
+    if (p->state == PROCESS_SPAWNING) {
+        app_process_kill(p);
+        return;
+    }
+    readiness_stop(&p->readiness);
+    keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
+    timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
+    enter(p, PROCESS_STOPPING);
+}
+
+static void on_deadline(struct timer *t)
+{
+    struct app_process *p = container_of(t, struct app_process, deadline);
+
+    switch (p->state) {
+    case PROCESS_SPAWNING:
+        log_error(p, "process-not-spawned", "reason=\"the keeper does not answer\"");
+        app_process_on_refused(p, "no answer");
+        return;
+    case PROCESS_STARTING:
+        log_warn(p, "process-start-timeout",
+                 "start_timeout_ms=%llu last_status=%d action=\"end it, try anew\"",
+                 (unsigned long long)p->group->s->start_timeout_ms, p->readiness.last_status);
+        group_count(p->group, AGENT_STAT_spawn_failures);
+        app_process_stop(p);
+        return;
+    case PROCESS_STOPPING:
+        log_warn(p, "process-stop-timeout", "action=SIGKILL");
+        app_process_kill(p);
+        return;
+    case PROCESS_READY:
+    case PROCESS_KILLING:
+    case PROCESS_ENDED:
+        break;
+    }
+    UNREACHABLE();
+}
+
+/* ---- getting ready ---- */
+
+static void become_ready(struct app_process *p)
+{
+    timer_stop(&p->deadline);
+    keeper_link_note(p->pool->keeper, p->id, "ready");
+    log_info(p, "process-ready", "incarnation=%s after_ms=%llu", p->id,
+             (unsigned long long)(loop_now_ms(p->pool->loop) - p->since_ms));
+    enter(p, PROCESS_READY);
+}
+
+static void accept_first(struct app_process *p)
+{
+    /* From here on it is its first request that shows whether it serves, and that may take long to
+     * come. */
+    timer_stop(&p->deadline);
+    p->takes_first = true;
+    slot_process_moved(p->slot);
+}
+
+static void on_ready(struct readiness *r)
+{
+    struct app_process *p = container_of(r, struct app_process, readiness);
+
+    readiness_stop(r);
+    if (p->group->config->s.ready_probe != NULL)
+        become_ready(p);
+    else
+        accept_first(p);
+}
+
+static bool binds_itself(const struct app_process *p)
+{
+    return p->group->config->listen == LISTEN_BY_PORT ||
+           p->group->config->listen == LISTEN_BY_SOCKET;
+}
+
+static void begin_starting(struct app_process *p)
+{
+    const char *probe = p->group->config->s.ready_probe;
+
+    if (probe == NULL && !binds_itself(p)) {
+        accept_first(p);
+        return;
+    }
+    timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
+    p->readiness.ready = on_ready;
+    readiness_start(&p->readiness, p->pool->loop, &p->addr, probe, p->group->s->start_timeout_ms);
+}
+
+void app_process_first_sent(struct app_process *p)
+{
+    p->takes_first = false;
+    timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
+}
+
+void app_process_first_done(struct app_process *p, bool answered)
+{
+    if (p->state != PROCESS_STARTING)
+        return;
+    if (answered)
+        become_ready(p);
+    else
+        accept_first(p);
+}
+
+/* ---- connections ---- */
+
+static struct conn_pool_settings conn_settings(const struct app_group *g)
+{
+    return (struct conn_pool_settings){.idle_timeout_ms = g->s->idle_connection_timeout_ms,
+                                       .max_waiting = 1};
+}
+
+static bool make_backend(struct app_process *p, const char *address)
+{
+    struct conn_pool_settings cs;
+
+    if (addr_parse(slice_of(address), &p->addr) != ERR_OK)
+        return false;
+    if (p->group == NULL)
+        return true;
+    cs = conn_settings(p->group);
+    /* How many are in use at once is the slot's to decide. */
+    p->backend = conn_pool_backend(p->pool->conn_pool, slice_of(address), slice_of(p->id), 0, &cs);
+    return true;
+}
+
+void app_process_settings_changed(struct app_process *p)
+{
+    struct conn_pool_settings cs;
+
+    if (p->backend == NULL)
+        return;
+    cs = conn_settings(p->group);
+    conn_backend_set(p->backend, 0, &cs);
+}
+
+/* ---- from the keeper ---- */
+
+void app_process_on_spawned(struct app_process *p, pid_t pid, const char *address, int output_fd)
+{
+    timer_stop(&p->deadline);
+    p->pid = pid;
+    process_output_start(&p->output, p->pool->loop, output_fd, p, p->group->cell);
+    bool good = make_backend(p, address);
+    log_info(p, "process-spawned", "incarnation=%s address=%s", p->id, address);
+    enter(p, PROCESS_STARTING);
+    if (good) {
+        begin_starting(p);
+        return;
+    }
+    log_error(p, "process-address-strange", "the keeper and the agent do not fit together");
+    app_process_kill(p);
+}
+
+struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, struct kept_process *k)
+{
+    struct app_process *p = create(pool, s, k->id);
+    struct stats_cell *cell = s != NULL ? s->group->cell : NULL;
+
+    p->pid = k->pid;
+    process_output_start(&p->output, pool->loop, k->output_fd, p, cell);
+    k->output_fd = -1;
+    bool good = make_backend(p, k->address);
+    log_info(p, "process-adopted", "incarnation=%s address=%s state=%s action=%s", p->id,
+             k->address, k->note, s != NULL ? "\"go on\"" : "\"end it\"");
+    /* The slot does not know it yet. */
+    p->slot = NULL;
+    enter(p, PROCESS_STARTING);
+    if (s == NULL || !good) {
+        app_process_stop(p);
+        return p;
+    }
+    p->slot = s;
+    group_count(s->group, AGENT_STAT_adopted);
+    return p;
+}
+
+void app_process_go_on(struct app_process *p, bool was_ready)
+{
+    if (was_ready)
+        become_ready(p);
+    else
+        begin_starting(p);
+}
+
+void app_process_on_refused(struct app_process *p, const char *why)
+{
+    log_error(p, "process-not-spawned", "reason=\"%s\"", why);
+    group_count(p->group, AGENT_STAT_spawn_failures);
+    finish(p);
+}
+
+void app_process_on_died(struct app_process *p, const char *how)
+{
+    uint64_t lived_ms = loop_now_ms(p->pool->loop) - p->since_ms;
+
+    if (app_process_ends(p)) {
+        log_info(p, "process-ended", "how=\"%s\"", how);
+    } else {
+        log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu", how,
+                 process_state_text(p->state), (unsigned long long)lived_ms,
+                 (unsigned long long)p->requests);
+        group_count(p->group, AGENT_STAT_deaths);
+    }
+    finish(p);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/front_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "worker-agent/app_group.h"
+#include "worker-agent/resume_stream.h"
+
+/* ---- requests ---- */
+
+/* For requests that are answered here and now: nothing is to be done at their end. */
+static void on_refused_gone(void *context, bool done)
+{
+    (void)context;
+    (void)done;
+}
+
+static const struct http_reply_events refused_events = {.gone = on_refused_gone};
+
+static void refuse(struct slot *s, h2o_req_t *req, struct http_conn *conn, int status,
+                   struct slice body)
+{
+    struct http_reply *r = h2o_mem_alloc_shared(&req->pool, sizeof(*r), NULL);
+
+    group_count(s->group, AGENT_STAT_bad_requests);
+    http_reply_init(r, req, conn, &refused_events, NULL);
+    if (status == 403)
+        req->http1_is_persistent = 0;
+    http_reply_simple(r, status, "text/plain; charset=utf-8", body);
+}
+
+static bool is_stream_path(const h2o_req_t *req)
+{
+    return h2o_memis(req->path.base, req->path.len, H2O_STRLIT(RESUME_STREAM_PATH));
+}
+
+static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
+{
+    struct front *f = context;
+    struct slot *s = http_conn_tag(conn);
+    const struct addr *peer = http_conn_peer(conn);
+
+    if (!networks_have(f->allow, peer)) {
+        char text[ADDR_TEXT_MAX];
+
+        log_warn(s, "connection-not-allowed", "peer=%s", addr_format(peer, text));
+        refuse(s, req, conn, 403, SLICE_LIT("not from here\n"));
+        return;
+    }
+    if (!is_stream_path(req)) {
+        exchange_start(f, s, req, conn);
+        return;
+    }
+    if (!front_wants_stream(req) ||
+        !h2o_memis(req->method.base, req->method.len, H2O_STRLIT("GET"))) {
+        refuse(s, req, conn, 404, SLICE_LIT("not found\n"));
+        return;
+    }
+    struct request_class rc;
+    front_read_class(req, &rc);
+    resume_stream_start(s, req, conn, (struct slice){rc.fingerprint, rc.fingerprint_len});
+}
+
+/* ---- life ---- */
+
+static struct http_server_options options_of(struct front *f, const struct agent_config *c)
+{
+    return (struct http_server_options){
+        .max_body_bytes = c->s.max_body_bytes,
+        .max_header_bytes = c->s.max_header_size_bytes,
+        .max_headers = (size_t)c->s.max_headers,
+        .max_connections = (size_t)c->s.max_connections,
+        .header_timeout_ms = c->s.header_timeout_ms,
+        .body_timeout_ms = c->s.body_timeout_ms,
+        .keep_alive_timeout_ms = c->s.keep_alive_timeout_ms,
+        .send_timeout_ms = c->s.send_timeout_ms,
+        .body_spill_bytes = c->s.body_spill_bytes,
+        .spill_dir = c->s.spill_dir,
+        .on_request = on_request,
+        .context = f,
+    };
+}
+
+static void take_config(struct front *f, const struct agent_config *c)
+{
+    f->allow = &c->allow;
+    f->response_buffers_total = c->s.response_buffers_total_bytes;
+}
+
+struct front *front_create(struct loop *l, const struct agent_config *c)
+{
+    struct front *f = xcalloc(1, sizeof(*f));
+    struct http_server_options o = options_of(f, c);
+
+    f->loop = l;
+    list_init(&f->exchanges);
+    take_config(f, c);
+    f->server = http_server_create(l, &o);
+    return f;
+}
+
+void front_configure(struct front *f, const struct agent_config *c)
+{
+    struct http_server_options o = options_of(f, c);
+
+    take_config(f, c);
+    http_server_set(f->server, &o);
+}
+
+struct http_listener *front_listen(struct front *f, struct slot *s)
+{
+    const struct addr_listen_options lo = {.mode = 0660};
+    const struct http_listen_options ho = {.tag = s};
+    struct addr bound;
+    int fd;
+
+    errno = 0;
+    if (addr_listen(&s->addr, &lo, &fd) != ERR_OK) {
+        log_error(s, "slot-cannot-listen", "error=\"%s\"", strerror(errno));
+        return NULL;
+    }
+    if (addr_of_socket(fd, &bound) == ERR_OK && s->addr.sa.sa_family != AF_UNIX) {
+        s->addr = bound;
+        addr_format(&bound, s->name);
+    }
+    return http_server_listen(f->server, fd, &ho);
+}
+
+void front_unlink(const struct addr *a)
+{
+    if (a->sa.sa_family == AF_UNIX && a->un.sun_path[0] == '/')
+        unlink(a->un.sun_path);
+}
+
+size_t front_connections(const struct front *f)
+{
+    return http_server_connections(f->server);
+}
+
+void front_drain(struct front *f, void (*done)(void *context), void *context)
+{
+    http_server_drain(f->server, done, context);
+}
+
+void front_cut(struct front *f)
+{
+    exchanges_cut(f);
+    http_server_cut(f->server);
+}
+
+void front_destroy(struct front *f)
+{
+    if (f == NULL)
+        return;
+    http_server_destroy(f->server);
+    free(f);
+}

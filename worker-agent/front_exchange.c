@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One request: from the load balancer to a process and back. It has two ends that end apart:
+ *
+ *   the process:  ask the slot -> (wait) -> connect -> send -> head -> body -> give the place back
+ *   the client:   reply -> ... -> gone
+ *
+ * The place at the process is given back when its last byte has been taken, whether or not the
+ * client has it all. And when the client leaves early, the process goes on working: so its place
+ * stays taken until it has answered, within bounds, or the next request would wait behind it
+ * unseen.
+ *
+ * Nothing that reached a process is tried again, but for a GET or HEAD on a kept connection that
+ * proved dead. What no process has seen a byte of is answered 503 with "Resumelb-Unprocessed: 1".
+ */
+#include "worker-agent/front_internal.h"
+
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "worker-agent/app_group.h"
+#include "worker-agent/app_pool.h"
+
+enum {
+    /* How much longer a response is taken whose client has left, before the connection is closed.
+     */
+    ABANDONED_MS = 1000,
+    /* Per response, when all of them together are over response_buffers_total. */
+    BUFFER_WHEN_FULL = 16 * 1024,
+};
+
+struct exchange {
+    struct list node; /* in the front's */
+    struct front *front;
+    struct slot *slot;
+    struct slot_request place;
+    struct http_reply *reply; /* NULL: the client has gone */
+    size_t counted_bytes;     /* of the reply's queue, in front->buffered_bytes */
+    struct text head;
+    struct slice body; /* the request's, while there is a reply */
+    struct request_class cls;
+    bool is_head, safe, upgrade;
+    /* The process's end. */
+    struct conn_waiter waiter;
+    struct http1_connect *attempt;
+    struct http1_conn *conn;
+    struct timer abandoned; /* the client has left, within the response */
+    uint64_t started_us;    /* when the process got it */
+    bool unready;           /* it was the first of a process: its time is no service time */
+    bool reused, retried;   /* the connection was a kept one; this is the second try */
+    bool touched;           /* a byte of it may have reached a process */
+    bool has_head, paused, tunnel, worker_done, ended;
+    int status;
+    struct loop_deferred freeing;
+};
+
+static const struct app_settings *settings(const struct exchange *x)
+{
+    return x->slot->group->s;
+}
+
+static void count(const struct exchange *x, enum agent_stat row)
+{
+    group_count(x->slot->group, row);
+}
+
+/* ---- ends ---- */
+
+static void free_now(struct loop_deferred *d)
+{
+    struct exchange *x = container_of(d, struct exchange, freeing);
+
+    text_fini(&x->head);
+    free(x);
+}
+
+static void end_if_done(struct exchange *x)
+{
+    if (!x->worker_done || x->reply != NULL || x->ended)
+        return;
+    x->ended = true;
+    ASSERT(x->conn == NULL);
+    ASSERT(x->attempt == NULL);
+    list_remove(&x->node);
+    timer_stop(&x->abandoned);
+    loop_defer(x->front->loop, &x->freeing);
+}
+
+/* What the reply's queue holds now counts against the total. */
+static void count_buffered(struct exchange *x)
+{
+    size_t now = x->reply != NULL ? x->reply->queued_bytes : 0;
+
+    x->front->buffered_bytes += now - x->counted_bytes;
+    x->counted_bytes = now;
+}
+
+static void close_conn(struct exchange *x)
+{
+    if (x->conn == NULL)
+        return;
+    http1_cancel(x->conn);
+    conn_forget(http1_pooled(x->conn));
+    http1_close(x->conn);
+    x->conn = NULL;
+}
+
+/* The process's end is over: connection and place go back. The reply is not touched. */
+static void leave_worker(struct exchange *x)
+{
+    timer_stop(&x->abandoned);
+    if (x->attempt != NULL) {
+        http1_connect_cancel(x->attempt);
+        x->attempt = NULL;
+        conn_not_opened(x->place.backend);
+    }
+    if (x->conn != NULL && http1_reusable(x->conn)) {
+        struct pooled_conn *p = http1_pooled(x->conn);
+
+        x->conn = NULL;
+        conn_checkin(&p, x->front->loop);
+    }
+    close_conn(x);
+    x->worker_done = true;
+    slot_leave(&x->place);
+}
+
+static void count_status(const struct exchange *x)
+{
+    static const enum agent_stat rows[] = {AGENT_STAT_responses_2xx, AGENT_STAT_responses_3xx,
+                                           AGENT_STAT_responses_4xx, AGENT_STAT_responses_5xx};
+
+    if (x->status >= 200 && x->status < 600)
+        count(x, rows[x->status / 100 - 2]);
+}
+
+/* Tell the meter. END_US: when the last byte came, or it failed. */
+static void account(struct exchange *x, uint64_t end_us, bool failed)
+{
+    struct slice fingerprint = {x->cls.fingerprint, x->cls.fingerprint_len};
+    struct slice cls = {x->cls.cls, x->cls.cls_len};
+
+    if (x->unready)
+        return;
+    slot_served(x->slot, fingerprint, cls, end_us > x->started_us ? end_us - x->started_us : 0,
+                failed);
+}
+
+/* The process has given its last byte. */
+static void worker_finished(struct exchange *x)
+{
+    uint64_t end_us = http1_times(x->conn).last_byte_us;
+
+    account(x, end_us, x->status >= 500);
+    leave_worker(x);
+}
+
+/* ---- our own answers ---- */
+
+static void answer(struct exchange *x, int status, bool unprocessed, struct slice text)
+{
+    h2o_req_t *req;
+
+    if (x->reply == NULL) {
+        end_if_done(x);
+        return;
+    }
+    req = x->reply->req;
+    if (unprocessed)
+        h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("resumelb-unprocessed"), 0,
+                              "Resumelb-Unprocessed", H2O_STRLIT("1"));
+    /* May be the end of the reply, and of X with it (freed at the end of the turn). */
+    http_reply_simple(x->reply, status, "text/plain; charset=utf-8", text);
+}
+
+static void answer_refused(struct exchange *x, enum slot_refusal why)
+{
+    static const struct {
+        enum agent_stat row;
+        struct slice text;
+    } rows[] = {
+        [SLOT_QUEUE_FULL] = {AGENT_STAT_queue_full, {"queue full\n", 11}},
+        [SLOT_QUEUE_TIMEOUT] = {AGENT_STAT_queue_timeouts, {"waited too long\n", 16}},
+        [SLOT_NOT_STARTED] = {AGENT_STAT_not_started, {"no process\n", 11}},
+        [SLOT_STOPPED] = {AGENT_STAT_not_started, {"stopping\n", 9}},
+    };
+
+    x->worker_done = true;
+    count(x, rows[why].row);
+    answer(x, 503, true, rows[why].text);
+}
+
+/* ---- failure ---- */
+
+static void connect_to_process(struct exchange *x);
+
+static bool may_try_fresh(const struct exchange *x, bool any_received, bool any_written)
+{
+    return x->reused && !x->retried && !any_received && x->reply != NULL &&
+           (x->safe || !any_written);
+}
+
+static void answer_failed(struct exchange *x, enum err e)
+{
+    if (x->has_head) {
+        /* What was passed on is cut short, and seen to be. */
+        if (x->reply != NULL)
+            http_reply_abort(x->reply);
+        end_if_done(x);
+    } else if (!x->touched) {
+        answer(x, 503, true, SLICE_LIT("no process\n"));
+    } else if (e == ERR_TIMEOUT) {
+        answer(x, 504, false, SLICE_LIT("the application did not answer in time\n"));
+    } else {
+        answer(x, 502, false, SLICE_LIT("the application failed\n"));
+    }
+}
+
+/* No connection could be had. */
+static void on_no_connection(struct exchange *x, enum err e)
+{
+    log_warn(x->slot, "process-not-reachable", "error=\"%s\"", err_text(e));
+    count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
+    slot_hold(x->slot);
+    leave_worker(x);
+    answer_failed(x, e);
+}
+
+static void on_error(void *context, enum err e)
+{
+    struct exchange *x = context;
+    bool received = http1_any_received(x->conn);
+    bool written = http1_any_written(x->conn);
+
+    x->touched |= written;
+    if (e != ERR_TIMEOUT && may_try_fresh(x, received, written)) {
+        count(x, AGENT_STAT_retries_fresh);
+        close_conn(x);
+        x->retried = true;
+        connect_to_process(x);
+        return;
+    }
+    if (x->touched) {
+        log_warn(x->slot, "process-failed-request", "error=\"%s\" response_begun=%s", err_text(e),
+                 received ? "yes" : "no");
+        count(x, e == ERR_TIMEOUT ? AGENT_STAT_timeouts : AGENT_STAT_failures);
+        account(x, clock_mono_us(), true);
+    }
+    if (e == ERR_TIMEOUT && !received && written)
+        slot_process_stuck(&x->place);
+    else if (!received)
+        slot_hold(x->slot);
+    leave_worker(x);
+    answer_failed(x, e);
+}
+
+/* ---- the response ---- */
+
+static size_t buffer_limit(const struct exchange *x)
+{
+    if (x->front->buffered_bytes >= x->front->response_buffers_total)
+        return BUFFER_WHEN_FULL;
+    return settings(x)->response_buffer_bytes;
+}
+
+static void pause_if_full(struct exchange *x)
+{
+    if (x->reply == NULL || x->paused || x->reply->queued_bytes < buffer_limit(x))
+        return;
+    x->paused = true;
+    http1_pause(x->conn);
+}
+
+static void on_head(void *context, const struct http1_head *head, bool final)
+{
+    struct exchange *x = context;
+
+    x->has_head = true;
+    x->status = head->status;
+    count_status(x);
+    slot_answered(&x->place);
+    if (x->reply != NULL) {
+        h2o_req_t *req = x->reply->req;
+
+        req->res.status = head->status;
+        front_copy_headers(req, head);
+        http_reply_start(x->reply, head->content_length);
+    } else if (!final) {
+        timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
+    }
+    if (!final)
+        return;
+    /* The place first: the next request may then be under way before this answer is. */
+    worker_finished(x);
+    if (x->reply != NULL)
+        http_reply_send(x->reply, NULL, true);
+    else
+        end_if_done(x);
+}
+
+static void on_body(void *context, struct http1_body *body, bool last)
+{
+    struct exchange *x = context;
+
+    if (last)
+        worker_finished(x);
+    if (x->reply == NULL) {
+        http1_body_release(body);
+        end_if_done(x);
+        return;
+    }
+    http_reply_send(x->reply, body, last);
+    count_buffered(x);
+    if (!last)
+        pause_if_full(x);
+}
+
+static void on_drained(void *context)
+{
+    struct exchange *x = context;
+
+    count_buffered(x);
+    if (!x->paused || x->conn == NULL || x->reply->queued_bytes > buffer_limit(x) / 2)
+        return;
+    x->paused = false;
+    http1_resume(x->conn);
+}
+
+/* ---- tunnels ---- */
+
+static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes)
+{
+    struct exchange *x = context;
+
+    log_debug(x->slot, "tunnel-ended", "to_process=%llu to_client=%llu",
+              (unsigned long long)to_worker_bytes, (unsigned long long)to_client_bytes);
+    leave_worker(x);
+    end_if_done(x);
+}
+
+static void on_upgrade(void *context, const struct http1_head *head)
+{
+    struct exchange *x = context;
+    const struct http_tunnel_end end = {on_tunnel_ended, x};
+
+    x->has_head = true;
+    x->tunnel = true;
+    x->status = head->status;
+    count(x, AGENT_STAT_responses_2xx);
+    count(x, AGENT_STAT_tunnels);
+    slot_answered(&x->place);
+    conn_forget(http1_pooled(x->conn));
+    if (x->reply == NULL) {
+        http1_close(x->conn);
+        x->conn = NULL;
+        leave_worker(x);
+        end_if_done(x);
+        return;
+    }
+    h2o_req_t *req = x->reply->req;
+    front_copy_headers(req, head);
+    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_UPGRADE, "Upgrade", req->upgrade.base,
+                   req->upgrade.len);
+    http_reply_tunnel(x->reply, http1_take_socket(&x->conn), settings(x)->tunnel_idle_timeout_ms,
+                      &end);
+}
+
+static const struct http1_events http1_exchange_events = {on_head, on_body, on_error, on_upgrade};
+
+/* ---- to the process ---- */
+
+static void send_request(struct exchange *x)
+{
+    const struct app_settings *s = settings(x);
+    const struct http1_request r = {
+        .head = text_slice(&x->head),
+        .body = x->body,
+        .is_head = x->is_head,
+        .upgrade = x->upgrade,
+        .first_byte_timeout_ms = x->unready ? 0 : s->first_byte_timeout_ms,
+        .between_bytes_timeout_ms = s->between_bytes_timeout_ms,
+        .events = &http1_exchange_events,
+        .context = x,
+    };
+
+    /* An unready process has start_timeout, which ends it, and with it this. */
+    x->started_us = clock_mono_us();
+    http1_request(x->conn, &r);
+}
+
+static void on_connected(void *context, struct http1_conn *c, enum err e)
+{
+    struct exchange *x = context;
+
+    x->attempt = NULL;
+    if (e != ERR_OK) {
+        conn_not_opened(x->place.backend);
+        on_no_connection(x, e);
+        return;
+    }
+    x->conn = c;
+    x->reused = false;
+    conn_opened(x->place.backend, http1_pooled(c), x->front->loop);
+    send_request(x);
+}
+
+static void connect_to_process(struct exchange *x)
+{
+    uint64_t unsafe_idle_ms = settings(x)->unsafe_reuse_idle_ms;
+    const struct conn_checkout o = {.fresh = x->retried || (!x->safe && unsafe_idle_ms == 0),
+                                    .max_idle_ms = x->safe ? 0 : unsafe_idle_ms};
+
+    switch (conn_checkout(x->place.backend, x->front->loop, &o, &x->waiter)) {
+    case CONN_REUSED:
+        x->conn = http1_of_pooled(x->waiter.conn);
+        x->reused = true;
+        send_request(x);
+        return;
+    case CONN_OPEN:
+        x->attempt = http1_connect(x->front->loop, &x->place.addr, settings(x)->connect_timeout_ms,
+                                   on_connected, x);
+        return;
+    case CONN_REFUSED:
+        on_no_connection(x, ERR_CONNECT_REFUSED);
+        return;
+    case CONN_WAIT: /* there is no limit to wait for */
+        break;
+    }
+    UNREACHABLE();
+}
+
+static void on_place(struct slot_request *r)
+{
+    struct exchange *x = container_of(r, struct exchange, place);
+
+    x->unready = r->first;
+    connect_to_process(x);
+}
+
+static void on_place_refused(struct slot_request *r, enum slot_refusal why)
+{
+    answer_refused(container_of(r, struct exchange, place), why);
+}
+
+/* ---- the client ---- */
+
+/* The client has left while the process has, or may yet get, the request. */
+static void abandon(struct exchange *x)
+{
+    bool sent = x->conn != NULL && http1_times(x->conn).written_us != 0;
+
+    if (!sent) {
+        /* The rest of the request's bytes is gone with the client. */
+        leave_worker(x);
+        return;
+    }
+    if (x->paused)
+        http1_resume(x->conn);
+    x->paused = false;
+    if (x->has_head)
+        timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
+}
+
+static void on_abandoned(struct timer *t)
+{
+    struct exchange *x = container_of(t, struct exchange, abandoned);
+
+    leave_worker(x);
+    end_if_done(x);
+}
+
+static void on_gone(void *context, bool done)
+{
+    struct exchange *x = context;
+
+    x->reply = NULL;
+    count_buffered(x);
+    x->body = SLICE_NULL;
+    if (!done)
+        count(x, AGENT_STAT_clients_gone);
+    if (!x->worker_done && !x->tunnel)
+        abandon(x);
+    end_if_done(x);
+}
+
+static const struct http_reply_events reply_events = {on_drained, on_gone};
+
+static bool method_is(const h2o_req_t *req, const char *name)
+{
+    return slice_is((struct slice){req->method.base, req->method.len}, name);
+}
+
+void exchange_start(struct front *f, struct slot *s, h2o_req_t *req, struct http_conn *conn)
+{
+    struct http_reply *reply = h2o_mem_alloc_shared(&req->pool, sizeof(*reply), NULL);
+    struct exchange *x = xcalloc(1, sizeof(*x));
+    enum slot_refusal why;
+
+    x->front = f;
+    x->slot = s;
+    x->reply = reply;
+    x->is_head = method_is(req, "HEAD");
+    x->safe = x->is_head || method_is(req, "GET");
+    x->upgrade = front_wants_upgrade(req);
+    x->body = (struct slice){req->entity.base, req->entity.len};
+    x->place.go = on_place;
+    x->place.refused = on_place_refused;
+    x->freeing.run = free_now;
+    timer_init(&x->abandoned, on_abandoned);
+    front_read_class(req, &x->cls);
+    front_write_head(req, &x->head);
+    list_push_back(&f->exchanges, &x->node);
+    count(x, AGENT_STAT_requests);
+    http_reply_init(reply, req, conn, &reply_events, x);
+    switch (slot_ask(s, &x->place, &why)) {
+    case SLOT_GO:
+        on_place(&x->place);
+        return;
+    case SLOT_WAIT:
+        return;
+    case SLOT_REFUSED:
+        answer_refused(x, why);
+        return;
+    }
+}
+
+void exchanges_cut(struct front *f)
+{
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &f->exchanges) {
+        struct exchange *x = list_entry(it, struct exchange, node);
+
+        if (x->worker_done || x->tunnel)
+            continue;
+        leave_worker(x);
+        if (x->reply != NULL)
+            http_reply_abort(x->reply);
+        else
+            end_if_done(x);
+    }
+}

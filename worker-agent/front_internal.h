@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What front.c, front_exchange.c and front_headers.c have between themselves.
+ */
+#ifndef RLB_AGENT_FRONT_INTERNAL_H
+#define RLB_AGENT_FRONT_INTERNAL_H
+
+#include "worker-agent/front.h"
+#include "worker-agent/slot.h"
+
+struct front {
+    struct loop *loop;
+    struct http_server *server;
+    const struct networks *allow; /* the configuration's */
+    uint64_t response_buffers_total;
+    size_t buffered_bytes; /* taken from processes and not yet by load balancers */
+    struct list exchanges; /* all, from request to both ends done */
+};
+
+/* What load balancers tell us about a request. */
+struct request_class {
+    char cls[CLASS_BYTES_MAX];
+    size_t cls_len;
+    char fingerprint[FINGERPRINT_LEN];
+    size_t fingerprint_len;
+};
+
+/* ---- front_headers.c: pure over a request or a response head ---- */
+
+/* Resumelb-Class and Resumelb-Classifier; what is not well-formed counts as absent. */
+void front_read_class(const h2o_req_t *req, struct request_class *out);
+bool front_wants_stream(const h2o_req_t *req);
+/* Whether the client asks for another protocol (and may have it). */
+bool front_wants_upgrade(const h2o_req_t *req);
+/* The whole head for the process. */
+void front_write_head(const h2o_req_t *req, struct text *out);
+/* The response's headers into REQ->res, but for those that are between us and the process. */
+void front_copy_headers(h2o_req_t *req, const struct http1_head *head);
+/* The value of header NAME (lower case), or SLICE_NULL. The first of several. */
+struct slice front_header(const h2o_req_t *req, const char *name);
+
+/* ---- front_exchange.c ---- */
+
+/* A request for S's process. */
+void exchange_start(struct front *f, struct slot *s, h2o_req_t *req, struct http_conn *conn);
+/* Give up what all of them have at processes. */
+void exchanges_cut(struct front *f);
+
+#endif

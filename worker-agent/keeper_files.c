@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/keeper_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "worker-agent/keeper_wire.h"
+
+void keeper_files_only(int fd)
+{
+    ASSERT(fd > 2);
+    for (int i = 0; i < 3; ++i) {
+        /* The lowest free number is what open() takes. */
+        if (fcntl(i, F_GETFD) < 0)
+            (void)open("/dev/null", O_RDWR);
+    }
+    if (fd > 3)
+        close_range(3, (unsigned)fd - 1, 0);
+    close_range((unsigned)fd + 1, ~0U, 0);
+}
+
+bool keeper_files_lock(const char *state_dir, uint64_t wait_ms, int *fd)
+{
+    enum { STEP_MS = 20 };
+    char *path = xasprintf("%s/%s", state_dir, KEEPER_LOCK_NAME);
+    uint64_t until_us = clock_mono_us() + wait_ms * 1000;
+
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*fd < 0)
+        goto failed;
+    while (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK || clock_mono_us() > until_us)
+            goto failed;
+        poll(NULL, 0, STEP_MS);
+    }
+    free(path);
+    return true;
+failed:
+    log_error(NULL, "keeper-lock-failed", "path=%s error=\"%s\"", path, strerror(errno));
+    free(path);
+    return false;
+}
+
+/* A socket, or a folder with nothing but a socket in it. */
+static void remove_leftover(int dir, const char *name)
+{
+    int folder;
+
+    if (unlinkat(dir, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
+        return;
+    folder = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (folder >= 0) {
+        unlinkat(folder, "s", 0);
+        close(folder);
+    }
+    unlinkat(dir, name, AT_REMOVEDIR);
+}
+
+bool keeper_files_run_dir(const char *path)
+{
+    struct dirent *entry;
+    DIR *dir;
+
+    /* Processes of other users have their sockets in it: they may pass, not look. */
+    if (mkdir(path, 0711) != 0 && errno != EEXIST)
+        goto failed;
+    if (chmod(path, 0711) != 0)
+        goto failed;
+    dir = opendir(path);
+    if (dir == NULL)
+        goto failed;
+    while ((entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] != '.')
+            remove_leftover(dirfd(dir), entry->d_name);
+    }
+    closedir(dir);
+    return true;
+failed:
+    log_error(NULL, "keeper-folder-failed", "path=%s error=\"%s\"", path, strerror(errno));
+    return false;
+}
+
+bool keeper_files_listen(const char *path, int *fd)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+    if (strlen(path) >= sizeof(a.sun_path)) {
+        errno = ENAMETOOLONG;
+        goto failed;
+    }
+    memcpy(a.sun_path, path, strlen(path) + 1);
+    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*fd < 0)
+        goto failed;
+    unlink(path);
+    if (bind(*fd, (struct sockaddr *)&a, sizeof(a)) != 0 || chmod(path, 0600) != 0 ||
+        listen(*fd, 8) != 0)
+        goto failed;
+    return true;
+failed:
+    log_error(NULL, "keeper-socket-failed", "path=%s error=\"%s\"", path, strerror(errno));
+    return false;
+}
+
+void keeper_files_end_orphans(void)
+{
+    struct text list = {0};
+    char path[64];
+    char *end;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%ld/children", (long)getpid());
+    if (file_read(path, 65536, &list) != ERR_OK)
+        return;
+    const char *at = text_cstr(&list);
+    for (;;) {
+        long pid = strtol(at, &end, 10);
+
+        if (end == at || pid <= 0)
+            break;
+        kill((pid_t)pid, SIGKILL);
+        at = end;
+    }
+    text_fini(&list);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+}

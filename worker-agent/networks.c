@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/networks.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+
+#include "common/base/text.h"
+
+static unsigned family_bits(int family)
+{
+    return family == AF_INET ? 32 : 128;
+}
+
+static bool same_prefix(const unsigned char *a, const unsigned char *b, unsigned bits)
+{
+    unsigned whole = bits / 8;
+    unsigned mask = 0xff00U >> (bits % 8) & 0xffU;
+
+    return memcmp(a, b, whole) == 0 && (mask == 0 || ((a[whole] ^ b[whole]) & mask) == 0);
+}
+
+static bool ends_with_zeros(const struct network *n)
+{
+    for (unsigned bit = n->bits; bit < family_bits(n->family); ++bit) {
+        if (n->bytes[bit / 8] & 0x80U >> (bit % 8))
+            return false;
+    }
+    return true;
+}
+
+enum err networks_add(struct networks *n, struct slice text)
+{
+    struct network one = {0};
+    char host[INET6_ADDRSTRLEN];
+    struct slice rest = text;
+    struct slice address = slice_cut(&rest, '/');
+    uint64_t bits;
+
+    if (slice_is(text, "loopback")) {
+        n->loopback = true;
+        return ERR_OK;
+    }
+    if (address.len >= sizeof(host))
+        return ERR_SYNTAX;
+    memcpy(host, address.p, address.len);
+    host[address.len] = '\0';
+    one.family = slice_find(address, ':') != SIZE_MAX ? AF_INET6 : AF_INET;
+    if (strlen(host) != address.len || inet_pton(one.family, host, one.bytes) != 1)
+        return ERR_SYNTAX;
+    bits = family_bits(one.family);
+    if (address.len != text.len && !parse_u64(rest, family_bits(one.family), &bits))
+        return ERR_SYNTAX;
+    one.bits = (unsigned)bits;
+    if (!ends_with_zeros(&one))
+        return ERR_RANGE;
+    n->items = xrealloc(n->items, (n->n + 1) * sizeof(*n->items));
+    n->items[n->n++] = one;
+    return ERR_OK;
+}
+
+void networks_fini(struct networks *n)
+{
+    free(n->items);
+    *n = (struct networks){0};
+}
+
+bool networks_have(const struct networks *n, const struct addr *peer)
+{
+    int family = peer->sa.sa_family;
+    const unsigned char *bytes = (const unsigned char *)&peer->in6.sin6_addr;
+
+    if (family == AF_UNIX)
+        return true;
+    if (family == AF_INET) {
+        bytes = (const unsigned char *)&peer->in.sin_addr;
+    } else if (family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&peer->in6.sin6_addr)) {
+        family = AF_INET;
+        bytes += 12;
+    } else if (family != AF_INET6) {
+        return false;
+    }
+    if (n->loopback &&
+        (family == AF_INET ? bytes[0] == 127 : IN6_IS_ADDR_LOOPBACK(&peer->in6.sin6_addr)))
+        return true;
+    for (size_t i = 0; i < n->n; ++i) {
+        if (n->items[i].family == family && same_prefix(n->items[i].bytes, bytes, n->items[i].bits))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/process_output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "worker-agent/agent_stats.h"
+
+/* What one turn takes at most, so that a chatty process does not keep the loop. */
+enum { READ_MAX = 64 * 1024 };
+
+static void count(struct process_output *o, size_t row, int64_t n)
+{
+    if (o->stats != NULL)
+        stat_add(o->stats, row, n);
+}
+
+static void tell_dropped(struct process_output *o)
+{
+    if (o->dropped == 0)
+        return;
+    log_warn(o->subject, "process-output-dropped", "lines=%u", o->dropped);
+    count(o, AGENT_STAT_output_dropped, o->dropped);
+    o->dropped = 0;
+}
+
+static void pass_line(struct process_output *o)
+{
+    struct text shown = {0};
+    uint64_t second = loop_now_ms(o->loop) / 1000;
+
+    if (second != o->second) {
+        tell_dropped(o);
+        o->second = second;
+        o->lines = 0;
+    }
+    if (++o->lines > OUTPUT_LINES_PER_S) {
+        ++o->dropped;
+        return;
+    }
+    text_add_escaped(&shown, (struct slice){o->line, o->len});
+    log_info(o->subject, "process-output", "line=\"%s\"", text_cstr(&shown));
+    count(o, AGENT_STAT_output_lines, 1);
+    text_fini(&shown);
+}
+
+static void end_line(struct process_output *o)
+{
+    if (o->len > 0 && o->line[o->len - 1] == '\r')
+        --o->len;
+    if (o->len > 0)
+        pass_line(o);
+    o->len = 0;
+}
+
+static void take(struct process_output *o, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; ++i) {
+        if (p[i] == '\n') {
+            end_line(o);
+            continue;
+        }
+        o->line[o->len++] = p[i];
+        if (o->len == OUTPUT_LINE_MAX)
+            end_line(o);
+    }
+}
+
+/* False: nothing more will come. */
+static bool read_some(struct process_output *o)
+{
+    char bytes[4096];
+
+    for (size_t total = 0; total < READ_MAX;) {
+        ssize_t n = read(o->fd, bytes, sizeof(bytes));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno == EAGAIN;
+        if (n == 0)
+            return false;
+        take(o, bytes, (size_t)n);
+        total += (size_t)n;
+    }
+    return true;
+}
+
+static void close_it(struct process_output *o)
+{
+    watch_stop(o->watch);
+    o->watch = NULL;
+    if (o->fd >= 0)
+        close(o->fd);
+    o->fd = -1;
+}
+
+static void on_readable(void *context)
+{
+    struct process_output *o = context;
+
+    if (!read_some(o))
+        close_it(o);
+}
+
+void process_output_start(struct process_output *o, struct loop *l, int fd, const void *subject,
+                          struct stats_cell *stats)
+{
+    *o = (struct process_output){.loop = l, .fd = fd, .subject = subject, .stats = stats};
+    if (fd < 0)
+        return;
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    o->watch = watch_start(l, fd, on_readable, o);
+}
+
+void process_output_stop(struct process_output *o)
+{
+    if (o->loop == NULL)
+        return;
+    if (o->fd >= 0)
+        (void)read_some(o);
+    end_line(o);
+    tell_dropped(o);
+    close_it(o);
+    o->loop = NULL;
+}

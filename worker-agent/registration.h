@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A slot's entry in the tree: PATH/providers/ADDRESS with what load balancers want to know of it.
+ * Embedded in the slot. Control loop only.
+ */
+#ifndef RLB_AGENT_REGISTRATION_H
+#define RLB_AGENT_REGISTRATION_H
+
+#include "common/tree/tree.h"
+
+struct registration {
+    struct tree_registration *entry; /* NULL: not registered */
+    json_t *properties;              /* as last said */
+};
+
+struct registration_facts {
+    const char *application, *version, *description;
+    const char *agent; /* which agent: host and pid */
+    const char *state;
+    const char *incarnation;
+    long pid; /* 0: no process */
+};
+
+/* Register under PATH of TREE, or say what has changed. TREE NULL: nothing happens. */
+void registration_set(struct registration *r, struct tree *tree, const char *path, const char *name,
+                      const struct registration_facts *f);
+void registration_end(struct registration *r);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Resume streams: GET /.well-known/resumelb/resume at a slot stays open and tells the slot's
+ * resume, now and whenever it or the slot's state changes (docs/protocols.md). Each belongs to its
+ * HTTP request, and is in its slot's list. To a reader who is slow only the newest goes. Control
+ * loop only.
+ */
+#ifndef RLB_AGENT_RESUME_STREAM_H
+#define RLB_AGENT_RESUME_STREAM_H
+
+#include "common/net/http_server.h"
+#include "worker-agent/slot.h"
+
+#define RESUME_STREAM_PATH "/.well-known/resumelb/resume"
+
+/* FINGERPRINT: of the classifier whose scores are wanted; not well-formed: whatever was used last.
+ */
+void resume_stream_start(struct slot *s, h2o_req_t *req, struct http_conn *conn,
+                         struct slice fingerprint);
+/* The slot has something new to tell. */
+void resume_streams_changed(struct slot *s);
+/* The last line, and the end. */
+void resume_streams_end(struct slot *s, enum resume_end why);
+
+#endif

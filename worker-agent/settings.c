@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/settings.h"
+
+static const struct setting_row agent_rows[] = {
+#define PROGRAM(...) SETTINGS_ROW(struct agent_settings, __VA_ARGS__)
+#include "worker-agent/settings.def"
+};
+static const struct setting_row admin_rows[] = {
+#define ADMIN(...) SETTINGS_ROW(struct admin_settings, __VA_ARGS__)
+#include "worker-agent/settings.def"
+};
+static const struct setting_row app_rows[] = {
+#define APPLICATION(...) SETTINGS_ROW(struct app_settings, __VA_ARGS__)
+#include "worker-agent/settings.def"
+};
+
+const struct settings_table agent_table = {"PROGRAM", "the top of the file", agent_rows,
+                                           ARRAY_LEN(agent_rows), sizeof(struct agent_settings)};
+const struct settings_table admin_table = {"ADMIN", "admin", admin_rows, ARRAY_LEN(admin_rows),
+                                           sizeof(struct admin_settings)};
+const struct settings_table app_table = {"APPLICATION", "applications.NAME", app_rows,
+                                         ARRAY_LEN(app_rows), sizeof(struct app_settings)};
+
+bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM])
+{
+    if (s->respawn_delay_max_ms < s->respawn_delay_ms) {
+        snprintf(why, SETTINGS_WHY_ROOM, "respawn_delay_max is less than respawn_delay");
+        return false;
+    }
+    if (s->max_skills > s->max_classes) {
+        snprintf(why, SETTINGS_WHY_ROOM,
+                 "max_skills is more than max_classes, which are all there can be");
+        return false;
+    }
+    return true;
+}

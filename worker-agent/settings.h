@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The agent's settings as structs, made of settings.def. Plain values, owned by the configuration
+ * that was read (agent_config.h) or by the application whose live ones they are. Any thread.
+ */
+#ifndef RLB_AGENT_SETTINGS_H
+#define RLB_AGENT_SETTINGS_H
+
+#include "common/base/settings.h"
+
+struct agent_settings {
+#define PROGRAM(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "worker-agent/settings.def"
+};
+struct admin_settings {
+#define ADMIN(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "worker-agent/settings.def"
+};
+struct app_settings {
+#define APPLICATION(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "worker-agent/settings.def"
+};
+
+extern const struct settings_table agent_table, admin_table, app_table;
+
+enum { APP_SOCKET_UNIX, APP_SOCKET_TCP };
+
+/*
+ * Rules across the fields of one application, for YAML and tree alike. False: WHY says what is
+ * wrong.
+ */
+bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM]);
+
+#endif
