@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operator's tool: one word of the command line, one row of a table, one file. What a word
+ * prints is made of JSON by a pure function, so that tests need no server. Main thread.
+ */
+#ifndef RLB_CTL_CTL_H
+#define RLB_CTL_CTL_H
+
+#include "common/base/err.h"
+#include "common/base/text.h"
+
+#include <jansson.h>
+
+enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
+
+/* What may stand on the command line; every word takes those that mean something to it. */
+struct ctl_options {
+    const char *address;
+    const char *token_file;
+    unsigned timeout_ms;
+    bool json;
+    const char *application; /* only this one; NULL: all */
+    const char *cls;         /* resumes: only this request class */
+    size_t top;              /* resumes: so many classes of each worker; 0: all */
+};
+
+/* The whole main(). Returns the exit code. */
+int ctl_main(int argc, char **argv);
+
+/*
+ * ---- the words, as text from the parsed page ----
+ * Members that are missing or of another type are shown as "-"; unknown ones are ignored.
+ * Errors: ERR_SYNTAX (not what /status.json, /resumes.json give), ERR_NOT_FOUND (no such
+ * application).
+ */
+enum err ctl_status_text(const json_t *page, const struct ctl_options *o,
+                         struct text *out) must_check;
+enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o,
+                          struct text *out) must_check;
+
+#endif

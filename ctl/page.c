@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/page.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+int64_t page_int(const json_t *object, const char *name)
+{
+    const json_t *v = json_object_get(object, name);
+
+    if (json_is_real(v))
+        return (int64_t)json_real_value(v);
+    return json_integer_value(v);
+}
+
+void cell_text(struct table *t, const json_t *object, const char *name)
+{
+    const json_t *v = json_object_get(object, name);
+    struct slice s = {json_string_value(v), json_string_length(v)};
+
+    table_add(t, s.len != 0 ? s : SLICE_LIT("-"));
+}
+
+void cell_int(struct table *t, const json_t *object, const char *name)
+{
+    if (json_is_number(json_object_get(object, name)))
+        table_addf(t, "%" PRId64, page_int(object, name));
+    else
+        table_add(t, SLICE_LIT("-"));
+}
+
+/* FMT is always a literal of ours. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+void cell_real(struct table *t, const json_t *object, const char *name, const char *fmt)
+{
+    const json_t *v = json_object_get(object, name);
+
+    if (json_is_number(v))
+        table_addf(t, fmt, json_number_value(v));
+    else
+        table_add(t, SLICE_LIT("-"));
+}
+#pragma GCC diagnostic pop
+
+void page_add_text(struct text *out, const json_t *object, const char *name)
+{
+    const json_t *v = json_object_get(object, name);
+
+    if (json_is_string(v))
+        text_add_escaped(out, (struct slice){json_string_value(v), json_string_length(v)});
+    else
+        text_add_char(out, '-');
+}
+
+void page_add_real(struct text *out, const json_t *object, const char *name)
+{
+    const json_t *v = json_object_get(object, name);
+
+    if (json_is_number(v))
+        text_addf(out, "%.4g", json_number_value(v));
+    else
+        text_add_char(out, '-');
+}
+
+void page_add_duration(struct text *out, double seconds)
+{
+    enum { MINUTE = 60, HOUR = 60 * MINUTE, DAY = 24 * HOUR };
+    /* Beyond any uptime; also keeps the conversion defined. */
+    uint64_t s = seconds > 0 && seconds < 1e12 ? (uint64_t)seconds : 0;
+
+    if (s >= DAY)
+        text_addf(out, "%" PRIu64 "d %" PRIu64 "h", s / DAY, s % DAY / HOUR);
+    else if (s >= HOUR)
+        text_addf(out, "%" PRIu64 "h %" PRIu64 "m", s / HOUR, s % HOUR / MINUTE);
+    else if (s >= MINUTE)
+        text_addf(out, "%" PRIu64 "m %" PRIu64 "s", s / MINUTE, s % MINUTE);
+    else
+        text_addf(out, "%" PRIu64 "s", s);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading a page of another version of the program: any member may be missing or of another type.
+ * Pure functions over borrowed values.
+ */
+#ifndef RLB_CTL_PAGE_H
+#define RLB_CTL_PAGE_H
+
+#include "common/base/text.h"
+#include "ctl/table.h"
+
+#include <jansson.h>
+
+/* A number as integer; 0 for anything else. */
+int64_t page_int(const json_t *object, const char *name);
+/* A cell for each kind of member; "-" when it is not there. */
+void cell_text(struct table *t, const json_t *object, const char *name);
+void cell_int(struct table *t, const json_t *object, const char *name);
+/* FMT prints a double. */
+void cell_real(struct table *t, const json_t *object, const char *name, const char *fmt);
+/* A text for one line, "-" when it is not there. */
+void page_add_text(struct text *out, const json_t *object, const char *name);
+void page_add_real(struct text *out, const json_t *object, const char *name);
+/* Seconds as "3d 4h", "2h 5m", "1m 7s", "12s". */
+void page_add_duration(struct text *out, double seconds);
+
+#endif

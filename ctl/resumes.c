@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * resumelbctl resumes: each worker's best classes, or one class's best workers.
+ */
+#include "ctl/ctl.h"
+#include "ctl/table.h"
+
+#include <stdlib.h>
+
+static const struct table_column skill_columns[] = {{"class", false}, {"score", true}};
+static const struct table_column worker_columns[] = {{"worker", false}, {"score", true}};
+
+struct scored {
+    const char *name;
+    double score;
+};
+
+/* Best first, ties by name. */
+static int compare_scored(const void *a, const void *b)
+{
+    const struct scored *x = a;
+    const struct scored *y = b;
+
+    if (x->score != y->score)
+        return x->score > y->score ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static void print_scored(const struct table_column *columns, struct scored *all, size_t n,
+                         size_t top, struct text *out)
+{
+    struct table t;
+
+    qsort(all, n, sizeof(all[0]), compare_scored);
+    if (top != 0 && n > top)
+        n = top;
+    table_init(&t, columns, 2);
+    for (size_t i = 0; i < n; ++i) {
+        table_add(&t, all[i].name[0] != '\0' ? slice_of(all[i].name) : SLICE_LIT("(none)"));
+        table_addf(&t, "%.2f", all[i].score);
+    }
+    table_print(&t, 4, out);
+    table_fini(&t);
+}
+
+/* One worker: how many skills it has, and the best of them. */
+static void print_worker(const char *name, json_t *skills, size_t top, struct text *out)
+{
+    size_t n = json_object_size(skills);
+    struct scored *all = xcalloc(n, sizeof(*all));
+    const char *cls;
+    json_t *score;
+    size_t i = 0;
+
+    json_object_foreach(skills, cls, score)
+    {
+        all[i++] = (struct scored){cls, json_number_value(score)};
+    }
+    text_add(out, SLICE_LIT("  "));
+    text_add_escaped(out, slice_of(name));
+    if (top != 0 && n > top)
+        text_addf(out, ": %zu skills, the best %zu\n", n, top);
+    else
+        text_addf(out, ": %zu skill%s\n", n, n == 1 ? "" : "s");
+    print_scored(skill_columns, all, n, top, out);
+    free(all);
+}
+
+/* All workers skilled at CLS. */
+static void print_class(const char *cls, json_t *workers, struct text *out)
+{
+    struct scored *all = xcalloc(json_object_size(workers), sizeof(*all));
+    const char *name;
+    json_t *skills;
+    size_t n = 0;
+
+    json_object_foreach(workers, name, skills)
+    {
+        const json_t *score = json_object_get(skills, cls);
+
+        if (json_is_number(score))
+            all[n++] = (struct scored){name, json_number_value(score)};
+    }
+    text_add(out, SLICE_LIT("  "));
+    text_add_escaped(out, slice_of(cls));
+    text_addf(out, ": %zu of %zu workers skilled\n", n, json_object_size(workers));
+    print_scored(worker_columns, all, n, 0, out);
+    free(all);
+}
+
+static void print_application(const char *name, json_t *workers, const struct ctl_options *o,
+                              struct text *out)
+{
+    const char *worker;
+    json_t *skills;
+
+    text_add_escaped(out, slice_of(name));
+    text_add(out, json_object_size(workers) != 0 ? SLICE_LIT(":\n") : SLICE_LIT(": no workers\n"));
+    if (o->cls != NULL) {
+        print_class(o->cls, workers, out);
+        return;
+    }
+    json_object_foreach(workers, worker, skills)
+    {
+        print_worker(worker, skills, o->top, out);
+    }
+}
+
+enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struct text *out)
+{
+    json_t *applications = json_object_get(page, "applications");
+    const char *name;
+    json_t *workers;
+
+    if (!json_is_object(applications))
+        return ERR_SYNTAX;
+    if (o->application != NULL && json_object_get(applications, o->application) == NULL)
+        return ERR_NOT_FOUND;
+    json_object_foreach(applications, name, workers)
+    {
+        if (o->application != NULL && strcmp(o->application, name) != 0)
+            continue;
+        if (out->len != 0)
+            text_add_char(out, '\n');
+        print_application(name, workers, o, out);
+    }
+    return ERR_OK;
+}

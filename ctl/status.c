@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * resumelbctl status: one block per application.
+ */
+#include "ctl/ctl.h"
+#include "ctl/page.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const struct table_column columns[] = {
+    {"worker", false},  {"state", false},  {"version", false},    {"backlog", true},
+    {"mean", true},     {"oldest", true},  {"skills", true},      {"requests", true},
+    {"failures", true}, {"service", true}, {"connections", true},
+};
+
+/* What says that a worker gets no requests now, beside its state. */
+static void add_state(struct table *t, const json_t *w)
+{
+    struct text state = {0};
+
+    page_add_text(&state, w, "state");
+    if (json_is_true(json_object_get(w, "ejected")))
+        text_add(&state, SLICE_LIT(", ejected"));
+    else if (json_is_false(json_object_get(w, "active")) &&
+             json_is_true(json_object_get(w, "available")))
+        text_add(&state, SLICE_LIT(", inactive"));
+    table_add(t, text_slice(&state));
+    text_fini(&state);
+}
+
+static void add_service(struct table *t, const json_t *w)
+{
+    int64_t requests = page_int(w, "requests");
+    const json_t *total = json_object_get(w, "service_s");
+
+    if (requests > 0 && json_is_number(total))
+        table_addf(t, "%.2f ms", json_number_value(total) * 1000 / (double)requests);
+    else
+        table_add(t, SLICE_LIT("-"));
+}
+
+static void add_connections(struct table *t, const json_t *w)
+{
+    const json_t *c = json_object_get(w, "connections");
+
+    if (!json_is_object(c))
+        table_add(t, SLICE_LIT("-"));
+    else if (page_int(c, "waiting") > 0)
+        table_addf(t, "%" PRId64 "+%" PRId64 " (%" PRId64 " waiting)", page_int(c, "in_use"),
+                   page_int(c, "idle"), page_int(c, "waiting"));
+    else
+        table_addf(t, "%" PRId64 "+%" PRId64, page_int(c, "in_use"), page_int(c, "idle"));
+}
+
+static void add_worker(struct table *t, const json_t *w)
+{
+    cell_text(t, w, "name");
+    add_state(t, w);
+    cell_text(t, w, "version");
+    cell_int(t, w, "backlog");
+    cell_real(t, w, "mean_backlog", "%.2f");
+    cell_real(t, w, "oldest_s", "%.1f s");
+    cell_int(t, w, "skills");
+    cell_int(t, w, "requests");
+    cell_int(t, w, "failures");
+    add_service(t, w);
+    add_connections(t, w);
+}
+
+static void print_workers(const json_t *application, struct text *out)
+{
+    const json_t *workers = json_object_get(application, "workers");
+    struct table t;
+    const json_t *w;
+    size_t i;
+
+    if (json_array_size(workers) == 0) {
+        text_add(out, SLICE_LIT("  no workers\n"));
+        return;
+    }
+    table_init(&t, columns, ARRAY_LEN(columns));
+    json_array_foreach(workers, i, w)
+    {
+        add_worker(&t, w);
+    }
+    table_print(&t, 2, out);
+    table_fini(&t);
+}
+
+/* "LABEL: name 12 (80.0 %), ..." of what is not 0; nothing when all is. */
+static void print_shares(const char *label, json_t *counts, struct text *out)
+{
+    double total = 0;
+    const char *name;
+    json_t *v;
+    const char *before = ": ";
+
+    json_object_foreach(counts, name, v)
+    {
+        total += json_number_value(v);
+    }
+    if (!(total > 0))
+        return;
+    text_addf(out, "  %s", label);
+    json_object_foreach(counts, name, v)
+    {
+        double n = json_number_value(v);
+
+        if (!(n > 0))
+            continue;
+        text_add(out, slice_of(before));
+        text_add_escaped(out, slice_of(name));
+        text_addf(out, " %.0f (%.1f %%)", n, 100 * n / total);
+        before = ", ";
+    }
+    text_add_char(out, '\n');
+}
+
+/* What an operator should do something about. */
+static void print_warnings(const json_t *application, struct text *out)
+{
+    const json_t *tree = json_object_get(application, "tree");
+    const json_t *refused = json_object_get(application, "refused");
+    const json_t *row;
+    size_t i;
+
+    if (json_is_true(json_object_get(tree, "used")) &&
+        json_is_false(json_object_get(tree, "connected")))
+        text_add(out, SLICE_LIT("  the tree cannot be reached: going on with what was known\n"));
+    json_array_foreach(json_object_get(tree, "refused_providers"), i, row)
+    {
+        text_add(out, SLICE_LIT("  refused provider: "));
+        text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
+        text_add_char(out, '\n');
+    }
+    json_array_foreach(refused, i, row)
+    {
+        text_add(out, SLICE_LIT("  refused setting "));
+        page_add_text(out, row, "name");
+        text_add(out, SLICE_LIT(": "));
+        page_add_text(out, row, "why");
+        text_add_char(out, '\n');
+    }
+}
+
+static void print_application(const char *name, const json_t *a, struct text *out)
+{
+    text_add_escaped(out, slice_of(name));
+    text_add(out, SLICE_LIT(": policy "));
+    page_add_text(out, a, "policy");
+    text_addf(out, ", backlog %" PRId64 " (mean ", page_int(a, "backlog"));
+    page_add_real(out, a, "mean_backlog");
+    text_add(out, SLICE_LIT(", cutoff "));
+    page_add_real(out, a, "max_backlog");
+    text_addf(out, "), waiting %" PRId64 ", classes %" PRId64 "\n", page_int(a, "waiting"),
+              page_int(a, "classes"));
+    print_warnings(a, out);
+    print_shares("picks", json_object_get(a, "picks"), out);
+    print_shares("outcomes", json_object_get(a, "outcomes"), out);
+    print_workers(a, out);
+}
+
+static void print_program(const json_t *page, struct text *out)
+{
+    const json_t *uptime = json_object_get(page, "uptime_s");
+
+    if (!json_is_string(json_object_get(page, "program")))
+        return;
+    page_add_text(out, page, "program");
+    text_add_char(out, ' ');
+    page_add_text(out, page, "version");
+    text_addf(out, ", pid %" PRId64 ", ", page_int(page, "pid"));
+    page_add_text(out, page, "phase");
+    text_add(out, SLICE_LIT(", up "));
+    page_add_duration(out, json_number_value(uptime));
+    text_addf(out, ", %" PRId64 " threads\n", page_int(page, "threads"));
+}
+
+enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct text *out)
+{
+    json_t *applications = json_object_get(page, "applications");
+    const char *name;
+    json_t *a;
+
+    if (!json_is_object(applications))
+        return ERR_SYNTAX;
+    if (o->application != NULL && json_object_get(applications, o->application) == NULL)
+        return ERR_NOT_FOUND;
+    print_program(page, out);
+    json_object_foreach(applications, name, a)
+    {
+        if (o->application != NULL && strcmp(o->application, name) != 0)
+            continue;
+        if (out->len != 0)
+            text_add_char(out, '\n');
+        print_application(name, a, out);
+    }
+    return ERR_OK;
+}
