@@ -119,6 +119,8 @@ static void add_real(struct text *out, double v)
 
 bool json_scalar_text(const json_t *v, struct text *out)
 {
+    if (v == NULL) /* as json_object_get says "no such member" */
+        return false;
     switch (json_typeof(v)) {
     case JSON_STRING:
         text_add(out, (struct slice){json_string_value(v), json_string_length(v)});
