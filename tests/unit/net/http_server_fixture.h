@@ -36,7 +36,7 @@ struct fixture {
     void *tag;
 };
 
-static void fixture_on_drained(void *context)
+static inline void fixture_on_drained(void *context)
 {
     struct call *call = context;
 
@@ -45,7 +45,7 @@ static void fixture_on_drained(void *context)
         call->fixture->at_drained(call->fixture, call);
 }
 
-static void fixture_on_gone(void *context, bool done)
+static inline void fixture_on_gone(void *context, bool done)
 {
     struct call *call = context;
     struct fixture *f = call->fixture;
@@ -65,13 +65,13 @@ static const struct http_reply_events fixture_events = {
     .gone = fixture_on_gone,
 };
 
-static void fixture_keep(struct text *t, h2o_iovec_t v)
+static inline void fixture_keep(struct text *t, h2o_iovec_t v)
 {
     text_clear(t);
     text_add(t, (struct slice){v.base, v.len});
 }
 
-static void fixture_on_request(void *context, h2o_req_t *req, struct http_conn *conn)
+static inline void fixture_on_request(void *context, h2o_req_t *req, struct http_conn *conn)
 {
     struct fixture *f = context;
     struct call *call = xcalloc(1, sizeof(*call));
@@ -91,7 +91,7 @@ static void fixture_on_request(void *context, h2o_req_t *req, struct http_conn *
         f->answer(f, call);
 }
 
-static struct http_server_options fixture_options(struct fixture *f)
+static inline struct http_server_options fixture_options(struct fixture *f)
 {
     return (struct http_server_options){
         .max_body_bytes = (size_t)1 << 20,
@@ -106,7 +106,7 @@ static struct http_server_options fixture_options(struct fixture *f)
     };
 }
 
-static void fixture_listen(struct fixture *f)
+static inline void fixture_listen(struct fixture *f)
 {
     struct http_listen_options o = {.tag = f};
     int fd = raw_listen(&f->addr);
@@ -114,20 +114,20 @@ static void fixture_listen(struct fixture *f)
     f->listener = http_server_listen(f->server, fd, &o);
 }
 
-static void fixture_start(struct fixture *f, const struct http_server_options *o)
+static inline void fixture_start(struct fixture *f, const struct http_server_options *o)
 {
     f->server = http_server_create(f->loop, o);
     fixture_listen(f);
 }
 
-static bool fixture_is_empty(void *context)
+static inline bool fixture_is_empty(void *context)
 {
     struct fixture *f = context;
 
     return http_server_connections(f->server) == 0 && http_server_tunnels(f->server) == 0;
 }
 
-static void fixture_stop(struct fixture *f)
+static inline void fixture_stop(struct fixture *f)
 {
     http_server_cut(f->server);
     raw_turn_until(f->loop, fixture_is_empty, f);
@@ -135,13 +135,13 @@ static void fixture_stop(struct fixture *f)
 }
 
 /* Start over with other options. */
-static void fixture_restart(struct fixture *f, const struct http_server_options *o)
+static inline void fixture_restart(struct fixture *f, const struct http_server_options *o)
 {
     fixture_stop(f);
     fixture_start(f, o);
 }
 
-static int fixture_setup(void **state)
+static inline int fixture_setup(void **state)
 {
     struct fixture *f = xcalloc(1, sizeof(*f));
 
@@ -154,7 +154,7 @@ static int fixture_setup(void **state)
     return 0;
 }
 
-static int fixture_teardown(void **state)
+static inline int fixture_teardown(void **state)
 {
     struct fixture *f = *state;
 
@@ -171,25 +171,25 @@ static int fixture_teardown(void **state)
 }
 
 /* Connect and send TEXT. */
-static void fixture_send(struct fixture *f, const char *text)
+static inline void fixture_send(struct fixture *f, const char *text)
 {
     if (f->client.fd == -1)
         raw_connect(&f->addr, &f->client);
     raw_send(f->loop, &f->client, text);
 }
 
-static void fixture_await(struct fixture *f, const char *text)
+static inline void fixture_await(struct fixture *f, const char *text)
 {
     raw_await(f->loop, &f->client, text);
 }
 
-static void fixture_forget_client(struct fixture *f)
+static inline void fixture_forget_client(struct fixture *f)
 {
     raw_fini(&f->client);
     raw_init(&f->client);
 }
 
-static void fixture_turns(struct fixture *f, int n)
+static inline void fixture_turns(struct fixture *f, int n)
 {
     for (int i = 0; i < n; ++i)
         loop_turn(f->loop, 0);
@@ -200,7 +200,7 @@ struct fixture_wait {
     unsigned count;
 };
 
-static bool fixture_has_requests(void *context)
+static inline bool fixture_has_requests(void *context)
 {
     struct fixture_wait *w = context;
 
@@ -208,36 +208,36 @@ static bool fixture_has_requests(void *context)
 }
 
 /* Until COUNT requests have come in all. */
-static void fixture_await_requests(struct fixture *f, unsigned count)
+static inline void fixture_await_requests(struct fixture *f, unsigned count)
 {
     raw_turn_until(f->loop, fixture_has_requests,
                    &(struct fixture_wait){.fixture = f, .count = count});
 }
 
-static bool fixture_has_gone(void *context)
+static inline bool fixture_has_gone(void *context)
 {
     struct fixture_wait *w = context;
 
     return w->fixture->gone >= w->count;
 }
 
-static void fixture_await_gone(struct fixture *f, unsigned count)
+static inline void fixture_await_gone(struct fixture *f, unsigned count)
 {
     raw_turn_until(f->loop, fixture_has_gone, &(struct fixture_wait){.fixture = f, .count = count});
 }
 
-static void answer_hello(struct fixture *f, struct call *call)
+static inline void answer_hello(struct fixture *f, struct call *call)
 {
     (void)f;
     http_reply_simple(&call->reply, 200, "text/plain", SLICE_LIT("hello"));
 }
 
-static struct http1_body *body_of(const char *text)
+static inline struct http1_body *body_of(const char *text)
 {
     return http1_body_copy(slice_of(text));
 }
 
-static void start_answer(struct call *call, int status, uint64_t length)
+static inline void start_answer(struct call *call, int status, uint64_t length)
 {
     call->reply.req->res.status = status;
     http_reply_start(&call->reply, length);
