@@ -23,7 +23,8 @@ enum err json_parse(struct slice bytes, size_t max_bytes, json_t **out,
 void json_print(const json_t *v, struct text *out);
 /* Member NAME of OBJ as a slice when it is a string; SLICE_NULL otherwise. */
 struct slice json_text(const json_t *obj, const char *name);
-/* A scalar as the text settings_set takes (true, 12, 1.5, abc); false for NULL, null, arrays, objects. */
+/* A scalar as the text settings_set takes (true, 12, 1.5, abc); false for NULL, null, arrays,
+ * objects. */
 bool json_scalar_text(const json_t *v, struct text *out);
 
 /* ---- writing, for what is too large to build as a tree: a tiny streaming writer into a text ----
