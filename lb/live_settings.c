@@ -248,14 +248,16 @@ static void on_hold_over(struct timer *t)
 
 static void hold(struct live_settings *l, const char *why)
 {
-    char escaped[LOG_ESCAPED_ROOM];
+    struct text escaped = {0};
 
     /* What never said anything has nothing to hold. */
     if (l->held || l->properties == NULL)
         return;
     l->held = true;
+    text_add_escaped(&escaped, slice_of(why));
     log_warn(NULL, "settings-held", "application=%s why=\"%s\" for_ms=%llu", l->app->name,
-             log_escape(slice_of(why), escaped), (unsigned long long)l->now.settings_hold_ms);
+             text_cstr(&escaped), (unsigned long long)l->now.settings_hold_ms);
+    text_fini(&escaped);
     timer_start(l->app->lb->control, &l->hold, l->now.settings_hold_ms);
 }
 

@@ -108,11 +108,13 @@ static void fail(struct resume_feed *f, const char *why)
 
 static void refuse_line(struct resume_feed *f, const char *why)
 {
-    char escaped[LOG_ESCAPED_ROOM];
+    struct text escaped = {0};
 
     count(f, APP_STAT_feed_bad_lines, 1);
+    text_add_escaped(&escaped, slice_of(why));
     log_warn(NULL, "resume-refused", "application=%s worker=%s why=\"%s\"", f->app->name, f->name,
-             log_escape(slice_of(why), escaped));
+             text_cstr(&escaped));
+    text_fini(&escaped);
 }
 
 static void take_resume(struct resume_feed *f, const struct resume_line *line)

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each test writes a file, reads it, and looks at what came out: values, or complaints with their
+ * places.
+ */
+#include "lb/configuration.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    char folder[64];
+    char *path;
+    struct diag d;
+    struct configuration c;
+    bool good;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = xcalloc(1, sizeof(*f));
+
+    strcpy(f->folder, "/tmp/rlb-configuration-XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    f->path = xasprintf("%s/c.yaml", f->folder);
+    *state = f;
+    return 0;
+}
+
+static void forget(struct fixture *f)
+{
+    if (f->good)
+        configuration_fini(&f->c);
+    diag_fini(&f->d);
+    f->d = (struct diag){0};
+    f->good = false;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    forget(f);
+    unlink(f->path);
+    rmdir(f->folder);
+    free(f->path);
+    free(f);
+    return 0;
+}
+
+static bool read_text(struct fixture *f, const char *text)
+{
+    FILE *out = fopen(f->path, "w");
+
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
+    forget(f);
+    f->good = configuration_read(f->path, &f->c, &f->d);
+    return f->good;
+}
+
+/* A complaint about LINE whose message has WORDS. */
+static void assert_complaint(const struct fixture *f, unsigned line, const char *words)
+{
+    char *prefix = xasprintf("%s:%u:", f->path, line);
+    const char *p = f->d.text != NULL ? f->d.text : "";
+
+    while (p != NULL && *p != '\0') {
+        const char *end = strchr(p, '\n');
+        char *one = xslicedup((struct slice){p, (size_t)(end - p)});
+        bool found = strncmp(one, prefix, strlen(prefix)) == 0 && strstr(one, words) != NULL;
+
+        free(one);
+        if (found) {
+            free(prefix);
+            return;
+        }
+        p = end + 1;
+    }
+    free(prefix);
+    fail_msg("no complaint about line %u with \"%s\" in:\n%s", line, words,
+             f->d.text != NULL ? f->d.text : "(none)");
+}
+
+static void with_one_application_its_keys_stand_at_the_top(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(read_text(f, "listen: [\"127.0.0.1:8080\"]\n"
+                             "workers: [\"127.0.0.1:9101\", {address: \"unix:/run/w.sock\", "
+                             "max_connections: 1, resume: stream}]\n"
+                             "retries: 5\n"
+                             "pool: {variance: 6}\n"
+                             "threads: 3\n"));
+    assert_int_equal(f->c.napplications, 1);
+    const struct application_config *a = &f->c.applications[0];
+    assert_string_equal(a->name, "default");
+    assert_int_equal(a->s.retries, 5);
+    assert_true(a->s.variance > 5.9);
+    assert_int_equal(a->origins[app_row_find(SLICE_LIT("variance"))], ORIGIN_YAML);
+    assert_int_equal(a->origins[app_row_find(SLICE_LIT("history"))], ORIGIN_DEFAULT);
+    assert_int_equal(a->nworkers, 2);
+    assert_int_equal(a->workers[0].source, RESUME_FROM_AUTO);
+    assert_int_equal(a->workers[0].max_connections, -1);
+    assert_int_equal(a->workers[1].source, RESUME_FROM_STREAM);
+    assert_int_equal(a->workers[1].max_connections, 1);
+    assert_non_null(a->classifier);
+    assert_int_equal(f->c.nloops, 3);
+}
+
+static void top_level_application_keys_and_applications_do_not_mix(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(read_text(f, "listen: [\"127.0.0.1:8080\"]\n"
+                              "retries: 5\n"
+                              "applications:\n"
+                              "  a: {workers: [\"127.0.0.1:1\"]}\n"));
+    assert_complaint(f, 2, "retries belongs into an application");
+    assert_int_equal(f->d.errors, 1);
+}
+
+static void every_mistake_is_reported_in_one_go(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(read_text(f, "listen:\n"
+                              "  - {address: nonsense}\n"
+                              "  - {address: \"127.0.0.1:80\", http2: true}\n"
+                              "  - {address: \"unix:/x\", mode: 680}\n"
+                              "  - {address: \"127.0.0.1:80\"}\n"
+                              "admin: {address: \"10.1.2.3:80\"}\n"
+                              "threads: 65\n"
+                              "applications:\n"
+                              "  a:\n"
+                              "    hosts: [x.example, X.example]\n"
+                              "    path: w\n"
+                              "    workers: [\"127.0.0.1:1\", \"127.0.0.1:01\", \"[::1]:0\"]\n"
+                              "    error_page: /nowhere/page.html\n"
+                              "    classifier: colour\n"
+                              "    tree: gopher://x\n"
+                              "  b: {}\n"
+                              "  c/d: {workers: [\"127.0.0.1:1\"], history: 10, max_skill_age: 9}\n"
+                              "  e: {workers: []}\n"));
+    assert_complaint(f, 2, "nonsense");
+    assert_complaint(f, 3, "http2");
+    assert_complaint(f, 4, "octal");
+    assert_complaint(f, 5, "stands here twice");
+    assert_complaint(f, 6, "token");
+    assert_complaint(f, 7, "1 to 64");
+    assert_complaint(f, 10, "stands here twice");
+    assert_complaint(f, 11, "path");
+    assert_complaint(f, 12, "a worker has a port");
+    assert_complaint(f, 13, "/nowhere/page.html");
+    assert_complaint(f, 14, "");
+    assert_complaint(f, 15, "directory:/path");
+    assert_complaint(f, 16, "give it workers, or a tree");
+    assert_complaint(f, 17, "a name has letters");
+    assert_complaint(f, 18, "workers");
+}
+
+static void a_listener_is_required(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(read_text(f, ""));
+    assert_non_null(strstr(f->d.text, "listen"));
+    assert_false(read_text(f, "listen: []\nworkers: [\"127.0.0.1:1\"]\n"));
+    assert_complaint(f, 1, "at least one address");
+}
+
+static void no_two_applications_want_the_same_requests(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(read_text(f, "listen: [\"127.0.0.1:8080\"]\n"
+                              "applications:\n"
+                              "  a: {hosts: [x.example], path: /w/, workers: [\"127.0.0.1:1\"]}\n"
+                              "  b: {hosts: [X.example.], path: /w, workers: [\"127.0.0.1:1\"]}\n"
+                              "  c: {workers: [\"127.0.0.1:1\"]}\n"
+                              "  d: {hosts: [y], default: true, workers: [\"127.0.0.1:1\"]}\n"));
+    assert_complaint(f, 4, "same host and path");
+    assert_complaint(f, 6, "same host and path");
+    assert_int_equal(f->d.errors, 2);
+    assert_true(read_text(f, "listen: [\"127.0.0.1:8080\"]\n"
+                             "applications:\n"
+                             "  a: {hosts: [x.example], path: /w, workers: [\"127.0.0.1:1\"]}\n"
+                             "  b: {hosts: [x.example], workers: [\"127.0.0.1:1\"]}\n"));
+    assert_int_equal(f->c.applications[0].path.len, 2);
+    assert_int_equal(f->c.applications[1].path.len, 0);
+}
+
+static void the_same_worker_twice_is_a_mistake_however_it_is_written(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(read_text(f, "listen: [\"127.0.0.1:8080\"]\n"
+                              "workers:\n"
+                              "  - \"[::1]:80\"\n"
+                              "  - \"[0:0::1]:80\"\n"));
+    assert_complaint(f, 4, "stands here twice");
+}
+
+static void names_of_workers_are_left_to_the_resolver(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(read_text(f, "listen: [\"127.0.0.1:8080\"]\nworkers: [\"localhost:80\"]\n"));
+    assert_true(f->c.applications[0].workers[0].named);
+    assert_string_equal(f->c.applications[0].workers[0].text, "localhost:80");
+}
+
+static void beyond_loopback_the_admin_address_takes_a_token(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(read_text(f, "listen: [\"127.0.0.1:8080\"]\nworkers: [\"127.0.0.1:1\"]\n"
+                             "admin: {address: [\"10.1.2.3:80\", \"[::1]:81\"], token: secret}\n"));
+    assert_int_equal(f->c.nadmin_addrs, 2);
+    assert_string_equal(f->c.admin_token, "secret");
+}
+
+static void mode_is_read_as_octal_digits(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(read_text(f, "listen: [{address: \"unix:/x\", mode: 660}]\n"
+                             "workers: [\"127.0.0.1:1\"]\n"));
+    assert_int_equal(f->c.listens[0].mode, 0660);
+}
+
+static void the_commented_configuration_is_good(void **state)
+{
+    struct fixture *f = *state;
+
+    f->good = configuration_read(RLB_SOURCE_DIR "/conf/resumelb.yaml", &f->c, &f->d);
+    if (!f->good)
+        print_error("%s\n", f->d.text);
+    assert_true(f->good);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(with_one_application_its_keys_stand_at_the_top),
+        TEST(top_level_application_keys_and_applications_do_not_mix),
+        TEST(every_mistake_is_reported_in_one_go),
+        TEST(a_listener_is_required),
+        TEST(no_two_applications_want_the_same_requests),
+        TEST(the_same_worker_twice_is_a_mistake_however_it_is_written),
+        TEST(names_of_workers_are_left_to_the_resolver),
+        TEST(beyond_loopback_the_admin_address_takes_a_token),
+        TEST(mode_is_read_as_octal_digits),
+        TEST(the_commented_configuration_is_good),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
