@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The admin address: small pages made on demand. On one loop (the control loop); owned by the program.
- * GET and HEAD only; checks the Host (a name other than an address, localhost or those configured is
- * refused, against DNS rebinding); never listens beyond loopback unless a token is configured, which is then wanted
- * as "Authorization: Bearer TOKEN".
+ * The admin address: small pages made on demand. On one loop (the control loop); owned by the
+ * program. GET and HEAD only; checks the Host (a name other than an address, localhost or those
+ * configured is refused, against DNS rebinding); never listens beyond loopback unless a token is
+ * configured, which is then wanted as "Authorization: Bearer TOKEN".
  */
 #ifndef RLB_NET_ADMIN_H
 #define RLB_NET_ADMIN_H
@@ -23,12 +23,25 @@ struct admin_options {
 /* Makes BODY; returns the HTTP status (200, 503, ...). QUERY: the raw query string. */
 typedef int (*admin_page_fn)(void *context, struct slice query, struct text *body);
 
-/* Errors: ERR_SYSTEM and friends of addr_listen; ERR_UNSUPPORTED: beyond loopback without a token. */
+/*
+ * Errors: ERR_SYSTEM and friends of addr_listen; ERR_UNSUPPORTED: beyond loopback without a token,
+ * or with an empty one.
+ */
 enum err admin_create(struct loop *l, const struct admin_options *o, struct admin **out) must_check;
-void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page, void *context);
+/*
+ * Serve PATH (matched exactly, no query). Pages may load scripts and styles only as other paths of
+ * this address, none inline.
+ */
+void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
+               void *context);
 /* The address a listener is bound to (port 0 resolved). */
 void admin_address(const struct admin *a, size_t i, struct addr *out);
+/*
+ * Stop listening, close connections as they become idle; done() once none is left. Within a few
+ * seconds, as every request here is bounded in time.
+ */
 void admin_stop(struct admin *a, void (*done)(void *context), void *context);
+/* After admin_stop is done, or when nothing has connected. NULL is fine. */
 void admin_destroy(struct admin *a);
 
 #endif

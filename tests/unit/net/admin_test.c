@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/net/admin.h"
+#include "tests/support/raw_peer.h"
+
+struct fixture {
+    struct loop *loop;
+    struct admin *admin;
+    struct addr addr;
+    struct raw_peer client;
+    bool stopped;
+    struct text query;
+};
+
+static int hello_page(void *context, struct slice query, struct text *body)
+{
+    struct fixture *f = context;
+
+    text_clear(&f->query);
+    text_add(&f->query, query);
+    text_add(body, SLICE_LIT("<p>hello"));
+    return 200;
+}
+
+static int unready_page(void *context, struct slice query, struct text *body)
+{
+    (void)context;
+    (void)query;
+    text_add(body, SLICE_LIT("no workers\n"));
+    return 503;
+}
+
+static void create(struct fixture *f, const char *token)
+{
+    static const char *const hosts[] = {"admin.example"};
+    struct addr a;
+    struct admin_options o = {
+        .addresses = &a, .naddresses = 1, .token = token, .hosts = hosts, .nhosts = 1};
+
+    assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:0"), &a), ERR_OK);
+    assert_int_equal(admin_create(f->loop, &o, &f->admin), ERR_OK);
+    admin_address(f->admin, 0, &f->addr);
+    assert_true(addr_port(&f->addr) != 0);
+    admin_add(f->admin, "/", "text/html; charset=utf-8", hello_page, f);
+    admin_add(f->admin, "/readyz", "text/plain", unready_page, f);
+    raw_init(&f->client);
+    f->stopped = false;
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = xcalloc(1, sizeof(*f));
+
+    raw_ignore_sigpipe();
+    f->loop = loop_create(0);
+    create(f, NULL);
+    *state = f;
+    return 0;
+}
+
+static void on_stopped(void *context)
+{
+    ((struct fixture *)context)->stopped = true;
+}
+
+static void destroy(struct fixture *f)
+{
+    admin_stop(f->admin, on_stopped, f);
+    raw_turn_until_set(f->loop, &f->stopped);
+    admin_destroy(f->admin);
+    raw_fini(&f->client);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    destroy(f);
+    loop_destroy(f->loop);
+    text_fini(&f->query);
+    free(f);
+    return 0;
+}
+
+/* The answer to one request on a connection of its own, until it ends. */
+static const char *ask(struct fixture *f, const char *request)
+{
+    raw_fini(&f->client);
+    raw_connect(&f->addr, &f->client);
+    raw_send(f->loop, &f->client, request);
+    raw_send(f->loop, &f->client, "Connection: close\r\n\r\n");
+    raw_await_end(f->loop, &f->client);
+    return text_cstr(&f->client.in);
+}
+
+static void assert_status(struct fixture *f, const char *request, const char *status)
+{
+    const char *answer = ask(f, request);
+
+    if (strncmp(answer, "HTTP/1.1 ", 9) != 0 || strncmp(answer + 9, status, 3) != 0)
+        fail_msg("%s\n->\n%s", request, answer);
+    assert_true(raw_has(&f->client, "Cache-Control: no-store\r\n"));
+}
+
+static void page_is_made_on_demand(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_status(f, "GET /?a=b&c HTTP/1.1\r\nHost: localhost:1\r\n", "200");
+    assert_true(raw_has(&f->client, "\r\n\r\n<p>hello"));
+    assert_true(raw_has(&f->client, "Content-Type: text/html; charset=utf-8\r\n"));
+    assert_true(raw_has(&f->client, "Content-Security-Policy: default-src 'none';"));
+    assert_true(raw_has(&f->client, "X-Content-Type-Options: nosniff\r\n"));
+    assert_string_equal(text_cstr(&f->query), "a=b&c");
+}
+
+static void head_announces_what_get_sends(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_status(f, "HEAD / HTTP/1.1\r\nHost: localhost\r\n", "200");
+    assert_true(raw_has(&f->client, "Content-Length: 8\r\n"));
+    assert_false(raw_has(&f->client, "hello"));
+}
+
+static void page_decides_its_status(void **state)
+{
+    assert_status(*state, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n", "503");
+}
+
+static void other_paths_and_methods_are_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_status(f, "GET /other HTTP/1.1\r\nHost: localhost\r\n", "404");
+    assert_status(f, "GET // HTTP/1.1\r\nHost: localhost\r\n", "404");
+    assert_status(f, "GET /readyz/ HTTP/1.1\r\nHost: localhost\r\n", "404");
+    assert_status(f, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n", "405");
+    assert_true(raw_has(&f->client, "Allow: GET, HEAD\r\n"));
+}
+
+static void addresses_and_own_names_are_fine_as_host(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_status(f, "GET / HTTP/1.1\r\nHost: 127.0.0.1:8081\r\n", "200");
+    assert_status(f, "GET / HTTP/1.1\r\nHost: 10.1.2.3\r\n", "200");
+    assert_status(f, "GET / HTTP/1.1\r\nHost: [::1]:8081\r\n", "200");
+    assert_status(f, "GET / HTTP/1.1\r\nHost: LOCALHOST\r\n", "200");
+    assert_status(f, "GET / HTTP/1.1\r\nHost: Admin.example:80\r\n", "200");
+    assert_status(f, "GET / HTTP/1.1\r\nHost:\r\n", "200");
+    assert_status(f, "GET / HTTP/1.0\r\n", "200");
+}
+
+static void foreign_names_are_refused_as_host(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_status(f, "GET / HTTP/1.1\r\nHost: evil.example\r\n", "421");
+    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost.evil.example\r\n", "421");
+    assert_status(f, "GET / HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n", "421");
+    assert_status(f, "GET / HTTP/1.1\r\nHost: 127.1\r\n", "421");
+    assert_false(raw_has(&f->client, "hello"));
+}
+
+static void token_is_wanted_where_there_is_one(void **state)
+{
+    struct fixture *f = *state;
+
+    destroy(f);
+    create(f, "s3cret");
+    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost\r\n", "401");
+    assert_true(raw_has(&f->client, "WWW-Authenticate: Bearer\r\n"));
+    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3cre\r\n", "401");
+    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3creT\r\n",
+                  "401");
+    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic s3cret\r\n", "401");
+    assert_status(f, "GET /nowhere HTTP/1.1\r\nHost: localhost\r\n", "401");
+    assert_status(f,
+                  "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3cret\r\n"
+                  "Authorization: Bearer x\r\n",
+                  "401");
+    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer s3cret\r\n",
+                  "200");
+}
+
+static void beyond_loopback_a_token_is_a_must(void **state)
+{
+    struct fixture *f = *state;
+    struct addr any;
+    struct admin_options o = {.addresses = &any, .naddresses = 1};
+    struct admin *a = NULL;
+
+    assert_int_equal(addr_parse(SLICE_LIT("0.0.0.0:0"), &any), ERR_OK);
+    assert_int_equal(admin_create(f->loop, &o, &a), ERR_UNSUPPORTED);
+    o.token = "";
+    assert_int_equal(admin_create(f->loop, &o, &a), ERR_UNSUPPORTED);
+    assert_null(a);
+}
+
+static void address_in_use_is_an_error(void **state)
+{
+    struct fixture *f = *state;
+    struct admin_options o = {.addresses = &f->addr, .naddresses = 1};
+    struct admin *a = NULL;
+
+    assert_int_not_equal(admin_create(f->loop, &o, &a), ERR_OK);
+    assert_null(a);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(page_is_made_on_demand),
+        TEST(head_announces_what_get_sends),
+        TEST(page_decides_its_status),
+        TEST(other_paths_and_methods_are_refused),
+        TEST(addresses_and_own_names_are_fine_as_host),
+        TEST(foreign_names_are_refused_as_host),
+        TEST(token_is_wanted_where_there_is_one),
+        TEST(beyond_loopback_a_token_is_a_must),
+        TEST(address_in_use_is_an_error),
+    };
+
+    return cmocka_run_group_tests_name("admin", tests, NULL, NULL);
+}
