@@ -202,6 +202,8 @@ bool http_authority_valid(struct slice authority)
     size_t colon = slice_find(authority, ':');
     size_t host_len = colon == SIZE_MAX ? authority.len : colon;
     struct slice port = {authority.p + host_len, authority.len - host_len};
+    if (host_len == 0 && port.len != 0)
+        return false;
     return host_bytes_valid((struct slice){authority.p, host_len}) && port_valid(port);
 }
 

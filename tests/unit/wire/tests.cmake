@@ -1,2 +1,5 @@
 rlb_unit_test(wire/json LINK rlb::wire)
 rlb_unit_test(wire/resume_line LINK rlb::wire)
+foreach(noun http1_head http1_request)
+  rlb_unit_test(wire/${noun} LINK rlb::wire)
+endforeach()

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/text.h"
+#include "common/wire/http1_request.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+/* In memory of exactly its size, so that reading past the end shows; facts are compared by length.
+ */
+static enum request_fault check(const char *text, struct http1_request_facts *facts)
+{
+    size_t len = strlen(text);
+    char *exact = xmalloc(len + (len == 0));
+
+    memcpy(exact, text, len);
+    enum request_fault f = http1_request_check((struct slice){exact, len}, facts);
+    free(exact);
+    return f;
+}
+
+static void proper_head_passes_and_its_facts_are_told(void **state)
+{
+    const char *text =
+        "POST /a?b HTTP/1.1\r\nhost: a.example:80\r\nContent-Length: 3\r\nX:\r\n\r\nabc";
+    struct http1_request_facts facts;
+
+    (void)state;
+    assert_int_equal(http1_request_check(slice_of(text), &facts), FAULT_NONE);
+    assert_true(slice_is(facts.method, "POST"));
+    assert_true(slice_is(facts.target, "/a?b"));
+    assert_true(slice_is(facts.host, "a.example:80"));
+    assert_int_equal(facts.minor_version, 1);
+    assert_int_equal(facts.nheaders, 3);
+    assert_int_equal(facts.bytes, strlen(text) - 3);
+}
+
+static void old_version_may_have_no_host(void **state)
+{
+    struct http1_request_facts facts;
+
+    (void)state;
+    assert_int_equal(check("GET / HTTP/1.0\r\n\r\n", &facts), FAULT_NONE);
+    assert_null(facts.host.p);
+    assert_int_equal(check("GET / HTTP/1.1\r\nHost:\r\n\r\n", &facts), FAULT_NONE);
+    assert_non_null(facts.host.p);
+}
+
+static void each_fault_is_told(void **state)
+{
+    static const struct {
+        const char *text;
+        enum request_fault fault;
+    } cases[] = {
+        {"", FAULT_REQUEST_LINE},
+        {"GET / HTTP/1.1", FAULT_REQUEST_LINE},
+        {"GET / HTTP/1.1\r\nHost: a\r\n", FAULT_HEADER},
+        {"\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_BLANK_LINE},
+        {"\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_BLANK_LINE},
+        {"GET / HTTP/1.1\nHost: a\r\n\r\n", FAULT_BARE_LINE_END},
+        {"GET / HTTP/1.1\r\nHost: a\n\r\n", FAULT_BARE_LINE_END},
+        {"GET / HTTP/1.1\r\nHost: a\r\n\n", FAULT_BARE_LINE_END},
+        {"GET / HTTP/1.1\r\nHost: a\rb\r\n\r\n", FAULT_HEADER},
+        {"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_TARGET},
+        {"GET / x HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_REQUEST_LINE},
+        {"GET / HTTP/2.0\r\nHost: a\r\n\r\n", FAULT_REQUEST_LINE},
+        {"GET / HTTP/1.x\r\nHost: a\r\n\r\n", FAULT_REQUEST_LINE},
+        {"GE(T / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_METHOD},
+        {" / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_METHOD},
+        {"GET /a\tb HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_TARGET},
+        {"GET / HTTP/1.1\r\nHost : a\r\n\r\n", FAULT_HEADER},
+        {"GET / HTTP/1.1\r\nHost: a\r\nX: y\r\n z\r\n\r\n", FAULT_HEADER},
+        {"GET / HTTP/1.1\r\nHost: a\r\n: y\r\n\r\n", FAULT_HEADER},
+        {"GET / HTTP/1.1\r\nX: y\r\n\r\n", FAULT_HOST_MISSING},
+        {"GET / HTTP/1.1\r\nHost: a\r\nHOST: a\r\n\r\n", FAULT_HOST_REPEATED},
+        {"GET / HTTP/1.1\r\nHost: a@b\r\n\r\n", FAULT_AUTHORITY},
+        {"P / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+         FAULT_LENGTH_REPEATED},
+        {"P / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\n", FAULT_LENGTH},
+        {"P / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n", FAULT_LENGTH},
+        {"P / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+         FAULT_LENGTH_AND_CODING},
+        {"P / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n",
+         FAULT_CODING_REPEATED},
+        {"P / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", FAULT_CODING},
+        {"P / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", FAULT_CODING_TOO_OLD},
+    };
+    struct http1_request_facts facts;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
+        enum request_fault f = check(cases[i].text, &facts);
+        if (f != cases[i].fault)
+            fail_msg("%s: %s", cases[i].text, request_fault_text(f));
+    }
+}
+
+static void every_fault_has_a_status_and_a_text(void **state)
+{
+    (void)state;
+    for (int f = FAULT_NONE + 1; f < FAULT_COUNT; ++f) {
+        assert_true(request_fault_status((enum request_fault)f) >= 400);
+        assert_true(strlen(request_fault_text((enum request_fault)f)) > 0);
+    }
+}
+
+static void authorities_are_hosts_with_or_without_a_port(void **state)
+{
+    static const char *const good[] = {
+        "", "a", "a.example", "a:80", "a:", "127.0.0.1", "[::1]", "[::1]:443", "a_b~c", "%41"};
+    static const char *const bad[] = {"a/b",  "u@a",  "a b",    "a:b",  "a:65536", "a:1:2",
+                                      "[::1", "[]",   "[::1]x", "a\"b", "a<b",     "a?b",
+                                      "a#b",  "a\\b", ":80",    ":a",   "[a]:x"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(good); ++i) {
+        if (!http_authority_valid(slice_of(good[i])))
+            fail_msg("refused: %s", good[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        if (http_authority_valid(slice_of(bad[i])))
+            fail_msg("accepted: %s", bad[i]);
+    }
+    assert_false(http_authority_valid(SLICE_LIT("a\0b")));
+}
+
+static void paths_begin_with_a_slash_and_have_no_blanks(void **state)
+{
+    (void)state;
+    assert_true(http_target_is_path(SLICE_LIT("/")));
+    assert_true(http_target_is_path(SLICE_LIT("/a?b#c%00\xff")));
+    assert_false(http_target_is_path(SLICE_LIT("")));
+    assert_false(http_target_is_path(SLICE_LIT("*")));
+    assert_false(http_target_is_path(SLICE_LIT("a/")));
+    assert_false(http_target_is_path(SLICE_LIT("/x HTTP/1.1")));
+    assert_false(http_target_is_path(SLICE_LIT("/\r")));
+    assert_false(http_target_is_path(SLICE_LIT("/\x7f")));
+    assert_false(http_target_is_path(SLICE_LIT("/\0")));
+}
+
+static void absolute_targets_are_taken_apart(void **state)
+{
+    struct slice authority;
+    struct slice path;
+
+    (void)state;
+    assert_true(http_target_split(SLICE_LIT("HTTP://a:80/b?c"), &authority, &path));
+    assert_true(slice_is(authority, "a:80"));
+    assert_true(slice_is(path, "/b?c"));
+    assert_true(http_target_split(SLICE_LIT("https://a"), &authority, &path));
+    assert_int_equal(path.len, 0);
+    assert_true(http_target_split(SLICE_LIT("http://a?b/c"), &authority, &path));
+    assert_true(slice_is(path, "?b/c"));
+    assert_false(http_target_split(SLICE_LIT("http:///b"), &authority, &path));
+    assert_false(http_target_split(SLICE_LIT("http://u@a/b"), &authority, &path));
+    assert_false(http_target_split(SLICE_LIT("ftp://a/b"), &authority, &path));
+    assert_false(http_target_split(SLICE_LIT("http:/"), &authority, &path));
+    assert_false(http_target_split(SLICE_LIT("a:443"), &authority, &path));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(proper_head_passes_and_its_facts_are_told),
+        cmocka_unit_test(old_version_may_have_no_host),
+        cmocka_unit_test(each_fault_is_told),
+        cmocka_unit_test(every_fault_has_a_status_and_a_text),
+        cmocka_unit_test(authorities_are_hosts_with_or_without_a_port),
+        cmocka_unit_test(paths_begin_with_a_slash_and_have_no_blanks),
+        cmocka_unit_test(absolute_targets_are_taken_apart),
+    };
+
+    return cmocka_run_group_tests_name("http1_request", tests, NULL, NULL);
+}
