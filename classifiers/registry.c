@@ -29,12 +29,12 @@ static const struct setting_row plugin_rows[] = {
 };
 
 static const struct settings_table regex_table = {.scope = "REGEX",
-                                                  .where = "applications.NAME.classifier.regex",
+                                                  .where = "regex of a classifier",
                                                   .rows = regex_rows,
                                                   .n = ARRAY_LEN(regex_rows),
                                                   .bytes = sizeof(struct regex_settings)};
 static const struct settings_table plugin_table = {.scope = "PLUGIN",
-                                                   .where = "applications.NAME.classifier.plugin",
+                                                   .where = "plugin of a classifier",
                                                    .rows = plugin_rows,
                                                    .n = ARRAY_LEN(plugin_rows),
                                                    .bytes = sizeof(struct plugin_settings)};

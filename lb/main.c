@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "classifiers/registry.h"
 #include "common/net/daemon.h"
 #include "lb/configuration.h"
 #include "lb/lb.h"
@@ -42,14 +43,17 @@ static bool describe(const char *what, FILE *out)
 {
     struct slice w = slice_of(what);
 
-    if (slice_is(w, "settings"))
+    if (slice_is(w, "settings")) {
         settings_describe(settings_tables, SETTINGS_TABLES, out);
-    else if (slice_is(w, "stats"))
+        fputc('\n', out);
+        settings_describe(classifier_tables, CLASSIFIER_TABLES, out);
+    } else if (slice_is(w, "stats")) {
         stats_describe("resumelb", &application_stats, out);
-    else if (slice_is(w, "outcomes"))
+    } else if (slice_is(w, "outcomes")) {
         describe_outcomes(out);
-    else
+    } else {
         return false;
+    }
     return true;
 }
 

@@ -66,7 +66,7 @@ struct setting_row {
 
 struct settings_table {
     const char *scope; /* "APPLICATION" */
-    const char *where; /* where it stands, for the manual: "applications.NAME" */
+    const char *where; /* where it stands, a title of the manual: "applications.NAME" */
     const struct setting_row *rows;
     size_t n;
     size_t bytes; /* sizeof the struct */

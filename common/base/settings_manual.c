@@ -79,6 +79,18 @@ static bool is_bounded(const struct setting_row *row)
     return row->type != SETTING_CHOICE && (row->min != NULL || row->max != NULL);
 }
 
+static bool is_zero(const struct setting_row *row, const char *time)
+{
+    struct setting_row unbounded = *row;
+    struct setting_value v = {.amount = 1};
+    char why[SETTINGS_WHY_ROOM];
+
+    unbounded.min = NULL;
+    unbounded.max = NULL;
+    return time != NULL && setting_value_parse(&unbounded, slice_of(time), &v, why) == ERR_OK &&
+           v.amount == 0;
+}
+
 static void put_range(const struct setting_row *row, FILE *out)
 {
     if (!is_bounded(row))
@@ -90,7 +102,7 @@ static void put_range(const struct setting_row *row, FILE *out)
         fprintf(out, "at least %s", row->min);
     else
         fprintf(out, "at most %s", row->max);
-    if (setting_takes_off(row))
+    if (setting_takes_off(row) && !is_zero(row, row->min))
         fputs(", or off", out);
 }
 
@@ -125,10 +137,7 @@ void settings_describe(const struct settings_table *const *tables, size_t n, FIL
         const struct settings_table *t = tables[i];
 
         fputs(i != 0 ? "\n### " : "### ", out);
-        if (t->where[0] == '\0')
-            fputs("At the top level\n\n", out);
-        else
-            fprintf(out, "In `%s`\n\n", t->where);
+        fprintf(out, "%s\n\n", t->where);
         fputs("| setting | value | default | when | meaning |\n| --- | --- | --- | --- | --- |\n",
               out);
         for (size_t k = 0; k < t->n; ++k)

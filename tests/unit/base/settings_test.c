@@ -17,6 +17,7 @@
     ROW(variance, REAL,   RATIO,    "4",      "0.1",  "1000", LIVE,   "How far.")              \
     ROW(wait,     TIME,   MS,       "3500ms", "1ms",  "60s",  LIVE,   "How long.")             \
     ROW(total,    TIME,   MS,       "off",    "1s",   "1h",   LIVE,   "How long in all.")      \
+    ROW(grace,    TIME,   MS,       "1s",     "0s",   "1h",   LIVE,   "How long after.")       \
     ROW(buffer,   SIZE,   BYTES,    "256KiB", "1",    "1GiB", LIVE,   "How large.")            \
     ROW(title,    TEXT,   NAME,     NULL,     NULL,   NULL,   RELOAD, "What to say.")          \
     ROW(motto,    TEXT,   NAME,     "go",     NULL,   NULL,   RELOAD, "What else to say.")     \
@@ -53,7 +54,7 @@ static const struct setting_row strict_rows[] = {
 #undef ROW
 };
 static const struct settings_table strict_table = {
-    .scope = "STRICT", .where = "", .rows = strict_rows, 1, sizeof(struct strict)};
+    .scope = "STRICT", .where = "top of the file", .rows = strict_rows, 1, sizeof(struct strict)};
 
 static const struct setting_row *row_of(const char *name)
 {
@@ -509,8 +510,8 @@ static void the_manual_has_every_row(void **state)
         assert_non_null(strstr(manual, cell));
         free(cell);
     }
-    assert_non_null(strstr(manual, "### In `examples.NAME`\n"));
-    assert_non_null(strstr(manual, "### At the top level\n"));
+    assert_non_null(strstr(manual, "### examples.NAME\n"));
+    assert_non_null(strstr(manual, "### top of the file\n"));
     assert_non_null(
         strstr(manual, "| `wait` | time, 1ms to 60s | `3500ms` | live | How long. |\n"));
     assert_non_null(
@@ -519,6 +520,8 @@ static void the_manual_has_every_row(void **state)
         strstr(manual, "| `policy` | `resume`, `classless` | `resume` | boot | Which a\\|b. |\n"));
     assert_non_null(
         strstr(manual, "| `port` | whole number, 1 to 65535 | required | local | Which port. |\n"));
+    assert_non_null(
+        strstr(manual, "| `grace` | time, 0s to 1h | `1s` | live | How long after. |\n"));
     assert_non_null(strstr(manual, "| `count` | whole number (requests), -5 to 100 | `7` | live "));
     free(manual);
 }
