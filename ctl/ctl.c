@@ -228,6 +228,16 @@ static enum err print_page(const struct word *word, const struct ctl_options *o,
     return e;
 }
 
+static bool print_answer(struct slice answer)
+{
+    size_t written = answer.len != 0 ? fwrite(answer.p, 1, answer.len, stdout) : 0;
+
+    if (written == answer.len && fflush(stdout) == 0)
+        return true;
+    perror("resumelbctl: stdout");
+    return false;
+}
+
 int ctl_main(int argc, char **argv)
 {
     struct ctl_options o = {
@@ -244,11 +254,8 @@ int ctl_main(int argc, char **argv)
     if (e == ERR_OK && !o.json)
         e = print_page(word, &o, &body, &out, &d);
     struct slice answer = o.json ? text_slice(&body) : text_slice(&out);
-    if (e == ERR_OK &&
-        (fwrite(answer.p, 1, answer.len, stdout) != answer.len || fflush(stdout) != 0)) {
-        perror("resumelbctl: stdout");
+    if (e == ERR_OK && !print_answer(answer))
         e = ERR_SYSTEM;
-    }
     if (d.text != NULL)
         fprintf(stderr, "resumelbctl: %s", d.text);
     diag_fini(&d);

@@ -116,6 +116,8 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struc
         return ERR_SYNTAX;
     if (o->application != NULL && json_object_get(applications, o->application) == NULL)
         return ERR_NOT_FOUND;
+    if (json_object_size(applications) == 0)
+        text_add(out, SLICE_LIT("no applications\n"));
     json_object_foreach(applications, name, workers)
     {
         if (o->application != NULL && strcmp(o->application, name) != 0)

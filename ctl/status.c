@@ -187,6 +187,8 @@ enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct
         return ERR_SYNTAX;
     if (o->application != NULL && json_object_get(applications, o->application) == NULL)
         return ERR_NOT_FOUND;
+    if (json_object_size(applications) == 0)
+        text_add(out, SLICE_LIT("no applications\n"));
     print_program(page, out);
     json_object_foreach(applications, name, a)
     {

@@ -21,7 +21,7 @@
 struct peer {
     pid_t pid;
     int request; /* what it received can be read here */
-    char address[64];
+    char address[128];
 };
 
 enum behaviour { CLOSE_AFTER, STAY_AFTER };
@@ -199,7 +199,7 @@ static void the_request_has_host_and_token(void **state)
     struct peer p;
     struct text out = {0};
     char request[4096] = "";
-    char host[128];
+    char host[160];
     int status = 0;
 
     (void)state;
