@@ -4,10 +4,11 @@
  * whether to try again. The rules, before the first byte of a response was passed on:
  *
  *   what happened                                    GET, HEAD            other methods
- *   a kept connection is dead, no response byte      once more, fresh     only if no byte was
- * written the worker failed, no byte was written           another worker       another worker the
- * worker failed                                another, `retries`   502 no first byte in time 504
- * 504 Resumelb-Unprocessed (from an agent)             another worker       another worker
+ *   a kept connection is dead, no response byte      once more, fresh     if no byte was written
+ *   the worker failed, no byte was written           another worker       another worker
+ *   the worker, or its process, failed               another, `retries`   502
+ *   no first byte in time                            504                  504
+ *   Resumelb-Unprocessed (from an agent)             another worker       another worker
  *
  * A time-out is not tried again: a request that is slow anywhere would be run several times over.
  * A response that fails later is passed on as cut short, never as complete.
@@ -155,12 +156,37 @@ static bool is_unprocessed(const struct exchange *x, const struct http1_head *he
     return head->status == 503 && x->member->has_feed && headers_unprocessed(head);
 }
 
+/* The process behind an agent died with the request: as if the worker's connection had broken. */
+static bool is_process_failure(const struct exchange *x, const struct http1_head *head)
+{
+    return head->status == 502 && x->member->has_feed && headers_process_failed(head);
+}
+
+/* The agent's words are not for the client. With a body to come they are not worth waiting for. */
+static void drop_answer(struct exchange *x, bool final)
+{
+    x->active = !final;
+    x->keep = final && http1_reusable(x->http);
+}
+
+static void on_process_failure(struct exchange *x, bool final)
+{
+    drop_answer(x, final);
+    log_failure(x, ERR_PEER_CLOSED);
+    served(x, true);
+    if (!may_try_another(x, OUTCOME_WORKER_FAILED, true)) {
+        exchange_release(x);
+        exchange_fail(x, OUTCOME_WORKER_FAILED);
+        return;
+    }
+    stat_add(x->al->stats, APP_STAT_retries, 1);
+    try_another(x, OUTCOME_WORKER_FAILED);
+}
+
 static void on_unprocessed(struct exchange *x, bool final)
 {
     stat_add(x->al->stats, APP_STAT_unprocessed, 1);
-    /* With a body to come the connection is not worth waiting for. */
-    x->active = !final;
-    x->keep = final && http1_reusable(x->http);
+    drop_answer(x, final);
     if (x->ntried < TRIED_MAX) {
         try_another(x, OUTCOME_WORKERS_BUSY);
         return;
@@ -183,6 +209,10 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     x->times = http1_times(x->http);
     if (is_unprocessed(x, head)) {
         on_unprocessed(x, final);
+        return;
+    }
+    if (is_process_failure(x, head)) {
+        on_process_failure(x, final);
         return;
     }
     take_head(x, head);

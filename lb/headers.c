@@ -518,11 +518,21 @@ void headers_take_response(const struct headers_response *r, const struct http1_
         headers_add(req, SLICE_LIT("x-request-id"), r->request_id);
 }
 
-bool headers_unprocessed(const struct http1_head *head)
+static bool says_one(const struct http1_head *head, struct slice name)
 {
     for (size_t i = 0; i < head->nheaders; ++i) {
-        if (slice_eq_nocase(head->headers[i].name, SLICE_LIT("Resumelb-Unprocessed")))
+        if (slice_eq_nocase(head->headers[i].name, name))
             return slice_is(head->headers[i].value, "1");
     }
     return false;
+}
+
+bool headers_unprocessed(const struct http1_head *head)
+{
+    return says_one(head, SLICE_LIT("Resumelb-Unprocessed"));
+}
+
+bool headers_process_failed(const struct http1_head *head)
+{
+    return says_one(head, SLICE_LIT("Resumelb-Failed"));
 }

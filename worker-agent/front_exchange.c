@@ -158,7 +158,14 @@ static void worker_finished(struct exchange *x)
 
 /* ---- our own answers ---- */
 
-static void answer(struct exchange *x, int status, bool unprocessed, struct slice text)
+/* What a load balancer is told beside the status; it passes neither on. */
+enum note {
+    NOTE_NONE,
+    NOTE_UNPROCESSED, /* no byte reached a process: anybody else may have any request */
+    NOTE_FAILED,      /* a process had it and failed it: another may have what is safe to repeat */
+};
+
+static void answer(struct exchange *x, int status, enum note note, struct slice text)
 {
     h2o_req_t *req;
 
@@ -167,9 +174,12 @@ static void answer(struct exchange *x, int status, bool unprocessed, struct slic
         return;
     }
     req = x->reply->req;
-    if (unprocessed)
+    if (note == NOTE_UNPROCESSED)
         h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("resumelb-unprocessed"), 0,
                               "Resumelb-Unprocessed", H2O_STRLIT("1"));
+    if (note == NOTE_FAILED)
+        h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("resumelb-failed"), 0,
+                              "Resumelb-Failed", H2O_STRLIT("1"));
     /* May be the end of the reply, and of X with it (freed at the end of the turn). */
     http_reply_simple(x->reply, status, "text/plain; charset=utf-8", text);
 }
@@ -188,7 +198,7 @@ static void answer_refused(struct exchange *x, enum slot_refusal why)
 
     x->worker_done = true;
     count(x, rows[why].row);
-    answer(x, 503, true, rows[why].text);
+    answer(x, 503, NOTE_UNPROCESSED, rows[why].text);
 }
 
 /* ---- failure ---- */
@@ -209,11 +219,11 @@ static void answer_failed(struct exchange *x, enum err e)
             http_reply_abort(x->reply);
         end_if_done(x);
     } else if (!x->touched) {
-        answer(x, 503, true, SLICE_LIT("no process\n"));
+        answer(x, 503, NOTE_UNPROCESSED, SLICE_LIT("no process\n"));
     } else if (e == ERR_TIMEOUT) {
-        answer(x, 504, false, SLICE_LIT("the application did not answer in time\n"));
+        answer(x, 504, NOTE_NONE, SLICE_LIT("the application did not answer in time\n"));
     } else {
-        answer(x, 502, false, SLICE_LIT("the application failed\n"));
+        answer(x, 502, NOTE_FAILED, SLICE_LIT("the application failed\n"));
     }
 }
 
