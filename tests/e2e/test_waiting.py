@@ -141,9 +141,9 @@ def test_a_provider_whose_owner_ended_is_gone_and_its_stream_decides(world):
     tree.end(a.address)
     # its stream still lives: a live worker outranks a missing node
     assert lb.get(host='x').status == 200
-    a.close()
     for c in a.connections:
         c.reset()
+    a.close()
     a.gate.set()
     wait_until(lambda: a.address not in lb.workers() or lb.workers()[a.address]['state'] != 'ready', 'worker a to be gone')
     for i in range(5):

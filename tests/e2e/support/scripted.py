@@ -44,6 +44,8 @@ class Connection:
 
     def reset(self):
         """Close with RST."""
+        if self.sock.fileno() < 0:
+            return
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')
         self.sock.close()
 
