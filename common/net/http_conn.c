@@ -100,6 +100,7 @@ void http_conn_shut(struct http_conn *c)
 static void shut_both(struct http_conn *c)
 {
     c->read_shut = true;
+    c->cut = true;
     shutdown(h2o_socket_get_fd(c->sock), SHUT_RDWR);
 }
 
@@ -128,10 +129,12 @@ void http_conn_end(struct http_conn *c, bool done)
     if (list_linked(&c->replies))
         return;
     enter_phase(c, PHASE_IDLE);
+    if (c->cut || c->tunnelled)
+        return;
     if (c->http2 && c->abandoned >= ABANDONED_MAX && c->abandoned > c->requests / 2) {
         http_server_count(c->server, COUNT_RESETS);
         shut_both(c);
-    } else if (c->server->draining && !c->http2 && !c->tunnelled) {
+    } else if (c->server->draining && !c->http2) {
         http_conn_shut(c);
     }
 }

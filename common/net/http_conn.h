@@ -77,6 +77,7 @@ struct http_conn {
     bool watching;   /* http_conn_watch's callback is on the socket */
     bool watch_lost; /* it saw bytes instead of an end: the sweep looks on */
     bool read_shut;  /* we have shut it for reading: its end says nothing about the client */
+    bool cut;        /* and for writing: libh2o may find out later, with requests in its buffer */
     bool tunnelled;
 };
 

@@ -75,6 +75,12 @@ static int on_req(h2o_handler_t *self, h2o_req_t *req)
     struct http_conn *c = http_conn_of(req);
 
     c->http2 = req->version >= 0x200;
+    if (c->cut) {
+        /* It had more requests on their way than libh2o had read; nobody waits for this one. */
+        h2o_send_error_generic(req, 503, http_status_reason(503), "",
+                               H2O_SEND_ERROR_HTTP1_CLOSE_CONNECTION);
+        return 0;
+    }
     enum request_fault f = http_check_request(c, req);
     if (f != FAULT_NONE) {
         http_refuse(c, req, f);

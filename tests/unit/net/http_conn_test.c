@@ -5,6 +5,7 @@
 #include "tests/unit/net/http_server_fixture.h"
 
 #include <stdio.h>
+#include <sys/resource.h>
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 #define UPGRADE "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -138,13 +139,13 @@ static void client_that_takes_a_little_now_and_then_is_not_cut_off(void **state)
     struct fixture *f = *state;
     struct http_server_options o = fixture_options(f);
 
-    o.send_timeout_ms = 100;
+    o.send_timeout_ms = 500;
     fixture_restart(f, &o);
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
     start_answer(f->call, 200, UINT64_MAX);
     fill_until_stuck(f);
-    uint64_t until_us = clock_mono_us() + 500000;
+    uint64_t until_us = clock_mono_us() + 1500000;
     while (clock_mono_us() < until_us) {
         raw_read(&f->client, 256 * 1024);
         text_clear(&f->client.in);
@@ -175,6 +176,23 @@ static void connections_over_the_limit_wait_until_one_ends(void **state)
     assert_int_equal(http_server_connections(f->server), 1);
     assert_int_equal(counts(f).accept_pauses, 1);
     raw_fini(&first);
+    fixture_await(f, "hello");
+}
+
+static void accepting_pauses_while_there_are_no_descriptors(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit before;
+
+    f->answer = answer_hello;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    fixture_send(f, GET); /* connected, as the backlog takes it */
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    while (counts(f).accept_pauses == 0)
+        loop_turn(f->loop, RAW_TURN_MS);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(f->requests, 0);
     fixture_await(f, "hello");
 }
 
@@ -501,6 +519,7 @@ int main(void)
         TEST(client_that_takes_nothing_is_cut_off),
         TEST(client_that_takes_a_little_now_and_then_is_not_cut_off),
         TEST(connections_over_the_limit_wait_until_one_ends),
+        TEST(accepting_pauses_while_there_are_no_descriptors),
         TEST(unix_sockets_are_served),
         TEST(connection_outlives_its_listener),
         TEST(drain_of_an_empty_server_is_done_later),
