@@ -30,8 +30,6 @@ enum {
     REPLY_IOV_MAX = 64,
     /* One send: more would only put off drained(). At least one whole body, though. */
     REPLY_SEND_MAX = 256 * 1024,
-    /* HTTP/1 requests of one connection; then it is closed, so that clients spread out again. */
-    REQUESTS_PER_CONN_MAX = 10000,
     CHUNK_HEAD_MAX = 2 * sizeof(size_t) + 2, /* hex digits, CRLF */
 };
 
@@ -391,7 +389,7 @@ static void decide_persistence(struct http_reply *r)
     bool ends_by_close =
         req->version < 0x101 && req->res.content_length == SIZE_MAX && !r->bodyless;
 
-    if (ends_by_close || r->conn->server->draining || r->conn->requests >= REQUESTS_PER_CONN_MAX)
+    if (ends_by_close || r->conn->server->draining)
         req->http1_is_persistent = 0;
 }
 
