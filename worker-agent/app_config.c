@@ -172,7 +172,8 @@ static void check_command(const struct reader *r)
     char why[SETTINGS_WHY_ROOM];
 
     if (command->n == 0) {
-        complain(r, "command", "is required (or attach)");
+        if (config_get(r->map, "command") == NULL)
+            complain(r, "command", "is required (or attach)");
         return;
     }
     if (command->n == 1 && strchr(command->items[0], ' ') != NULL &&
@@ -228,7 +229,8 @@ static void read_address(const struct reader *r)
     char why[SETTINGS_WHY_ROOM];
 
     if (c->s.address == NULL) {
-        complain(r, "address", "is required");
+        if (config_get(r->map, "address") == NULL)
+            complain(r, "address", "is required");
         return;
     }
     if (slot_address_parse(slice_of(c->s.address), c->nslots, &c->address, why) != ERR_OK)
@@ -248,8 +250,11 @@ struct app_config *app_config_read(const struct config *yaml, const struct confi
     c->origins = xcalloc(app_table.n, sizeof(*c->origins));
     check_name(&r);
     settings_read(&app_table, yaml, map, &c->s, c->origins, d);
-    if (d->errors != errors_before)
+    if (map->kind != CONFIG_MAP) {
+        if (d->errors == errors_before)
+            config_complain(yaml, key, d, "%s: has no settings", c->name);
         return c;
+    }
     if (!app_settings_check(&c->s, why))
         config_complain(yaml, key, d, "%s: %s", c->name, why);
     c->path = c->s.path != NULL ? xstrdup(c->s.path) : xasprintf("/%s/workers", c->name);

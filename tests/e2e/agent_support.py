@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent's tests need beyond support/: a small server of our own, resume streams, trees."""
+import json
+import pathlib
+import threading
+import time
+
+from support.base import PATIENCE, wait_until
+from support.http import Client, get
+from support.servers import Agent
+
+STREAM = '/.well-known/resumelb/resume'
+
+# One request at a time, over an inherited socket, a port or a path; scripted by request headers. It is
+# quick to start, keeps connections, and does nothing behind our back.
+SERVER = r'''
+import json, os, socket, sys, time
+if os.environ.get("BOOT_DELAY"):
+    time.sleep(float(os.environ["BOOT_DELAY"]))
+if os.environ.get("BOOT_FAIL") and os.path.exists(os.environ["BOOT_FAIL"]):
+    print("cannot start: " + os.environ["BOOT_FAIL"], flush=True)
+    sys.exit(3)
+if len(sys.argv) > 1 and sys.argv[1].startswith("/"):
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(sys.argv[1])
+    listener.listen(64)
+elif len(sys.argv) > 1:
+    listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+else:
+    assert os.environ["LISTEN_FDS"] == "1" and os.environ["LISTEN_PID"] == str(os.getpid()), os.environ
+    listener = socket.socket(fileno=3)
+if os.environ.get("CHILD"):
+    child = os.fork()
+    if child == 0:
+        os.setsid() if os.environ["CHILD"] == "escape" else None
+        time.sleep(3600)
+    open(os.environ["CHILD_PID"], "w").write(str(child))
+served = 0
+def log(text):
+    with open(os.environ["SERVER_LOG"], "a") as f:
+        f.write(text + "\n")
+while True:
+    conn, _ = listener.accept()
+    stream = conn.makefile("rwb")
+    while True:
+        line = stream.readline()
+        if not line:
+            break
+        method, target, _ = line.decode("latin-1").split(" ", 2)
+        headers = []
+        while True:
+            line = stream.readline().strip()
+            if not line:
+                break
+            name, _, value = line.decode("latin-1").partition(":")
+            headers.append((name.lower(), value.strip()))
+        h = dict(headers)
+        body = stream.read(int(h.get("content-length", 0)))
+        served += 1
+        if target != "/probe":
+            log("%s %s" % (method, target))
+        if "x-delay" in h:
+            time.sleep(float(h["x-delay"]))
+        if "x-die" in h:
+            os._exit(7)
+        while "x-until" in h and not os.path.exists(h["x-until"]):
+            time.sleep(0.005)
+        if h.get("upgrade") == "echo":
+            stream.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+            stream.flush()
+            while True:
+                data = conn.recv(1000)
+                if not data:
+                    break
+                conn.sendall(data.upper())
+            break
+        status = h.get("x-status", "200 OK")
+        if target == "/probe" and os.environ.get("PROBE_STATUS_FILE"):
+            try:
+                status = open(os.environ["PROBE_STATUS_FILE"]).read().strip()
+            except OSError:
+                status = "503 Not Yet"
+        out = {"pid": os.getpid(), "served": served, "method": method, "target": target, "headers": headers,
+               "body": len(body), "env": dict(os.environ), "cwd": os.getcwd(), "uid": os.getuid(),
+               "gid": os.getgid(), "groups": os.getgroups(), "pgid": os.getpgid(0), "ppid": os.getppid(),
+               "fds": sorted(int(f) for f in os.listdir("/proc/self/fd")), "stdin": os.readlink("/proc/self/fd/0")}
+        data = json.dumps(out).encode() + b"x" * int(h.get("x-bytes", 0))
+        keep = h.get("x-close") is None
+        stream.write(("HTTP/1.1 %s\r\nContent-Length: %d\r\nX-Pid: %d\r\n%s%s\r\n" % (
+            status, len(data), os.getpid(), "" if keep else "Connection: close\r\n",
+            "Resumelb-Unprocessed: 1\r\nX-Kept: yes\r\n" if "x-forge" in h else "")).encode())
+        if target != "/probe":
+            log("done %s" % target)
+        half = int(h.get("x-cut", 0))
+        stream.write(data[:half] if half else data)
+        stream.flush()
+        if half:
+            break
+        if not keep:
+            break
+        # One connection at a time would starve others that were opened beside it.
+        conn.settimeout(0.05)
+        try:
+            peeked = stream.peek(1)
+        except OSError:
+            break
+        conn.settimeout(None)
+        if not peeked:
+            break
+    stream.close() if not stream.closed else None
+    conn.close()
+'''
+
+
+class TinyAgent(Agent):
+    """An agent whose application is the server above. `server`: what follows its name in the command."""
+
+    def __init__(self, world, slots=1, name='agent', server=(), env=None, top=None, **settings):
+        self.log_path = world.folder / (name + '-served.log')
+        script = world.folder / 'tinyserver.py'
+        script.write_text(SERVER)
+        environment = {'SERVER_LOG': str(self.log_path), 'PYTHONDONTWRITEBYTECODE': '1'}
+        environment.update(env or {})
+        self.top = top or {}
+        self.tree = world.folder / 'tree'
+        settings.setdefault('ready_probe', '/probe')
+        # In the tests a process that comes back comes back soon.
+        settings.setdefault('respawn_delay', '20ms')
+        super().__init__(world, name, self.tree, slots=slots,
+                         command=['/usr/bin/python3', '-S', '-E', str(script), *server], environment=environment,
+                         **settings)
+
+    def start(self):
+        self.config.update(self.top)
+        super().start()
+
+    @property
+    def address(self):
+        return self.addresses[0]
+
+    @property
+    def state_dir(self):
+        return pathlib.Path(self.config['state_dir'])
+
+    def app(self):
+        return self.json()['applications']['app']
+
+    def slot(self, n=0):
+        return self.app()['slots'][n]
+
+    def figures(self):
+        return self.app()['figures']
+
+    def listening(self):
+        assert self.process.alive(), self.process.output()[-4000:]
+        try:
+            return get(self.admin, '/healthz', host=self.admin).status == 200
+        except OSError:
+            return False
+
+    def wait_listening(self):
+        wait_until(self.listening, 'the agent to listen', 20)
+        return self
+
+    def ready(self):
+        return self.listening() and get(self.admin, '/readyz', host=self.admin).status == 200
+
+    def wait_ready(self):
+        wait_until(self.ready, 'the agent to be ready', 30)
+        return self
+
+    def served(self):
+        """What the processes got, in order."""
+        return self.log_path.read_text().split('\n')[:-1] if self.log_path.exists() else []
+
+    def pid(self, n=0):
+        return self.slot(n)['process']['pid']
+
+    def get(self, target='/', n=0, **kw):
+        return get(self.addresses[n], target, **kw)
+
+    def stream(self, n=0, headers=()):
+        return Stream(self.addresses[n], headers)
+
+    def provider(self, n=0):
+        path = self.tree / 'app' / 'workers' / 'providers' / self.addresses[n]
+        try:
+            return json.loads(path.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def write_node(self, properties):
+        """The node of the application's workers, as another program would write it."""
+        folder = self.tree / 'app' / 'workers'
+        folder.mkdir(parents=True, exist_ok=True)
+        tmp = folder / 'properties.tmp'
+        tmp.write_text(properties if isinstance(properties, str) else json.dumps(properties))
+        tmp.rename(folder / 'properties.json')
+
+
+class Stream:
+    """A resume stream, read in the background."""
+
+    def __init__(self, address, headers=()):
+        self.client = Client(address, seconds=60)
+        self.client.send('GET', STREAM, headers=[('Resumelb-Feed', '1'), *headers])
+        _, self.status, _, self.headers = self.client.head()
+        self.lines, self.keep_alives, self.ended = [], 0, False
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+
+    def _read(self):
+        rest = b''
+        try:
+            while True:
+                size = int(self.client._line(), 16)
+                if size == 0:
+                    break
+                rest += self.client._need(size)
+                self.client._need(2)
+                *whole, rest = rest.split(b'\n')
+                for line in whole:
+                    if line:
+                        self.lines.append(json.loads(line))
+                    else:
+                        self.keep_alives += 1
+        except Exception:
+            pass
+        self.ended = True
+
+    def wait(self, condition, what='a line of the stream', seconds=15):
+        return wait_until(lambda: next((x for x in self.lines if condition(x)), None), what, seconds)
+
+    def last(self):
+        return self.lines[-1]
+
+    def close(self):
+        self.client.close()
+
+
+class Background:
+    """One request on a connection of its own, answered whenever."""
+
+    def __init__(self, address, method='GET', target='/', headers=(), body=None):
+        self.client = Client(address, seconds=60)
+        self.client.send(method, target, headers=headers, body=body)
+        self.response = self.error = None
+        self.at = None
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+
+    def _read(self):
+        try:
+            self.response = self.client.receive()
+        except Exception as e:
+            self.error = e
+        self.at = time.monotonic()
+
+    def result(self, seconds=30):
+        self.thread.join(seconds * PATIENCE)
+        assert not self.thread.is_alive(), 'no answer'
+        if self.error:
+            raise self.error
+        return self.response
+
+
+def alive(pid):
+    try:
+        state = pathlib.Path('/proc/%d/stat' % pid).read_text().rpartition(')')[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != 'Z'

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent: its processes' lives, its slots, its resumes, its ends."""
+import json
+import os
+import signal
+
+import pytest
+
+from agent_support import STREAM, Background, TinyAgent, alive
+from support.base import wait_until
+from support.http import Client, CutShort, get
+
+FINGERPRINT = '0123456789abcdef'
+
+
+def classified(name, fingerprint=FINGERPRINT):
+    return [('Resumelb-Class', name), ('Resumelb-Classifier', fingerprint)]
+
+
+# ---- processes and their sockets ----
+
+def test_gunicorn_serves_by_an_inherited_socket(world):
+    agent = world.agent('agent', world.folder / 'tree')
+    wait_until(lambda: _ready(agent), 'two gunicorns', 30)
+    pids = {json.loads(get(a).body)['pid'] for a in agent.addresses}
+    assert len(pids) == 2
+
+
+def test_gunicorn_serves_at_a_port_that_it_is_told(world):
+    agent = world.agent('agent', world.folder / 'tree', slots=1, command=[
+        '/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--bind=127.0.0.1:{port}', '--worker-tmp-dir=/dev/shm',
+        'smallapp:application'])
+    wait_until(lambda: _ready(agent), 'gunicorn', 30)
+    assert json.loads(get(agent.addresses[0]).body)['path'] == '/'
+
+
+def _ready(agent):
+    try:
+        return get(agent.admin, '/readyz', host=agent.admin).status == 200
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize('server,settings', [
+    ((), {}), ((), {'socket': 'tcp'}), (('{port}',), {}), (('{socket}',), {}),
+    ((), {'ready_probe': None}), (('{port}',), {'ready_probe': None})])
+def test_each_way_to_a_listening_socket_serves(world, server, settings):
+    agent = TinyAgent(world, server=server, **settings).wait_ready()
+    for i in range(3):
+        r = agent.get('/%d' % i)
+        assert r.status == 200
+        assert json.loads(r.body)['pid'] == agent.pid()
+    assert agent.slot()['process']['state'] == 'ready'
+
+
+def test_a_process_gets_a_clean_start(world):
+    agent = TinyAgent(world, env={'MINE': 'yes'}, server=()).wait_ready()
+    out = json.loads(agent.get().body)
+    assert out['env']['MINE'] == 'yes'
+    assert not [k for k in out['env'] if k.startswith('PYTEST') or k == 'NOTIFY_SOCKET']
+    assert set(out['env']) <= {'MINE', 'SERVER_LOG', 'PYTHONDONTWRITEBYTECODE', 'PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ',
+                               'LISTEN_FDS', 'LISTEN_PID', 'LC_CTYPE'}
+    # 0 to 3, the connection, and the folder that it lists
+    assert out['fds'][:4] == [0, 1, 2, 3] and len(out['fds']) <= 7, out['fds']
+    assert out['stdin'] == '/dev/null'
+    assert out['pgid'] == out['pid']
+    assert out['cwd'] == str(world.folder)
+    assert out['ppid'] == agent.json()['keeper_pid']
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='changing the user needs root')
+def test_a_process_runs_as_the_user_it_was_given(world):
+    os.chmod(world.folder, 0o777)
+    for folder in list(world.folder.parents)[:2]:
+        os.chmod(folder, 0o755)
+    for server in ((), ('{socket}',)):
+        agent = TinyAgent(world, name='agent%d' % len(server), server=server, user='nobody',
+                          root='/').wait_ready()
+        out = json.loads(agent.get().body)
+        assert (out['uid'], out['groups']) == (65534, [65534])
+        assert out['env']['USER'] == 'nobody'
+        agent.process.stop()
+
+
+def test_what_a_process_writes_is_in_the_log(world):
+    flag = world.folder / 'fail'
+    flag.write_text('')
+    agent = TinyAgent(world, env={'BOOT_FAIL': str(flag)}).wait_listening()
+    wait_until(lambda: 'line="cannot start: %s"' % flag in agent.process.output(), 'its line in the log')
+    wait_until(lambda: 'how="exit 3"' in agent.process.output(), 'its end in the log')
+
+
+def test_a_command_that_is_not_there_is_reported_and_requests_are_refused_unprocessed(world):
+    agent = TinyAgent(world)
+    agent.config['applications']['app']['command'] = ['/no/such/program']
+    agent.process.stop()
+    agent.start()
+    agent.wait_listening()
+    wait_until(lambda: '/no/such/program: No such file' in agent.process.output(), 'the reason in the log')
+    wait_until(lambda: agent.slot()['start_failures'] >= 2, 'another try')
+    r = agent.get()
+    assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
+
+
+# ---- death ----
+
+def test_a_killed_process_is_replaced_by_another_incarnation(world):
+    agent = TinyAgent(world).wait_ready()
+    stream = agent.stream()
+    first = stream.wait(lambda x: x['state'] == 'ready')
+    pid = agent.pid()
+    os.kill(pid, signal.SIGKILL)
+    second = stream.wait(lambda x: x['state'] == 'ready' and x['incarnation'] != first['incarnation'])
+    assert agent.pid() != pid
+    assert wait_until(lambda: agent.provider()['incarnation'] == second['incarnation'], 'the tree')
+    assert agent.get().status == 200
+    assert agent.figures()['deaths'] == 1
+
+
+def test_who_waits_when_the_process_dies_is_answered_unprocessed_and_who_runs_502(world):
+    agent = TinyAgent(world).wait_ready()
+    running = Background(agent.address, 'POST', '/running', [('X-Until', '/nonexistent')], b'x')
+    wait_until(lambda: 'POST /running' in agent.served(), 'the first to run')
+    waiting = [Background(agent.address, 'POST', '/waiting', body=b'x') for _ in range(3)]
+    wait_until(lambda: agent.slot()['waiting'] == 3, 'the others to wait')
+    os.kill(agent.pid(), signal.SIGKILL)
+    r = running.result()
+    assert (r.status, r['Resumelb-Unprocessed']) == (502, None)
+    for w in waiting:
+        r = w.result()
+        assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
+    agent.wait_ready()
+    assert agent.served() == ['POST /running']
+
+
+@pytest.mark.parametrize('server,settings', [((), {}), ((), {'socket': 'tcp'}), (('{port}',), {}), (('{socket}',), {})])
+def test_what_lies_in_a_dead_process_backlog_is_not_executed_by_its_successor(world, server, settings):
+    """Requests beyond what it serves wait in its socket's backlog: concurrency is set above what it can do."""
+    agent = TinyAgent(world, server=server, concurrency=8, **settings).wait_ready()
+    requests = [Background(agent.address, 'POST', '/%d' % i, [('X-Until', '/nonexistent')], b'x') for i in range(6)]
+    wait_until(lambda: agent.slot()['running'] == 6 and len(agent.served()) == 1, 'one served, five in the backlog')
+    os.kill(agent.pid(), signal.SIGKILL)
+    assert {r.result().status for r in requests} <= {502, 503}
+    wait_until(lambda: agent.figures()['deaths'] == 1, 'its death to be noticed')
+    agent.wait_ready()
+    assert agent.get('/after').status == 200
+    assert [s for s in agent.served() if s.startswith('POST')] == agent.served()[:1]
+
+
+@pytest.mark.parametrize('kind', ['group', 'escape'])
+def test_children_of_a_process_do_not_outlive_it_or_get_its_requests(world, kind):
+    pid_file = world.folder / 'child'
+    agent = TinyAgent(world, env={'CHILD': kind, 'CHILD_PID': str(pid_file)}).wait_ready()
+    child = int(pid_file.read_text())
+    held = Background(agent.address, 'POST', '/held', [('X-Until', '/nonexistent')], b'x')
+    wait_until(lambda: agent.served(), 'the request to run')
+    os.kill(agent.pid(), signal.SIGKILL)
+    assert held.result().status == 502
+    wait_until(lambda: agent.figures()['deaths'] == 1, 'its death to be noticed')
+    if kind == 'group':
+        wait_until(lambda: not alive(child), 'the child to end')
+    agent.wait_ready()
+    assert agent.get().status == 200
+    agent.process.stop()
+    wait_until(lambda: not alive(child), 'the child to end with the keeper')
+
+
+def test_a_process_that_dies_again_and_again_is_started_at_growing_intervals(world):
+    flag = world.folder / 'fail'
+    flag.write_text('')
+    agent = TinyAgent(world, env={'BOOT_FAIL': str(flag)}, respawn_delay_max='200ms').wait_listening()
+    wait_until(lambda: agent.slot()['start_failures'] >= 4, 'some failures')
+    r = agent.get()
+    assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
+    flag.unlink()
+    agent.wait_ready()
+    assert agent.get().status == 200
+    assert agent.slot()['start_failures'] == 0
+
+
+def test_a_process_that_is_not_ready_in_time_is_ended(world):
+    agent = TinyAgent(world, env={'BOOT_DELAY': '3600'}, start_timeout='200ms').wait_listening()
+    waiting = Background(agent.address)
+    wait_until(lambda: agent.figures()['spawn_failures'] >= 1, 'a start that took too long')
+    assert waiting.result()['Resumelb-Unprocessed'] == '1'
+    assert 'process-start-timeout' in agent.process.output()
+
+
+def test_a_probe_answered_5xx_is_not_ready(world):
+    status = world.folder / 'probe'
+    agent = TinyAgent(world, env={'PROBE_STATUS_FILE': str(status)}).wait_listening()
+    stream = agent.stream()
+    stream.wait(lambda x: x['state'] == 'starting')
+    waiting = Background(agent.address, target='/early')
+    wait_until(lambda: agent.slot()['waiting'] == 1, 'the request to wait')
+    assert agent.served() == []
+    status.write_text('404 Not Found')
+    stream.wait(lambda x: x['state'] == 'ready')
+    assert waiting.result().status == 200
+
+
+def test_a_process_that_does_not_answer_in_time_is_replaced(world):
+    agent = TinyAgent(world, first_byte_timeout='200ms').wait_ready()
+    pid = agent.pid()
+    r = agent.get('/slow', headers=[('X-Until', '/nonexistent')])
+    assert r.status == 504
+    wait_until(lambda: not alive(pid), 'the stuck process to end')
+    agent.wait_ready()
+    assert agent.get().status == 200
+    assert 'GET /slow' in agent.served() and agent.served().count('GET /slow') == 1
+
+
+# ---- the slot's queue ----
+
+def test_one_at_a_time_and_in_order(world):
+    agent = TinyAgent(world).wait_ready()
+    go = world.folder / 'go'
+    requests = []
+    for i in range(6):
+        requests.append(Background(agent.address, target='/%d' % i, headers=[('X-Until', str(go))]))
+        wait_until(lambda: agent.slot()['waiting'] + agent.slot()['running'] == i + 1, 'it to queue')
+    assert (agent.slot()['running'], agent.slot()['waiting']) == (1, 5)
+    assert agent.served() == ['GET /0']
+    go.write_text('')
+    for r in requests:
+        assert r.result().status == 200
+    assert agent.served() == [line for i in range(6) for line in ('GET /%d' % i, 'done /%d' % i)]
+
+
+def test_a_full_queue_answers_unprocessed(world):
+    agent = TinyAgent(world, max_queue=2).wait_ready()
+    go = world.folder / 'go'
+    requests = [Background(agent.address, headers=[('X-Until', str(go))]) for _ in range(3)]
+    wait_until(lambda: agent.slot()['waiting'] == 2, 'the queue to fill')
+    r = agent.get(method='POST', body=b'x')
+    assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
+    go.write_text('')
+    assert [q.result().status for q in requests] == [200, 200, 200]
+
+
+def test_waiting_ends_after_queue_timeout(world):
+    agent = TinyAgent(world, queue_timeout='100ms').wait_ready()
+    go = world.folder / 'go'
+    first = Background(agent.address, headers=[('X-Until', str(go))])
+    wait_until(lambda: agent.slot()['running'] == 1, 'the first to run')
+    r = agent.get()
+    assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
+    go.write_text('')
+    assert first.result().status == 200
+
+
+def test_a_process_is_busy_until_it_has_answered_even_when_the_client_has_left(world):
+    agent = TinyAgent(world).wait_ready()
+    go = world.folder / 'go'
+    gone = Client(agent.address)
+    gone.send('GET', '/gone', headers=[('X-Until', str(go))])
+    wait_until(lambda: agent.served() == ['GET /gone'], 'the request to run')
+    gone.close()
+    wait_until(lambda: agent.figures()['clients_gone'] == 1, 'its leaving to be noticed')
+    next_one = Background(agent.address, target='/next')
+    wait_until(lambda: agent.slot()['waiting'] == 1, 'the next to wait')
+    go.write_text('')
+    assert next_one.result().status == 200
+    assert agent.served() == ['GET /gone', 'done /gone', 'GET /next', 'done /next']
+
+
+def test_who_leaves_the_queue_is_never_sent(world):
+    agent = TinyAgent(world).wait_ready()
+    go = world.folder / 'go'
+    first = Background(agent.address, target='/first', headers=[('X-Until', str(go))])
+    wait_until(lambda: agent.slot()['running'] == 1, 'the first to run')
+    gone = Client(agent.address)
+    gone.send('POST', '/gone', body=b'x')
+    wait_until(lambda: agent.slot()['waiting'] == 1, 'the second to wait')
+    gone.close()
+    wait_until(lambda: agent.slot()['waiting'] == 0, 'it to leave the queue')
+    go.write_text('')
+    assert first.result().status == 200
+    assert agent.get('/last').status == 200
+    assert agent.served() == ['GET /first', 'done /first', 'GET /last', 'done /last']
+
+
+def test_a_slow_client_does_not_hold_the_process(world):
+    agent = TinyAgent(world, response_buffer='4MiB').wait_ready()
+    slow = Client(agent.address)
+    slow.send('GET', '/big', headers=[('X-Bytes', str(3 << 20))])
+    wait_until(lambda: 'done /big' in agent.served(), 'the process to be free again')
+    assert agent.get('/other').status == 200
+    assert len(slow.receive().body) > 3 << 20
+
+
+def test_a_response_cut_short_is_seen_to_be(world):
+    agent = TinyAgent(world).wait_ready()
+    with pytest.raises(CutShort):
+        agent.get('/', headers=[('X-Bytes', '100000'), ('X-Cut', '50000')])
+    assert agent.get().status == 200
+
+
+# ---- cold slots and the budget ----
+
+def test_a_cold_slot_starts_a_process_when_a_request_reaches_it(world):
+    agent = TinyAgent(world, slots=2, min_processes=1, max_processes=2).wait_ready()
+    stream = agent.stream(1)
+    cold = stream.wait(lambda x: x['state'] == 'cold')
+    assert agent.provider(1)['state'] == 'cold' and 'pid' not in agent.provider(1)
+    r = agent.get(n=1)
+    assert r.status == 200
+    warm = stream.wait(lambda x: x['state'] == 'ready')
+    assert warm['incarnation'] == cold['incarnation']
+    os.kill(agent.pid(1), signal.SIGKILL)
+    again = stream.wait(lambda x: x['state'] == 'cold' and x['incarnation'] != cold['incarnation'])
+    assert again['incarnation'] != warm['incarnation']
+
+
+def test_the_hosts_budget_is_kept(world):
+    agent = TinyAgent(world, slots=2, min_processes=1, max_processes=2, queue_timeout='10s',
+                      top={'max_processes': 1}).wait_ready()
+    waiting = Background(agent.addresses[1])
+    wait_until(lambda: agent.slot(1)['waiting'] == 1, 'it to wait for room')
+    assert agent.json()['processes'] == 1
+    agent.config['max_processes'] = 2
+    agent.path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in agent.config.items()))
+    agent.process.kill(signal.SIGHUP)
+    assert waiting.result().status == 200
+
+
+# ---- what the process and the load balancer see of one another ----
+
+def test_only_the_class_of_our_headers_reaches_the_process(world):
+    agent = TinyAgent(world).wait_ready()
+    r = agent.get(headers=[*classified('a.example'), ('Resumelb-Feed', '1'), ('Resumelb-Secret', 'x'),
+                           ('Connection', 'X-Hop'), ('X-Hop', 'y'), ('X-Other', 'z')])
+    names = dict(json.loads(r.body)['headers'])
+    assert names['resumelb-class'] == 'a.example'
+    assert names['x-other'] == 'z'
+    assert not {'resumelb-classifier', 'resumelb-feed', 'resumelb-secret', 'x-hop', 'connection'} & set(names)
+
+
+def test_a_process_cannot_promise_that_it_did_not_get_a_request(world):
+    agent = TinyAgent(world).wait_ready()
+    r = agent.get(headers=[('X-Forge', '1'), ('X-Status', '503 Busy')])
+    assert (r.status, r['Resumelb-Unprocessed'], r['X-Kept']) == (503, None, 'yes')
+
+
+def test_bodies_pass_and_a_post_takes_a_connection_that_was_just_alive(world):
+    agent = TinyAgent(world).wait_ready()
+    for size in (0, 1, 70000):
+        r = agent.get('/p', method='POST', body=b'x' * size)
+        assert json.loads(r.body)['body'] == size
+
+
+def test_an_upgraded_connection_passes(world):
+    agent = TinyAgent(world).wait_ready()
+    with Client(agent.address) as c:
+        r = c.request('GET', '/ws', headers=[('Connection', 'Upgrade'), ('Upgrade', 'echo')])
+        assert (r.status, r['Upgrade']) == (101, 'echo')
+        c.send_raw(b'hello')
+        assert c._need(5) == b'HELLO'
+        assert agent.slot()['running'] == 1
+    wait_until(lambda: agent.slot()['running'] == 0, 'the place to be given back')
+    assert agent.get().status == 200
+
+
+def _accepts(address):
+    try:
+        Client(address).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_only_allowed_networks_are_served(world):
+    agent = TinyAgent(world, top={'allow': ['10.0.0.0/8']}).wait_ready()
+    assert agent.get().status == 403
+    assert agent.get(STREAM, headers=[('Resumelb-Feed', '1')]).status == 403
+    assert agent.served() == []
+
+
+def test_processes_of_somebody_else_are_measured_and_published(world):
+    other = world.gunicorn('other')
+    agent = TinyAgent(world)
+    app = agent.config['applications']['app']
+    agent.process.stop()
+    for name in ('command', 'environment', 'ready_probe', 'min_processes', 'max_processes', 'root'):
+        app.pop(name)
+    app.update(attach=[other.address], history=5)
+    agent.start()
+    agent.wait_ready()
+    stream = agent.stream()
+    for _ in range(5):
+        assert json.loads(agent.get(headers=classified('a')).body)['port'] == 'other'
+    line = stream.wait(lambda x: x['skills'])
+    assert line['state'] == 'ready' and set(line['skills']) == {'a'}
+    other.kill()
+    wait_until(lambda: not _accepts(other.address), 'its socket to be gone')
+    r = agent.get(method='POST', body=b'x')
+    assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')

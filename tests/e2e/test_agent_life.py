@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's own life: its death and successor, its orderly end, its files, its settings."""
+import fcntl
+import json
+import os
+import signal
+import threading
+
+import pytest
+
+from agent_support import STREAM, Background, TinyAgent, alive
+from support.base import BIN, Process, wait_until
+from support.http import Client, CutShort, get
+
+FINGERPRINT = '0123456789abcdef'
+
+
+def classified(name, fingerprint=FINGERPRINT):
+    return [('Resumelb-Class', name), ('Resumelb-Classifier', fingerprint)]
+
+
+# ---- death and adoption ----
+
+def test_the_next_agent_takes_the_processes_over(world):
+    agent = TinyAgent(world, slots=2).wait_ready()
+    pids = [agent.pid(n) for n in range(2)]
+    incarnations = [agent.slot(n)['incarnation'] for n in range(2)]
+    agent.process.kill()
+    agent.process.wait()
+    agent.start()
+    agent.wait_ready()
+    assert [agent.pid(n) for n in range(2)] == pids
+    assert [agent.slot(n)['incarnation'] for n in range(2)] == incarnations
+    assert agent.figures()['adopted'] == 2 and agent.figures()['spawns'] == 0
+    for n in range(2):
+        assert json.loads(agent.get(n=n).body)['pid'] == pids[n]
+    # and it is told of their deaths, as if it had started them
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: agent.figures()['deaths'] == 1, 'the death of an adopted process')
+    agent.wait_ready()
+    assert agent.get().status == 200
+    agent.process.stop()
+    assert not [p for p in pids if alive(p)]
+
+
+def test_an_adopted_process_keeps_what_it_wrote_since(world):
+    flag = world.folder / 'late'
+    agent = TinyAgent(world).wait_ready()
+    agent.process.kill()
+    agent.process.wait()
+    agent.start()
+    agent.wait_ready()
+    assert agent.get(headers=[('X-Until', '/'), ('X-Die', '1')]).status == 502
+    wait_until(lambda: 'how="exit 7"' in agent.process.output(), 'its death in the successor\'s log')
+    assert not flag.exists()
+
+
+def test_a_process_that_died_without_an_agent_is_started_anew(world):
+    agent = TinyAgent(world).wait_ready()
+    pid = agent.pid()
+    keeper = agent.json()['keeper_pid']
+    agent.process.kill()
+    agent.process.wait()
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not alive(pid), 'the keeper to reap it')
+    agent.start()
+    agent.wait_ready()
+    assert agent.pid() != pid
+    assert agent.json()['keeper_pid'] == keeper
+
+
+def test_a_process_of_another_command_is_not_taken_over(world):
+    agent = TinyAgent(world).wait_ready()
+    pid = agent.pid()
+    agent.process.kill()
+    agent.process.wait()
+    agent.config['applications']['app']['environment']['NEW'] = '1'
+    agent.start()
+    agent.wait_ready()
+    assert agent.pid() != pid
+    wait_until(lambda: not alive(pid), 'the old process to end')
+    assert json.loads(agent.get().body)['env']['NEW'] == '1'
+
+
+def test_without_a_successor_all_processes_end(world):
+    agent = TinyAgent(world, slots=2, top={'adopt_timeout': '200ms'}).wait_ready()
+    pids = [agent.pid(n) for n in range(2)]
+    keeper = agent.json()['keeper_pid']
+    agent.process.kill()
+    agent.process.wait()
+    wait_until(lambda: not [p for p in [*pids, keeper] if alive(p)], 'processes and keeper to end')
+
+
+def test_when_the_keeper_dies_so_do_processes_and_agent(world):
+    agent = TinyAgent(world, slots=2).wait_ready()
+    pids = [agent.pid(n) for n in range(2)]
+    os.kill(agent.json()['keeper_pid'], signal.SIGKILL)
+    assert agent.process.wait() == 1
+    wait_until(lambda: not [p for p in pids if alive(p)], 'processes to end')
+    agent.start()
+    agent.wait_ready()
+    assert agent.get().status == 200
+
+
+def test_one_agent_per_state_dir(world):
+    agent = TinyAgent(world).wait_ready()
+    second = Process([BIN / 'resumelb-agent', '-c', agent.path], 'second', world.folder)
+    assert second.wait() == 1
+    assert 'state-dir-locked' in second.output()
+    assert agent.get().status == 200
+
+
+# ---- the orderly end ----
+
+def test_sigterm_finishes_what_runs_and_waits(world):
+    agent = TinyAgent(world).wait_ready()
+    stream = agent.stream()
+    pid = agent.pid()
+    go = world.folder / 'go'
+    requests = [Background(agent.address, 'POST', '/%d' % i, [('X-Until', str(go))], b'x') for i in range(3)]
+    wait_until(lambda: agent.slot()['waiting'] == 2, 'two to wait')
+    agent.process.popen.terminate()
+    stream.wait(lambda x: x.get('state') == 'draining')
+    go.write_text('')
+    assert [r.result().status for r in requests] == [200, 200, 200]
+    assert agent.process.wait() == 0
+    wait_until(lambda: stream.ended, 'the stream to end')
+    assert stream.last() == {'end': 'stop'}
+    assert agent.provider() is None
+    assert not alive(pid)
+
+
+def test_sigterm_under_load_loses_no_request(world):
+    agent = TinyAgent(world, slots=2).wait_ready()
+    stop = threading.Event()
+    outcomes, lost = [], []
+
+    def load(n):
+        while not stop.is_set():
+            try:
+                c = Client(agent.addresses[n])
+            except OSError:
+                outcomes.append('refused')
+                return
+            with c:
+                try:
+                    r = c.request('POST', '/x', body=b'y' * 100)
+                except (OSError, CutShort) as e:
+                    lost.append(repr(e))
+                    return
+                outcomes.append((r.status, r['Resumelb-Unprocessed']))
+                if r.status == 503:
+                    return
+
+    threads = [threading.Thread(target=load, args=(i % 2,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    wait_until(lambda: len(outcomes) > 200, 'load')
+    agent.process.popen.terminate()
+    assert agent.process.wait(30) == 0
+    stop.set()
+    for t in threads:
+        t.join()
+    assert not lost
+    assert set(outcomes) <= {(200, None), (503, '1'), 'refused'}
+    assert outcomes.count((200, None)) == len([s for s in agent.served() if s.startswith('done')])
+
+
+def test_the_drain_is_bounded(world):
+    agent = TinyAgent(world, top={'drain_timeout': '200ms'}).wait_ready()
+    pid = agent.pid()
+    held = Background(agent.address, headers=[('X-Until', '/nonexistent')])
+    wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
+    agent.process.popen.terminate()
+    assert agent.process.wait() == 0
+    with pytest.raises((OSError, CutShort)):
+        if held.result().status != 200:
+            raise OSError
+    assert not alive(pid)
+
+
+def test_a_process_that_ignores_sigterm_is_killed(world):
+    agent = TinyAgent(world, stop_timeout='100ms')
+    script = world.folder / 'tinyserver.py'
+    script.write_text('import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n' + script.read_text())
+    agent.process.stop()
+    agent.start()
+    agent.wait_ready()
+    pid = agent.pid()
+    agent.process.popen.terminate()
+    assert agent.process.wait() == 0
+    assert not alive(pid)
+
+
+def test_sigint_stops_at_once(world):
+    agent = TinyAgent(world).wait_ready()
+    pid = agent.pid()
+    held = Background(agent.address, headers=[('X-Until', '/nonexistent')])
+    wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
+    agent.process.kill(signal.SIGINT)
+    assert agent.process.wait(5) == 0
+    with pytest.raises((OSError, CutShort)):
+        if held.result().status != 200:
+            raise OSError
+    assert not alive(pid)
+
+
+# ---- resumes ----
+
+def resume_file(agent, n=0):
+    return agent.state_dir / 'app' / ('slot-%d.json' % n)
+
+
+def test_the_resume_is_made_of_what_was_served_sent_and_kept(world):
+    agent = TinyAgent(world, history=4).wait_ready()
+    stream = agent.stream()
+    assert stream.headers and ('content-type', 'application/x-resumelb-resume+jsonl') in [
+        (k.lower(), v) for k, v in stream.headers]
+    for name, delay in (('slow', '0.05'), ('fast', '0'), ('slow', '0.05'), ('fast', '0')):
+        assert agent.get(headers=[*classified(name), ('X-Delay', delay)]).status == 200
+    line = stream.wait(lambda x: x['skills'])
+    assert set(line['skills']) == {'slow', 'fast'}
+    assert 5 < line['skills']['slow'] < 21 < line['skills']['fast']
+    assert (line['v'], line['application'], line['state'], line['fingerprint'], line['generation']) == (
+        1, 'app', 'ready', FINGERPRINT, 1)
+    wait_until(resume_file(agent).exists, 'the file')
+    agent.process.stop()
+    agent.start()
+    agent.wait_ready()
+    assert agent.stream().wait(lambda x: x['skills'])['skills'] == line['skills']
+
+
+def test_waiting_is_not_service(world):
+    agent = TinyAgent(world, history=3).wait_ready()
+    stream = agent.stream()
+    go = world.folder / 'go'
+    first = Background(agent.address, headers=[*classified('first'), ('X-Until', str(go))])
+    wait_until(lambda: agent.slot()['running'] == 1, 'the first to run')
+    waiting = [Background(agent.address, headers=classified('second')) for _ in range(2)]
+    wait_until(lambda: agent.slot()['waiting'] == 2, 'two to wait')
+    threading.Timer(0.3, go.write_text, ('',)).start()
+    for r in [first, *waiting]:
+        assert r.result().status == 200
+    skills = stream.wait(lambda x: x['skills'])['skills']
+    assert skills['first'] < 4 and skills['second'] > 20, skills
+
+
+def test_each_fingerprint_has_its_own_scores(world):
+    agent = TinyAgent(world, history=2).wait_ready()
+    other = 'fedcba9876543210'
+    for _ in range(2):
+        agent.get(headers=classified('a'))
+    for _ in range(2):
+        agent.get(headers=classified('b', other))
+    mine = agent.stream(headers=[('Resumelb-Classifier', FINGERPRINT)])
+    assert set(mine.wait(lambda x: True)['skills']) == {'a'}
+    latest = agent.stream()
+    line = latest.wait(lambda x: True)
+    assert (line['fingerprint'], set(line['skills'])) == (other, {'b'})
+    agent.process.stop()
+    agent.start()
+    agent.wait_ready()
+    assert agent.stream().wait(lambda x: True)['fingerprint'] == other
+    again = agent.stream(headers=[('Resumelb-Classifier', FINGERPRINT)]).wait(lambda x: True)
+    assert (again['fingerprint'], set(again['skills'])) == (FINGERPRINT, {'a'})
+
+
+def test_errors_do_not_raise_a_score(world):
+    agent = TinyAgent(world, history=2).wait_ready()
+    stream = agent.stream()
+    agent.get(headers=[*classified('a'), ('X-Delay', '0.1')])
+    agent.get(headers=[*classified('a'), ('X-Status', '500 Oops')])
+    skills = stream.wait(lambda x: x['generation'] == 1)['skills']
+    assert skills['a'] < 11
+
+
+@pytest.mark.parametrize('content', ['', '{"v":1,', 'not json\n', '{"v":1,"skills":{"a":-1}}\n', '\x00\xff' * 1000,
+                                     '{"end":"stop"}\n'])
+def test_a_corrupt_resume_file_is_kept_aside(world, content):
+    agent = TinyAgent(world, history=1).wait_ready()
+    agent.get(headers=classified('a'))
+    wait_until(resume_file(agent).exists, 'the file')
+    agent.process.stop()
+    resume_file(agent).write_text(content)
+    agent.start()
+    agent.wait_ready()
+    assert 'resume-file-bad' in agent.process.output()
+    assert (agent.state_dir / 'app' / 'slot-0.json.bad').read_text() == content
+    assert agent.stream().wait(lambda x: True)['skills'] == {}
+    assert agent.figures()['resume_file_errors'] == 1
+    # and it goes on as ever
+    agent.get(headers=classified('b'))
+    wait_until(resume_file(agent).exists, 'a new file')
+
+
+def test_skills_that_are_not_persistent_go_with_the_process(world):
+    agent = TinyAgent(world, history=1, persistent=False).wait_ready()
+    stream = agent.stream()
+    agent.get(headers=classified('a'))
+    stream.wait(lambda x: x['skills'])
+    incarnation = stream.last()['incarnation']
+    os.kill(agent.pid(), signal.SIGKILL)
+    line = stream.wait(lambda x: x['incarnation'] != incarnation and x['state'] == 'ready')
+    assert line['skills'] == {}
+    assert not resume_file(agent).exists()
+
+
+def test_persistent_skills_survive_the_process(world):
+    agent = TinyAgent(world, history=1).wait_ready()
+    stream = agent.stream()
+    agent.get(headers=classified('a'))
+    before = stream.wait(lambda x: x['skills'])
+    os.kill(agent.pid(), signal.SIGKILL)
+    after = stream.wait(lambda x: x['incarnation'] != before['incarnation'] and x['state'] == 'ready')
+    assert after['skills'] == before['skills']
+
+
+def test_a_stream_is_for_load_balancers_and_kept_alive(world):
+    agent = TinyAgent(world).wait_ready()
+    assert agent.get(STREAM).status == 404
+    assert agent.get(STREAM, headers=[('Resumelb-Feed', '2')]).status == 404
+    assert agent.get(STREAM, method='POST', headers=[('Resumelb-Feed', '1')]).status == 404
+    assert agent.served() == []
+    stream = agent.stream()
+    wait_until(lambda: stream.keep_alives >= 1, 'an empty line', 12)
+    assert agent.slot()['streams'] == 1
+    stream.close()
+    wait_until(lambda: agent.slot()['streams'] == 0, 'the stream to be closed')
+
+
+# ---- registration ----
+
+def test_slots_are_registered_while_the_agent_runs(world):
+    agent = TinyAgent(world, version='1.4', description='a shop').wait_ready()
+    p = wait_until(agent.provider, 'the registration')
+    assert (p['application'], p['version'], p['description'], p['state']) == ('app', '1.4', 'a shop', 'ready')
+    assert p['pid'] == agent.pid() and p['incarnation'] == agent.slot()['incarnation']
+    path = agent.tree / 'app' / 'workers' / 'providers' / agent.address
+    with open(path, 'r+') as f:
+        with pytest.raises(OSError):
+            fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    agent.process.kill()
+    agent.process.wait()
+    with open(path, 'r+') as f:
+        fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+# ---- settings ----
+
+def setting(agent, name):
+    return agent.app()['settings'][name]
+
+
+def test_live_settings_come_from_the_tree(world):
+    agent = TinyAgent(world, history=100).wait_ready()
+    agent.write_node({'history': 2, 'concurrency': '3', 'strange': 1})
+    wait_until(lambda: setting(agent, 'history') == {'value': '2', 'origin': 'tree'}, 'the setting')
+    assert setting(agent, 'concurrency')['value'] == '3'
+    assert agent.process.output().count('setting-unknown') == 1
+    stream = agent.stream()
+    for _ in range(2):
+        agent.get(headers=classified('a'))
+    stream.wait(lambda x: x['skills'])
+    agent.write_node({})
+    wait_until(lambda: setting(agent, 'history') == {'value': '100', 'origin': 'yaml'}, 'the file\'s value')
+    assert setting(agent, 'concurrency') == {'value': '1', 'origin': 'default'}
+
+
+def test_a_bad_or_local_setting_in_the_tree_is_refused_alone(world):
+    agent = TinyAgent(world, history=100).wait_ready()
+    agent.write_node({'history': 7, 'max_queue': 5})
+    wait_until(lambda: setting(agent, 'history')['value'] == '7', 'the setting')
+    agent.write_node({'history': -1, 'max_queue': 6, 'command': '/bin/evil', 'user': 'root', 'min_processes': 9})
+    wait_until(lambda: setting(agent, 'max_queue')['value'] == '6', 'the good one')
+    assert setting(agent, 'history')['value'] == '7' and 'refused' in setting(agent, 'history')
+    for name in ('command', 'user', 'min_processes'):
+        assert setting(agent, name)['origin'] != 'tree' and 'refused' in setting(agent, name)
+    assert agent.figures()['settings_refused'] == 4
+
+
+def test_a_check_across_fields_refuses_all_that_changed(world):
+    agent = TinyAgent(world, respawn_delay='100ms').wait_ready()
+    agent.write_node({'respawn_delay_max': '50ms', 'max_queue': 5})
+    wait_until(lambda: 'refused' in setting(agent, 'respawn_delay_max'), 'the refusal')
+    assert setting(agent, 'max_queue')['value'] == '100'
+
+
+def test_a_node_that_breaks_keeps_what_it_said_for_a_while(world):
+    agent = TinyAgent(world, history=100, top={'settings_hold': '300ms'}).wait_ready()
+    agent.write_node({'history': 7})
+    wait_until(lambda: setting(agent, 'history')['value'] == '7', 'the setting')
+    agent.write_node('{"history": 8')
+    wait_until(lambda: agent.app()['settings_held'], 'it to be held')
+    assert setting(agent, 'history')['value'] == '7'
+    wait_until(lambda: setting(agent, 'history')['value'] == '100', 'the hold to be over')
+
+
+def rewrite(agent):
+    agent.path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in agent.config.items()))
+    agent.process.kill(signal.SIGHUP)
+
+
+def test_sighup_reads_the_file_whole_or_not_at_all(world):
+    agent = TinyAgent(world, history=100).wait_ready()
+    pid = agent.pid()
+    app = agent.config['applications']['app']
+    app.update(history=50, max_queue=-1)
+    rewrite(agent)
+    wait_until(lambda: 'configuration-refused' in agent.process.output(), 'the refusal')
+    assert setting(agent, 'history')['value'] == '100'
+    app.update(history=50, max_queue=7)
+    rewrite(agent)
+    wait_until(lambda: setting(agent, 'history')['value'] == '50', 'the new file')
+    assert setting(agent, 'max_queue')['value'] == '7'
+    assert agent.pid() == pid and agent.get().status == 200
+
+
+def test_every_mistake_in_the_file_is_reported_with_its_place(world):
+    path = world.folder / 'bad.yaml'
+    path.write_text('\n'.join([
+        'state_dir: relative', 'allow: [10.0.0.1/8, nonsense]', 'max_processes: 1', 'colour: red',
+        'admin: {address: 10.0.0.1:80}',
+        'applications:', '  shop:', '    command: gunicorn shop.wsgi', '    address: 0.0.0.0:9000+',
+        '    min_processes: 2', '  "no/name":', '    address: 127.0.0.1:9000', '    min_processes: 3',
+        '    command: ["a", "{port}", "{socket}"]', '    environment: {LISTEN_FDS: "2", "a b": c}', '']))
+    p = Process([BIN / 'resumelb-agent', '-t', '-c', path], 'test', world.folder)
+    assert p.wait() == 1
+    out = p.output()
+    for place, text in [('1:12', 'absolute'), ('2:8', '10.0.0.1/8'), ('2:8', 'nonsense'), ('4:1', 'colour'),
+                        ('5:18', 'token'), ('8:14', 'list'), ('9:14', 'could not connect'), ('11:3', 'name'),
+                        ('12:14', 'several slots'), ('14:14', 'both'), ('15:19', 'set ourselves'), ('15:36', 'variable')]:
+        assert any(line.startswith('%s:%s:' % (path, place)) and text in line for line in out.splitlines()), (
+            place, text, out)
+
+
+def test_metrics_and_health(world):
+    agent = TinyAgent(world).wait_ready()
+    agent.get()
+    text = get(agent.admin, '/metrics', host=agent.admin).text
+    assert 'resumelb_agent_requests_total{application="app"} 1' in text
+    assert 'resumelb_agent_service_seconds_count{application="app"} 1' in text
+    assert get(agent.admin, '/healthz', host=agent.admin).status == 200
+    os.kill(agent.pid(), signal.SIGKILL)
+    wait_until(lambda: agent.figures()['deaths'] == 1 and agent.ready(), 'it to be ready again')
