@@ -312,13 +312,14 @@ void admin_stop(struct admin *a, void (*done)(void *context), void *context)
 
 void admin_destroy(struct admin *a)
 {
-    struct list *node;
+    struct list *it;
+    struct list *next;
 
     if (a == NULL)
         return;
     http_server_destroy(a->server);
-    while ((node = list_pop_front(&a->pages)) != NULL) {
-        struct admin_page *p = list_entry(node, struct admin_page, node);
+    list_for_each_safe (it, next, &a->pages) {
+        struct admin_page *p = list_entry(it, struct admin_page, node);
         free(p->path);
         free(p->content_type);
         free(p);

@@ -74,7 +74,7 @@ static void add_data(struct held_body *h, struct slice data)
         return;
     }
     /* Within one writable buffer, and DATA always behind *LAST. */
-    memmove((char *)(uintptr_t)last->p + last->len, data.p, data.len);
+    memmove(writable(last->p) + last->len, data.p, data.len);
     last->len += data.len;
     h->body.bytes += data.len;
 }

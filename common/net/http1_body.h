@@ -35,6 +35,16 @@ struct held_body *held_body_shrink(struct held_body *h, size_t bytes) returns_no
  */
 enum err held_body_take(struct held_body *h, struct body_framing *f,
                         struct slice *bytes) must_check;
+/* For bytes that are in memory of our own, or that a system call only reads. */
+static inline char *writable(const char *p)
+{
+    union {
+        const char *borrowed;
+        char *own;
+    } same = {.borrowed = p};
+
+    return same.own;
+}
 /* Cut the first N bytes (or fewer) off *S and return them. */
 struct slice slice_take(struct slice *s, size_t n);
 

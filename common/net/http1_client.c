@@ -136,8 +136,8 @@ static ssize_t send_some(struct http1_conn *c)
 {
     struct http1_output *out = &c->x.out;
     struct iovec iov[2] = {
-        {(void *)(uintptr_t)out->head.p, out->head.len},
-        {(void *)(uintptr_t)out->body.p, out->body.len},
+        {writable(out->head.p), out->head.len},
+        {writable(out->body.p), out->body.len},
     };
     bool has_head = out->head.len != 0;
     struct msghdr m = {
@@ -400,6 +400,7 @@ static enum err parse_input(struct http1_conn *c, struct http1_head *head)
     struct http1_input *in = &c->in;
     struct slice rest = {in->p + in->used, in->len - in->used};
     size_t from = in->scanned > in->used + 3 ? in->scanned - 3 : in->used;
+    ASSERT(in->p != NULL);
     bool ends = memmem(in->p + from, in->len - from, "\r\n\r\n", 4) != NULL;
 
     in->scanned = in->len;
@@ -441,7 +442,7 @@ static void make_room(struct http1_input *in)
 {
     if (in->p != NULL && in->len < in->room)
         return;
-    if (in->used != 0) {
+    if (in->p != NULL && in->used != 0) {
         memmove(in->p, in->p + in->used, in->len - in->used);
         in->len -= in->used;
         in->scanned -= in->used;

@@ -33,6 +33,11 @@ enum {
     CHUNK_HEAD_MAX = 2 * sizeof(size_t) + 2, /* hex digits, CRLF */
 };
 
+/* In the request's pool, whose end calls on_pool_cleared. */
+struct reply_guard {
+    struct http_reply *reply; /* NULL once that is over */
+};
+
 enum reply_state { REPLY_NEW, REPLY_OPEN, REPLY_TUNNEL, REPLY_CLOSED };
 
 /* ---- chunked framing of HTTP/1.1 answers without a known length ---- */
@@ -132,7 +137,7 @@ static void end_reply(struct http_reply *r, bool done)
         return;
     r->over = true;
     r->state = REPLY_CLOSED;
-    *r->guard = NULL; /* the pool may live on, while R need not */
+    r->guard->reply = NULL; /* the pool may live on, while R need not */
     timer_stop(&r->send_timer);
     timer_stop(&r->flush_timer);
     release_bodies(&r->parts);
@@ -151,9 +156,10 @@ static bool is_done(const struct http_reply *r)
     return r->last_in_flight && r->req->bytes_sent == r->handed_bytes;
 }
 
-static void on_pool_cleared(void *guard)
+static void on_pool_cleared(void *memory)
 {
-    struct http_reply *r = *(struct http_reply **)guard;
+    const struct reply_guard *guard = memory;
+    struct http_reply *r = guard->reply;
 
     if (r != NULL)
         end_reply(r, is_done(r));
@@ -360,9 +366,9 @@ static void on_flush(struct timer *t)
 void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
                      const struct http_reply_events *e, void *context)
 {
-    struct http_reply **guard = h2o_mem_alloc_shared(&req->pool, sizeof(*guard), on_pool_cleared);
+    struct reply_guard *guard = h2o_mem_alloc_shared(&req->pool, sizeof(*guard), on_pool_cleared);
 
-    *guard = r;
+    guard->reply = r;
     *r = (struct http_reply){
         .super = {.proceed = on_proceed, .stop = on_stop},
         .req = req,

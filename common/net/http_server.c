@@ -215,6 +215,15 @@ void http_listener_close(struct http_listener *l)
     http_listener_release(l);
 }
 
+static void close_listeners(struct http_server *s)
+{
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &s->listeners)
+        http_listener_close(list_entry(it, struct http_listener, node));
+}
+
 /* ---- time ---- */
 
 static uint64_t min_nonzero(uint64_t a, uint64_t b)
@@ -236,16 +245,36 @@ static uint64_t sweep_ms(const struct http_server_options *o)
     return ms < SWEEP_MS_MIN ? SWEEP_MS_MIN : ms;
 }
 
+/*
+ * All connections one after the other, whichever of them end meanwhile: they wait in REST, and go
+ * back one by one.
+ */
+static void take_connections(struct http_server *s, struct list *rest)
+{
+    list_init(rest);
+    list_splice_back(rest, &s->conns);
+}
+
+static struct http_conn *next_connection(struct http_server *s, struct list *rest)
+{
+    struct list *node = list_pop_front(rest);
+
+    if (node == NULL)
+        return NULL;
+    list_push_back(&s->conns, node);
+    return list_entry(node, struct http_conn, node);
+}
+
 static void on_sweep(struct timer *t)
 {
     struct http_server *s = container_of(t, struct http_server, sweep);
     uint64_t now_ms = loop_now_ms(s->loop);
-    struct list *it;
-    struct list *next;
+    struct list rest;
+    struct http_conn *c;
 
-    /* A connection may end in its sweep, none other does. */
-    list_for_each_safe (it, next, &s->conns)
-        http_conn_sweep(list_entry(it, struct http_conn, node), now_ms);
+    take_connections(s, &rest);
+    while ((c = next_connection(s, &rest)) != NULL)
+        http_conn_sweep(c, now_ms);
     timer_start(s->loop, &s->sweep, sweep_ms(&s->options));
 }
 
@@ -285,8 +314,7 @@ void http_server_drain(struct http_server *s, void (*done)(void *context), void 
     s->draining = true;
     s->drained = done;
     s->drained_context = context;
-    while (list_linked(&s->listeners))
-        http_listener_close(list_first(&s->listeners, struct http_listener, node));
+    close_listeners(s);
     h2o_context_request_shutdown(&s->ctx);
     http_tunnels_end(s);
     list_for_each_safe (it, next, &s->conns)
@@ -296,18 +324,13 @@ void http_server_drain(struct http_server *s, void (*done)(void *context), void 
 
 void http_server_cut(struct http_server *s)
 {
-    struct list conns;
+    struct list rest;
+    struct http_conn *c;
 
     http_tunnels_end(s);
-    /* Each goes back before it is cut: one that is cut may end, in whatever way, others with it. */
-    list_init(&conns);
-    list_splice_back(&conns, &s->conns);
-    while (list_linked(&conns)) {
-        struct http_conn *c = list_first(&conns, struct http_conn, node);
-        list_remove(&c->node);
-        list_push_back(&s->conns, &c->node);
+    take_connections(s, &rest);
+    while ((c = next_connection(s, &rest)) != NULL)
         http_conn_cut(c);
-    }
 }
 
 /* ---- life ---- */
@@ -409,8 +432,7 @@ void http_server_destroy(struct http_server *s)
         return;
     ASSERT(s->nconns == 0);
     ASSERT(s->ntunnels == 0);
-    while (list_linked(&s->listeners))
-        http_listener_close(list_first(&s->listeners, struct http_listener, node));
+    close_listeners(s);
     timer_stop(&s->sweep);
     timer_stop(&s->accept_again);
     list_remove(&s->end_of_drain.node);

@@ -106,7 +106,7 @@ struct http_reply {
     uint64_t sent_bytes; /* of body, taken by the client's connection */
     /* The rest is http_reply.c's. */
     struct list node;           /* in its connection's */
-    struct http_reply **guard;  /* in the request's pool: tells when that goes */
+    struct reply_guard *guard;  /* in the request's pool: tells when that goes */
     struct list parts, sending; /* bodies: waiting, and with libh2o until it asks for more */
     uint64_t left_bytes;        /* of the announced length; UINT64_MAX: unknown */
     uint64_t handed_bytes;      /* of body, to libh2o */

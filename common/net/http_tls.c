@@ -12,23 +12,44 @@
 /* TLS 1.2; those of TLS 1.3 are all fine. Also what RFC 9113 section 9.2.2 leaves over. */
 #define AEAD_SUITES "ECDHE+AESGCM:ECDHE+CHACHA20"
 
-/* Length-prefixed, our preference first. HTTP/1.1 alone is the tail of the list. */
-static const unsigned char protocols[] = "\x02h2\x08http/1.1";
-enum { PROTOCOL_H2_BYTES = 3 };
+/* Length-prefixed, our preference first. */
+static const unsigned char http1_protocols[] = "\x08http/1.1";
+static const unsigned char http2_protocols[] = "\x02h2\x08http/1.1";
 
-static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
-                           const unsigned char *offered, unsigned offered_len, void *skip)
+struct offer {
+    const unsigned char *bytes;
+    unsigned len;
+};
+
+/* Nothing in common is the end (RFC 7301 section 3.2). */
+static int select_from(const unsigned char *ours, size_t len, struct offer offer,
+                       const unsigned char **out, unsigned char *out_len)
 {
-    const unsigned char *ours = protocols + (uintptr_t)skip;
-    unsigned len = (unsigned)(sizeof(protocols) - 1 - (uintptr_t)skip);
     unsigned char *chosen;
 
-    (void)ssl;
-    if (SSL_select_next_proto(&chosen, out_len, ours, len, offered, offered_len) !=
+    if (SSL_select_next_proto(&chosen, out_len, ours, (unsigned)len, offer.bytes, offer.len) !=
         OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     *out = chosen;
     return SSL_TLSEXT_ERR_OK;
+}
+
+static int select_http1(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                        const unsigned char *offered, unsigned offered_len, void *context)
+{
+    (void)ssl;
+    (void)context;
+    return select_from(http1_protocols, sizeof(http1_protocols) - 1,
+                       (struct offer){offered, offered_len}, out, out_len);
+}
+
+static int select_http2(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                        const unsigned char *offered, unsigned offered_len, void *context)
+{
+    (void)ssl;
+    (void)context;
+    return select_from(http2_protocols, sizeof(http2_protocols) - 1,
+                       (struct offer){offered, offered_len}, out, out_len);
 }
 
 /* The newest is the precise one. */
@@ -83,12 +104,10 @@ static bool load(SSL_CTX *ctx, const char *certificate_file, const char *key_fil
 
 static bool configure(SSL_CTX *ctx, bool http2)
 {
-    uintptr_t skip = http2 ? 0 : PROTOCOL_H2_BYTES;
-
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_alpn_select_cb(ctx, select_protocol, (void *)skip);
+    SSL_CTX_set_alpn_select_cb(ctx, http2 ? select_http2 : select_http1, NULL);
     return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 &&
            SSL_CTX_set_cipher_list(ctx, AEAD_SUITES) == 1;
 }
