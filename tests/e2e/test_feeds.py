@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resume streams: who is in the pool, and what becomes of a worker whose stream says something else, or nothing."""
+import json
+import threading
+
+import pytest
+from support.base import wait_until
+from support.http import Client
+
+
+class Agent:
+    """A worker whose resume stream is written by the test, line by line."""
+
+    def __init__(self, world, answer=b'hello'):
+        self.answer = answer
+        self.streams = []
+        self.refuse = None      # what a stream is answered instead
+        self.first = []         # lines that every new stream begins with
+        self.over = threading.Event()
+        world.closers.insert(0, self.over.set)
+        self.server = world.scripted(self.script)
+        self.address = self.server.address
+        self.requests = 0
+
+    def script(self, c):
+        while True:
+            got = c.read_request()
+            if got is None:
+                return
+            if not got[0].startswith(b'GET /.well-known/resumelb/resume '):
+                self.requests += 1
+                c.answer(self.answer)
+                continue
+            if self.refuse:
+                c.write(self.refuse)
+                return
+            c.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/x-resumelb-resume+jsonl\r\n'
+                    b'Transfer-Encoding: chunked\r\n\r\n')
+            for line in self.first:
+                self.chunk(c, line)
+            self.streams.append(c)
+            self.over.wait(120)
+            return
+
+    @staticmethod
+    def chunk(c, data):
+        c.write(b'%x\r\n%s\r\n' % (len(data), data))
+
+    def say(self, incarnation, state='ready', skills=None, **more):
+        self.raw(self.line(incarnation, state, skills, **more))
+
+    @staticmethod
+    def line(incarnation, state='ready', skills=None, **more):
+        line = dict({'v': 1, 'incarnation': incarnation, 'application': 'default', 'version': '1', 'fingerprint': '',
+                     'state': state, 'generation': 0, 'skills': skills or {}}, **more)
+        return json.dumps(line).encode() + b'\n'
+
+    def raw(self, data):
+        self.chunk(self.streams[-1], data)
+
+    def end(self, how):
+        self.raw(json.dumps({'end': how}).encode() + b'\n')
+
+    def opened(self, n):
+        wait_until(lambda: len(self.streams) >= n, 'stream %d' % n)
+
+
+def pool(world, agents, **settings):
+    config = {'workers': [a.address for a in agents], 'resume': 'stream', 'start_wait': '50ms'}
+    config.update(settings)
+    lb = world.resumelb(config, wait=False)
+    wait_until(lb.listening, 'the load balancer')
+    for a in agents:
+        a.opened(1)
+    return lb
+
+
+def state(lb, agent):
+    w = lb.workers().get(agent.address)
+    return w['state'] if w else 'unknown'
+
+
+def becomes(lb, agent, wanted):
+    wait_until(lambda: state(lb, agent) == wanted, '%s, not %s' % (wanted, state(lb, agent)))
+
+
+def in_pool(lb):
+    return set(lb.json('/resumes.json')['applications']['default'])
+
+
+def test_the_first_resume_brings_a_worker_in(world):
+    a = Agent(world)
+    lb = pool(world, [a], worker_wait_timeout='20s')
+    assert in_pool(lb) == set()
+    with Client(lb.address) as c:
+        c.send()
+        wait_until(lambda: lb.app()['waiting'] == 1, 'the request to wait')
+        a.say('one', version='7.1', skills={'x': 3.5})
+        assert c.receive().body == b'hello'
+    w = lb.workers()[a.address]
+    assert (w['incarnation'], w['version'], w['state']) == ('one', '7.1', 'ready')
+    assert lb.app()['stats']['feeds_open'] == 1
+
+
+def test_a_draining_worker_gets_no_new_requests_and_comes_back(world):
+    a, b = Agent(world, b'a'), Agent(world, b'b')
+    lb = pool(world, [a, b])
+    a.say('a', skills={'x': 99.0})
+    b.say('b')
+    wait_until(lambda: len(in_pool(lb)) == 2, 'both')
+    assert lb.get(host='x').body == b'a'
+    a.say('a', 'draining', skills={'x': 99.0})
+    becomes(lb, a, 'draining')
+    assert {lb.get(host='x').body for _ in range(5)} == {b'b'}
+    a.say('a', 'ready', skills={'x': 99.0})
+    becomes(lb, a, 'ready')
+    assert {lb.get(host='x').body for _ in range(5)} >= {b'a'}
+
+
+def test_cold_and_starting_processes_stay_out_while_there_is_a_warm_one(world):
+    warm, cold, starting = Agent(world), Agent(world), Agent(world)
+    lb = pool(world, [warm, cold, starting])
+    warm.say('w')
+    becomes(lb, warm, 'ready')
+    cold.say('c', 'cold')
+    starting.say('s', 'starting')
+    becomes(lb, cold, 'cold')
+    becomes(lb, starting, 'starting')
+    assert in_pool(lb) == {warm.address}
+    # the warm one goes: one of the others comes in, the one that is starting first
+    warm.end('stop')
+    wait_until(lambda: in_pool(lb) == {starting.address}, 'the starting one')
+    starting.end('stop')
+    wait_until(lambda: in_pool(lb) == {cold.address}, 'the cold one')
+    assert lb.get().body == b'hello'
+    # it leaves again when there is a warm one
+    warm.opened(2)
+    warm.say('w2')
+    wait_until(lambda: in_pool(lb) == {warm.address}, 'the warm one again')
+
+
+def test_a_broken_stream_is_opened_again_and_the_same_incarnation_keeps_its_skills(world):
+    a, b = Agent(world, b'a'), Agent(world, b'b')
+    lb = pool(world, [a, b])
+    a.say('a', skills={'x': 99.0})
+    b.say('b')
+    wait_until(lambda: len(in_pool(lb)) == 2, 'both')
+    before = lb.workers()[a.address]['requests']
+    a.streams[0].reset()
+    a.opened(2)
+    becomes(lb, a, 'silent')
+    # no new picks until it has said something
+    assert lb.get(host='x').body == b'b'
+    a.say('a', skills={'x': 99.0})
+    becomes(lb, a, 'ready')
+    assert {lb.get(host='x').body for _ in range(5)} >= {b'a'}
+    assert lb.workers()[a.address]['requests'] > before
+    assert lb.app()['stats']['feeds_open'] == 2
+
+
+def test_a_silent_stream_is_taken_for_broken(world):
+    a = Agent(world)
+    lb = pool(world, [a], feed_silence='1s')
+    a.say('a')
+    becomes(lb, a, 'ready')
+    a.opened(2)     # reconnected
+    # silent again: gone, and tried again
+    becomes(lb, a, 'absent')
+    a.opened(3)
+    a.say('a')
+    becomes(lb, a, 'ready')
+
+
+def test_keep_alive_lines_count_as_signs_of_life(world):
+    a = Agent(world)
+    lb = pool(world, [a], feed_silence='1s')
+    a.say('a')
+    becomes(lb, a, 'ready')
+    for _ in range(12):
+        threading.Event().wait(0.2)     # the rhythm of its keep-alives is the matter here
+        a.raw(b'\n')
+    assert len(a.streams) == 1 and state(lb, a) == 'ready'
+
+
+def test_another_incarnation_is_a_new_worker(world):
+    a = Agent(world)
+    lb = pool(world, [a])
+    a.say('first', skills={'x': 9.0})
+    becomes(lb, a, 'ready')
+    lb.get()
+    connections = len(a.server.connections)
+    a.say('second')
+    wait_until(lambda: lb.workers()[a.address]['incarnation'] == 'second', 'the new one')
+    w = lb.workers()[a.address]
+    assert w['requests'] == 0 and w['skills'] == 0
+    assert lb.get().body == b'hello'
+    assert len(a.server.connections) == connections + 1, 'no old connection is used for a new incarnation'
+
+
+@pytest.mark.parametrize('how', ['drain', 'upgrade', 'stop'])
+def test_an_orderly_end_takes_the_worker_out_at_once(world, how):
+    a, b = Agent(world, b'a'), Agent(world, b'b')
+    lb = pool(world, [a, b])
+    a.say('a')
+    b.say('b')
+    wait_until(lambda: len(in_pool(lb)) == 2, 'both')
+    a.refuse = b'HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n'
+    a.end(how)
+    wait_until(lambda: in_pool(lb) == {b.address}, 'it to leave')
+    assert {lb.get(host='h%d' % i).body for i in range(4)} == {b'b'}
+    # its successor at the same address is found
+    a.refuse = None
+    a.first = [a.line('next')]
+    wait_until(lambda: len(in_pool(lb)) == 2, 'the next one')
+
+
+def test_bad_lines_are_refused_and_the_last_good_resume_stays(world):
+    a = Agent(world)
+    lb = pool(world, [a], max_skills=10)
+    a.say('a', skills={'x': 5.0})
+    becomes(lb, a, 'ready')
+    many = {'c%d' % i: 1.0 for i in range(11)}
+    bad = [b'nonsense\n', b'{"v":2}\n', a.line(''), a.line('a', 'dancing'), a.line('a', skills={'x': -1}),
+           a.line('a', skills=many), a.line('a', skills={'a b': 1}), b'\xff\xfe\n', b'[' * 100000 + b'\n', b'{}\n']
+    for line in bad:
+        a.raw(line)
+    wait_until(lambda: lb.app()['stats']['feed_bad_lines'] == len(bad), 'them to be counted')
+    # a line without end is cut off at its limit, and what follows it is read
+    for _ in range(20):
+        a.raw(b'x' * 65536)
+    a.raw(b'\n' + a.line('a', skills={'x': 6.0}))
+    wait_until(lambda: lb.json('/resumes.json')['applications']['default'][a.address] == {'x': 6.0}, 'the good line')
+    assert lb.app()['stats']['feed_bad_lines'] == len(bad) + 1
+    assert len(a.streams) == 1 and lb.get().body == b'hello'
+
+
+def test_a_line_may_come_in_any_pieces(world):
+    a = Agent(world)
+    lb = pool(world, [a])
+    line = a.line('a', skills={'piece': 2.0}) + a.line('a', skills={'by': 3.0})
+    for i in range(0, len(line), 7):
+        a.raw(line[i:i + 7])
+    wait_until(lambda: lb.json('/resumes.json')['applications']['default'].get(a.address) == {'by': 3.0}, 'the second line')
+
+
+def test_listeners_wait_for_the_resumes_of_known_workers_but_not_for_long(world):
+    quick, mute = Agent(world), Agent(world)
+    quick.first = [quick.line('q', skills={'x': 1.0})]
+    lb = world.resumelb({'workers': [quick.address], 'resume': 'stream', 'start_wait': '20s'})
+    assert in_pool(lb) == {quick.address}
+    lb = world.resumelb({'workers': [quick.address, mute.address], 'resume': 'stream', 'start_wait': '300ms'}, name='second')
+    assert in_pool(lb) == {quick.address}
+
+
+def test_a_worker_without_a_stream_is_asked_again(world):
+    a = Agent(world)
+    a.refuse = b'HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n'
+    lb = world.resumelb({'workers': [a.address], 'resume': 'stream', 'start_wait': '20s'}, wait=False)
+    wait_until(lb.listening, 'it: a refusal is an answer')
+    assert state(lb, a) == 'absent'
+    assert 'status 404' in lb.process.output()
+    a.first = [a.line('a')]
+    a.refuse = None
+    becomes(lb, a, 'ready')

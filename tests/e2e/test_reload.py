@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGHUP, start and stop: what changes while running, what is said to need a restart, and how it ends."""
+import hashlib
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+
+from support.base import free_port, wait_until
+from support.http import Client, connect
+from support.scripted import hello, serve
+
+
+def certificate(folder, name):
+    cert, key = folder / (name + '.pem'), folder / (name + '-key.pem')
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes',
+                    '-keyout', key, '-out', cert, '-days', '2', '-subj', '/CN=' + name], check=True, capture_output=True)
+    return cert, key
+
+
+def served_certificate(address, sock=None):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with context.wrap_socket(sock or connect(address)) as s:
+        return hashlib.sha256(s.getpeercert(True)).hexdigest()
+
+
+def fingerprint(cert):
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(cert.read_text())).hexdigest()
+
+
+def test_a_renewed_certificate_is_served_after_sighup(world):
+    old, new = certificate(world.folder, 'old'), certificate(world.folder, 'new')
+    live = [world.folder / 'live.pem', world.folder / 'live-key.pem']
+    for source, target in zip(old, live):
+        target.write_bytes(source.read_bytes())
+    w = world.scripted(serve(hello))
+    address = '127.0.0.1:%d' % free_port()
+    lb = world.resumelb({'workers': [w.address]},
+                        listen=[{'address': address, 'tls': {'certificate': str(live[0]), 'key': str(live[1])}}])
+    assert served_certificate(address) == fingerprint(old[0])
+    for source, target in zip(new, live):
+        target.write_bytes(source.read_bytes())
+    lb.reload()
+    wait_until(lambda: served_certificate(address) == fingerprint(new[0]), 'the new certificate')
+    assert all(served_certificate(address) == fingerprint(new[0]) for _ in range(10)), 'on every loop'
+    # one that does not fit its key changes nothing
+    live[0].write_bytes(old[0].read_bytes())
+    lb.reload()
+    wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
+    assert served_certificate(address) == fingerprint(new[0])
+
+
+def test_settings_change_and_what_needs_a_restart_is_said(world):
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [w.address], 'retries': 1})
+    setting = lambda name: lb.app()['settings'][name]
+    assert setting('retries') == {'value': '1', 'origin': 'yaml'}
+    lb.reload({'retries': 4, 'pool': {'variance': 2}, 'threads': '1', 'path': '/x', 'log_level': 'debug'})
+    wait_until(lambda: setting('retries') == {'value': '4', 'origin': 'yaml'}, 'retries')
+    assert setting('variance') == {'value': '2', 'origin': 'yaml'}
+    assert setting('path')['value'] == '/'
+    log = lb.process.output()
+    assert 'needs-restart application=- setting=threads' in log and 'needs-restart application=default setting=path' in log
+    assert lb.get().body == b'hello'
+
+
+def test_a_worker_that_is_taken_off_the_list_finishes_what_it_has(world):
+    gate = threading.Event()
+
+    def answer(c, head, body):
+        gate.wait(20)
+        c.answer(b'slow')
+    slow, quick = world.scripted(serve(answer)), world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [slow.address]})
+    with Client(lb.address) as c:
+        c.send()
+        wait_until(lambda: slow.requests, 'the request')
+        lb.reload({'workers': [quick.address]})
+        wait_until(lambda: quick.address in lb.workers(), 'the other worker')
+        assert lb.workers()[slow.address]['state'] == 'leaving'
+        assert lb.get().body == b'hello'
+        gate.set()
+        assert c.receive().body == b'slow'
+    wait_until(lambda: set(lb.workers()) == {quick.address}, 'it to be gone')
+
+
+def test_host_names_of_workers_are_resolved(world):
+    w = world.scripted(serve(hello))
+    port = w.address.rsplit(':', 1)[1]
+    lb = world.resumelb({'workers': ['localhost:' + port]}, wait=False)
+    wait_until(lambda: lb.listening() and w.address in lb.workers(), 'the worker')
+    wait_until(lambda: lb.get().status == 200, 'an answer')
+    bad = world.resumelb({'workers': ['no-such-host.invalid:80'], 'start_wait': '20s'}, name='bad', wait=False)
+    wait_until(bad.listening, 'it: a failure is an answer')
+    assert 'worker-not-resolved' in bad.process.output()
+
+
+def test_a_second_process_on_the_same_port_is_refused(world):
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [w.address]})
+    other = world.resumelb({'workers': [w.address]}, listen=[{'address': lb.address}], name='other', wait=False)
+    assert other.process.wait() == 1
+    assert lb.address in other.process.output()
+    assert lb.get().status == 200
+
+
+def test_unix_sockets_come_and_go_with_the_process(world):
+    w = world.scripted(serve(hello))
+    path = world.folder / 'front.sock'
+    lb = world.resumelb({'workers': [w.address]}, listen=[{'address': 'unix:%s' % path, 'mode': 600}], threads=3)
+    assert path.stat().st_mode & 0o777 == 0o600
+    for _ in range(10):
+        with Client('unix:%s' % path) as c:
+            assert c.request().body == b'hello'
+    lb.process.stop()
+    assert not path.exists()
+
+
+def test_drain_timeout_cuts_what_is_left(world):
+    gate = threading.Event()
+    world.closers.insert(0, gate.set)
+    w = world.scripted(serve(lambda c, h, b: gate.wait(60)))
+    lb = world.resumelb({'workers': [w.address], 'drain_timeout': '300ms'})
+    with Client(lb.address) as c:
+        c.send()
+        wait_until(lambda: w.requests, 'the request')
+        lb.process.kill(signal.SIGTERM)
+        assert lb.process.wait() == 0
+    assert 'drain-cut' in lb.process.output()
+
+
+def test_sigint_stops_at_once(world):
+    gate = threading.Event()
+    world.closers.insert(0, gate.set)
+    w = world.scripted(serve(lambda c, h, b: gate.wait(60)))
+    lb = world.resumelb({'workers': [w.address], 'drain_timeout': '1h'})
+    with Client(lb.address) as c:
+        c.send()
+        wait_until(lambda: w.requests, 'the request')
+        lb.process.kill(signal.SIGINT)
+        assert lb.process.wait() == 0
+
+
+def test_sigterm_while_starting_ends_it(world):
+    # nobody answers there: accepted by the kernel, and nothing is ever said
+    mute = socket.socket()
+    mute.bind(('127.0.0.1', 0))
+    mute.listen(8)
+    world.closers.append(mute.close)
+    lb = world.resumelb({'workers': ['127.0.0.1:%d' % mute.getsockname()[1]], 'resume': 'stream', 'start_wait': '60s'},
+                        wait=False)
+    mute.settimeout(20)
+    mute.accept()[0].close()
+    lb.process.kill(signal.SIGTERM)
+    assert lb.process.wait() == 0
+
+
+def test_systemd_is_told_when_it_is_ready_reloads_and_stops(world):
+    path = str(world.folder / 'notify')
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.bind(path)
+    s.settimeout(20)
+    world.closers.append(s.close)
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [w.address]}, env={'NOTIFY_SOCKET': path})
+    assert s.recv(100) == b'READY=1'
+    lb.reload()
+    assert s.recv(100) == b'RELOADING=1' and s.recv(100) == b'READY=1'
+    lb.process.kill(signal.SIGTERM)
+    assert s.recv(100) == b'STOPPING=1'
+    assert lb.process.wait() == 0
