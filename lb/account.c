@@ -100,7 +100,7 @@ static void write_line(const struct exchange *x, uint64_t total_us)
         .worker_wait_us = x->step_us[STEP_ROUTE],
         .connection_wait_us = x->step_us[STEP_CONNECT],
         .first_byte_us = between(x->times.written_us, x->times.first_byte_us),
-        .service_us = between(x->times.written_us, x->times.last_byte_us),
+        .service_us = x->service_us,
         .total_us = total_us,
         .outcome = slice_of(outcome_text(x->outcome)),
         .request_id = t->request_id,

@@ -432,6 +432,8 @@ static void enter_application(struct exchange *x)
         if (sent.p != NULL)
             x->request_id = sent;
     }
+    if (s->ignore_client_abort)
+        http_reply_keep_half_closed(&x->reply);
     if (s->total_timeout_ms != 0)
         timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
 }

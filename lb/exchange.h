@@ -99,13 +99,16 @@ struct exchange {
     bool conn_waiting; /* in line for a connection */
     bool permit;       /* may open a connection: conn_opened or conn_not_opened is due */
     struct http1_connect *attempt;
-    struct http1_conn *http;         /* checked out */
-    bool active;                     /* a request is under way on it */
-    bool keep;                       /* it may serve another */
-    bool reused;                     /* it was a kept one */
-    bool fresh;                      /* nothing but a new connection will do, for this pick */
-    bool paused;                     /* the client is slower than the worker */
+    struct http1_conn *http; /* checked out */
+    bool active;             /* a request is under way on it */
+    bool keep;               /* it may serve another */
+    bool reused;             /* it was a kept one */
+    bool fresh;              /* nothing but a new connection will do, for this pick */
+    bool paused;             /* the client is slower than the worker */
+    uint64_t paused_since_us;
+    uint64_t paused_us;              /* of the last try: no service of the worker's */
     uint64_t sent_us;                /* when the request was given to it */
+    uint64_t service_us;             /* of the last try */
     struct http1_times times;        /* of the last try */
     struct timer wait_timer;         /* for any worker, or a connection */
     struct worker *tried[TRIED_MAX]; /* counted: must not be picked again */

@@ -20,17 +20,30 @@
 
 /* ---- the worker's side has ended ---- */
 
-/* What it took, for the meter and the histograms. */
+static void end_pause(struct exchange *x)
+{
+    if (!x->paused)
+        return;
+    x->paused = false;
+    x->paused_us += loop_now_us(x->home->loop) - x->paused_since_us;
+}
+
+/*
+ * What it took, for the meter and the histograms: from the request written to the last byte taken,
+ * but for the time in which we took none because the client was slow. That says nothing of the
+ * worker's skill.
+ */
 static void served(struct exchange *x, bool failed)
 {
+    end_pause(x);
     uint64_t end_us =
         x->times.last_byte_us != 0 ? x->times.last_byte_us : loop_now_us(x->home->loop);
     uint64_t start_us = x->times.written_us != 0 ? x->times.written_us : x->sent_us;
+    uint64_t took_us = end_us - start_us;
 
-    x->times.last_byte_us = end_us;
-    x->times.written_us = start_us;
-    member_served(x->member, x->cls, end_us - start_us, failed);
-    stat_observe(x->al->stats, APP_STAT_service_us, end_us - start_us);
+    x->service_us = took_us > x->paused_us ? took_us - x->paused_us : 0;
+    member_served(x->member, x->cls, x->service_us, failed);
+    stat_observe(x->al->stats, APP_STAT_service_us, x->service_us);
 }
 
 /* The response's last byte is here: the worker is free before the client has it all. */
@@ -69,10 +82,16 @@ static bool was_dead_already(const struct exchange *x, enum err e)
     return x->reused && closed && !http1_any_received(x->http);
 }
 
+static const bool may_retry[] = {
+#define OUTCOME(name, text, status, retry, doc) retry,
+#include "lb/outcome.def"
+#undef OUTCOME
+};
+
 /* Whether another worker may get the request, and if so, at which cost. */
 static bool may_try_another(struct exchange *x, enum outcome o, bool written)
 {
-    if (o == OUTCOME_FIRST_BYTE_TIMEOUT || x->ntried >= TRIED_MAX)
+    if (!may_retry[o] || x->ntried >= TRIED_MAX)
         return false;
     if (!written)
         return true;
@@ -235,6 +254,7 @@ static void on_body(void *context, struct http1_body *body, bool last)
     exchange_count_buffered(x);
     if (!last && x->reply.queued_bytes > exchange_buffer_limit(x)) {
         x->paused = true;
+        x->paused_since_us = loop_now_us(x->home->loop);
         http1_pause(x->http);
     }
 }
@@ -244,7 +264,7 @@ void exchange_drained(struct exchange *x)
     /* Half, so that a slow client does not have us stop and go for each of its packets. */
     if (!x->paused || x->reply.queued_bytes > exchange_buffer_limit(x) / 2)
         return;
-    x->paused = false;
+    end_pause(x);
     http1_resume(x->http);
 }
 
@@ -329,6 +349,7 @@ void exchange_forward(struct exchange *x)
     timer_stop(&x->wait_timer);
     exchange_enter(x, STEP_FORWARD);
     x->times = (struct http1_times){0};
+    x->paused_us = x->service_us = 0;
     x->sent_us = loop_now_us(x->home->loop);
     x->active = true;
     http1_request(x->http, &r);

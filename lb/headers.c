@@ -476,10 +476,9 @@ static void take_field(h2o_req_t *req, struct copier *c, const struct http1_head
 
 void headers_add(h2o_req_t *req, struct slice name, struct slice value)
 {
-    h2o_iovec_t kept = h2o_strdup(&req->pool, value.len != 0 ? value.p : "", value.len);
+    struct copier c = {h2o_mem_alloc_pool(&req->pool, 2 * name.len + value.len)};
 
-    h2o_add_header_by_str(&req->pool, &req->res.headers, name.p, name.len, 1, NULL, kept.base,
-                          kept.len);
+    take_field(req, &c, &(struct http1_header){name, value});
 }
 
 static void add_via(h2o_req_t *req, struct slice version, struct slice name)
@@ -487,7 +486,7 @@ static void add_via(h2o_req_t *req, struct slice version, struct slice name)
     h2o_iovec_t v = h2o_concat(&req->pool, h2o_iovec_init(version.p, version.len),
                                h2o_iovec_init(" ", 1), h2o_iovec_init(name.p, name.len));
 
-    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_VIA, NULL, v.base, v.len);
+    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_VIA, "Via", v.base, v.len);
 }
 
 void headers_take_response(const struct headers_response *r, const struct http1_head *head)
@@ -511,11 +510,11 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     req->res.reason = copy(&c, head->reason);
     *c.at = '\0';
     if (r->websocket)
-        headers_add(req, SLICE_LIT("upgrade"), SLICE_LIT("websocket"));
+        headers_add(req, SLICE_LIT("Upgrade"), SLICE_LIT("websocket"));
     if (r->via.len != 0)
         add_via(req, head->minor_version == 0 ? SLICE_LIT("1.0") : SLICE_LIT("1.1"), r->via);
     if (r->request_id.len != 0)
-        headers_add(req, SLICE_LIT("x-request-id"), r->request_id);
+        headers_add(req, SLICE_LIT("X-Request-ID"), r->request_id);
 }
 
 static bool says_one(const struct http1_head *head, struct slice name)

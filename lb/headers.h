@@ -67,7 +67,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
 bool headers_unprocessed(const struct http1_head *head);
 /* Whether an agent says that its process had the request and failed it without a response. */
 bool headers_process_failed(const struct http1_head *head);
-/* Add a field of our own to REQ's answer. NAME: lower case, constant. VALUE is copied. */
+/* Add a field of our own to REQ's answer. Both are copied. */
 void headers_add(h2o_req_t *req, struct slice name, struct slice value);
 
 #endif

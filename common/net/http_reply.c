@@ -389,6 +389,12 @@ void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
         http_conn_watch(c);
 }
 
+void http_reply_keep_half_closed(struct http_reply *r)
+{
+    if (!r->over && !r->conn->http2)
+        http_conn_unwatch(r->conn);
+}
+
 static void decide_persistence(struct http_reply *r)
 {
     h2o_req_t *req = r->req;

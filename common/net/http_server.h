@@ -135,6 +135,8 @@ struct http_reply_events {
 
 void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
                      const struct http_reply_events *e, void *context);
+/* From now on a client that closes its sending side is not taken for one that has left (HTTP/1). */
+void http_reply_keep_half_closed(struct http_reply *r);
 /*
  * What the request's status and headers will be: set req->res first (status, h2o_add_header...;
  * reason is the standard one unless set, and must live as long as the request). Then once:
