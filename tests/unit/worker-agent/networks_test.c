@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/base/text.h"
+#include "worker-agent/networks.h"
+
+static bool has(const struct networks *n, const char *peer)
+{
+    struct addr a;
+
+    assert_int_equal(addr_parse(slice_of(peer), &a), ERR_OK);
+    return networks_have(n, &a);
+}
+
+static struct networks made_of(const char *text)
+{
+    struct networks n = {0};
+
+    assert_int_equal(networks_add(&n, slice_of(text)), ERR_OK);
+    return n;
+}
+
+static void a_network_has_its_addresses_and_no_others(void **state)
+{
+    struct networks n = made_of("10.1.128.0/17");
+
+    (void)state;
+    assert_true(has(&n, "10.1.128.0:1"));
+    assert_true(has(&n, "10.1.255.255:1"));
+    assert_false(has(&n, "10.1.127.255:1"));
+    assert_false(has(&n, "[::1]:1"));
+    networks_fini(&n);
+    n = made_of("fd00:1::/32");
+    assert_true(has(&n, "[fd00:1:2::3]:1"));
+    assert_false(has(&n, "[fd00:2::3]:1"));
+    networks_fini(&n);
+    n = made_of("0.0.0.0/0");
+    assert_true(has(&n, "192.0.2.1:1"));
+    networks_fini(&n);
+}
+
+static void an_address_is_a_network_of_one(void **state)
+{
+    struct networks n = made_of("192.0.2.7");
+
+    (void)state;
+    assert_true(has(&n, "192.0.2.7:1"));
+    assert_false(has(&n, "192.0.2.6:1"));
+    networks_fini(&n);
+}
+
+static void loopback_is_both_families(void **state)
+{
+    struct networks n = made_of("loopback");
+
+    (void)state;
+    assert_true(has(&n, "127.0.0.1:1"));
+    assert_true(has(&n, "127.9.9.9:1"));
+    assert_true(has(&n, "[::1]:1"));
+    assert_true(has(&n, "[::ffff:127.0.0.1]:1"));
+    assert_false(has(&n, "192.0.2.1:1"));
+    networks_fini(&n);
+}
+
+static void ipv4_within_ipv6_counts_as_ipv4(void **state)
+{
+    struct networks n = made_of("10.0.0.0/8");
+
+    (void)state;
+    assert_true(has(&n, "[::ffff:10.2.3.4]:1"));
+    assert_false(has(&n, "[::ffff:11.2.3.4]:1"));
+    networks_fini(&n);
+}
+
+static void unix_peers_are_always_in(void **state)
+{
+    struct networks n = {0};
+
+    (void)state;
+    assert_true(has(&n, "unix:/run/x"));
+    assert_false(has(&n, "127.0.0.1:1"));
+}
+
+static void nonsense_is_refused(void **state)
+{
+    static const char *const bad[] = {
+        "",           "10.0.0.0/",    "10.0.0.0/33",  "10.0.0.0/-1", "10.0.0/8",
+        "fd00::/129", "host.example", "10.0.0.0/8/8", "10.0.0.0/8x", "::1/128 "};
+    struct networks n = {0};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
+        assert_int_equal(networks_add(&n, slice_of(bad[i])), ERR_SYNTAX);
+    assert_int_equal(networks_add(&n, slice_of("10.0.0.1/8")), ERR_RANGE);
+    assert_int_equal(n.n, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_network_has_its_addresses_and_no_others),
+        cmocka_unit_test(an_address_is_a_network_of_one),
+        cmocka_unit_test(loopback_is_both_families),
+        cmocka_unit_test(ipv4_within_ipv6_counts_as_ipv4),
+        cmocka_unit_test(unix_peers_are_always_in),
+        cmocka_unit_test(nonsense_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
