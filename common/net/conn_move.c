@@ -84,13 +84,14 @@ static void move_all_out(struct conn_shard *s)
     }
 }
 
-static void move_in(struct conn_shard *s, struct pooled_conn *c, bool wanted)
+/* Attached even when nobody wants it any more: it can only be closed by the loop it belongs to. */
+static void move_in(struct conn_shard *s, struct pooled_conn *c)
 {
     struct conn_backend *b = s->backend;
     struct conn_work k;
 
     conn_work_init(&k);
-    bool attached = wanted && b->pool->ops->attach(c, s->loop);
+    bool attached = b->pool->ops->attach(c, s->loop);
     pthread_mutex_lock(&b->mutex);
     if (attached)
         ++b->handed_over;
@@ -113,11 +114,10 @@ static void move_all_in(struct conn_shard *s)
         conn_work_init(&k);
         pthread_mutex_lock(&b->mutex);
         struct pooled_conn *c = take_first_locked(b, &s->arriving, &k);
-        bool wanted = !b->retired;
         conn_unlock_and_do(b, &k);
         if (c == NULL)
             return;
-        move_in(s, c, wanted);
+        move_in(s, c);
     }
 }
 
