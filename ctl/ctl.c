@@ -250,6 +250,7 @@ int ctl_main(int argc, char **argv)
 
     if (code >= 0)
         return code;
+    ASSERT(word != NULL);
     enum err e = get_page(&o, word->path, &body, &d);
     if (e == ERR_OK && !o.json)
         e = print_page(word, &o, &body, &out, &d);

@@ -3,6 +3,8 @@
 
 #include "common/base/limits.h"
 
+#include <sys/resource.h>
+
 static void a_node_that_is_made_later_is_noticed(void **state)
 {
     struct world *w = *state;
@@ -273,6 +275,36 @@ static void lost_events_make_it_read_all_anew(void **state)
     unwatch(&r);
 }
 
+static void without_inotify_it_looks_by_itself(void **state)
+{
+    struct world *w = *state;
+    struct record r = {0};
+    struct rlimit limit;
+    struct rlimit none;
+    int next = dup(0);
+
+    /* No further descriptor can be had while the tree opens. */
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = (rlim_t)next;
+    close(next);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    struct tree *blind = open_tree(w->loop, w->root);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    r.watch = tree_watch(blind, "/a", record_changed, &r);
+    wait_for(w, r.reports == 1);
+    put_node(w, "/a", "{\"x\":1}");
+    wait_for(w, is_json(r.properties, "{\"x\":1}"));
+    json_t *none_yet = json_object();
+    struct tree_registration *p = tree_register(w->tree, "/a", "10.0.0.1:80", none_yet);
+    wait_for(w, is_json(r.providers, "{\"10.0.0.1:80\":{}}"));
+    tree_unregister(p);
+    wait_for(w, is_json(r.providers, "{}"));
+    json_decref(none_yet);
+    unwatch(&r);
+    tree_close(blind);
+}
+
 static void child_nodes_are_listed_in_order(void **state)
 {
     struct world *w = *state;
@@ -392,6 +424,7 @@ int main(void)
         tree_test(properties_that_are_no_plain_file_are_a_problem),
         tree_test(a_burst_is_reported_at_once_and_then_seldom),
         tree_test(lost_events_make_it_read_all_anew),
+        tree_test(without_inotify_it_looks_by_itself),
         tree_test(child_nodes_are_listed_in_order),
         tree_test(what_did_not_change_is_not_reported),
         tree_test(a_watch_may_end_itself_when_called),

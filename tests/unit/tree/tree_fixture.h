@@ -95,13 +95,17 @@ static inline int teardown(void **state)
     return 0;
 }
 
-/* Turn the loop until COND holds. */
+/* Turn the loop until COND holds; it is not evaluated again after that. */
 #define wait_for(w, cond)                                                                          \
     do {                                                                                           \
         uint64_t deadline_us = clock_mono_us() + PATIENCE_MS * 1000;                               \
-        while (!(cond) && clock_mono_us() < deadline_us)                                           \
+        bool holds = (cond);                                                                       \
+        while (!holds && clock_mono_us() < deadline_us) {                                          \
             loop_turn((w)->loop, 5);                                                               \
-        assert_true(cond);                                                                         \
+            holds = (cond);                                                                        \
+        }                                                                                          \
+        if (!holds)                                                                                \
+            fail_msg("timed out waiting for %s", #cond);                                           \
     } while (0)
 
 /* Turn the loop for MS: for what must not happen. */

@@ -138,6 +138,60 @@ static void of_two_in_one_process_one_has_the_name(void **state)
     tree_unregister(q);
 }
 
+/* A child that wants NAME, and says its pid on FD each time it gets it. */
+static pid_t spawn_claimant(const char *root, const char *name, int fd)
+{
+    pid_t pid = fork();
+
+    if (pid != 0)
+        return pid;
+    struct loop *l = loop_create(0);
+    struct tree *t = open_tree(l, root);
+    json_t *properties = json_pack("{s:i}", "pid", (int)getpid());
+    struct tree_registration *r = tree_register(t, "/lb", name, properties);
+    bool had = false;
+
+    alarm(60);
+    for (;;) {
+        bool has = tree_registered(r);
+
+        pid = getpid();
+        if (has && !had && write(fd, &pid, sizeof(pid)) != sizeof(pid))
+            _exit(1);
+        had = has;
+        loop_turn(l, 5);
+    }
+}
+
+static void of_many_claimants_each_gets_the_name_after_the_other(void **state)
+{
+    enum { N = 8 };
+    struct world *w = *state;
+    struct record r;
+    int fds[2];
+    pid_t owner;
+
+    assert_int_equal(pipe(fds), 0);
+    watch(w, &r, "/lb");
+    for (int i = 0; i < N; ++i)
+        assert_true(spawn_claimant(w->root, "10.0.0.1:80", fds[1]) > 0);
+    close(fds[1]);
+    assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+    for (int i = 0; i < N; ++i) {
+        wait_for(w, read(fds[0], &owner, sizeof(owner)) == sizeof(owner));
+        wait_for(w, json_integer_value(json_object_get(json_object_get(r.providers, "10.0.0.1:80"),
+                                                       "pid")) == owner);
+        /* Nobody else thinks to have it meanwhile. */
+        turn_for(w, 20);
+        pid_t other;
+        assert_int_equal(read(fds[0], &other, sizeof(other)), -1);
+        kill_provider(owner);
+    }
+    wait_for(w, json_object_size(r.providers) == 0);
+    close(fds[0]);
+    unwatch(&r);
+}
+
 static void waiting_for_a_name_costs_next_to_nothing(void **state)
 {
     struct world *w = *state;
@@ -385,6 +439,7 @@ int main(void)
         tree_test(many_processes_die_at_once),
         tree_test(a_taken_name_is_taken_over_when_its_owner_ends),
         tree_test(of_two_in_one_process_one_has_the_name),
+        tree_test(of_many_claimants_each_gets_the_name_after_the_other),
         tree_test(waiting_for_a_name_costs_next_to_nothing),
         tree_test(a_file_removed_by_hand_is_put_back),
         tree_test(a_tree_removed_by_hand_is_built_again),
