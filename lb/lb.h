@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The assembled load balancer: owns every part, builds them in order, drops them in reverse.
- * Threads: N data loops (exchanges) and the control loop (membership, settings, resumes, admin), which
- * is the main thread. Only the fields below are for the parts; everything else is lb.c's.
+ * Threads: N data loops (exchanges) and the control loop (membership, settings, resumes, admin),
+ * which is the main thread. Only the fields below are for the parts; everything else is lb.c's.
  */
 #ifndef RLB_LB_LB_H
 #define RLB_LB_LB_H
@@ -25,37 +25,41 @@ struct lb_loop {
     struct loop *loop;
     struct front *front;
     struct exchange_loop *exchanges; /* exchange.c's; made and destroyed with the front */
-    uint64_t exchange_serial; /* last part of exchange and request ids; this loop only */
+    uint64_t exchange_serial;        /* last part of exchange and request ids; this loop only */
 };
 
 struct lb {
-    struct program_settings settings; /* RELOAD ones: read by data loops only through what front_set gave */
+    struct program_settings
+        settings; /* RELOAD ones: read by data loops only through what front_set gave */
     struct loop *control;
     struct lb_loop *loops;
     unsigned nloops;
     struct application **applications;
     size_t napplications;
     struct access_log *access_log; /* NULL: none */
-    _Atomic size_t buffered_bytes; /* of responses, over all loops; against response_buffers_total */
+    _Atomic size_t
+        buffered_bytes; /* of responses, over all loops; against response_buffers_total */
     _Atomic uint64_t response_buffers_total;
     _Atomic uint64_t unrouted[OUTCOMES]; /* outcomes of requests that no application had */
-    char instance[33];             /* random id of this process's life */
-    char *name;                    /* "resumelb", for Via */
-    struct application_index *index;   /* for application_find */
-    struct self_measure *self_measure; /* has its own lock */
-    struct data_loops *data_loops;     /* the threads of `loops` */
-    struct resolver *resolver;         /* control thread only */
-    struct list ejections;             /* control thread only: workers ejected now (health.c) */
-    uint64_t started_ms;               /* monotonic */
-    struct lb_parts *parts;            /* lb.c's own */
+    char instance[33];                   /* random id of this process's life */
+    char *name;                          /* "resumelb", for Via */
+    struct application_index *index;     /* for application_find */
+    struct self_measure *self_measure;   /* has its own lock */
+    struct data_loops *data_loops;       /* the threads of `loops` */
+    struct resolver *resolver;           /* control thread only */
+    struct list ejections;               /* control thread only: workers ejected now (health.c) */
+    uint64_t started_ms;                 /* monotonic */
+    struct lb_parts *parts;              /* lb.c's own */
 };
 
 /* From the first to the last: never back. Control thread. */
 enum lb_phase { LB_STARTING, LB_SERVING, LB_DRAINING, LB_CLOSING };
 enum lb_phase lb_phase(const struct lb *lb);
-/* Read FILE again and put into force what can be without a restart, or nothing of it. Control thread. */
+/* Read FILE again and put into force what can be without a restart, or nothing of it. Control
+ * thread. */
 void lb_reload(struct lb *lb);
-/* Run the load balancer of the configuration FILE until it is told to stop. Returns the exit code. */
+/* Run the load balancer of the configuration FILE until it is told to stop. Returns the exit code.
+ */
 int lb_run(const char *file);
 
 /* Where exchanges of a loop find their part of an application. */

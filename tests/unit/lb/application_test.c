@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-#include "control_fixture.h"
+#include "tests/unit/lb/control_fixture.h"
 
 /* ---- which application ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/live_settings.h"
 
-#include "control_fixture.h"
+#include "tests/unit/lb/control_fixture.h"
 
 static unsigned changes;
 

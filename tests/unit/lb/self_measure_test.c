@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 
 #include "common/base/file.h"
-#include "control_fixture.h"
 #include "lb/member.h"
+#include "tests/unit/lb/control_fixture.h"
 
 enum { HISTORY = 5 };
 
