@@ -195,6 +195,7 @@ static void accept_first(struct app_process *p)
      * come. */
     timer_stop(&p->deadline);
     p->takes_first = true;
+    p->open = true;
     slot_process_moved(p->slot);
 }
 

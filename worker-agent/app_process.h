@@ -37,7 +37,9 @@ struct app_process {
     pid_t pid;                     /* 0: not yet */
     struct addr addr;
     struct conn_backend *backend; /* kept connections to it; from STARTING on */
-    bool takes_first;      /* STARTING, and its first request may be sent: that is the probe */
+    /* Without a ready_probe, STARTING: its first request may be sent; that has been so at some
+     * time. */
+    bool takes_first, open;
     struct timer deadline; /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
     struct readiness readiness;
     struct process_output output;

@@ -39,6 +39,17 @@ static bool always_there(const struct slot *s)
     return s->n < s->group->nmin;
 }
 
+/*
+ * Load balancers send nothing to a starting process while there is a warm one. So one whose first
+ * request is its probe has to be called ready, or it would never get that; but for a slot whose
+ * last process did not even come to that.
+ */
+static bool process_serves(const struct slot *s)
+{
+    return s->process->state == PROCESS_READY ||
+           (s->process->state == PROCESS_STARTING && s->process->open && s->start_failures == 0);
+}
+
 enum resume_state slot_state(const struct slot *s)
 {
     if (s->group->pool->draining)
@@ -46,7 +57,7 @@ enum resume_state slot_state(const struct slot *s)
     if (s->attached != NULL)
         return RESUME_READY;
     if (s->process != NULL)
-        return s->process->state == PROCESS_READY ? RESUME_READY : RESUME_STARTING;
+        return process_serves(s) ? RESUME_READY : RESUME_STARTING;
     return always_there(s) || timer_running(&s->spawn) || list_linked(&s->starved_node)
                ? RESUME_STARTING
                : RESUME_COLD;

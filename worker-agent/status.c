@@ -251,7 +251,7 @@ static size_t count_unready(const struct agent *a)
 
             /* Without a ready_probe a process waits for its first request, which nobody sends to
              * who is not ready. */
-            if (p == NULL || (p->state != PROCESS_READY && !p->takes_first))
+            if (p == NULL || (p->state != PROCESS_READY && !p->open))
                 ++unready;
         }
     }

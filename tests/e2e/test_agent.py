@@ -2,13 +2,16 @@
 """The agent: its processes' lives, its slots, its resumes, its ends."""
 import json
 import os
+import pathlib
 import signal
+import tempfile
 
 import pytest
 
 from agent_support import STREAM, Background, TinyAgent, alive
 from support.base import wait_until
 from support.http import Client, CutShort, get
+from support.servers import World
 
 FINGERPRINT = '0123456789abcdef'
 
@@ -53,6 +56,30 @@ def test_each_way_to_a_listening_socket_serves(world, server, settings):
     assert agent.slot()['process']['state'] == 'ready'
 
 
+def test_without_a_probe_the_first_request_is_the_probe(world):
+    go = world.folder / 'go'
+    agent = TinyAgent(world, ready_probe=None, concurrency=4).wait_ready()
+    # it is offered to load balancers, or that request would never come
+    assert agent.stream().wait(lambda x: True)['state'] == 'ready'
+    assert agent.slot()['process']['state'] == 'starting'
+    requests = [Background(agent.address, target='/%d' % i, headers=[('X-Until', str(go))]) for i in range(3)]
+    wait_until(lambda: agent.slot()['waiting'] == 2, 'the others to wait for the first')
+    go.write_text('')
+    assert [r.result().status for r in requests] == [200, 200, 200]
+    assert agent.slot()['process']['state'] == 'ready'
+
+
+def test_a_first_request_that_is_not_answered_in_time_ends_the_process(world):
+    agent = TinyAgent(world, ready_probe=None, start_timeout='200ms').wait_ready()
+    pid = agent.pid()
+    assert agent.get(headers=[('X-Until', '/nonexistent')]).status == 502
+    wait_until(lambda: agent.figures()['spawn_failures'] == 1 and not alive(pid), 'its end')
+    # the next is not offered before it has shown that it serves
+    wait_until(lambda: agent.slot()['state'] == 'starting' and agent.slot().get('process', {}).get('pid') not in (None, pid, 0), 'another')
+    assert agent.get().status == 200
+    assert agent.slot()['state'] == 'ready'
+
+
 def test_a_process_gets_a_clean_start(world):
     agent = TinyAgent(world, env={'MINE': 'yes'}, server=()).wait_ready()
     out = json.loads(agent.get().body)
@@ -68,14 +95,20 @@ def test_a_process_gets_a_clean_start(world):
     assert out['ppid'] == agent.json()['keeper_pid']
 
 
+@pytest.fixture
+def open_world():
+    """A world that other users may enter, which pytest's own folders do not let them."""
+    with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as folder:
+        os.chmod(folder, 0o777)
+        w = World(pathlib.Path(folder))
+        yield w
+        w.close()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason='changing the user needs root')
-def test_a_process_runs_as_the_user_it_was_given(world):
-    os.chmod(world.folder, 0o777)
-    for folder in list(world.folder.parents)[:2]:
-        os.chmod(folder, 0o755)
+def test_a_process_runs_as_the_user_it_was_given(open_world):
     for server in ((), ('{socket}',)):
-        agent = TinyAgent(world, name='agent%d' % len(server), server=server, user='nobody',
-                          root='/').wait_ready()
+        agent = TinyAgent(open_world, name='agent%d' % len(server), server=server, user='nobody', root='/').wait_ready()
         out = json.loads(agent.get().body)
         assert (out['uid'], out['groups']) == (65534, [65534])
         assert out['env']['USER'] == 'nobody'
