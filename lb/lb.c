@@ -62,12 +62,29 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
 
 /* ---- the end ---- */
 
+static void end_when_gone(struct lb *lb)
+{
+    if (lb->parts->loops_gone && lb->parts->admin_gone)
+        loop_stop(lb->control);
+}
+
+static void on_admin_stopped(void *context)
+{
+    struct lb *lb = context;
+
+    lb->parts->admin_gone = true;
+    end_when_gone(lb);
+}
+
 static void on_all_gone(void *context)
 {
     struct lb *lb = context;
 
     data_loops_stop(lb);
-    loop_stop(lb->control);
+    lb->parts->loops_gone = true;
+    if (!lb->parts->admin_gone)
+        admin_cut(lb->parts->admin);
+    end_when_gone(lb);
 }
 
 static void on_flush(struct lb_loop *ll, void *context)
@@ -92,11 +109,6 @@ static void on_fronts_gone(void *context)
     data_loops_call(lb, on_flush, on_all_gone, lb);
 }
 
-static void on_admin_stopped(void *context)
-{
-    (void)context;
-}
-
 /* On the loop. */
 static void close_front(struct lb_loop *ll, void *context)
 {
@@ -113,8 +125,9 @@ static void close_all(struct lb *lb)
     struct lb_parts *p = lb->parts;
 
     p->phase = LB_CLOSING;
+    p->admin_gone = p->admin == NULL;
     if (p->admin != NULL)
-        admin_stop(p->admin, on_admin_stopped, NULL);
+        admin_stop(p->admin, on_admin_stopped, lb);
     data_loops_call(lb, close_front, on_fronts_gone, lb);
 }
 

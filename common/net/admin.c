@@ -310,6 +310,11 @@ void admin_stop(struct admin *a, void (*done)(void *context), void *context)
     http_server_drain(a->server, done, context);
 }
 
+void admin_cut(struct admin *a)
+{
+    http_server_cut(a->server);
+}
+
 void admin_destroy(struct admin *a)
 {
     struct list *it;

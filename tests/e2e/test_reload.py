@@ -144,6 +144,17 @@ def test_sigint_stops_at_once(world):
         assert lb.process.wait() == 0
 
 
+def test_an_operator_who_dawdles_does_not_hold_up_the_end(world):
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [w.address], 'drain_timeout': '1h'})
+    with Client(lb.admin) as idle, Client(lb.admin) as slow:
+        idle.send(headers=[('Host', lb.admin)])
+        slow.send_raw(b'GET /resumes.json HTTP/1.1\r\nHost: ')
+        idle.receive()
+        lb.process.kill(signal.SIGTERM)
+        assert lb.process.wait(5) == 0
+
+
 def test_sigterm_while_starting_ends_it(world):
     # nobody answers there: accepted by the kernel, and nothing is ever said
     mute = socket.socket()
