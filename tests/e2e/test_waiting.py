@@ -225,7 +225,7 @@ def test_an_agents_promise_lets_even_a_post_be_tried_elsewhere(world):
             unprocessed(c, *got)
             got = c.read_request()
         if got:
-            c.buffer = got[0] + b'\r\n\r\n' + c.buffer
+            c.buffer[:0] = got[0] + b'\r\n\r\n'
             original(c)
     full.script = script
     free = feeding(world, 'g', answer=b'free')

@@ -42,7 +42,7 @@ class Client:
     def __init__(self, address, seconds=20, sock=None):
         self.address = address
         self.sock = sock or connect(address, seconds)
-        self.buffer = b''
+        self.buffer = bytearray()      # bytes would make large bodies quadratic
         self.interim = []
 
     def close(self):
@@ -78,15 +78,16 @@ class Client:
         while len(self.buffer) < n:
             if not self._more():
                 raise CutShort('%d bytes of %d' % (len(self.buffer), n))
-        data, self.buffer = self.buffer[:n], self.buffer[n:]
+        data = bytes(self.buffer[:n])
+        del self.buffer[:n]
         return data
 
     def _line(self):
         while b'\r\n' not in self.buffer:
             if not self._more():
                 raise CutShort('in a line: %r' % self.buffer[:80])
-        line, self.buffer = self.buffer.split(b'\r\n', 1)
-        return line
+        line = self._need(self.buffer.index(b'\r\n') + 2)
+        return line[:-2]
 
     def head(self):
         status_line = self._line().decode('latin-1')
@@ -126,7 +127,7 @@ class Client:
         else:
             while self._more():
                 pass
-            body, self.buffer = self.buffer, b''
+            body = self._need(len(self.buffer))
         return Response(status, reason, headers, body, version)
 
     def request(self, method='GET', target='/', host='test.example', headers=(), body=None, version='1.1'):

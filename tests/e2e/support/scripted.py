@@ -11,7 +11,7 @@ class Connection:
 
     def __init__(self, sock, number, server):
         self.sock, self.number, self.server = sock, number, server
-        self.buffer = b''
+        self.buffer = bytearray()      # bytes would make large bodies quadratic
 
     def read_request(self):
         """(head bytes, body bytes), or None at the end of the connection."""
@@ -20,7 +20,9 @@ class Connection:
             if not data:
                 return None
             self.buffer += data
-        head, self.buffer = self.buffer.split(b'\r\n\r\n', 1)
+        end = self.buffer.index(b'\r\n\r\n')
+        head = bytes(self.buffer[:end])
+        del self.buffer[:end + 4]
         length = 0
         for line in head.split(b'\r\n')[1:]:
             name, _, value = line.partition(b':')
@@ -31,7 +33,8 @@ class Connection:
             if not data:
                 return None
             self.buffer += data
-        body, self.buffer = self.buffer[:length], self.buffer[length:]
+        body = bytes(self.buffer[:length])
+        del self.buffer[:length]
         self.server.requests.append((head, body))
         return head, body
 
