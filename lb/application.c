@@ -55,7 +55,8 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->name = xstrdup(config->name);
     take_hosts(a, &config->s.hosts);
     a->is_default = config->s.is_default || config->s.hosts.n == 0;
-    a->path = (struct slice){xslicedup(config->path), config->path.len};
+    a->path_text = xslicedup(config->path);
+    a->path = slice_of(a->path_text);
     a->classifier = config->classifier;
     config->classifier = NULL;
     a->error_page = config->error_page;
@@ -103,7 +104,7 @@ void application_destroy(struct application *a)
     for (size_t i = 0; i < a->hosts.n; ++i)
         free(a->hosts.items[i]);
     free(a->hosts.items);
-    free((void *)(uintptr_t)a->path.p);
+    free(a->path_text);
     free(a->name);
     pthread_mutex_destroy(&a->members_lock);
     free(a);

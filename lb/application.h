@@ -49,7 +49,8 @@ struct application {
     char *name;
     struct text_list hosts; /* lower case */
     bool is_default;
-    struct slice path; /* prefix without a trailing slash; "" is everything */
+    char *path_text;
+    struct slice path; /* path_text: prefix without a trailing slash; "" is everything */
     struct classifier *classifier;
     struct pool *pool;           /* its own lock */
     struct conn_pool *conn_pool; /* its own locks */

@@ -248,11 +248,12 @@ void application_config_read(struct configuration *c, const char *name, struct c
     out->name = xstrdup(name);
     out->node = map;
     out->origins = xcalloc(app_rows(), sizeof(*out->origins));
-    if (!good_name(name))
+    if (!good_name(name)) {
         config_complain(&c->file, map, d,
                         "applications: a name has letters, digits, . _ - (at most %d, not "
                         "beginning with a dot)",
                         NAME_MAX_BYTES);
+    }
     settings_read(&application_table, &c->file, map, &out->s, out->origins, d);
     read_pool(c, out, d);
     check_hosts(c, out, d);

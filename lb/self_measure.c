@@ -233,7 +233,7 @@ static struct timespec from_now(uint64_t ms)
 static bool wait_for_work(struct self_measure *s)
 {
     struct timespec pause = from_now(WRITE_PAUSE_MS);
-    struct timespec until = from_now(WRITE_EVERY_S * 1000);
+    struct timespec until = from_now((uint64_t)WRITE_EVERY_S * 1000);
     int rc = 0;
 
     pthread_mutex_lock(&s->lock);

@@ -148,7 +148,7 @@ def test_an_operator_who_dawdles_does_not_hold_up_the_end(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address], 'drain_timeout': '1h'})
     with Client(lb.admin) as idle, Client(lb.admin) as slow:
-        idle.send(headers=[('Host', lb.admin)])
+        idle.send(host=lb.admin)
         slow.send_raw(b'GET /resumes.json HTTP/1.1\r\nHost: ')
         idle.receive()
         lb.process.kill(signal.SIGTERM)
