@@ -84,8 +84,10 @@ static bool is_field(struct slice name, struct slice field)
     if (name.len != field.len)
         return false;
     for (size_t i = 0; i < name.len; ++i) {
-        char c = field.p[i] == '-' ? '_' : ascii_lower(field.p[i]);
+        char c = ascii_lower(field.p[i]);
 
+        if (c == '-')
+            c = '_';
         if (c != ascii_lower(name.p[i]))
             return false;
     }
@@ -264,8 +266,11 @@ static struct slice lookup(struct classify_environment *e, struct slice name)
 static const char *get(const struct rlb_environment *env, const char *name, size_t *len)
 {
     /* Classifiers see the environment as constant; what is made on demand is ours. */
-    struct classify_environment *e =
-        container_of((struct rlb_environment *)(uintptr_t)env, struct classify_environment, super);
+    union {
+        const struct rlb_environment *constant;
+        struct rlb_environment *super;
+    } u = {.constant = env};
+    struct classify_environment *e = container_of(u.super, struct classify_environment, super);
     struct slice v = lookup(e, slice_of(name));
 
     *len = v.len;

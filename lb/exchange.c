@@ -78,11 +78,12 @@ struct exchange_loop *exchange_loop_create(struct lb_loop *home)
 void exchange_loop_destroy(struct exchange_loop *l)
 {
     struct list *node;
+    struct list *next;
 
     if (l == NULL)
         return;
     ASSERT(l->live == 0);
-    while ((node = list_pop_front(&l->spare)) != NULL)
+    list_for_each_safe (node, next, &l->spare)
         free(list_entry(node, struct exchange, node));
     text_fini(&l->head);
     free(l);

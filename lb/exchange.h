@@ -62,24 +62,19 @@ struct exchange {
     struct list node;            /* in al->exchanges; later in shared->spare */
     struct loop_deferred deferred;
 
-    enum step step; /* exchange_enter's */
+    enum step step;       /* exchange_enter's */
+    enum outcome outcome; /* how it ended, or will if nothing else happens */
     uint64_t entered_us;
     uint64_t step_us[STEPS]; /* time spent in each */
     uint64_t start_us, start_wall_ms;
-    enum outcome outcome; /* how it ended, or will if nothing else happens */
 
     /* ---- the client's side ---- */
     h2o_req_t *req; /* NULL once it is gone */
     struct http_conn *conn;
     struct http_reply reply;
-    bool client_over; /* gone() was called */
-    bool started;     /* an answer's head was given to the client's side */
-    bool safe;        /* GET, HEAD: may run twice */
-    bool websocket;   /* asks to be upgraded */
-    bool tunnel;      /* is upgraded */
-    int status;       /* of the answer; 0: none yet */
-    int version;      /* as h2o_req_t's */
-    size_t buffered;  /* of reply.queued_bytes, as counted */
+    int status;      /* of the answer; 0: none yet */
+    int version;     /* as h2o_req_t's */
+    size_t buffered; /* of reply.queued_bytes, as counted */
     uint64_t received_bytes, sent_bytes;
     struct slice authority, target; /* as a worker gets them */
     struct slice request_id;        /* the client's, or id */
@@ -91,20 +86,11 @@ struct exchange {
     /* ---- the worker's side ---- */
     struct pool_pick pick; /* counted while member != NULL */
     struct member *member;
-    enum pick_reason reason; /* of the last pick */
-    struct worker *last;     /* the last worker tried, counted: for the access line */
+    struct worker *last; /* the last worker tried, counted: for the access line */
     struct route_wait wait;
-    bool waiting; /* parked for any worker */
     struct conn_waiter conn_wait;
-    bool conn_waiting; /* in line for a connection */
-    bool permit;       /* may open a connection: conn_opened or conn_not_opened is due */
     struct http1_connect *attempt;
     struct http1_conn *http; /* checked out */
-    bool active;             /* a request is under way on it */
-    bool keep;               /* it may serve another */
-    bool reused;             /* it was a kept one */
-    bool fresh;              /* nothing but a new connection will do, for this pick */
-    bool paused;             /* the client is slower than the worker */
     uint64_t paused_since_us;
     uint64_t paused_us;              /* of the last try: no service of the worker's */
     uint64_t sent_us;                /* when the request was given to it */
@@ -115,7 +101,24 @@ struct exchange {
     unsigned ntried;
     unsigned retries; /* used up */
     unsigned picks;
-    enum outcome failure; /* what the last try ended with, when ntried != 0 */
+    enum pick_reason reason; /* of the last pick */
+    enum outcome failure;    /* what the last try ended with, when ntried != 0 */
+
+    /* ---- yes or no, of the client's side ---- */
+    bool client_over; /* gone() was called */
+    bool started;     /* an answer's head was given to the client's side */
+    bool safe;        /* GET, HEAD: may run twice */
+    bool websocket;   /* asks to be upgraded */
+    bool tunnel;      /* is upgraded */
+    /* ... and of the worker's */
+    bool waiting;      /* parked for any worker */
+    bool conn_waiting; /* in line for a connection */
+    bool permit;       /* may open a connection: conn_opened or conn_not_opened is due */
+    bool active;       /* a request is under way on http */
+    bool keep;         /* http may serve another */
+    bool reused;       /* http was a kept one */
+    bool fresh;        /* nothing but a new connection will do, for this pick */
+    bool paused;       /* the client is slower than the worker */
 
     char id[EXCHANGE_ID_MAX];
     char cls_room[CLASS_BYTES_MAX];

@@ -75,13 +75,15 @@ void front_set(struct front *f, const struct http_server_options *limits)
 static void close_listeners(struct front *f)
 {
     struct list *node;
+    struct list *next;
 
-    while ((node = list_pop_front(&f->listeners)) != NULL) {
+    list_for_each_safe (node, next, &f->listeners) {
         struct front_listener *fl = list_entry(node, struct front_listener, node);
 
         http_listener_close(fl->listener);
         free(fl);
     }
+    list_init(&f->listeners);
 }
 
 /* An exchange may outlive its connection: it is freed between turns, or when a wake-up has come. */

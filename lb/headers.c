@@ -60,7 +60,9 @@ static struct slice of_iovec(h2o_iovec_t v)
 
 static char normal(char c)
 {
-    return c == '_' ? '-' : ascii_lower(c);
+    if (c == '_')
+        return '-';
+    return ascii_lower(c);
 }
 
 static bool is_ours(struct slice name)
@@ -193,14 +195,12 @@ bool headers_wants_websocket(const h2o_req_t *req)
 
 static void put_field(struct text *out, struct slice name, struct slice value)
 {
-    char *at = text_reserve(out, name.len + value.len + 4);
-
-    memcpy(at, name.p, name.len);
-    memcpy(at + name.len, ": ", 2);
-    if (value.len != 0)
-        memcpy(at + name.len + 2, value.p, value.len);
-    memcpy(at + name.len + 2 + value.len, "\r\n", 2);
-    out->len += name.len + value.len + 4;
+    /* Room for all at once; the rest is then mere copying. */
+    text_reserve(out, name.len + value.len + 4);
+    text_add(out, name);
+    text_add(out, SLICE_LIT(": "));
+    text_add(out, value);
+    text_add(out, SLICE_LIT("\r\n"));
 }
 
 static void put_u64_field(struct text *out, struct slice name, uint64_t value)
@@ -452,6 +452,17 @@ static char *copy_lower(struct copier *c, struct slice s)
     return to;
 }
 
+/* Tokens are constant; libh2o's type for names is not. */
+static h2o_iovec_t *name_of(const h2o_token_t *token)
+{
+    union {
+        const h2o_iovec_t *constant;
+        h2o_iovec_t *name;
+    } u = {.constant = &token->buf};
+
+    return u.name;
+}
+
 static void take_field(h2o_req_t *req, struct copier *c, const struct http1_header *from)
 {
     char *lower = copy_lower(c, from->name);
@@ -464,8 +475,7 @@ static void take_field(h2o_req_t *req, struct copier *c, const struct http1_head
     h2o_header_t *h = &req->res.headers.entries[req->res.headers.size++];
 
     if (token != NULL) {
-        /* Tokens are constant; libh2o's type is not. */
-        h->name = (h2o_iovec_t *)(uintptr_t)&token->buf;
+        h->name = name_of(token);
     } else {
         h->name = h2o_mem_alloc_pool(&req->pool, sizeof(*h->name));
         *h->name = h2o_iovec_init(lower, from->name.len);
