@@ -91,6 +91,13 @@ while True:
             "Resumelb-Unprocessed: 1\r\nX-Kept: yes\r\n" if "x-forge" in h else "")).encode())
         if target != "/probe":
             log("done %s" % target)
+        if "x-head-only" in h:
+            stream.flush()
+            os._exit(8)
+        if "x-body-until" in h:
+            stream.flush()
+            while not os.path.exists(h["x-body-until"]):
+                time.sleep(0.005)
         half = int(h.get("x-cut", 0))
         stream.write(data[:half] if half else data)
         stream.flush()

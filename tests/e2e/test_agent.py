@@ -322,6 +322,21 @@ def test_a_slow_client_does_not_hold_the_process(world):
     assert len(slow.receive().body) > 3 << 20
 
 
+def test_a_process_that_dies_between_head_and_body_has_failed_the_request(world):
+    agent = TinyAgent(world).wait_ready()
+    r = agent.get(headers=[('X-Head-Only', '1')])
+    assert (r.status, r['Resumelb-Failed'], r['X-Pid']) == (502, '1', None)
+
+
+def test_a_head_does_not_wait_long_for_its_body(world):
+    agent = TinyAgent(world).wait_ready()
+    go = world.folder / 'go'
+    with Client(agent.address) as c:
+        c.send('GET', '/', headers=[('X-Body-Until', str(go))])
+        assert c.head()[1] == 200
+        go.write_text('')
+
+
 def test_a_response_cut_short_is_seen_to_be(world):
     agent = TinyAgent(world).wait_ready()
     with pytest.raises(CutShort):
