@@ -32,7 +32,8 @@ struct known_worker {
     /* The tree has it, with these. */
     bool registered;
     char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
-    bool lingering; /* self-measured and gone from the tree, but its connections work */
+    bool lingering; /* self-measured and gone from the tree, but not given up yet */
+    bool vanished;  /* that was just now; membership.c has not decided what it means */
     bool marked;    /* scratch of membership.c: seen in this reading */
 
     bool started, streams; /* streams: by resume_feed, else self-measured */

@@ -23,6 +23,9 @@
 enum {
     /* How often those that linger are looked at. */
     LINGER_LOOK_MS = 1000,
+    /* What vanishes within this time vanishes at once: a lost session takes its nodes away in
+       several steps. */
+    VANISH_WINDOW_MS = 500,
     /* Providers refused that the status page shows. */
     REFUSED_MAX = 100,
 };
@@ -44,8 +47,9 @@ struct membership {
     size_t nlisted;
     struct named_worker **named;
     size_t nnamed;
-    struct timer resolve_timer, linger_timer;
-    struct tree *tree; /* NULL: none */
+    struct timer resolve_timer, linger_timer, vanish_timer;
+    size_t window_base; /* registered when the present window began */
+    struct tree *tree;  /* NULL: none */
     struct tree_watch *settings_watch, *workers_watch;
     struct tree_registration *registration;
     bool tree_read;           /* the providers have been told once */
@@ -367,22 +371,46 @@ static void take_provider(struct membership *ms, const struct tree_provider *p,
         copy_property(p->properties, "pid", k->incarnation, sizeof(k->incarnation));
 }
 
-/* Those registered before and not in this reading. */
-static void drop_vanished(struct membership *ms, size_t before, size_t vanished)
+/*
+ * Those registered before and not in this reading. Self-measured ones stay until the window is
+ * over, when it is known how many went at once; for one with a stream, that decides.
+ */
+static void note_vanished(struct membership *ms, size_t before)
 {
-    bool hold = (double)vanished > settings(ms)->discovery_max_drop * (double)before;
-
-    if (vanished > 0)
-        log_info(NULL, "providers-vanished", "application=%s vanished=%zu of=%zu held_back=%s",
-                 ms->app->name, vanished, before, hold ? "true" : "false");
     for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next) {
         if (!k->registered || k->marked)
             continue;
         k->registered = false;
-        k->lingering = hold && !k->streams && known_worker_connected(k);
+        k->vanished = true;
+        k->lingering = !k->streams;
+        log_info(NULL, "provider-vanished", "application=%s worker=%s", ms->app->name, k->name);
+        if (timer_running(&ms->vanish_timer))
+            continue;
+        ms->window_base = before;
+        timer_start(control(ms), &ms->vanish_timer, VANISH_WINDOW_MS);
+    }
+}
+
+static void on_window_over(struct timer *t)
+{
+    struct membership *ms = container_of(t, struct membership, vanish_timer);
+    size_t n = 0;
+
+    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next)
+        n += k->vanished && !k->registered;
+    bool hold = (double)n > settings(ms)->discovery_max_drop * (double)ms->window_base;
+    if (hold)
+        log_warn(NULL, "providers-held-back", "application=%s vanished=%zu of=%zu", ms->app->name,
+                 n, ms->window_base);
+    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next) {
+        if (!k->vanished)
+            continue;
+        k->vanished = false;
+        k->lingering = k->lingering && hold && known_worker_connected(k);
         if (k->lingering && !timer_running(&ms->linger_timer))
             timer_start(control(ms), &ms->linger_timer, LINGER_LOOK_MS);
     }
+    update_all(ms);
 }
 
 static void on_workers(void *context, const struct tree_node *node)
@@ -390,7 +418,6 @@ static void on_workers(void *context, const struct tree_node *node)
     struct membership *ms = context;
     struct text_list refused_before = ms->refused;
     size_t before = 0;
-    size_t vanished = 0;
 
     ms->tree_read = true;
     if (!node->providers_known)
@@ -402,9 +429,7 @@ static void on_workers(void *context, const struct tree_node *node)
     }
     for (size_t i = 0; i < node->nproviders; ++i)
         take_provider(ms, &node->providers[i], &refused_before);
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next)
-        vanished += k->registered && !k->marked;
-    drop_vanished(ms, before, vanished);
+    note_vanished(ms, before);
     text_list_free(&refused_before);
     update_all(ms);
 }
@@ -415,7 +440,7 @@ static void on_linger(struct timer *t)
     bool any = false;
 
     for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next) {
-        k->lingering = k->lingering && known_worker_connected(k);
+        k->lingering = k->lingering && (k->vanished || known_worker_connected(k));
         any = any || k->lingering;
     }
     if (any)
@@ -450,6 +475,7 @@ enum err membership_start(struct application *a, const struct application_config
     ms->app = a;
     timer_init(&ms->resolve_timer, on_resolve_timer);
     timer_init(&ms->linger_timer, on_linger);
+    timer_init(&ms->vanish_timer, on_window_over);
     a->membership = ms;
     a->live = live_settings_create(a, &config->s, config->origins, settings_changed);
     set_list(ms, config->workers, config->nworkers);
@@ -493,6 +519,7 @@ void membership_stop(struct application *a)
     close_tree(ms);
     timer_stop(&ms->resolve_timer);
     timer_stop(&ms->linger_timer);
+    timer_stop(&ms->vanish_timer);
     HASH_ITER (hh, ms->known, k, tmp)
         membership_forget(ms, k);
     for (size_t i = 0; i < ms->nnamed; ++i)

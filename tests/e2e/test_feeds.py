@@ -6,6 +6,8 @@ import threading
 import pytest
 from support.base import wait_until
 from support.http import Client
+from support.scripted import hello, serve
+from test_waiting import Tree
 
 
 class Agent:
@@ -262,3 +264,41 @@ def test_a_worker_without_a_stream_is_asked_again(world):
     a.first = [a.line('a')]
     a.refuse = None
     becomes(lb, a, 'ready')
+
+
+def measured_in_tree(world, n):
+    """N registered workers without streams, each with a kept connection."""
+    tree = Tree(world.folder / 'tree')
+    workers = [world.scripted(serve(hello)) for _ in range(n)]
+    for w in workers:
+        tree.register(w.address)
+    lb = world.resumelb({'tree': 'directory:%s' % tree.path, 'resume': 'measure', 'pool': {'policy': 'classless'}})
+    wait_until(lambda: len(in_pool(lb)) == n, 'all workers')
+    for _ in range(n):
+        lb.get()
+    wait_until(lambda: all(w['connections']['idle'] == 1 for w in lb.workers().values()), 'a connection to each')
+    return tree, workers, lb
+
+
+def test_a_measured_worker_leaves_when_its_registration_ends(world):
+    tree, workers, lb = measured_in_tree(world, 4)
+    tree.end(workers[0].address)
+    wait_until(lambda: in_pool(lb) == {w.address for w in workers[1:]}, 'it to leave')
+    tree.register(workers[0].address)
+    wait_until(lambda: len(in_pool(lb)) == 4, 'it to be back')
+
+
+def test_when_most_registrations_vanish_at_once_whose_connections_work_stays(world):
+    tree, workers, lb = measured_in_tree(world, 4)
+    for w in workers[:3]:
+        tree.end(w.address)
+    wait_until(lambda: 'providers-held-back' in lb.process.output(), 'the decision')
+    assert len(in_pool(lb)) == 4
+    assert lb.get().status == 200
+    for c in workers[0].connections:
+        c.reset()
+    wait_until(lambda: in_pool(lb) == {w.address for w in workers[1:]}, 'the one without connections to leave')
+    # registered again: as if nothing had been
+    tree.register(workers[1].address)
+    tree.register(workers[2].address)
+    wait_until(lambda: len(in_pool(lb)) == 3, 'the others to stay')

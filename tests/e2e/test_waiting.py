@@ -112,7 +112,7 @@ def test_the_queue_is_bounded(world):
         c.send()
     wait_until(lambda: lb.app()['waiting'] == 5, 'the queue to be full')
     assert lb.get().status == 503
-    assert lb.app()['outcomes']['wait-queue-full'] == 1
+    wait_until(lambda: lb.app()['outcomes']['wait-queue-full'] == 1, 'it to be counted')
     for c in clients[:2]:
         c.close()
     wait_until(lambda: lb.app()['waiting'] == 3, 'those who left to leave the queue')
