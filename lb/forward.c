@@ -295,8 +295,9 @@ static void on_upgrade(void *context, const struct http1_head *head)
     x->outcome = OUTCOME_TUNNELLED;
     account_keep_text(x);
     stat_add(x->al->stats, APP_STAT_tunnels, 1);
-    /* From here on it counts in the worker's backlog, no longer against max_connections. */
-    conn_forget(http1_pooled(x->http));
+    /* No connection of the pool's any more, but it counts against max_connections to its end. */
+    conn_keep_place(http1_pooled(x->http));
+    x->permit = true;
     http_reply_tunnel(&x->reply, http1_take_socket(&x->http),
                       exchange_settings(x)->tunnel_idle_timeout_ms, &end);
 }

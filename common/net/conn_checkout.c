@@ -230,6 +230,20 @@ void conn_forget(struct pooled_conn *c)
     conn_backend_release(b);
 }
 
+void conn_keep_place(struct pooled_conn *c)
+{
+    struct conn_backend *b = c->backend;
+    struct conn_work k;
+
+    conn_work_init(&k);
+    pthread_mutex_lock(&b->mutex);
+    ASSERT(c->place == PLACE_USED);
+    ++b->opening; /* with the connection's reference; first, so that nobody takes the place */
+    conn_leave_locked(b, c, &k);
+    c->backend = NULL;
+    conn_unlock_and_do(b, &k);
+}
+
 bool conn_in_use(struct pooled_conn *c)
 {
     struct conn_backend *b = c->backend;

@@ -126,6 +126,11 @@ void conn_checkin(struct pooled_conn **c, struct loop *l);
  */
 void conn_forget(struct pooled_conn *c);
 /*
+ * As conn_forget, for a connection in use that goes on as something else (a tunnel): it is the caller's
+ * alone, but its place stays taken, as a permission, until conn_not_opened.
+ */
+void conn_keep_place(struct pooled_conn *c);
+/*
  * On its loop, which noticed C to be dead: whether a user has it, who will find out (or the pool never had it).
  * Else conn_forget it; should it be promised to somebody, they may open one instead.
  */

@@ -132,6 +132,28 @@ static void a_forgotten_connection_leaves_room_for_the_next(void **state)
     give_back(f, idle);
 }
 
+static void a_connection_that_became_something_else_keeps_its_place(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_conn *tunnel = opened(f, 0);
+    struct fake_conn *other = opened(f, 0);
+    struct asker *a = asker();
+
+    conn_keep_place(&tunnel->pooled);
+    assert_null(tunnel->pooled.backend);
+    assert_int_equal(view(f).in_use, 1);
+    assert_int_equal(view(f).opening, 1);
+    assert_int_equal(ask(f, 0, &any, a), CONN_WAIT);
+    turn(f, 0);
+    assert_int_equal(a->told, 0);
+    conn_not_opened(f->b);
+    turn(f, 0);
+    told_of(f, a, CONN_OPEN);
+    give_back(f, other);
+    atomic_store(&tunnel->taken, false);
+    fake_close(&tunnel->pooled);
+}
+
 /* Let at least MS pass. */
 static void on_passed(struct timer *t)
 {
@@ -328,6 +350,7 @@ int main(void)
         TEST(checkin_goes_to_the_first_in_line),
         TEST(a_full_line_refuses),
         TEST(a_forgotten_connection_leaves_room_for_the_next),
+        TEST(a_connection_that_became_something_else_keeps_its_place),
         TEST(connections_idle_for_too_long_are_not_taken),
         TEST(recycling_closes_what_has_been_idle_for_the_time_out),
         TEST(a_raised_limit_serves_those_who_wait_at_once),
