@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resume streams: who is in the pool, and what becomes of a worker whose stream says something else, or nothing."""
 import json
+import socket
 import threading
 
 import pytest
@@ -296,7 +297,7 @@ def test_when_most_registrations_vanish_at_once_whose_connections_work_stays(wor
     assert len(in_pool(lb)) == 4
     assert lb.get().status == 200
     for c in workers[0].connections:
-        c.reset()
+        c.sock.shutdown(socket.SHUT_RDWR)
     wait_until(lambda: in_pool(lb) == {w.address for w in workers[1:]}, 'the one without connections to leave')
     # registered again: as if nothing had been
     tree.register(workers[1].address)
