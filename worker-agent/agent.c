@@ -222,6 +222,9 @@ static void name_agent(struct agent *a)
 
     if (gethostname(host, sizeof(host) - 1) != 0)
         snprintf(host, sizeof(host), "localhost");
+    /* It goes into JSON, which wants UTF-8. */
+    for (char *c = host; *c != '\0'; ++c)
+        *c = (unsigned char)*c <= 0x20 || (unsigned char)*c >= 0x7f ? '?' : *c;
     a->name = xasprintf("%s/%ld", host, (long)getpid());
 }
 
@@ -234,7 +237,8 @@ static void set_up_pool(struct agent *a)
     a->pool.conn_pool = a->conn_pool;
     a->pool.front = a->front;
     a->pool.agent_name = a->name;
-    a->pool.state_dir = a->config->s.state_dir;
+    /* The configuration may be replaced; the folder stays. */
+    a->pool.state_dir = a->state_dir;
     a->pool.settings_hold_ms = a->config->s.settings_hold_ms;
     a->pool.keeper_lost = on_keeper_lost;
     a->pool.context = a;
@@ -275,6 +279,7 @@ static void drop(struct agent *a)
     keeper_link_destroy(a->keeper);
     loop_destroy(a->loop);
     free(a->name);
+    free(a->state_dir);
     close(a->lock_fd);
     agent_config_destroy(a->config);
 }
@@ -291,11 +296,12 @@ int agent_run(const char *file, struct rlimit nofile)
     diag_fini(&d);
     if (a.config == NULL)
         return EXIT_CONFIG;
+    a.state_dir = xstrdup(a.config->s.state_dir);
     log_set_level((enum log_level)a.config->s.log_level);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
     if (!make_folders(a.config) || !lock_state_dir(&a))
         return EXIT_CONFIG;
-    const struct keeper_options ko = {.state_dir = a.config->s.state_dir, .nofile = nofile};
+    const struct keeper_options ko = {.state_dir = a.state_dir, .nofile = nofile};
     a.keeper = keeper_link_open(&ko, a.config->s.adopt_timeout_ms, &adopted);
     if (a.keeper == NULL)
         return EXIT_CONFIG;

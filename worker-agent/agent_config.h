@@ -18,9 +18,10 @@ enum {
     APPS_MAX = 1000,
     /* Further groups of a user. */
     APP_GROUPS_MAX = 64,
-    /* Words of a command and variables of an environment; bytes of all of them. */
+    /* Words of a command; variables of an environment; bytes of all of them as JSON, with what they
+       inherit. */
     APP_WORDS_MAX = 1000,
-    APP_WORDS_BYTES_MAX = 64 * 1024,
+    APP_WORDS_BYTES_MAX = 128 * 1024,
     /* What a unix socket in state_dir/run needs of a path's 107 bytes: "/run/", 16 hex digits,
        "/s". */
     STATE_DIR_MAX = 107 - 5 - 16 - 2,

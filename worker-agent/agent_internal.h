@@ -33,6 +33,7 @@ struct agent {
     struct daemon_watch *signals;
     struct timer each_second;
     char *name; /* host and pid, for registrations */
+    char *state_dir;
     int lock_fd;
     int exit_code;
     uint64_t started_ms;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/wire/json.h"
+
 /* Of the agent's own environment, what processes may need to find programs and to speak to people.
  */
 static const char *const inherited[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ"};
@@ -21,14 +23,16 @@ static bool any_word_has(const struct app_config *c, const char *place)
     return false;
 }
 
+/* What the message to the keeper would have of it. */
 static size_t count_bytes(const struct app_config *c)
 {
-    size_t bytes = 0;
+    json_t *all = json_pack("[o, o]", command_words(c), command_environment(c));
+    struct text text = {0};
 
-    for (size_t i = 0; i < c->s.command.n; ++i)
-        bytes += strlen(c->s.command.items[i]);
-    for (size_t i = 0; i < c->nenv; ++i)
-        bytes += strlen(c->env[i].name) + strlen(c->env[i].value);
+    json_print(all, &text);
+    size_t bytes = text.len;
+    text_fini(&text);
+    json_decref(all);
     return bytes;
 }
 

@@ -23,7 +23,7 @@
 
 enum {
     KEEPER_VERSION = 1,
-    /* A command with its environment (APP_WORDS_BYTES_MAX), each byte escaped at worst by two. */
+    /* A command with its environment (APP_WORDS_BYTES_MAX), and the rest of the message. */
     KEEPER_MESSAGE_MAX = 160 * 1024,
     /* Processes of one keeper. */
     KEEPER_PROCESSES_MAX = 4096,

@@ -228,6 +228,9 @@ void slot_process_moved(struct slot *s)
         s->start_failures = 0;
     slot_publish(s);
     slot_dispatch(s);
+    /* Elsewhere they may be served before this one has ended and the next is ready. */
+    if (s->process != NULL && app_process_ends(s->process))
+        slot_refuse_waiting(s, SLOT_NOT_STARTED);
 }
 
 /* The next one is not to come before; longer each time, anew when the last one lived long. */

@@ -413,6 +413,15 @@ def test_sighup_reads_the_file_whole_or_not_at_all(world):
     wait_until(lambda: setting(agent, 'history')['value'] == '50', 'the new file')
     assert setting(agent, 'max_queue')['value'] == '7'
     assert agent.pid() == pid and agent.get().status == 200
+    # nothing of the old file is in use any more
+    app.update(history=1, ready_probe='/probe?again', version='2')
+    rewrite(agent)
+    wait_until(lambda: setting(agent, 'history')['value'] == '1', 'the third file')
+    agent.get(headers=classified('a'))
+    wait_until(resume_file(agent).exists, 'the resume')
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: agent.stream().wait(lambda x: True)['version'] == '2', 'the new version of the next process')
+    agent.wait_ready()
 
 
 def test_every_mistake_in_the_file_is_reported_with_its_place(world):
