@@ -277,6 +277,15 @@ static void answer(struct exchange *x, int status)
     answer_send(&a, &x->reply);
 }
 
+void exchange_take_back(struct exchange *x)
+{
+    if (!x->started || !http_reply_withdraw(&x->reply))
+        return;
+    x->started = false;
+    x->status = 0;
+    exchange_count_buffered(x);
+}
+
 void exchange_fail(struct exchange *x, enum outcome o)
 {
     ASSERT(!x->client_over);
@@ -327,6 +336,7 @@ void exchange_cut(struct exchange *x)
     if (x->client_over || x->step == STEP_DELIVER || x->tunnel)
         return;
     end_worker_side(x);
+    exchange_take_back(x);
     exchange_fail(x, OUTCOME_SHUTTING_DOWN);
 }
 
@@ -335,6 +345,7 @@ static void on_total_timeout(struct timer *t)
     struct exchange *x = container_of(t, struct exchange, total_timer);
 
     end_worker_side(x);
+    exchange_take_back(x);
     exchange_fail(x, x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_TOTAL_TIMEOUT);
 }
 

@@ -138,6 +138,8 @@ void exchange_cut(struct exchange *x);
 
 /* Asserts the edge, stamps the time. */
 void exchange_enter(struct exchange *x, enum step to);
+/* An answer of which nothing has gone out to the client is as none: X is not started then. */
+void exchange_take_back(struct exchange *x);
 /*
  * The worker's side cannot give (the rest of) an answer and holds nothing any more: answer with O's
  * status, or let the client see the answer cut short. May end X's client side.

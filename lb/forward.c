@@ -18,6 +18,15 @@
 #include "common/base/log.h"
 #include "lb/headers.h"
 
+enum {
+    /*
+     * How long a response's head waits for the first bytes of its body: a worker that dies in
+     * between has then failed a request that may be tried elsewhere, rather than one that is cut
+     * short.
+     */
+    HEAD_HELD_MS = 20,
+};
+
 /* ---- the worker's side has ended ---- */
 
 static void end_pause(struct exchange *x)
@@ -126,6 +135,8 @@ static void on_error(void *context, enum err e)
 {
     struct exchange *x = context;
     bool written = http1_any_written(x->http);
+
+    exchange_take_back(x);
     enum outcome o = outcome_of(x, e);
 
     x->active = false;
@@ -235,10 +246,13 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         return;
     }
     take_head(x, head);
-    if (final)
-        complete(x, head->status);
+    if (!final) {
+        http_reply_hold(&x->reply, length, HEAD_HELD_MS);
+        return;
+    }
+    complete(x, head->status);
     http_reply_start(&x->reply, length);
-    if (final && !x->client_over)
+    if (!x->client_over)
         http_reply_send(&x->reply, NULL, true);
 }
 

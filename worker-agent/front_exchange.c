@@ -51,15 +51,12 @@ struct exchange {
     struct conn_waiter waiter;
     struct http1_connect *attempt;
     struct http1_conn *conn;
-    struct timer head_held; /* running: the head is in the reply's request, and has not gone out */
-    uint64_t content_length;
     struct timer abandoned; /* the client has left, within the response */
     uint64_t started_us;    /* when the process got it */
     bool unready;           /* it was the first of a process: its time is no service time */
     bool reused, retried;   /* the connection was a kept one; this is the second try */
     bool touched;           /* a byte of it may have reached a process */
-    bool has_head, begun, paused, tunnel, worker_done,
-        ended; /* begun: the client gets the response */
+    bool has_head, paused, tunnel, worker_done, ended;
     int status;
     struct loop_deferred freeing;
 };
@@ -93,7 +90,6 @@ static void end_if_done(struct exchange *x)
     ASSERT(x->attempt == NULL);
     list_remove(&x->node);
     timer_stop(&x->abandoned);
-    timer_stop(&x->head_held);
     loop_defer(x->front->loop, &x->freeing);
 }
 
@@ -120,7 +116,6 @@ static void close_conn(struct exchange *x)
 static void leave_worker(struct exchange *x)
 {
     timer_stop(&x->abandoned);
-    timer_stop(&x->head_held);
     if (x->attempt != NULL) {
         http1_connect_cancel(x->attempt);
         x->attempt = NULL;
@@ -185,7 +180,6 @@ static void answer(struct exchange *x, int status, enum note note, struct slice 
         return;
     }
     req = x->reply->req;
-    req->res.headers.size = 0; /* a head may have been held there */
     if (note == NOTE_UNPROCESSED)
         h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("resumelb-unprocessed"), 0,
                               "Resumelb-Unprocessed", H2O_STRLIT("1"));
@@ -225,7 +219,7 @@ static bool may_try_fresh(const struct exchange *x, bool any_received, bool any_
 
 static void answer_failed(struct exchange *x, enum err e)
 {
-    if (x->begun) {
+    if (x->has_head && (x->reply == NULL || !http_reply_withdraw(x->reply))) {
         /* What was passed on is cut short, and seen to be. */
         if (x->reply != NULL)
             http_reply_abort(x->reply);
@@ -294,21 +288,6 @@ static void pause_if_full(struct exchange *x)
     http1_pause(x->conn);
 }
 
-/* The head goes out. */
-static void begin_reply(struct exchange *x)
-{
-    timer_stop(&x->head_held);
-    if (x->begun || x->reply == NULL)
-        return;
-    x->begun = true;
-    http_reply_start(x->reply, x->content_length);
-}
-
-static void on_head_held(struct timer *t)
-{
-    begin_reply(container_of(t, struct exchange, head_held));
-}
-
 static void on_head(void *context, const struct http1_head *head, bool final)
 {
     struct exchange *x = context;
@@ -322,8 +301,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
 
         req->res.status = head->status;
         front_copy_headers(req, head);
-        x->content_length = head->content_length;
-        timer_start(x->front->loop, &x->head_held, HEAD_HELD_MS);
+        http_reply_hold(x->reply, head->content_length, HEAD_HELD_MS);
     } else if (!final) {
         timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
     }
@@ -331,7 +309,6 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         return;
     /* The place first: the next request may then be under way before this answer is. */
     worker_finished(x);
-    begin_reply(x);
     if (x->reply != NULL)
         http_reply_send(x->reply, NULL, true);
     else
@@ -349,7 +326,6 @@ static void on_body(void *context, struct http1_body *body, bool last)
         end_if_done(x);
         return;
     }
-    begin_reply(x);
     http_reply_send(x->reply, body, last);
     count_buffered(x);
     if (!last)
@@ -515,7 +491,6 @@ static void on_gone(void *context, bool done)
     struct exchange *x = context;
 
     x->reply = NULL;
-    timer_stop(&x->head_held);
     count_buffered(x);
     x->body = SLICE_NULL;
     if (!done)
@@ -549,7 +524,6 @@ void exchange_start(struct front *f, struct slot *s, h2o_req_t *req, struct http
     x->place.refused = on_place_refused;
     x->freeing.run = free_now;
     timer_init(&x->abandoned, on_abandoned);
-    timer_init(&x->head_held, on_head_held);
     front_read_class(req, &x->cls);
     front_write_head(req, &x->head);
     list_push_back(&f->exchanges, &x->node);

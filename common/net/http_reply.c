@@ -2,10 +2,12 @@
  *
  * One answer's way to the client.
  *
- *     NEW -> OPEN -> CLOSED        CLOSED: libh2o has the end, or there is nobody to send it to
- *      |      ^|
- *      |      |+-- pump: waiting parts -> h2o_send -> on_proceed -> ...
+ *     NEW -> HELD -> OPEN -> CLOSED     CLOSED: libh2o has the end, or there is nobody to send it
+ * to | ^----+ ^     ^| |   withdraw   |+-- pump: waiting parts -> h2o_send -> on_proceed -> ...
  *      +--> TUNNEL
+ *
+ * HELD: all that is known stands in the request and waits a moment; nothing has gone out, so it can
+ * still be taken back.
  *
  * libh2o's rules (each broken one kills the process): one h2o_send at a time, the bytes stay until
  * it asks for more, none after the final one, and after that the request may be gone before the
@@ -38,7 +40,7 @@ struct reply_guard {
     struct http_reply *reply; /* NULL once that is over */
 };
 
-enum reply_state { REPLY_NEW, REPLY_OPEN, REPLY_TUNNEL, REPLY_CLOSED };
+enum reply_state { REPLY_NEW, REPLY_HELD, REPLY_OPEN, REPLY_TUNNEL, REPLY_CLOSED };
 
 /* ---- chunked framing of HTTP/1.1 answers without a known length ---- */
 
@@ -356,9 +358,32 @@ static void on_proceed(h2o_generator_t *super, h2o_req_t *req)
         r->events->drained(r->context);
 }
 
+static void decide_persistence(struct http_reply *r)
+{
+    h2o_req_t *req = r->req;
+    bool ends_by_close =
+        req->version < 0x101 && req->res.content_length == SIZE_MAX && !r->bodyless;
+
+    if (ends_by_close || r->conn->server->draining)
+        req->http1_is_persistent = 0;
+}
+
+/* The head is given to libh2o. It goes out with the next pump. */
+static void open_reply(struct http_reply *r)
+{
+    decide_persistence(r);
+    h2o_start_response(r->req, &r->super);
+    r->encoder = encoder_of(r->req);
+    r->state = REPLY_OPEN;
+}
+
 static void on_flush(struct timer *t)
 {
-    pump(container_of(t, struct http_reply, flush_timer));
+    struct http_reply *r = container_of(t, struct http_reply, flush_timer);
+
+    if (r->state == REPLY_HELD)
+        open_reply(r);
+    pump(r);
 }
 
 /* ---- what the user calls ---- */
@@ -395,22 +420,11 @@ void http_reply_keep_half_closed(struct http_reply *r)
         http_conn_unwatch(r->conn);
 }
 
-static void decide_persistence(struct http_reply *r)
-{
-    h2o_req_t *req = r->req;
-    bool ends_by_close =
-        req->version < 0x101 && req->res.content_length == SIZE_MAX && !r->bodyless;
-
-    if (ends_by_close || r->conn->server->draining)
-        req->http1_is_persistent = 0;
-}
-
-void http_reply_start(struct http_reply *r, uint64_t content_length)
+/* All but giving it to libh2o. */
+static void prepare(struct http_reply *r, uint64_t content_length)
 {
     h2o_req_t *req = r->req;
 
-    if (r->over)
-        return;
     ASSERT(r->state == REPLY_NEW);
     ASSERT(req->res.status >= 200);
     if (req->res.reason == NULL || strcmp(req->res.reason, "OK") == 0)
@@ -420,11 +434,42 @@ void http_reply_start(struct http_reply *r, uint64_t content_length)
     req->res.content_length = announced ? (size_t)content_length : SIZE_MAX;
     if (announced && !r->bodyless)
         r->left_bytes = content_length;
-    decide_persistence(r);
-    h2o_start_response(req, &r->super);
-    r->encoder = encoder_of(req);
-    r->state = REPLY_OPEN;
+}
+
+void http_reply_start(struct http_reply *r, uint64_t content_length)
+{
+    if (r->over)
+        return;
+    prepare(r, content_length);
+    open_reply(r);
     timer_start(r->conn->server->loop, &r->flush_timer, 0);
+}
+
+void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hold_ms)
+{
+    if (r->over)
+        return;
+    prepare(r, content_length);
+    r->state = REPLY_HELD;
+    timer_start(r->conn->server->loop, &r->flush_timer, hold_ms);
+}
+
+bool http_reply_withdraw(struct http_reply *r)
+{
+    h2o_req_t *req = r->req;
+
+    if (r->over || r->state != REPLY_HELD)
+        return false;
+    timer_stop(&r->flush_timer);
+    release_bodies(&r->parts);
+    r->queued_bytes = 0;
+    r->left_bytes = UINT64_MAX;
+    r->state = REPLY_NEW;
+    req->res.status = 0;
+    req->res.reason = "OK"; /* as in a new request */
+    req->res.content_length = SIZE_MAX;
+    req->res.headers.size = 0;
+    return true;
 }
 
 /* Cut B to the bytes that may still come. */
@@ -461,7 +506,7 @@ void http_reply_send(struct http_reply *r, struct http1_body *body, bool final)
         http1_body_release(body);
         return;
     }
-    ASSERT(r->state == REPLY_OPEN);
+    ASSERT(r->state == REPLY_OPEN || r->state == REPLY_HELD);
     ASSERT(!r->final_queued);
     ASSERT(!r->abort_queued);
     if (body != NULL)
@@ -469,6 +514,11 @@ void http_reply_send(struct http_reply *r, struct http1_body *body, bool final)
     bool cut_short = final && r->left_bytes != 0 && r->left_bytes != UINT64_MAX;
     r->final_queued = final && !cut_short;
     r->abort_queued = cut_short;
+    if (r->state == REPLY_HELD) {
+        if (list_empty(&r->parts) && !r->final_queued && !r->abort_queued)
+            return;
+        open_reply(r);
+    }
     if (!r->in_flight)
         pump(r);
 }
@@ -477,6 +527,7 @@ void http_reply_abort(struct http_reply *r)
 {
     if (r->over || r->final_queued || r->abort_queued)
         return;
+    (void)http_reply_withdraw(r);
     if (r->state == REPLY_NEW) {
         r->req->http1_is_persistent = 0;
         http_reply_simple(r, 502, "text/plain; charset=utf-8", SLICE_LIT("Bad Gateway\n"));

@@ -145,6 +145,14 @@ void http_reply_keep_half_closed(struct http_reply *r);
  */
 void http_reply_start(struct http_reply *r, uint64_t content_length);
 /*
+ * The same, but the head does not go out before HOLD_MS have passed or the first bytes of the body
+ * are there. Servers write the two apart; until then a failure of the worker can be undone by
+ * http_reply_withdraw.
+ */
+void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hold_ms);
+/* Take a held answer back: true when nothing of it has gone out; then start another one. */
+bool http_reply_withdraw(struct http_reply *r);
+/*
  * Queue BODY (taken over; NULL is none); FINAL: the answer is complete with it. Bytes beyond the
  * announced length are dropped, a FINAL before it is an abort, and an answer that has no body
  * (HEAD, 204, 304) drops all.
@@ -152,7 +160,7 @@ void http_reply_start(struct http_reply *r, uint64_t content_length);
 void http_reply_send(struct http_reply *r, struct http1_body *body, bool final);
 /*
  * The answer cannot be completed: after what is queued the client sees it cut short, never
- * complete. Before http_reply_start it is a 502.
+ * complete. When nothing has gone out yet it is a 502.
  */
 void http_reply_abort(struct http_reply *r);
 /* A whole small answer of our own; copies BODY. Headers other than content-type set before. */

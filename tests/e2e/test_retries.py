@@ -185,3 +185,38 @@ def test_a_worker_that_refuses_is_left_alone_for_a_while(world):
         assert lb.get('/').body == b'hello'
     assert 1 <= lb.app()['stats']['connect_failures'] < 10
     assert lb.app()['stats']['ejections'] >= 1
+
+
+def test_a_get_whose_worker_dies_after_the_head_goes_elsewhere(world):
+    """Servers write head and body apart; nothing of the answer has been passed on in between."""
+    def script(c):
+        c.read_request()
+        c.write(b'HTTP/1.1 200 OK\r\nX-From: dead\r\nContent-Length: 5\r\n\r\n')
+        c.reset()
+    bad = world.scripted(script)
+    good = world.scripted(serve(hello))
+    lb = world.resumelb(static(bad.address, good.address))
+    for _ in range(6):
+        r = lb.get('/')
+        assert (r.status, r.body, r['X-From']) == (200, b'hello', None)
+    assert bad.requests
+    # what must not run twice is answered, once
+    statuses = {lb.get('/', method='POST', body=b'x').status for _ in range(4)}
+    assert statuses == {200, 502}
+
+
+def test_a_head_whose_body_is_slow_to_come_is_passed_on_all_the_same(world):
+    gate = threading.Event()
+
+    def script(c):
+        c.read_request()
+        c.write(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n')
+        gate.wait(20)
+        c.write(b'hello')
+    w = world.scripted(script)
+    lb = world.resumelb(static(w.address))
+    with Client(lb.address) as c:
+        c.send()
+        assert c.head()[1] == 200
+        gate.set()
+        assert c._need(5) == b'hello'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests and answers. Requests refused: http_check_test.c. Connections, time and tunnels:
- * http_conn_test.c.
+ * Requests and answers. Requests refused: http_check_test.c. Answers held back:
+ * http_reply_test.c. Connections, time and tunnels: http_conn_test.c.
  */
 #include "tests/unit/net/http_server_fixture.h"
 

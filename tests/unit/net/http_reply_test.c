@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An answer whose head is held until its body begins, and may be taken back until then. All else of
+ * answers: http_server_test.c.
+ */
+#include "tests/unit/net/http_server_fixture.h"
+
+#define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+enum { HOLD_LONG_MS = 60000, HOLD_SHORT_MS = 20 };
+
+static void hold_answer(struct call *call, int status, uint64_t length, uint64_t hold_ms)
+{
+    h2o_req_t *req = call->reply.req;
+
+    req->res.status = status;
+    h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("x-held"), 1, "X-Held",
+                          H2O_STRLIT("1"));
+    http_reply_hold(&call->reply, length, hold_ms);
+}
+
+static void held_answer_goes_out_with_its_first_bytes(void **state)
+{
+    struct fixture *f = *state;
+
+    fixture_send(f, GET);
+    fixture_await_requests(f, 1);
+    hold_answer(f->call, 200, 5, HOLD_LONG_MS);
+    loop_turn(f->loop, 0);
+    assert_false(raw_has(&f->client, "HTTP/1.1"));
+    http_reply_send(&f->call->reply, body_of("hello"), true);
+    fixture_await(f, "X-Held: 1\r\n");
+    fixture_await(f, "\r\n\r\nhello");
+    fixture_await_gone(f, 1);
+    assert_true(f->gone_done);
+}
+
+static void held_answer_goes_out_when_its_time_is_up(void **state)
+{
+    struct fixture *f = *state;
+
+    fixture_send(f, GET);
+    fixture_await_requests(f, 1);
+    hold_answer(f->call, 200, 5, HOLD_SHORT_MS);
+    fixture_await(f, "X-Held: 1\r\n");
+    assert_false(http_reply_withdraw(&f->call->reply));
+    http_reply_send(&f->call->reply, body_of("hello"), true);
+    fixture_await(f, "\r\n\r\nhello");
+}
+
+static void held_answer_that_is_taken_back_leaves_no_trace_in_the_next(void **state)
+{
+    struct fixture *f = *state;
+
+    fixture_send(f, GET);
+    fixture_await_requests(f, 1);
+    hold_answer(f->call, 503, 99, HOLD_LONG_MS);
+    assert_true(http_reply_withdraw(&f->call->reply));
+    start_answer(f->call, 200, 5);
+    http_reply_send(&f->call->reply, body_of("hello"), true);
+    fixture_await(f, "\r\n\r\nhello");
+    assert_true(raw_has(&f->client, "HTTP/1.1 200 OK\r\n"));
+    assert_false(raw_has(&f->client, "X-Held"));
+    assert_false(raw_has(&f->client, "99"));
+}
+
+static void held_answer_that_is_aborted_is_a_bad_gateway(void **state)
+{
+    struct fixture *f = *state;
+
+    fixture_send(f, GET);
+    fixture_await_requests(f, 1);
+    hold_answer(f->call, 200, 5, HOLD_LONG_MS);
+    http_reply_abort(&f->call->reply);
+    fixture_await(f, "HTTP/1.1 502 Bad Gateway\r\n");
+    raw_await_end(f->loop, &f->client);
+    assert_false(raw_has(&f->client, "X-Held"));
+}
+
+static void client_that_leaves_a_held_answer_is_noticed(void **state)
+{
+    struct fixture *f = *state;
+
+    fixture_send(f, GET);
+    fixture_await_requests(f, 1);
+    hold_answer(f->call, 200, 5, HOLD_LONG_MS);
+    raw_close(&f->client);
+    fixture_await_gone(f, 1);
+    assert_false(f->gone_done);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(held_answer_goes_out_with_its_first_bytes),
+        TEST(held_answer_goes_out_when_its_time_is_up),
+        TEST(held_answer_that_is_taken_back_leaves_no_trace_in_the_next),
+        TEST(held_answer_that_is_aborted_is_a_bad_gateway),
+        TEST(client_that_leaves_a_held_answer_is_noticed),
+    };
+
+    return cmocka_run_group_tests_name("http_reply", tests, NULL, NULL);
+}
