@@ -12,7 +12,9 @@ deps:
 	@dev/install-deps
 
 # The load balancer, an agent and an example with 4 processes. TRAFFIC=1 sends a trickle of requests; PORT=8080 moves it.
-run: deps all
+run: deps
+	@cmake --preset dev >/dev/null
+	@cmake --build --preset dev -j$(JOBS) --target resumelb resumelb-agent resumelbctl
 	@examples/newspapers/run
 
 test: deps all

@@ -21,8 +21,7 @@ TOWNS = ['Harbour', 'Valley', 'Lakeside', 'Summit', 'River', 'Prairie', 'Island'
          'Northern', 'Southern', 'Eastern', 'Western', 'Central', 'Coastal', 'Highland', 'Garden', 'Mill', 'Castle']
 PAPERS = ['Herald', 'Courier', 'Gazette', 'Tribune', 'Observer', 'Chronicle', 'Post', 'Times', 'Mirror', 'Sentinel',
           'Dispatch', 'Beacon', 'Examiner', 'Ledger', 'Record', 'Echo', 'Star', 'Journal', 'Argus', 'Bulletin']
-FIRST = ['Ada', 'Ben', 'Cleo', 'Dan', 'Eva', 'Finn', 'Gita', 'Hugo', 'Ines', 'Jon', 'Kaya', 'Leo', 'Mia', 'Noor']
-LAST = ['Archer', 'Brook', 'Castle', 'Dale', 'Ember', 'Field', 'Grove', 'Hill', 'Ives', 'Jansen', 'Keller', 'Lund']
+DESKS = ['City', 'Foreign', 'Markets', 'Sports', 'Arts', 'Science', 'Travel', 'Letters', 'Night', 'Weekend', 'Data', 'Picture']
 WORDS = ('council bridge market river school harvest budget train mayor festival museum harbour election storm garden '
          'theatre library hospital road factory coach season player record village valley winter summer visitor ticket '
          'price water energy forest island ferry concert orchestra painter writer reader student teacher engineer old '
@@ -31,7 +30,7 @@ WORDS = ('council bridge market river school harvest budget train mayor festival
          'near under over against for and but while as the a this that every many few most last next first').split()
 # Per site, beside its site object and its layout: sections; the rest is articles and pictures, about half and half.
 FIXED = 2 + len(SECTIONS)
-SCHEMA = 1
+SCHEMA = 2
 
 
 def parse(argv=None):
@@ -74,7 +73,7 @@ class Writer:
         self.random = random.Random(seed)
         r = self.random
         self.sentences = [' '.join(r.choices(WORDS, k=r.randint(7, 16))).capitalize() + '.' for _ in range(3000)]
-        self.people = ['%s %s' % (f, s) for f in FIRST for s in LAST]
+        self.desks = ['the %s desk, %s' % (d.lower(), t) for d in DESKS for t in TOWNS]
 
     def text(self, low, high):
         return ' '.join(self.random.choices(self.sentences, k=self.random.randint(low, high)))
@@ -85,7 +84,7 @@ class Writer:
     def site(self, slug, title, articles):
         return {'slug': slug, 'title': title, 'motto': self.title(), 'sections': SECTIONS,
                 'top': self.random.sample(range(articles), min(8, articles)),
-                'editor': self.random.choice(self.people),
+                'editor': self.random.choice(self.desks),
                 'imprint': self.text(4, 8)}
 
     def layout(self):
@@ -99,7 +98,7 @@ class Writer:
     def section(self, number, articles):
         mine = [a for a in range(articles) if a % len(SECTIONS) == number] or [0]
         return {'title': SECTIONS[number], 'about': self.text(2, 4), 'articles': mine[:8],
-                'desk': self.random.sample(self.people, 5)}
+                'desk': self.random.sample(self.desks, 5)}
 
     def article(self, number, articles, pictures):
         r = self.random
@@ -108,25 +107,25 @@ class Writer:
             spans = [{'style': r.choice(('plain', 'plain', 'plain', 'strong', 'em')), 'text': s}
                      for s in r.choices(self.sentences, k=r.randint(2, 5))]
             paragraphs.append({'kind': 'p', 'spans': spans})
-        return {'title': self.title(), 'section': number % len(SECTIONS), 'by': r.choice(self.people),
+        return {'title': self.title(), 'section': number % len(SECTIONS), 'by': r.choice(self.desks),
                 'date': '2024-%02d-%02d' % (r.randint(1, 12), r.randint(1, 28)),
                 'teaser': self.text(1, 2), 'body': paragraphs,
                 'pictures': [(number + i) % pictures for i in range(3)],
                 'related': [a for a in r.sample(range(articles), min(6, articles)) if a != number][:5],
                 'tags': r.sample(WORDS[:50], 6),
-                'comments': [{'by': r.choice(self.people), 'text': r.choice(self.sentences), 'likes': r.randint(0, 99)}
+                'comments': [{'by': r.choice(self.desks), 'text': r.choice(self.sentences), 'likes': r.randint(0, 99)}
                              for _ in range(r.randint(4, 10))]}
 
     def picture(self, number):
         r = self.random
-        return {'caption': r.choice(self.sentences), 'credit': r.choice(self.people),
+        return {'caption': r.choice(self.sentences), 'credit': r.choice(self.desks),
                 'corners': [[r.randrange(256) for _ in range(3)] for _ in range(4)],
                 'sizes': [{'width': w, 'height': w * 2 // 3, 'bytes': r.randint(w * 20, w * 90),
                            'url': '/pictures/%d-%d.jpg' % (number, w), 'sha': '%064x' % r.getrandbits(256)}
                           for w in (160, 240, 320, 480, 640, 800, 1024, 1280, 1600, 1920, 2560)],
                 'camera': {k: r.randint(1, 4000) for k in ('iso', 'shutter', 'focal', 'aperture', 'bias', 'lens')},
                 'faces': [{'x': r.random(), 'y': r.random(), 'w': r.random(), 'h': r.random(), 'who': r.choice(
-                    self.people)} for _ in range(r.randint(3, 9))]}
+                    self.desks)} for _ in range(r.randint(3, 9))]}
 
     def objects(self, slug, title, count):
         """All (kind, number, value) of a site, COUNT in all."""
