@@ -65,6 +65,7 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
     a->settings = app_snapshot_create(&config->s);
     pthread_mutex_init(&a->members_lock, NULL);
+    list_init(&a->ejections);
     atomic_init(&a->eject_time_ms, config->s.eject_time_ms);
     return a;
 }

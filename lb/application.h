@@ -66,6 +66,7 @@ struct application {
      */
     pthread_mutex_t members_lock;
     size_t navailable;              /* in the pool and for no reason unavailable */
+    struct list ejections;          /* in force; health.c's, under members_lock */
     _Atomic uint64_t eject_time_ms; /* for data loops, which eject without a snapshot at hand */
 };
 

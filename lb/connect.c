@@ -14,6 +14,7 @@
 #include "lb/exchange.h"
 
 #include "common/base/log.h"
+#include "lb/health.h"
 
 static void pick(struct exchange *x);
 
@@ -88,6 +89,9 @@ static void pick(struct exchange *x)
         r.waiter = &x->wait.waiter;
     list_init(&released);
     enum err e = pool_get(x->app->pool, &r, loop_now_ms(x->home->loop), &x->pick);
+    /* Rather one that refused a moment ago than none. */
+    if (e == ERR_NO_WORKER && health_fail_open(x->app, x->tried, x->ntried))
+        e = pool_get(x->app->pool, &r, loop_now_ms(x->home->loop), &x->pick);
 
     route_wait_wake(&released);
     if (e == ERR_OK) {

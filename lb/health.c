@@ -2,9 +2,12 @@
  *
  *   data loop   refused -> eject() under members_lock -> message to the control loop
  *   control     message -> timer -> available again
+ *   any thread  nobody else is left -> all are available again, at once -> message
  *
  * A data loop decides alone and at once, so that the requests behind this one do not try the same
- * worker; the control loop only ends it. An ejection holds a reference to the worker.
+ * worker, and so that who finds nobody else has the ejected ones to try. The control loop ends an
+ * ejection in time, and frees it. An ejection is in force while it is in the application's list. It
+ * holds a reference to the worker.
  */
 #include "lb/health.h"
 
@@ -16,107 +19,234 @@
 #include "lb/route_wait.h"
 
 struct ejection {
-    struct list node; /* lb->ejections */
+    struct list node; /* app->ejections, while in force; under members_lock */
     struct loop_message message;
+    bool on_its_way; /* the message is, and frees it if it is over by then; under members_lock */
+    bool counted;    /* control thread */
     struct timer timer;
     struct worker *worker; /* counted */
     uint64_t for_ms;
 };
 
-static void end(struct ejection *e)
+static void free_ejection(struct ejection *e)
 {
-    struct member *m = member_of(e->worker);
-
     timer_stop(&e->timer);
-    list_remove(&e->node);
-    atomic_store_explicit(&m->ejected_until_ms, 0, memory_order_relaxed);
-    member_set_unavailable(m, MEMBER_EJECTED, false);
     worker_unref(e->worker);
     free(e);
 }
 
+/* members_lock is held. */
+static void end_locked(struct ejection *e, struct list *released)
+{
+    struct member *m = member_of(e->worker);
+    struct application *a = m->app;
+
+    list_remove(&e->node);
+    atomic_store_explicit(&m->ejected_until_ms, 0, memory_order_relaxed);
+    m->unavailable &= ~(unsigned)MEMBER_EJECTED;
+    if (m->joined && m->unavailable == 0) {
+        ++a->navailable;
+        pool_set_available(a->pool, m->worker, true, released);
+    }
+}
+
+/* members_lock is held. OVER: messages to be posted once it is not. */
+static void end_all_locked(struct application *a, struct list *released, struct list *over)
+{
+    struct list *it = NULL;
+    struct list *tmp = NULL;
+
+    list_for_each_safe (it, tmp, &a->ejections) {
+        struct ejection *e = list_entry(it, struct ejection, node);
+
+        end_locked(e, released);
+        if (!e->on_its_way) {
+            e->on_its_way = true;
+            list_push_back(over, &e->message.node);
+        }
+    }
+}
+
+static void post_all(struct application *a, struct list *over)
+{
+    struct list *node = NULL;
+
+    while ((node = list_pop_front(over)) != NULL)
+        loop_post(a->lb->control, list_entry(node, struct loop_message, node));
+}
+
 static void on_timer(struct timer *t)
 {
-    end(container_of(t, struct ejection, timer));
-}
-
-/* On the control loop. */
-static void on_ejected(struct loop_message *msg)
-{
-    struct ejection *e = container_of(msg, struct ejection, message);
-    struct member *m = member_of(e->worker);
-    struct lb *lb = m->app->lb;
-
-    list_push_back(&lb->ejections, &e->node);
-    timer_start(lb->control, &e->timer, e->for_ms);
-    stat_add(application_control_stats(m->app), APP_STAT_ejections, 1);
-    log_warn(NULL, "worker-ejected", "application=%s worker=%s for_ms=%llu why=refused",
-             m->app->name, worker_name(e->worker), (unsigned long long)e->for_ms);
-    /* Others may have left meanwhile. */
-    health_check(m->app);
-}
-
-/* Unless it is the only one available, or ejected already. */
-static bool eject(struct member *m, uint64_t until_ms)
-{
-    struct application *a = m->app;
+    struct ejection *e = container_of(t, struct ejection, timer);
+    struct application *a = member_of(e->worker)->app;
     struct list released;
-    bool done = false;
 
     list_init(&released);
     pthread_mutex_lock(&a->members_lock);
-    bool last = m->unavailable == 0 && a->navailable <= 1;
-    if (m->joined && (m->unavailable & MEMBER_EJECTED) == 0 && !last) {
-        if (m->unavailable == 0) {
-            --a->navailable;
-            pool_set_available(a->pool, m->worker, false, &released);
-        }
-        m->unavailable |= MEMBER_EJECTED;
-        atomic_store_explicit(&m->ejected_until_ms, until_ms, memory_order_relaxed);
-        done = true;
-    }
+    bool in_force = list_linked(&e->node);
+    if (in_force)
+        end_locked(e, &released);
     pthread_mutex_unlock(&a->members_lock);
     route_wait_wake(&released);
-    return done;
+    /* Else whoever ended it has posted the message. */
+    if (in_force)
+        free_ejection(e);
+}
+
+static void count(struct ejection *e)
+{
+    struct application *a = member_of(e->worker)->app;
+
+    if (e->counted)
+        return;
+    e->counted = true;
+    stat_add(application_control_stats(a), APP_STAT_ejections, 1);
+    log_warn(NULL, "worker-ejected", "application=%s worker=%s for_ms=%llu why=refused", a->name,
+             worker_name(e->worker), (unsigned long long)e->for_ms);
+}
+
+/* On the control loop: it has begun, or it is over already. */
+static void on_message(struct loop_message *msg)
+{
+    struct ejection *e = container_of(msg, struct ejection, message);
+    struct application *a = member_of(e->worker)->app;
+
+    count(e);
+    pthread_mutex_lock(&a->members_lock);
+    e->on_its_way = false;
+    bool in_force = list_linked(&e->node);
+    pthread_mutex_unlock(&a->members_lock);
+    if (!in_force) {
+        free_ejection(e);
+        return;
+    }
+    timer_start(a->lb->control, &e->timer, e->for_ms);
+    /* Others may have left meanwhile. */
+    health_check(a);
+}
+
+/* members_lock is held. The last one available stays: what it refuses nobody else would take. */
+static bool may_eject_locked(struct member *m)
+{
+    if (!m->joined || (m->unavailable & MEMBER_EJECTED) != 0)
+        return false;
+    return m->unavailable != 0 || m->app->navailable > 1;
+}
+
+/* members_lock is held. */
+static void eject_locked(struct member *m, struct ejection *e, uint64_t until_ms,
+                         struct list *released)
+{
+    struct application *a = m->app;
+
+    if (m->unavailable == 0) {
+        --a->navailable;
+        pool_set_available(a->pool, m->worker, false, released);
+    }
+    m->unavailable |= MEMBER_EJECTED;
+    atomic_store_explicit(&m->ejected_until_ms, until_ms, memory_order_relaxed);
+    list_push_back(&a->ejections, &e->node);
+    e->on_its_way = true;
+}
+
+static struct ejection *new_ejection(struct member *m, uint64_t for_ms)
+{
+    struct ejection *e = xcalloc(1, sizeof(*e));
+
+    e->worker = worker_ref(m->worker);
+    e->for_ms = for_ms;
+    e->message.run = on_message;
+    timer_init(&e->timer, on_timer);
+    return e;
 }
 
 void member_connect_failed(struct member *m, uint64_t now_ms)
 {
-    uint64_t for_ms = atomic_load_explicit(&m->app->eject_time_ms, memory_order_relaxed);
+    struct application *a = m->app;
+    uint64_t for_ms = atomic_load_explicit(&a->eject_time_ms, memory_order_relaxed);
+    struct list released;
+    struct list over;
 
-    if (for_ms == 0 || !eject(m, now_ms + for_ms))
+    if (for_ms == 0)
         return;
-    struct ejection *e = xcalloc(1, sizeof(*e));
-    e->worker = worker_ref(m->worker);
-    e->for_ms = for_ms;
-    e->message.run = on_ejected;
-    timer_init(&e->timer, on_timer);
-    loop_post(m->app->lb->control, &e->message);
+    struct ejection *e = new_ejection(m, for_ms);
+    list_init(&released);
+    list_init(&over);
+    pthread_mutex_lock(&a->members_lock);
+    /* All that are left refuse: those that refused before may do better by now. */
+    if (m->unavailable == 0 && a->navailable <= 1)
+        end_all_locked(a, &released, &over);
+    bool done = may_eject_locked(m);
+    if (done)
+        eject_locked(m, e, now_ms + for_ms, &released);
+    pthread_mutex_unlock(&a->members_lock);
+    route_wait_wake(&released);
+    post_all(a, &over);
+    if (done)
+        loop_post(a->lb->control, &e->message);
+    else
+        free_ejection(e);
+}
+
+/* members_lock is held. Whether an ejected worker is none of TRIED. */
+static bool any_untried_locked(struct application *a, struct worker *const *tried, size_t ntried)
+{
+    struct list *it = NULL;
+
+    list_for_each (it, &a->ejections) {
+        const struct worker *w = list_entry(it, struct ejection, node)->worker;
+        size_t i = 0;
+
+        while (i < ntried && tried[i] != w)
+            ++i;
+        if (i == ntried)
+            return true;
+    }
+    return false;
+}
+
+bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried)
+{
+    struct list released;
+    struct list over;
+
+    list_init(&released);
+    list_init(&over);
+    pthread_mutex_lock(&a->members_lock);
+    bool any = any_untried_locked(a, tried, ntried);
+    if (any)
+        end_all_locked(a, &released, &over);
+    pthread_mutex_unlock(&a->members_lock);
+    route_wait_wake(&released);
+    post_all(a, &over);
+    return any;
 }
 
 void health_check(struct application *a)
 {
-    struct list *it = NULL;
-    struct list *tmp = NULL;
+    struct list released;
+    struct list over;
 
+    list_init(&released);
+    list_init(&over);
     pthread_mutex_lock(&a->members_lock);
-    bool none = a->navailable == 0;
+    if (a->navailable == 0)
+        end_all_locked(a, &released, &over);
     pthread_mutex_unlock(&a->members_lock);
-    if (!none)
-        return;
-    list_for_each_safe (it, tmp, &a->lb->ejections) {
-        struct ejection *e = list_entry(it, struct ejection, node);
-
-        if (member_of(e->worker)->app == a)
-            end(e);
-    }
+    route_wait_wake(&released);
+    post_all(a, &over);
 }
 
-void health_stop(struct lb *lb)
+void health_stop(struct application *a)
 {
     struct list *it = NULL;
     struct list *tmp = NULL;
 
-    list_for_each_safe (it, tmp, &lb->ejections)
-        end(list_entry(it, struct ejection, node));
+    list_for_each_safe (it, tmp, &a->ejections) {
+        struct ejection *e = list_entry(it, struct ejection, node);
+
+        list_remove(&e->node);
+        if (!e->on_its_way)
+            free_ejection(e);
+    }
 }

@@ -101,9 +101,10 @@ static void on_fronts_gone(void *context)
     struct lb_parts *p = lb->parts;
 
     timer_stop(&p->timer);
-    for (size_t i = 0; i < lb->napplications; ++i)
+    for (size_t i = 0; i < lb->napplications; ++i) {
         membership_stop(lb->applications[i]);
-    health_stop(lb);
+        health_stop(lb->applications[i]);
+    }
     self_measure_destroy(lb->self_measure);
     lb->self_measure = NULL;
     data_loops_call(lb, on_flush, on_all_gone, lb);
@@ -465,7 +466,6 @@ static struct lb *lb_create(struct configuration *config, const char *file)
     lb->nloops = config->nloops;
     lb->name = xstrdup("resumelb");
     lb->started_ms = clock_mono_us() / 1000;
-    list_init(&lb->ejections);
     daemon_random_id(lb->instance);
     atomic_init(&lb->response_buffers_total, config->program.response_buffers_total_bytes);
     return lb;

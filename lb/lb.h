@@ -47,7 +47,6 @@ struct lb {
     struct self_measure *self_measure;   /* has its own lock */
     struct data_loops *data_loops;       /* the threads of `loops` */
     struct resolver *resolver;           /* control thread only */
-    struct list ejections;               /* control thread only: workers ejected now (health.c) */
     uint64_t started_ms;                 /* monotonic */
     struct lb_parts *parts;              /* lb.c's own */
 };

@@ -150,7 +150,7 @@ def test_requests_wait_in_line_for_the_one_connection(world):
         c = Client(lb.address)
         c.send(target='/%d' % i)
         clients.append(c)
-        wait_until(lambda: lb.app()['backlog'] == i + 1 - len(order) or len(order) > i, 'request %d to arrive' % i)
+        wait_until(lambda: lb.app()['stats']['requests'] == i + 1, 'request %d to arrive' % i)
     for c in clients:
         assert c.receive().body == b'hello'
         c.close()
@@ -220,3 +220,38 @@ def test_a_head_whose_body_is_slow_to_come_is_passed_on_all_the_same(world):
         assert c.head()[1] == 200
         gate.set()
         assert c._need(5) == b'hello'
+
+
+def test_ejected_workers_come_back_when_the_last_one_refuses(world):
+    """Two refuse and are ejected; they are up again when the third goes: no request is lost to eject_time."""
+    ports = [free_port() for _ in range(2)]
+    third = world.scripted(lambda c: c.read_request() and c.answer(b'hello', headers=[('Connection', 'close')]))
+    lb = world.resumelb(static(*['127.0.0.1:%d' % p for p in ports], third.address, eject_time='10m', pool={'policy': 'resume'}))
+    # a class nobody is skilled at goes to the least recently picked
+    for i in range(3):
+        assert lb.get('/', host='site%d.example' % i).body == b'hello'
+    wait_until(lambda: lb.app()['stats']['ejections'] == 2, 'both to be ejected')
+    for p in ports:
+        world.scripted(serve(hello), port=p)
+    third.close()
+    for method in ('POST', 'GET'):
+        assert lb.get('/', method=method, body=b'x').body == b'hello'
+
+
+def test_a_get_that_fails_everywhere_else_tries_the_ejected_ones(world):
+    port = free_port()
+    dying = threading.Event()
+
+    def answer(c, head, body):
+        if dying.is_set():
+            c.reset()
+        else:
+            c.answer(b'hello')
+    other = world.scripted(serve(answer))
+    lb = world.resumelb(static('127.0.0.1:%d' % port, other.address, eject_time='10m', pool={'policy': 'resume'}))
+    for i in range(2):
+        assert lb.get('/', host='site%d.example' % i).body == b'hello'
+    wait_until(lambda: lb.app()['stats']['ejections'] == 1, 'the first to be ejected')
+    world.scripted(serve(hello), port=port)
+    dying.set()
+    assert lb.get('/').body == b'hello'

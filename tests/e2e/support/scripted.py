@@ -56,7 +56,7 @@ class Connection:
 class Scripted:
     """Runs script(connection) in a thread per connection; `requests` collects what arrived."""
 
-    def __init__(self, script, host='127.0.0.1', path=None):
+    def __init__(self, script, host='127.0.0.1', path=None, port=0):
         self.script = script
         self.requests = []
         self.connections = []
@@ -67,7 +67,7 @@ class Scripted:
             self.address = 'unix:' + path
         else:
             self.listener = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
-            self.listener.bind((host, 0))
+            self.listener.bind((host, port))
             port = self.listener.getsockname()[1]
             self.address = ('[%s]:%d' if ':' in host else '%s:%d') % (host, port)
         self.listener.listen(1024)

@@ -47,7 +47,6 @@ static inline struct control *control_create_bare(const char *yaml)
     free(path);
     diag_fini(&d);
     c->lb.control = loop_create(0);
-    list_init(&c->lb.ejections);
     atomic_init(&c->lb.response_buffers_total, 32u << 20);
     c->app = application_create(&c->lb, &c->config.applications[0]);
     c->lb.applications = &c->app;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "common/base/file.h"
+#include "lb/health.h"
 #include "lb/member.h"
 #include "tests/unit/lb/control_fixture.h"
 
@@ -23,6 +24,7 @@ static int tear_down(void **state)
 {
     struct control *c = *state;
 
+    health_stop(c->app);
     self_measure_destroy(c->lb.self_measure);
     control_destroy(c);
     return 0;
@@ -224,8 +226,13 @@ static void errors_answered_fast_raise_no_score(void **state)
 
 static void drop_ejections(struct control *c)
 {
-    while (!list_empty(&c->lb.ejections))
+    while (!list_empty(&c->app->ejections))
         loop_turn(c->lb.control, 1000);
+}
+
+static bool is_ejected(const struct worker *w)
+{
+    return (member_of(w)->unavailable & MEMBER_EJECTED) != 0;
 }
 
 static void a_worker_that_refuses_is_ejected_for_a_while(void **state)
@@ -237,13 +244,66 @@ static void a_worker_that_refuses_is_ejected_for_a_while(void **state)
     atomic_store(&c->app->eject_time_ms, 1);
     member_connect_failed(member_of(a), 0);
     assert_int_equal(c->app->navailable, 1);
-    /* The last one stays, whatever it does. */
-    member_connect_failed(member_of(b), 0);
-    assert_int_equal(c->app->navailable, 1);
+    assert_true(is_ejected(a));
     loop_turn(c->lb.control, 0);
     assert_int_equal(stats_sum(c->app->stats, APP_STAT_ejections), 1);
     drop_ejections(c);
     assert_int_equal(c->app->navailable, 2);
+    leave(c, a);
+    leave(c, b);
+}
+
+static void the_only_worker_is_never_ejected(void **state)
+{
+    struct control *c = *state;
+    struct worker *a = join(c, "127.0.0.1:1");
+
+    member_connect_failed(member_of(a), 0);
+    assert_false(is_ejected(a));
+    assert_int_equal(c->app->navailable, 1);
+    leave(c, a);
+}
+
+static void when_the_last_one_refuses_the_ejected_ones_come_back(void **state)
+{
+    struct control *c = *state;
+    struct worker *a = join(c, "127.0.0.1:1");
+    struct worker *b = join(c, "127.0.0.1:2");
+    struct worker *d = join(c, "127.0.0.1:3");
+
+    atomic_store(&c->app->eject_time_ms, 3600000);
+    member_connect_failed(member_of(a), 0);
+    loop_turn(c->lb.control, 0);
+    member_connect_failed(member_of(b), 0); /* its message is still on its way below */
+    member_connect_failed(member_of(d), 0);
+    assert_false(is_ejected(a));
+    assert_false(is_ejected(b));
+    assert_true(is_ejected(d));
+    assert_int_equal(c->app->navailable, 2);
+    /* What is over does not end what has begun since. */
+    member_connect_failed(member_of(a), 0);
+    loop_turn(c->lb.control, 0);
+    assert_true(is_ejected(a));
+    assert_int_equal(stats_sum(c->app->stats, APP_STAT_ejections), 4);
+    leave(c, a);
+    leave(c, b);
+    leave(c, d);
+}
+
+static void who_has_tried_all_others_gets_the_ejected_ones(void **state)
+{
+    struct control *c = *state;
+    struct worker *a = join(c, "127.0.0.1:1");
+    struct worker *b = join(c, "127.0.0.1:2");
+    struct worker *tried[] = {b, a};
+
+    atomic_store(&c->app->eject_time_ms, 3600000);
+    member_connect_failed(member_of(a), 0);
+    assert_false(health_fail_open(c->app, tried, 2));
+    assert_true(is_ejected(a));
+    assert_true(health_fail_open(c->app, tried, 1));
+    assert_false(is_ejected(a));
+    assert_false(health_fail_open(c->app, tried, 1));
     leave(c, a);
     leave(c, b);
 }
@@ -259,8 +319,8 @@ static void an_ejected_worker_comes_back_when_the_others_leave(void **state)
     loop_turn(c->lb.control, 0);
     leave(c, b);
     assert_int_equal(c->app->navailable, 1);
+    assert_true(list_empty(&c->app->ejections));
     leave(c, a);
-    assert_true(list_empty(&c->lb.ejections));
 }
 
 int main(void)
@@ -277,6 +337,9 @@ int main(void)
         TEST(the_folder_has_one_user),
         TEST(errors_answered_fast_raise_no_score),
         TEST(a_worker_that_refuses_is_ejected_for_a_while),
+        TEST(the_only_worker_is_never_ejected),
+        TEST(when_the_last_one_refuses_the_ejected_ones_come_back),
+        TEST(who_has_tried_all_others_gets_the_ejected_ones),
         TEST(an_ejected_worker_comes_back_when_the_others_leave),
     };
 
