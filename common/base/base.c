@@ -11,7 +11,8 @@ void assert_failed(const char *expr, const char *file, int line, const char *fun
 {
     void *frames[64];
 
-    /* stdio only for the one line: the backtrace goes straight to the descriptor, as the heap may be broken. */
+    /* stdio only for the one line: the backtrace goes straight to the descriptor, as the heap may
+     * be broken. */
     dprintf(STDERR_FILENO, "assertion failed: %s at %s:%d (%s)\n", expr, file, line, func);
     backtrace_symbols_fd(frames, backtrace(frames, (int)ARRAY_LEN(frames)), STDERR_FILENO);
     abort();

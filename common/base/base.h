@@ -31,8 +31,8 @@ struct slice {
 #define SLICE_FMT(s) (int)(s).len, ((s).p != NULL ? (s).p : "")
 
 /*
- * Programmer errors. Always compiled in: prints the expression, its place and a backtrace, then aborts.
- * State the positive; one condition each.
+ * Programmer errors. Always compiled in: prints the expression, its place and a backtrace, then
+ * aborts. State the positive; one condition each.
  */
 #define ASSERT(expr)                                                                               \
     do {                                                                                           \

@@ -14,7 +14,8 @@
  * Errors: ERR_NOT_FOUND, ERR_TOO_LARGE (over MAX bytes), ERR_SYSTEM (errno says).
  */
 enum err file_read(const char *path, size_t max, struct text *out) must_check;
-/* Write PATH through PATH.tmp.PID: write, fsync, rename, fsync of the folder. ERR_SYSTEM: errno says. */
+/* Write PATH through PATH.tmp.PID: write, fsync, rename, fsync of the folder. ERR_SYSTEM: errno
+ * says. */
 enum err file_write(const char *path, struct slice bytes) must_check;
 /* Rename PATH to PATH.bad (replacing an older one), so that somebody can look at it. */
 enum err file_set_aside(const char *path) must_check;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Folding: a small table of events, each with the second of its last line and how many were left out
- * since. The table is keyed by the event's text and never grows past EVENTS_MAX: a program has a few
- * dozen events, all of them literals.
+ * Folding: a small table of events, each with the second of its last line and how many were left
+ * out since. The table is keyed by the event's text and never grows past EVENTS_MAX: a program has
+ * a few dozen events, all of them literals.
  */
 #include "common/base/log.h"
 
@@ -53,7 +53,8 @@ static struct event *find_event_locked(enum log_level level, const char *name)
     return &sink.events[sink.nevents++];
 }
 
-/* Whether a line of this event may go out now; *FOLDED: how many did not since the last that did. */
+/* Whether a line of this event may go out now; *FOLDED: how many did not since the last that did.
+ */
 static bool admit(enum log_level level, const char *name, time_t now, unsigned long *folded)
 {
     bool go = true;

@@ -28,7 +28,8 @@ bool slice_starts(struct slice s, struct slice prefix);
 bool slice_ends(struct slice s, struct slice suffix);
 /* Without leading and trailing blanks and tabs. */
 struct slice slice_trim(struct slice s);
-/* The part before the first C, which leaves *REST; all of it, and *REST empty, when there is none. */
+/* The part before the first C, which leaves *REST; all of it, and *REST empty, when there is none.
+ */
 struct slice slice_cut(struct slice *rest, char c);
 /* Index of C, or SIZE_MAX. */
 size_t slice_find(struct slice s, char c);

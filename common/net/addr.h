@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Addresses: IPv4 "10.0.0.1:80", IPv6 "[::1]:80", unix "unix:/run/x.sock" (or "unix:@abstract"), and
- * names "host.example:80", which resolve to several. Values; any thread.
+ * Addresses: IPv4 "10.0.0.1:80", IPv6 "[::1]:80", unix "unix:/run/x.sock" (or "unix:@abstract"),
+ * and names "host.example:80", which resolve to several. Values; any thread.
  */
 #ifndef RLB_NET_ADDR_H
 #define RLB_NET_ADDR_H
@@ -9,9 +9,9 @@
 #include "common/base/err.h"
 #include "common/base/limits.h"
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <netinet/in.h>
 
 struct addr {
     union {
@@ -38,19 +38,19 @@ bool addr_equal(const struct addr *a, const struct addr *b);
 bool addr_is_loopback(const struct addr *a); /* unix counts */
 
 /*
- * Resolve name:port, blocking (getaddrinfo): never on a data loop. Fills at most *N entries, sorted so
- * that equal answers compare equal, and sets *N. Errors: ERR_NOT_FOUND, ERR_SYNTAX.
+ * Resolve name:port, blocking (getaddrinfo): never on a data loop. Fills at most *N entries, sorted
+ * so that equal answers compare equal, and sets *N. Errors: ERR_NOT_FOUND, ERR_SYNTAX.
  */
 enum err addr_resolve(struct slice text, struct addr *out, size_t *n) must_check;
 
 struct addr_listen_options {
-    int backlog;      /* 0: 1024 */
-    bool reuse_port;  /* SO_REUSEPORT, so that each loop has a listener of its own */
-    unsigned mode;    /* unix: chmod of the socket, 0 leaves it */
+    int backlog;     /* 0: 1024 */
+    bool reuse_port; /* SO_REUSEPORT, so that each loop has a listener of its own */
+    unsigned mode;   /* unix: chmod of the socket, 0 leaves it */
 };
 /*
- * A bound, listening, non-blocking, close-on-exec socket. A stale unix socket file (nobody accepts) is
- * removed first; a live one is ERR_BUSY. Errors: ERR_SYSTEM (errno says), ERR_BUSY.
+ * A bound, listening, non-blocking, close-on-exec socket. A stale unix socket file (nobody accepts)
+ * is removed first; a live one is ERR_BUSY. Errors: ERR_SYSTEM (errno says), ERR_BUSY.
  */
 enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, int *fd) must_check;
 /* The address a socket is bound to (a port of 0 resolved). */

@@ -2,17 +2,18 @@
  *
  * Kept-alive connections to workers, shared by all loops.
  *
- * A map of backends under a read-write lock, keyed "address#incarnation", so that a worker that came
- * back never gets an old connection. Each entry has its own mutex, a count of connections against its
- * limit, one LIFO stack of idle connections per loop, and one FIFO of waiters across loops. Taking or
- * giving back never needs the map's lock, let alone its write lock: users hold a backend handle.
- * A connection is used by one loop at a time; at the limit an idle one of another loop is handed over by
- * message (export / import). No call-outs, logging or system calls under a lock.
+ * A map of backends under a read-write lock, keyed "address#incarnation", so that a worker that
+ * came back never gets an old connection. Each entry has its own mutex, a count of connections
+ * against its limit, one LIFO stack of idle connections per loop, and one FIFO of waiters across
+ * loops. Taking or giving back never needs the map's lock, let alone its write lock: users hold a
+ * backend handle. A connection is used by one loop at a time; at the limit an idle one of another
+ * loop is handed over by message (export / import). No call-outs, logging or system calls under a
+ * lock.
  *
  * The pool knows nothing of HTTP: connections are whatever embeds a struct pooled_conn, with the
  * functions of struct conn_pool_ops. Owned by the program; outlives its loops' use of it, and every
- * backend handle. Lock order: map, then one backend. Source of the shape: MariaDB Spider's connection
- * pool redesign (read-write lock over a map of mutex stacks).
+ * backend handle. Lock order: map, then one backend. Source of the shape: MariaDB Spider's
+ * connection pool redesign (read-write lock over a map of mutex stacks).
  */
 #ifndef RLB_NET_CONN_POOL_H
 #define RLB_NET_CONN_POOL_H
@@ -22,24 +23,27 @@
 struct conn_pool;
 struct conn_backend;
 
-/* Embedded in a connection. While idle it is in its backend's stack of its loop; while in use, in none. */
+/* Embedded in a connection. While idle it is in its backend's stack of its loop; while in use, in
+ * none. */
 struct pooled_conn {
     struct list stack_node;
     struct conn_backend *backend; /* set by the pool; the connection counts against its limit */
     uint64_t idle_since_ms;       /* loop_now_ms of the check-in */
     unsigned loop_index;
-    uint64_t uses; /* requests it was checked out for */
+    uint64_t uses;              /* requests it was checked out for */
     int place;                  /* the pool's, under the backend's mutex, as are the next two */
     bool condemned;             /* to be closed as soon as its loop can */
     struct conn_waiter *waiter; /* on its way to */
 };
 
 struct conn_pool_ops {
-    /* On the owning loop: whether an idle connection still looks usable (nothing to read, no error). */
+    /* On the owning loop: whether an idle connection still looks usable (nothing to read, no
+     * error). */
     bool (*alive)(struct pooled_conn *c);
     /* On the owning loop: close and free it (end of turn). The pool has forgotten it already. */
     void (*close)(struct pooled_conn *c);
-    /* On the owning loop: detach from the loop. False: it cannot be (TLS, bytes pending); it stays. */
+    /* On the owning loop: detach from the loop. False: it cannot be (TLS, bytes pending); it stays.
+     */
     bool (*detach)(struct pooled_conn *c);
     /* On the new loop: attach. False: could not; the pool then calls close. */
     bool (*attach)(struct pooled_conn *c, struct loop *l);
@@ -47,17 +51,19 @@ struct conn_pool_ops {
 
 struct conn_pool_settings {
     uint64_t idle_timeout_ms; /* idle connections older than this are closed; 0 = never */
-    size_t max_waiting;       /* waiters per backend that nothing is on its way to; over it ERR_QUEUE_FULL */
+    size_t
+        max_waiting; /* waiters per backend that nothing is on its way to; over it ERR_QUEUE_FULL */
 };
 
 /* LOOPS: the data loops, loops[i] has loop_index i. The array is copied, the loops are borrowed. */
-struct conn_pool *conn_pool_create(const struct conn_pool_ops *ops, struct loop *const *loops, unsigned nloops);
+struct conn_pool *conn_pool_create(const struct conn_pool_ops *ops, struct loop *const *loops,
+                                   unsigned nloops);
 /* After all backends have been released, all connections closed, and the loops destroyed. */
 void conn_pool_destroy(struct conn_pool *p);
 /*
  * On a data loop, at its end, with nothing waiting or in use there any more: close that loop's idle
- * connections of every backend; later ones close at check-in. No loop may be destroyed before this has
- * returned on each of them, as they post to one another until then.
+ * connections of every backend; later ones close at check-in. No loop may be destroyed before this
+ * has returned on each of them, as they post to one another until then.
  */
 void conn_pool_close_loop(struct conn_pool *p, struct loop *l);
 
@@ -66,26 +72,30 @@ void conn_pool_close_loop(struct conn_pool *p, struct loop *l);
  * conn_backend_release. Any thread. One that was retired is not found again.
  *   max_connections  over all loops, 0 = unlimited
  */
-struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address, struct slice incarnation,
-                                       unsigned max_connections, const struct conn_pool_settings *s);
+struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address,
+                                       struct slice incarnation, unsigned max_connections,
+                                       const struct conn_pool_settings *s);
 struct conn_backend *conn_backend_ref(struct conn_backend *b);
 void conn_backend_release(struct conn_backend *b);
 /* Any thread: new limits; a raised limit serves waiters at once. */
-void conn_backend_set(struct conn_backend *b, unsigned max_connections, const struct conn_pool_settings *s);
+void conn_backend_set(struct conn_backend *b, unsigned max_connections,
+                      const struct conn_pool_settings *s);
 /*
- * Any thread: this incarnation is over. Idle connections close (each on its loop), waiters fail with
- * ERR_NO_WORKER, connections in use close at check-in; the entry goes when empty.
+ * Any thread: this incarnation is over. Idle connections close (each on its loop), waiters fail
+ * with ERR_NO_WORKER, connections in use close at check-in; the entry goes when empty.
  */
 void conn_backend_retire(struct conn_backend *b);
 
 enum conn_result {
     CONN_REUSED, /* the waiter's conn is an idle connection, now the caller's */
-    CONN_OPEN,   /* the caller may open one; it counts already: conn_opened or conn_not_opened follows */
-    CONN_WAIT,   /* queued; the waiter's ready() comes, unless cancelled */
+    CONN_OPEN, /* the caller may open one; it counts already: conn_opened or conn_not_opened follows
+                */
+    CONN_WAIT, /* queued; the waiter's ready() comes, unless cancelled */
     CONN_REFUSED /* see the waiter's error: ERR_QUEUE_FULL, or ERR_NO_WORKER when retired */
 };
 
-/* Embedded in who waits; zero before first use; lives until ready() is called or conn_cancel has returned. */
+/* Embedded in who waits; zero before first use; lives until ready() is called or conn_cancel has
+ * returned. */
 struct conn_waiter {
     struct list node;  /* the pool's */
     struct loop *loop; /* set by conn_checkout */
@@ -101,18 +111,19 @@ struct conn_waiter {
 };
 
 struct conn_checkout {
-    bool fresh;              /* no kept connection: a new one, even when idle ones are there */
-    uint64_t max_idle_ms;    /* kept ones only when idle for less; 0 = any */
+    bool fresh;           /* no kept connection: a new one, even when idle ones are there */
+    uint64_t max_idle_ms; /* kept ones only when idle for less; 0 = any */
 };
 
 /*
- * On loop L: take an idle connection of this loop (latest first; dead ones are closed on the way), or
- * permission to open one; at the limit, have an idle one handed over from another loop, or wait in line.
- *   fresh at the limit: an idle connection (of any loop) is closed to make room.
+ * On loop L: take an idle connection of this loop (latest first; dead ones are closed on the way),
+ * or permission to open one; at the limit, have an idle one handed over from another loop, or wait
+ * in line. fresh at the limit: an idle connection (of any loop) is closed to make room.
  */
-enum conn_result conn_checkout(struct conn_backend *b, struct loop *l, const struct conn_checkout *o,
-                               struct conn_waiter *w) must_check;
-/* Leave the line, if in it. What was on its way (a connection, a permission) goes to the next in line. */
+enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
+                               const struct conn_checkout *o, struct conn_waiter *w) must_check;
+/* Leave the line, if in it. What was on its way (a connection, a permission) goes to the next in
+ * line. */
 void conn_cancel(struct conn_waiter *w);
 /* A connection opened with permission: C now belongs to B, in use. */
 void conn_opened(struct conn_backend *b, struct pooled_conn *c, struct loop *l);
@@ -121,21 +132,22 @@ void conn_not_opened(struct conn_backend *b);
 /* Give back for reuse; *C is NULL afterwards. Goes to the first in line when somebody waits. */
 void conn_checkin(struct pooled_conn **c, struct loop *l);
 /*
- * A connection in use is closed by its user: call this, then close it yourself. Also for an idle one
- * that its loop noticed to be dead: the pool takes it out of its stack.
+ * A connection in use is closed by its user: call this, then close it yourself. Also for an idle
+ * one that its loop noticed to be dead: the pool takes it out of its stack.
  */
 void conn_forget(struct pooled_conn *c);
 /*
- * As conn_forget, for a connection in use that goes on as something else (a tunnel): it is the caller's
- * alone, but its place stays taken, as a permission, until conn_not_opened.
+ * As conn_forget, for a connection in use that goes on as something else (a tunnel): it is the
+ * caller's alone, but its place stays taken, as a permission, until conn_not_opened.
  */
 void conn_keep_place(struct pooled_conn *c);
 /*
- * On its loop, which noticed C to be dead: whether a user has it, who will find out (or the pool never had it).
- * Else conn_forget it; should it be promised to somebody, they may open one instead.
+ * On its loop, which noticed C to be dead: whether a user has it, who will find out (or the pool
+ * never had it). Else conn_forget it; should it be promised to somebody, they may open one instead.
  */
 bool conn_in_use(struct pooled_conn *c);
-/* On a data loop, now and then (each second): close this loop's idle connections past idle_timeout. */
+/* On a data loop, now and then (each second): close this loop's idle connections past idle_timeout.
+ */
 void conn_pool_recycle(struct conn_pool *p, struct loop *l);
 
 struct conn_backend_view {

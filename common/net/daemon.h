@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every server program does alike: command line, configuration test, signals, ready notification,
- * exit codes. Main thread only; created before any other thread starts, so that they inherit the
- * blocked signals.
+ * What every server program does alike: command line, configuration test, signals, ready
+ * notification, exit codes. Main thread only; created before any other thread starts, so that they
+ * inherit the blocked signals.
  */
 #ifndef RLB_NET_DAEMON_H
 #define RLB_NET_DAEMON_H
@@ -15,8 +15,8 @@
 enum { EXIT_CONFIG = 1, EXIT_USAGE = 2 };
 
 struct daemon_program {
-    const char *name;     /* "resumelb" */
-    const char *summary;  /* one line for --help */
+    const char *name;    /* "resumelb" */
+    const char *summary; /* one line for --help */
     /* Read and check FILE whole; every problem to D. The result is kept by the program. */
     bool (*check)(const char *file, struct diag *d);
     /* --describe WHAT: settings, stats, outcomes. False: no such WHAT. */
@@ -29,19 +29,20 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv);
 
 /* ---- while running ---- */
 struct daemon_signals {
-    void (*on_term)(void *context); /* SIGTERM: drain */
-    void (*on_int)(void *context);  /* SIGINT: stop at once */
-    void (*on_hup)(void *context);  /* SIGHUP: re-read and reopen */
+    void (*on_term)(void *context);  /* SIGTERM: drain */
+    void (*on_int)(void *context);   /* SIGINT: stop at once */
+    void (*on_hup)(void *context);   /* SIGHUP: re-read and reopen */
     void (*on_child)(void *context); /* SIGCHLD, or NULL */
     void *context;
 };
-/* Before threads start: block the signals in this (and so every later) thread; ignore SIGPIPE; raise
- * RLIMIT_NOFILE to its hard limit. */
+/* Before threads start: block the signals in this (and so every later) thread; ignore SIGPIPE;
+ * raise RLIMIT_NOFILE to its hard limit. */
 void daemon_prepare(void);
 /* Deliver them on L from now on (signalfd). */
 struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_signals *s);
 void daemon_signals_stop(struct daemon_watch *w);
-/* sd_notify: "READY=1", "STOPPING=1", "RELOADING=1", "STATUS=..."; nothing without NOTIFY_SOCKET. */
+/* sd_notify: "READY=1", "STOPPING=1", "RELOADING=1", "STATUS=..."; nothing without NOTIFY_SOCKET.
+ */
 void daemon_notify(const char *state);
 /* 128 random bits as hex: an incarnation, a request id. OUT has 33 bytes. */
 void daemon_random_id(char out[33]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One thread's event loop: libh2o's, wrapped once. Timers of any length, a mailbox from other threads,
- * watched descriptors, and memory that is freed between turns.
- * A loop is created, run and destroyed on one thread; only the functions marked "any thread" may be
- * called from elsewhere. It outlives everything that was started on it.
+ * One thread's event loop: libh2o's, wrapped once. Timers of any length, a mailbox from other
+ * threads, watched descriptors, and memory that is freed between turns. A loop is created, run and
+ * destroyed on one thread; only the functions marked "any thread" may be called from elsewhere. It
+ * outlives everything that was started on it.
  */
 #ifndef RLB_NET_LOOP_H
 #define RLB_NET_LOOP_H
@@ -22,12 +22,14 @@ void loop_run(struct loop *l);
 void loop_turn(struct loop *l, unsigned max_wait_ms);
 /* Any thread; not from a signal handler. */
 void loop_stop(struct loop *l);
-/* Runs what was posted or deferred before. Every watch must have been stopped, every timer forgotten. */
+/* Runs what was posted or deferred before. Every watch must have been stopped, every timer
+ * forgotten. */
 void loop_destroy(struct loop *l);
 struct st_h2o_evloop_t *loop_h2o(struct loop *l);
 unsigned loop_index(const struct loop *l);
 
-/* Monotonic time, read once a turn (when first asked for after waiting); outside of turns each time. */
+/* Monotonic time, read once a turn (when first asked for after waiting); outside of turns each
+ * time. */
 uint64_t loop_now_ms(const struct loop *l);
 uint64_t loop_now_us(const struct loop *l);
 
@@ -50,7 +52,8 @@ static inline bool timer_running(const struct timer *t)
 /* ---- mailbox: any thread posts, the loop runs the message in order, once ---- */
 struct loop_message {
     struct list node;
-    void (*run)(struct loop_message *m); /* on the loop's thread; the message is out of the mailbox then */
+    void (*run)(
+        struct loop_message *m); /* on the loop's thread; the message is out of the mailbox then */
 };
 /* Any thread. The message stays the poster's to keep alive until it ran. */
 void loop_post(struct loop *l, struct loop_message *m);
@@ -60,16 +63,18 @@ struct loop_deferred {
     struct list node;
     void (*run)(struct loop_deferred *d);
 };
-/* Run D between this turn and the next: the place to free what a callback may still be inside of. */
+/* Run D between this turn and the next: the place to free what a callback may still be inside of.
+ */
 void loop_defer(struct loop *l, struct loop_deferred *d);
 /* Run D->run after every turn, before the loop waits, until list_remove(&d->node). */
 void loop_each_turn(struct loop *l, struct loop_deferred *d);
 
-/* ---- watched descriptors that are no sockets of ours (inotify, signalfd, pidfd, socket pairs) ---- */
+/* ---- watched descriptors that are no sockets of ours (inotify, signalfd, pidfd, socket pairs)
+ * ---- */
 struct watch;
 /*
- * READABLE is called while FD is readable (level-triggered); the watch does not own FD, but makes it
- * non-blocking. Not for regular files, which epoll refuses.
+ * READABLE is called while FD is readable (level-triggered); the watch does not own FD, but makes
+ * it non-blocking. Not for regular files, which epoll refuses.
  */
 struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context), void *context);
 /* May be called from the callback. The descriptor may be closed after this. NULL is fine. */
