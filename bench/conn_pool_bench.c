@@ -22,27 +22,27 @@ static const struct conn_pool_settings settings = {.max_waiting = 1000};
 /* ---- the design to compare with ---- */
 
 struct plain_stack {
-    UT_hash_handle hh;
+    struct map_node in_map;
     char key[KEY_ROOM];
     struct list stack;
 };
 
 struct plain_pool {
     pthread_mutex_t mutex;
-    struct plain_stack *map;
+    struct map map;
 };
 
 static struct plain_stack *find_or_add_locked(struct plain_pool *p, const char *key)
 {
     struct plain_stack *s;
 
-    HASH_FIND(hh, p->map, key, strlen(key), s);
+    s = map_entry(map_find(&p->map, key, strlen(key)), struct plain_stack, in_map);
     if (s != NULL)
         return s;
     s = xcalloc(1, sizeof(*s));
     snprintf(s->key, sizeof(s->key), "%s", key);
     list_init(&s->stack);
-    HASH_ADD_KEYPTR(hh, p->map, s->key, strlen(s->key), s);
+    map_add(&p->map, &s->in_map, s->key, strlen(s->key));
     return s;
 }
 
@@ -63,12 +63,10 @@ static void plain_checkin(struct plain_pool *p, const char *key, struct pooled_c
 
 static void plain_fini(struct plain_pool *p)
 {
-    struct plain_stack *s;
-    struct plain_stack *next;
     struct list *node;
 
-    HASH_ITER (hh, p->map, s, next) {
-        HASH_DEL(p->map, s);
+    map_for_each_safe (struct plain_stack, s, &p->map, in_map) {
+        map_remove(&p->map, &s->in_map);
         while ((node = list_pop_front(&s->stack)) != NULL)
             free(list_entry(node, struct pooled_conn, stack_node));
         free(s);

@@ -139,31 +139,27 @@ static void read_worker(struct configuration *c, struct application_config *a,
 }
 
 struct seen {
-    UT_hash_handle hh;
+    struct map_node node;
     const char *what;
 };
 
 /* Whether WHAT is new to SET, which keeps it (borrowed). */
-static bool see(struct seen **set, const char *what)
+static bool see(struct map *set, const char *what)
 {
-    struct seen *s = NULL;
-
-    HASH_FIND_STR(*set, what, s);
-    if (s != NULL)
+    if (map_find(set, what, strlen(what)) != NULL)
         return false;
-    s = xcalloc(1, sizeof(*s));
+
+    struct seen *s = xcalloc(1, sizeof(*s));
     s->what = what;
-    HASH_ADD_KEYPTR(hh, *set, s->what, strlen(s->what), s);
+    map_add(set, &s->node, what, strlen(what));
     return true;
 }
 
-static void forget(struct seen **set)
+static void forget(struct map *set)
 {
-    struct seen *s = NULL;
-    struct seen *tmp = NULL;
 
-    HASH_ITER (hh, *set, s, tmp) {
-        HASH_DEL(*set, s);
+    map_for_each_safe (struct seen, s, set, node) {
+        map_remove(set, &s->node);
         free(s);
     }
 }
@@ -171,7 +167,7 @@ static void forget(struct seen **set)
 static void read_workers(struct configuration *c, struct application_config *a, struct diag *d)
 {
     const struct config_node *list = a->s.workers;
-    struct seen *seen = NULL;
+    struct map seen = {0};
 
     if (list == NULL) {
         if (a->s.tree == NULL)
@@ -290,7 +286,7 @@ static bool is_default(const struct application_config *a)
 }
 
 static void want(const struct configuration *c, const struct application_config *a,
-                 struct seen **seen, char *key, struct diag *d)
+                 struct map *seen, char *key, struct diag *d)
 {
     if (see(seen, key))
         return;
@@ -301,7 +297,7 @@ static void want(const struct configuration *c, const struct application_config 
 
 void application_configs_check(const struct configuration *c, struct diag *d)
 {
-    struct seen *seen = NULL;
+    struct map seen = {0};
     size_t nkeys = 0;
     size_t n = 0;
     char **keys;

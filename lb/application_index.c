@@ -18,14 +18,14 @@
 enum { HOST_ROOM = 256 };
 
 struct host_entry {
-    UT_hash_handle hh;
+    struct map_node in_hosts;
     char *host;
     struct application **applications; /* longest path first */
     size_t n;
 };
 
 struct application_index {
-    struct host_entry *hosts;
+    struct map hosts;           /* of host_entry, by host */
     struct host_entry fallback; /* hosts that no application has */
 };
 
@@ -42,10 +42,7 @@ static void entry_add(struct host_entry *e, struct application *a)
 
 static struct host_entry *entry_find(const struct application_index *x, struct slice host)
 {
-    struct host_entry *e = NULL;
-
-    HASH_FIND(hh, x->hosts, host.p, host.len, e);
-    return e;
+    return map_entry(map_find(&x->hosts, host.p, host.len), struct host_entry, in_hosts);
 }
 
 static void index_add(struct application_index *x, const char *host, struct application *a)
@@ -56,7 +53,7 @@ static void index_add(struct application_index *x, const char *host, struct appl
     if (e == NULL) {
         e = xcalloc(1, sizeof(*e));
         e->host = xslicedup(key);
-        HASH_ADD_KEYPTR(hh, x->hosts, e->host, key.len, e);
+        map_add(&x->hosts, &e->in_hosts, e->host, key.len);
     }
     entry_add(e, a);
 }
@@ -79,13 +76,11 @@ struct application_index *application_index_create(struct application *const *ap
 
 void application_index_destroy(struct application_index *x)
 {
-    struct host_entry *e = NULL;
-    struct host_entry *tmp = NULL;
 
     if (x == NULL)
         return;
-    HASH_ITER (hh, x->hosts, e, tmp) {
-        HASH_DEL(x->hosts, e);
+    map_for_each_safe (struct host_entry, e, &x->hosts, in_hosts) {
+        map_remove(&x->hosts, &e->in_hosts);
         free(e->applications);
         free(e->host);
         free(e);
@@ -142,7 +137,7 @@ struct application *application_find(const struct lb *lb, struct slice host, str
     struct slice name = normalise(host, room);
     bool known = false;
 
-    while (name.len > 0 && x->hosts != NULL) {
+    while (name.len > 0 && x->hosts.first != NULL) {
         const struct host_entry *e = entry_find(x, name);
         struct application *a = e != NULL ? entry_pick(e, path) : NULL;
 

@@ -18,7 +18,7 @@
 struct membership;
 
 struct known_worker {
-    UT_hash_handle hh; /* membership's table, by name */
+    struct map_node in_known; /* membership's table, by name */
     struct membership *membership;
     struct application *app;
     char *name; /* canonical address */

@@ -42,7 +42,7 @@ struct named_worker {
 
 struct membership {
     struct application *app;
-    struct known_worker *known; /* by name */
+    struct map known; /* of known_worker, by name */
     struct worker_config *listed;
     size_t nlisted;
     struct named_worker **named;
@@ -72,29 +72,27 @@ static struct loop *control(const struct membership *ms)
 static struct known_worker *known_at(struct membership *ms, const struct addr *addr)
 {
     char name[ADDR_TEXT_MAX];
-    struct known_worker *k = NULL;
 
     addr_format(addr, name);
-    HASH_FIND_STR(ms->known, name, k);
+    struct known_worker *k =
+        map_entry(map_find(&ms->known, name, strlen(name)), struct known_worker, in_known);
     if (k != NULL)
         return k;
     k = known_worker_create(ms, ms->app, name, addr);
-    HASH_ADD_KEYPTR(hh, ms->known, k->name, strlen(k->name), k);
+    map_add(&ms->known, &k->in_known, k->name, strlen(k->name));
     return k;
 }
 
 void membership_forget(struct membership *ms, struct known_worker *k)
 {
-    HASH_DEL(ms->known, k);
+    map_remove(&ms->known, &k->in_known);
     known_worker_destroy(k);
 }
 
 static void update_all(struct membership *ms)
 {
-    struct known_worker *k = NULL;
-    struct known_worker *tmp = NULL;
 
-    HASH_ITER (hh, ms->known, k, tmp) {
+    map_for_each_safe (struct known_worker, k, &ms->known, in_known) {
         if (!known_worker_update(k))
             membership_forget(ms, k);
     }
@@ -104,7 +102,7 @@ static void update_all(struct membership *ms)
 void membership_each(const struct membership *ms,
                      void (*each)(void *context, const struct known_worker *k), void *context)
 {
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next)
+    map_for_each (struct known_worker, k, &ms->known, in_known)
         each(context, k);
 }
 
@@ -121,7 +119,7 @@ static struct known_worker *choose_reserve(struct membership *ms)
 {
     struct known_worker *best = NULL;
 
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next) {
+    map_for_each (struct known_worker, k, &ms->known, in_known) {
         if (!is_reserve(k))
             continue;
         if (known_worker_in_pool(k))
@@ -138,7 +136,7 @@ void membership_reserve(struct membership *ms)
 
     if (ms->stopping)
         return;
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next)
+    map_for_each (struct known_worker, k, &ms->known, in_known)
         warm = warm || (known_worker_warm(k) && known_worker_in_pool(k));
     if (!warm) {
         struct known_worker *k = choose_reserve(ms);
@@ -147,7 +145,7 @@ void membership_reserve(struct membership *ms)
             known_worker_join(k);
         return;
     }
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next) {
+    map_for_each (struct known_worker, k, &ms->known, in_known) {
         if (is_reserve(k) && k->last.state == RESUME_COLD && known_worker_in_pool(k))
             known_worker_leave(k);
     }
@@ -169,7 +167,7 @@ static void list_one(struct membership *ms, const struct worker_config *w, const
 /* From the list and what its names stand for now. */
 static void relist(struct membership *ms)
 {
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next)
+    map_for_each (struct known_worker, k, &ms->known, in_known)
         k->listed = false;
     for (size_t i = 0; i < ms->nlisted; ++i) {
         if (!ms->listed[i].named)
@@ -377,7 +375,7 @@ static void take_provider(struct membership *ms, const struct tree_provider *p,
  */
 static void note_vanished(struct membership *ms, size_t before)
 {
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next) {
+    map_for_each (struct known_worker, k, &ms->known, in_known) {
         if (!k->registered || k->marked)
             continue;
         k->registered = false;
@@ -396,13 +394,13 @@ static void on_window_over(struct timer *t)
     struct membership *ms = container_of(t, struct membership, vanish_timer);
     size_t n = 0;
 
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next)
+    map_for_each (struct known_worker, k, &ms->known, in_known)
         n += k->vanished && !k->registered;
     bool hold = (double)n > settings(ms)->discovery_max_drop * (double)ms->window_base;
     if (hold)
         log_warn(NULL, "providers-held-back", "application=%s vanished=%zu of=%zu", ms->app->name,
                  n, ms->window_base);
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next) {
+    map_for_each (struct known_worker, k, &ms->known, in_known) {
         if (!k->vanished)
             continue;
         k->vanished = false;
@@ -423,7 +421,7 @@ static void on_workers(void *context, const struct tree_node *node)
     if (!node->providers_known)
         return;
     ms->refused = (struct text_list){0};
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next) {
+    map_for_each (struct known_worker, k, &ms->known, in_known) {
         k->marked = false;
         before += k->registered;
     }
@@ -439,7 +437,7 @@ static void on_linger(struct timer *t)
     struct membership *ms = container_of(t, struct membership, linger_timer);
     bool any = false;
 
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next) {
+    map_for_each (struct known_worker, k, &ms->known, in_known) {
         k->lingering = k->lingering && (k->vanished || known_worker_connected(k));
         any = any || k->lingering;
     }
@@ -461,7 +459,7 @@ static void settings_changed(struct application *a)
 {
     const struct membership *ms = a->membership;
 
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next) {
+    map_for_each (struct known_worker, k, &ms->known, in_known) {
         if (k->worker != NULL)
             member_settings_changed(member_of(k->worker));
     }
@@ -510,8 +508,6 @@ static void close_tree(struct membership *ms)
 void membership_stop(struct application *a)
 {
     struct membership *ms = a->membership;
-    struct known_worker *k = NULL;
-    struct known_worker *tmp = NULL;
 
     if (ms == NULL)
         return;
@@ -520,7 +516,7 @@ void membership_stop(struct application *a)
     timer_stop(&ms->resolve_timer);
     timer_stop(&ms->linger_timer);
     timer_stop(&ms->vanish_timer);
-    HASH_ITER (hh, ms->known, k, tmp)
+    map_for_each_safe (struct known_worker, k, &ms->known, in_known)
         membership_forget(ms, k);
     for (size_t i = 0; i < ms->nnamed; ++i)
         named_free(ms->named[i]);
@@ -543,7 +539,7 @@ bool membership_settled(const struct membership *ms)
         if (!ms->named[i]->answered)
             return false;
     }
-    for (struct known_worker *k = ms->known; k != NULL; k = k->hh.next) {
+    map_for_each (struct known_worker, k, &ms->known, in_known) {
         if (!known_worker_settled(k))
             return false;
     }

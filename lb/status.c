@@ -21,7 +21,7 @@
 
 /* One pool's view, to be found by worker. */
 struct view_entry {
-    UT_hash_handle hh;
+    struct map_node node;
     const struct worker *worker; /* key */
     const struct worker_view *view;
     bool shown;
@@ -29,7 +29,7 @@ struct view_entry {
 
 struct workers_page {
     struct json_writer *w;
-    struct view_entry *entries;
+    struct map entries; /* of view_entry */
     uint64_t now_ms;
 };
 
@@ -112,9 +112,9 @@ static void put_worker(struct workers_page *p, const char *name, const char *sta
 static void put_known(void *context, const struct known_worker *k)
 {
     struct workers_page *p = context;
-    struct view_entry *e = NULL;
+    struct view_entry *e =
+        map_entry(map_find(&p->entries, &k->worker, sizeof(k->worker)), struct view_entry, node);
 
-    HASH_FIND_PTR(p->entries, &k->worker, e);
     if (e != NULL)
         e->shown = true;
     put_worker(p, k->name, known_worker_state(k), k->worker, e != NULL ? e->view : NULL);
@@ -133,7 +133,7 @@ static void put_workers(struct json_writer *w, const struct application *a,
 
         e->worker = pv->workers[i].worker;
         e->view = &pv->workers[i];
-        HASH_ADD_PTR(p.entries, worker, e);
+        map_add(&p.entries, &e->node, &e->worker, sizeof(e->worker));
     }
     json_open_array(w, "workers");
     if (a->membership != NULL)
@@ -143,7 +143,7 @@ static void put_workers(struct json_writer *w, const struct application *a,
             put_worker(&p, all[i].view->name, "leaving", all[i].view->worker, all[i].view);
     }
     json_close_array(w);
-    HASH_CLEAR(hh, p.entries);
+    map_clear(&p.entries);
     free(all);
 }
 

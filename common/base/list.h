@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Intrusive doubly linked list. A node knows how to leave without being told which list it is in.
- * The owner of the containing struct owns the node; the list owns nothing. Not thread-safe by itself.
+ * The owner of the containing struct owns the node; the list owns nothing. Not thread-safe by
+ * itself.
  */
 #ifndef RLB_BASE_LIST_H
 #define RLB_BASE_LIST_H
 
 #include "common/base/base.h"
 
-/* A list head is a node too; an unlinked node points to itself (or is all zero: see list_linked). */
+/* A list head is a node too; an unlinked node points to itself (or is all zero: see list_linked).
+ */
 struct list {
     struct list *next;
     struct list *prev;
@@ -25,7 +27,8 @@ static inline void list_init(struct list *node)
     node->prev = node;
 }
 
-/* False for a node that was never linked, zeroed, or has left. For a head: whether it has members. */
+/* False for a node that was never linked, zeroed, or has left. For a head: whether it has members.
+ */
 static inline bool list_linked(const struct list *node)
 {
     return node->next != NULL && node->next != node;
@@ -71,7 +74,9 @@ static inline struct list *list_pop_front(struct list *head)
 
     if (!list_linked(head))
         return NULL;
-    list_remove(node);
+    head->next = node->next;
+    node->next->prev = head;
+    list_init(node);
     return node;
 }
 

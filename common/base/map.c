@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = map_hash((keyptr), (keylen)))
+#define uthash_malloc(sz) xmalloc(sz)
+#define HASH_NONFATAL_OOM 0
+
 #include "common/base/map.h"
 
 #include <pthread.h>
@@ -31,4 +35,34 @@ uint64_t map_hash64(const void *key, size_t len)
 unsigned map_hash(const void *key, size_t len)
 {
     return (unsigned)map_hash64(key, len);
+}
+
+/* What the macros nest is not ours to cut up. NOLINTBEGIN(readability-function-size) */
+void map_add(struct map *m, struct map_node *node, const void *key, size_t len)
+{
+    HASH_ADD_KEYPTR(hh, m->first, key, len, node);
+}
+
+struct map_node *map_find(const struct map *m, const void *key, size_t len)
+{
+    struct map_node *node = NULL;
+
+    HASH_FIND(hh, m->first, key, len, node);
+    return node;
+}
+
+void map_remove(struct map *m, struct map_node *node)
+{
+    HASH_DEL(m->first, node);
+}
+
+void map_clear(struct map *m)
+{
+    HASH_CLEAR(hh, m->first);
+}
+/* NOLINTEND(readability-function-size) */
+
+size_t map_count(const struct map *m)
+{
+    return HASH_COUNT(m->first);
 }

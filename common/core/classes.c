@@ -66,11 +66,9 @@ void classes_set_max(struct classes *t, size_t max)
 
 struct class_entry *classes_find(const struct classes *t, struct slice cls)
 {
-    struct class_entry *e = NULL;
     const char *key = cls.p != NULL ? cls.p : "";
 
-    HASH_FIND(hh, t->by_name, key, cls.len, e);
-    return e;
+    return map_entry(map_find(&t->by_name, key, cls.len), struct class_entry, by_name);
 }
 
 struct class_entry *classes_add(struct classes *t, struct slice cls)
@@ -83,7 +81,7 @@ struct class_entry *classes_add(struct classes *t, struct slice cls)
     if (cls.len != 0)
         memcpy(name, cls.p, cls.len);
     e->sweep = t->sweep;
-    HASH_ADD_KEYPTR(hh, t->by_name, name, cls.len, e);
+    map_add(&t->by_name, &e->by_name, name, cls.len);
     list_push_back(&t->probation, &e->node);
     ++t->n;
     return e;
@@ -123,7 +121,7 @@ void classes_trust(struct classes *t, struct class_entry *e)
 void classes_remove(struct classes *t, struct class_entry *e)
 {
     t->drop(t->owner, e);
-    HASH_DEL(t->by_name, e);
+    map_remove(&t->by_name, &e->by_name);
     list_remove(&e->node);
     --t->n;
     if (e->known)
@@ -152,7 +150,7 @@ void classes_check(const struct classes *t)
 
     ASSERT(nknown == t->nknown);
     ASSERT(nknown + nprobation == t->n);
-    ASSERT(HASH_COUNT(t->by_name) == t->n);
+    ASSERT(map_count(&t->by_name) == t->n);
     ASSERT(t->n <= t->max);
     ASSERT(t->nknown <= known_room(t));
     ASSERT(t->sweep_left >= 1);

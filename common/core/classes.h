@@ -27,7 +27,7 @@
 
 /* First member of the owner's entry. The name's bytes follow the owner's entry in memory. */
 struct class_entry {
-    UT_hash_handle hh;
+    struct map_node by_name;
     struct list node;
     uint32_t sweep; /* of its first request */
     bool known;
@@ -38,7 +38,7 @@ struct class_entry {
 typedef void (*class_drop_fn)(void *owner, struct class_entry *e);
 
 struct classes {
-    struct class_entry *by_name;
+    struct map by_name;
     struct list known;     /* least recently requested first */
     struct list probation; /* the same */
     size_t n;
@@ -60,7 +60,7 @@ void classes_set_max(struct classes *t, size_t max);
 
 static inline struct slice class_name(const struct class_entry *e)
 {
-    return (struct slice){e->hh.key, e->hh.keylen};
+    return map_key(&e->by_name);
 }
 
 /* NULL when it is not there. Does not count as a request. */

@@ -153,7 +153,7 @@ static void remove_backend(struct conn_backend *b)
 
     pthread_rwlock_wrlock(&p->lock);
     if (b->in_map)
-        HASH_DEL(p->map, b);
+        map_remove(&p->backends, &b->in_backends);
     list_remove(&b->all_node);
     pthread_rwlock_unlock(&p->lock);
     destroy_backend(b);
@@ -191,10 +191,7 @@ static bool try_ref(struct conn_backend *b)
 
 static struct conn_backend *find_locked(struct conn_pool *p, const struct text *key)
 {
-    struct conn_backend *b;
-
-    HASH_FIND(hh, p->map, key->p, key->len, b);
-    return b;
+    return map_entry(map_find(&p->backends, key->p, key->len), struct conn_backend, in_backends);
 }
 
 /* The one in the map, or the map's new member NEW. */
@@ -205,14 +202,14 @@ static struct conn_backend *find_or_add(struct conn_pool *p, const struct text *
     struct conn_backend *b = find_locked(p, key);
     if (b != NULL && !try_ref(b)) {
         /* Its last reference has gone, and whoever let it go waits for our lock. */
-        HASH_DEL(p->map, b);
+        map_remove(&p->backends, &b->in_backends);
         b->in_map = false;
         b = NULL;
     }
     if (b == NULL) {
         b = new;
         b->in_map = true;
-        HASH_ADD_KEYPTR(hh, p->map, b->key, b->key_len, b);
+        map_add(&p->backends, &b->in_backends, b->key, b->key_len);
         list_push_back(&p->all, &b->all_node);
     }
     pthread_rwlock_unlock(&p->lock);
@@ -303,7 +300,7 @@ void conn_backend_retire(struct conn_backend *b)
     conn_work_init(&k);
     pthread_rwlock_wrlock(&p->lock);
     if (b->in_map)
-        HASH_DEL(p->map, b);
+        map_remove(&p->backends, &b->in_backends);
     b->in_map = false;
     pthread_rwlock_unlock(&p->lock);
 

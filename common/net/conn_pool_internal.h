@@ -72,7 +72,7 @@ struct conn_shard {
  */
 struct conn_backend {
     struct conn_pool *pool;
-    UT_hash_handle hh; /* under the pool's lock, as are the next two */
+    struct map_node in_backends; /* under the pool's lock, as are the next two */
     struct list all_node;
     bool in_map;
     char *key;
@@ -96,8 +96,8 @@ struct conn_pool {
     struct loop **loops;
     atomic_bool *loop_closed;
     pthread_rwlock_t lock;
-    struct conn_backend *map; /* under lock: those that conn_pool_backend finds */
-    struct list all;          /* under lock: retired ones too, until they are freed */
+    struct map backends; /* under lock: those that conn_pool_backend finds */
+    struct list all;     /* under lock: retired ones too, until they are freed */
 };
 
 /* What is to be done once the mutex is released: posting and closing are call-outs. */

@@ -35,8 +35,8 @@ struct member;
 struct directory {
     struct tree base;
     char *root;
-    struct dir *dirs; /* by path */
-    int inotify;      /* -1 when there is none */
+    struct map dirs; /* by path */
+    int inotify;     /* -1 when there is none */
     struct watch *readable;
     int anchor; /* watch on the nearest existing ancestor while the root is missing; -1 */
     bool blind; /* some folder could not be watched */
@@ -44,7 +44,7 @@ struct directory {
 };
 
 struct dir {
-    UT_hash_handle hh;
+    struct map_node in_tree;
     struct directory *tree;
     struct dir *parent; /* counted in its users; NULL for the root */
     unsigned users;
@@ -61,9 +61,8 @@ struct dir {
     bool reread;        /* and their contents, whatever their times say */
     struct timer doubt; /* see DOUBT_MS */
     bool doubt_over;
-    struct member *members; /* provider files, by file name */
-    size_t nmembers;
-    struct list dirty; /* of members that something happened to */
+    struct map members; /* provider files, by file name */
+    struct list dirty;  /* of members that something happened to */
     struct timer recheck;
     unsigned recheck_ms;
     char *full; /* path in the file system */

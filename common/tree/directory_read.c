@@ -19,7 +19,7 @@
 
 /* A provider's file as last seen. */
 struct member {
-    UT_hash_handle hh;
+    struct map_node in_dir;
     struct list dirty; /* in its folder's, when something happened to it */
     bool live;
     bool reread;  /* its content may be new */
@@ -35,18 +35,15 @@ struct member {
 static void member_destroy(struct dir *d, struct member *m)
 {
     list_remove(&m->dirty);
-    HASH_DEL(d->members, m);
-    --d->nmembers;
+    map_remove(&d->members, &m->in_dir);
     json_decref(m->properties);
     free(m);
 }
 
 static void members_clear(struct dir *d)
 {
-    struct member *m;
-    struct member *next;
 
-    HASH_ITER (hh, d->members, m, next) {
+    map_for_each_safe (struct member, m, &d->members, in_dir) {
         member_destroy(d, m);
     }
 }
@@ -58,12 +55,12 @@ static struct member *member_get(struct dir *d, const char *file)
     char name[PROVIDER_NAME_ROOM];
     size_t len = strlen(file);
 
-    HASH_FIND(hh, d->members, file, len, m);
+    m = map_entry(map_find(&d->members, file, len), struct member, in_dir);
     if (m != NULL)
         return m;
     if (strcmp(file, PROPERTIES_FILE) == 0 || !provider_name_decode(file, name))
         return NULL;
-    if (d->nmembers == TREE_PROVIDERS_MAX) {
+    if (map_count(&d->members) == TREE_PROVIDERS_MAX) {
         log_warn(NULL, "tree-too-many-providers", "path=%s max=%d", d->full, TREE_PROVIDERS_MAX);
         return NULL;
     }
@@ -71,8 +68,7 @@ static struct member *member_get(struct dir *d, const char *file)
     memcpy(m->file, file, len + 1);
     memcpy(m->name, name, sizeof(name));
     m->properties = json_object();
-    HASH_ADD_KEYPTR(hh, d->members, m->file, len, m);
-    ++d->nmembers;
+    map_add(&d->members, &m->in_dir, m->file, len);
     return m;
 }
 
@@ -179,7 +175,6 @@ static bool scan_members(struct dir *d)
 {
     DIR *folder = opendir(d->full);
     struct dirent *entry;
-    struct member *m;
 
     if (folder == NULL) {
         log_warn(NULL, "tree-unreadable", "path=%s problem=\"%s\"", d->full, strerror(errno));
@@ -192,7 +187,7 @@ static bool scan_members(struct dir *d)
             (void)member_get(d, entry->d_name);
     }
     closedir(folder);
-    for (m = d->members; m != NULL; m = m->hh.next) {
+    map_for_each (struct member, m, &d->members, in_dir) {
         m->reread = m->reread || d->reread;
         member_mark(d, m);
     }
@@ -202,10 +197,10 @@ static bool scan_members(struct dir *d)
 
 static void publish_members(struct dir *d)
 {
-    struct provider_set *set = provider_set_create(d->nmembers);
+    struct provider_set *set = provider_set_create(map_count(&d->members));
     size_t n = 0;
 
-    for (struct member *m = d->members; m != NULL; m = m->hh.next) {
+    map_for_each (struct member, m, &d->members, in_dir) {
         if (m->live)
             set->items[n++] = (struct tree_provider){xstrdup(m->name), json_incref(m->properties)};
     }
@@ -243,7 +238,7 @@ static void on_recheck(struct timer *timer)
     struct dir *d = container_of(timer, struct dir, recheck);
 
     d->recheck_ms *= 4;
-    for (struct member *m = d->members; m != NULL; m = m->hh.next) {
+    map_for_each (struct member, m, &d->members, in_dir) {
         if (!m->closing)
             continue;
         member_mark(d, m);

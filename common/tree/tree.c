@@ -177,7 +177,7 @@ void tree_close(struct tree *t)
     if (t == NULL)
         return;
     ASSERT(t->watches == 0);
-    ASSERT(t->spots == NULL);
+    ASSERT(t->spots.first == NULL);
     t->backend->close(t);
 }
 

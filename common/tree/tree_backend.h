@@ -51,12 +51,12 @@ struct tree_backend;
 struct tree {
     const struct tree_backend *backend;
     struct loop *loop;
-    struct tree_spot *spots; /* by path */
-    size_t watches;          /* and registrations, that must end first */
+    struct map spots; /* by path */
+    size_t watches;   /* and registrations, that must end first */
 };
 
 struct tree_spot {
-    UT_hash_handle hh;
+    struct map_node in_tree;
     struct tree *tree;
     struct list uses;               /* who wants to know */
     unsigned parts;                 /* what any of them ever wanted */

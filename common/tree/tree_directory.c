@@ -38,7 +38,7 @@ struct dir *dir_get(struct directory *t, const char *path)
     struct dir *d;
     size_t len = strlen(path);
 
-    HASH_FIND(hh, t->dirs, path, len, d);
+    d = map_entry(map_find(&t->dirs, path, len), struct dir, in_tree);
     if (d != NULL) {
         ++d->users;
         return d;
@@ -52,7 +52,7 @@ struct dir *dir_get(struct directory *t, const char *path)
     d->stale = true;
     list_init(&d->entries);
     dir_read_init(d);
-    HASH_ADD_KEYPTR(hh, t->dirs, d->path, len, d);
+    map_add(&t->dirs, &d->in_tree, d->path, len);
     if (len != 0) {
         char *above = xstrdup(path);
 
@@ -71,7 +71,7 @@ static void drop_watch(struct dir *d)
     d->watch = -1;
     if (id < 0)
         return;
-    for (struct dir *other = d->tree->dirs; other != NULL; other = other->hh.next) {
+    map_for_each (struct dir, other, &d->tree->dirs, in_tree) {
         if (other->watch == id)
             return;
     }
@@ -85,7 +85,7 @@ void dir_put(struct dir *d)
         struct dir *parent = d->parent;
 
         drop_watch(d);
-        HASH_DEL(d->tree->dirs, d);
+        map_remove(&d->tree->dirs, &d->in_tree);
         dir_read_fini(d);
         free(d->full);
         free(d);
@@ -114,7 +114,7 @@ static bool lies_in(const struct dir *d, const struct dir *above)
 /* Folder TOP came, went or changed hands: so did all in it. */
 static void top_changed(struct dir *top)
 {
-    for (struct dir *d = top->tree->dirs; d != NULL; d = d->hh.next) {
+    map_for_each (struct dir, d, &top->tree->dirs, in_tree) {
         if (!lies_in(d, top))
             continue;
         all_stale(d);
@@ -125,7 +125,7 @@ static void top_changed(struct dir *top)
 
 static void everything_changed(struct directory *t, bool reread)
 {
-    for (struct dir *d = t->dirs; d != NULL; d = d->hh.next) {
+    map_for_each (struct dir, d, &t->dirs, in_tree) {
         all_stale(d);
         d->reread = d->reread || reread;
         touch(d, ALL_PARTS);
@@ -253,7 +253,7 @@ static void child_changed(struct dir *d, const char *name)
 
     d->children_stale = true;
     touch(d, PART_CHILDREN);
-    HASH_FIND(hh, d->tree->dirs, path, (size_t)len, child);
+    child = map_entry(map_find(&d->tree->dirs, path, (size_t)len), struct dir, in_tree);
     if (child != NULL)
         top_changed(child);
 }
@@ -296,7 +296,7 @@ static void directory_event(struct directory *t, const struct inotify_event *ev)
         everything_changed(t, false);
         return;
     }
-    for (struct dir *d = t->dirs; d != NULL; d = d->hh.next) {
+    map_for_each (struct dir, d, &t->dirs, in_tree) {
         if (d->watch == ev->wd)
             dir_event(d, ev);
     }
@@ -398,7 +398,7 @@ static void directory_close(struct tree *base)
 {
     struct directory *t = directory_of(base);
 
-    ASSERT(t->dirs == NULL);
+    ASSERT(t->dirs.first == NULL);
     timer_stop(&t->verify);
     watch_stop(t->readable);
     if (t->inotify >= 0)

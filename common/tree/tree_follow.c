@@ -42,7 +42,7 @@ static struct tree_spot *spot_create(struct tree *t, const char *path)
     s->touched = true;
     s->properties = json_object();
     list_init(&s->uses);
-    HASH_ADD_KEYPTR(hh, t->spots, s->path, len, s);
+    map_add(&t->spots, &s->in_tree, s->path, len);
     t->backend->observe(s);
     return s;
 }
@@ -50,7 +50,7 @@ static struct tree_spot *spot_create(struct tree *t, const char *path)
 static void spot_destroy(struct tree_spot *s)
 {
     s->tree->backend->forget(s);
-    HASH_DEL(s->tree->spots, s);
+    map_remove(&s->tree->spots, &s->in_tree);
     json_decref(s->properties);
     provider_set_drop(s->providers);
     name_set_drop(s->children);
@@ -125,8 +125,10 @@ void follower_begin(struct follower *f)
 
 void follower_end(struct follower *f)
 {
-    while (!list_empty(&f->old))
-        use_destroy(list_first(&f->old, struct use, in_follower));
+    struct list *node;
+
+    while ((node = list_pop_front(&f->old)) != NULL)
+        use_destroy(list_entry(node, struct use, in_follower));
 }
 
 void follower_fini(struct follower *f)
@@ -185,7 +187,7 @@ static struct tree_spot *look_at(struct follower *f, const char *path, unsigned 
         problem_add(f, "%s: more than %d steps of links", path, TREE_STEPS_MAX);
         return NULL;
     }
-    HASH_FIND(hh, f->tree->spots, path, strlen(path), s);
+    s = map_entry(map_find(&f->tree->spots, path, strlen(path)), struct tree_spot, in_tree);
     if (s == NULL)
         s = spot_create(f->tree, path);
     else

@@ -20,7 +20,7 @@ struct handed {
 };
 
 struct hand {
-    UT_hash_handle hh; /* by name */
+    struct map_node in_hands;
     struct worker *worker;
     struct list handed; /* oldest first */
     bool removed;
@@ -30,7 +30,7 @@ struct driven_pool {
     struct subject base;
     struct pool *pool;
     struct pool_settings settings;
-    struct hand *hands;
+    struct map hands; /* by name */
 };
 
 static struct driven_pool *pool_of(struct subject *s)
@@ -80,14 +80,12 @@ static void put_oldest(struct driven_pool *d, struct hand *h)
 static void destroy(struct subject *s)
 {
     struct driven_pool *d = pool_of(s);
-    struct hand *h;
-    struct hand *next;
 
-    HASH_ITER (hh, d->hands, h, next) {
+    map_for_each_safe (struct hand, h, &d->hands, in_hands) {
         while (!list_empty(&h->handed))
             put_oldest(d, h);
         pool_remove(d->pool, h->worker, NULL);
-        HASH_DEL(d->hands, h);
+        map_remove(&d->hands, &h->in_hands);
         worker_unref(h->worker);
         free(h);
     }
@@ -97,10 +95,7 @@ static void destroy(struct subject *s)
 
 static struct hand *find_hand(const struct driven_pool *d, const char *name)
 {
-    struct hand *h = NULL;
-
-    HASH_FIND(hh, d->hands, name, strlen(name), h);
-    return h;
+    return map_entry(map_find(&d->hands, name, strlen(name)), struct hand, in_hands);
 }
 
 static struct hand *add_hand(struct driven_pool *d, const char *name)
@@ -111,7 +106,7 @@ static struct hand *add_hand(struct driven_pool *d, const char *name)
     h->worker = worker_create(&options);
     list_init(&h->handed);
     const char *key = worker_name(h->worker);
-    HASH_ADD_KEYPTR(hh, d->hands, key, strlen(key), h);
+    map_add(&d->hands, &h->in_hands, key, strlen(key));
     return h;
 }
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +14,7 @@
 #include "common/base/map.h"
 
 struct entry {
-    UT_hash_handle hh;
+    struct map_node node;
     char name[16];
 };
 
@@ -51,28 +52,57 @@ static void another_process_hashes_otherwise(void **state)
     assert_true(hash_elsewhere() != hash_elsewhere());
 }
 
+static struct entry *find(const struct map *m, const char *name)
+{
+    return map_entry(map_find(m, name, strlen(name)), struct entry, node);
+}
+
+static void fill(struct map *m, struct entry *entries, int n)
+{
+    for (int i = 0; i < n; ++i) {
+        struct entry *e = &entries[i];
+
+        snprintf(e->name, sizeof(e->name), "n%d", i);
+        map_add(m, &e->node, e->name, strlen(e->name));
+    }
+}
+
 static void a_table_finds_what_was_put_in(void **state)
 {
-    struct entry *table = NULL;
-    struct entry *e;
-    struct entry *next;
+    struct entry *entries = xcalloc(1000, sizeof(*entries));
+    struct map table = {0};
 
     (void)state;
-    for (int i = 0; i < 1000; ++i) {
-        e = xcalloc(1, sizeof(*e));
-        snprintf(e->name, sizeof(e->name), "n%d", i);
-        HASH_ADD_STR(table, name, e);
+    assert_null(find(&table, "n1"));
+    fill(&table, entries, 1000);
+    assert_ptr_equal(find(&table, "n777"), &entries[777]);
+    assert_int_equal(map_key(&entries[777].node).len, 4);
+    assert_null(find(&table, "n1000"));
+    assert_null(find(&table, "n"));
+    map_remove(&table, &entries[777].node);
+    assert_null(find(&table, "n777"));
+    assert_int_equal(map_count(&table), 999);
+    map_clear(&table);
+    assert_int_equal(map_count(&table), 0);
+    free(entries);
+}
+
+static void a_walk_is_in_the_order_of_arrival_and_entries_may_leave_on_the_way(void **state)
+{
+    struct entry entries[3];
+    struct map table = {0};
+    size_t at = 0;
+
+    (void)state;
+    fill(&table, entries, 3);
+    map_for_each (struct entry, e, &table, node)
+        assert_ptr_equal(e, &entries[at++]);
+    assert_int_equal(at, 3);
+    map_for_each_safe (struct entry, e, &table, node) {
+        map_remove(&table, &e->node);
+        memset(e, 0xff, sizeof(*e));
     }
-    HASH_FIND_STR(table, "n777", e);
-    assert_non_null(e);
-    assert_string_equal(e->name, "n777");
-    HASH_FIND_STR(table, "n1000", e);
-    assert_null(e);
-    HASH_ITER (hh, table, e, next) {
-        HASH_DEL(table, e);
-        free(e);
-    }
-    assert_int_equal(HASH_COUNT(table), 0);
+    assert_int_equal(map_count(&table), 0);
 }
 
 int main(void)
@@ -82,6 +112,7 @@ int main(void)
         cmocka_unit_test(another_process_hashes_otherwise),
         cmocka_unit_test(a_key_has_one_hash_for_the_life_of_a_process),
         cmocka_unit_test(a_table_finds_what_was_put_in),
+        cmocka_unit_test(a_walk_is_in_the_order_of_arrival_and_entries_may_leave_on_the_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
