@@ -42,7 +42,7 @@ tsan: deps
 # Each parser for some seconds under libFuzzer, over the committed corpus.
 fuzz: deps
 	@cmake --preset fuzz >/dev/null
-	@cmake --build --preset fuzz -j$(JOBS)
+	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets
 	@$(CTEST) --test-dir build-fuzz -L fuzz
 
 coverage: deps
