@@ -26,10 +26,54 @@ bool err_safe_to_retry(enum err e)
     return errors[e].safe;
 }
 
+struct diag_place {
+    char *file; /* NULL: none */
+    size_t line, column;
+    size_t bytes; /* of the line of text */
+};
+
 void diag_fini(struct diag *d)
 {
+    for (size_t i = 0; i < d->nplaces; ++i)
+        free(d->places[i].file);
+    free(d->places);
     free(d->text);
     *d = (struct diag){0};
+}
+
+static int compare_numbers(size_t a, size_t b)
+{
+    /* 0, no place, becomes the largest. */
+    return (a - 1 > b - 1) - (a - 1 < b - 1);
+}
+
+static int compare_places(const struct diag_place *a, const struct diag_place *b)
+{
+    if (a->file == NULL || b->file == NULL)
+        return (a->file == NULL) - (b->file == NULL);
+    int order = strcmp(a->file, b->file);
+
+    if (order == 0)
+        order = compare_numbers(a->line, b->line);
+    return order != 0 ? order : compare_numbers(a->column, b->column);
+}
+
+/* Where in the text a line at place P belongs: behind all that are not behind it. Notes the place.
+ */
+static size_t insert_place(struct diag *d, const struct diag_place *p)
+{
+    size_t at = d->nplaces;
+    size_t offset = 0;
+
+    d->places = xrealloc(d->places, (d->nplaces + 1) * sizeof(*d->places));
+    while (at != 0 && compare_places(&d->places[at - 1], p) > 0)
+        --at;
+    memmove(&d->places[at + 1], &d->places[at], (d->nplaces - at) * sizeof(*d->places));
+    d->places[at] = *p;
+    ++d->nplaces;
+    for (size_t i = 0; i < at; ++i)
+        offset += d->places[i].bytes;
+    return offset;
 }
 
 void diag_add(struct diag *d, const char *file, size_t line, size_t column, const char *fmt, ...)
@@ -41,12 +85,20 @@ void diag_add(struct diag *d, const char *file, size_t line, size_t column, cons
     int n = vasprintf(&message, fmt, args);
     va_end(args);
     ASSERT(n >= 0);
-    char place[64] = "";
+    char where[64] = "";
     if (line != 0)
-        snprintf(place, sizeof(place), ":%zu:%zu", line, column);
-    char *all = xasprintf("%s%s%s%s%s\n", d->text != NULL ? d->text : "", file != NULL ? file : "",
-                          place, file != NULL ? ": " : "", message);
+        snprintf(where, sizeof(where), ":%zu:%zu", line, column);
+    char *added =
+        xasprintf("%s%s%s%s\n", file != NULL ? file : "", where, file != NULL ? ": " : "", message);
+    struct diag_place p = {.file = file != NULL ? xstrdup(file) : NULL,
+                           .line = line,
+                           .column = column,
+                           .bytes = strlen(added)};
+    const char *before = d->text != NULL ? d->text : "";
+    size_t offset = insert_place(d, &p);
+    char *all = xasprintf("%.*s%s%s", (int)offset, before, added, before + offset);
     free(message);
+    free(added);
     free(d->text);
     d->text = all;
     ++d->errors;

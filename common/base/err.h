@@ -21,16 +21,22 @@ const char *err_text(enum err e);
 bool err_safe_to_retry(enum err e);
 
 /*
- * Problems for humans, collected: "FILE:LINE:COLUMN: MESSAGE", one line each, all in one go.
- * Zero-initialise, diag_fini at the end.
+ * Problems for humans, collected: "FILE:LINE:COLUMN: MESSAGE", one line each, all in one go and in
+ * the order of their places, whoever found them. Zero-initialise, diag_fini at the end.
  */
+struct diag_place;
 struct diag {
-    char *text;      /* newline-terminated lines, or NULL */
-    unsigned errors; /* how many lines, warnings not counted */
+    char *text;                /* newline-terminated lines, or NULL */
+    unsigned errors;           /* how many lines, warnings not counted */
+    struct diag_place *places; /* of the lines in text; err.c's own */
+    size_t nplaces;
 };
 
 void diag_fini(struct diag *d);
-/* LINE and COLUMN count from 1; 0 leaves them out. FILE may be NULL. */
+/*
+ * LINE and COLUMN count from 1; 0 leaves them out. FILE may be NULL. What has no place stands
+ * behind what has one.
+ */
 void diag_add(struct diag *d, const char *file, size_t line, size_t column, const char *fmt, ...)
     printf_like(5, 6);
 

@@ -204,7 +204,7 @@ static void problems_add_to_those_there_already(void **state)
     assert_true(config_parse("f.yaml", SLICE_LIT("a: 1\n"), &c, &d));
     config_complain(&c, config_get(c.root, "a"), &d, "second %d", 2);
     config_complain(&c, NULL, &d, "third");
-    assert_string_equal(d.text, "g.yaml: first\nf.yaml:1:4: second 2\nf.yaml: third\n");
+    assert_string_equal(d.text, "f.yaml:1:4: second 2\nf.yaml: third\ng.yaml: first\n");
     config_fini(&c);
     diag_fini(&d);
 }

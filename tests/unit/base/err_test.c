@@ -44,12 +44,37 @@ static void a_diagnosis_collects_lines_with_their_places(void **state)
     assert_int_equal(d.errors, 0);
 }
 
+static void a_diagnosis_is_in_the_order_of_places(void **state)
+{
+    struct diag d = {0};
+
+    (void)state;
+    diag_add(&d, NULL, 0, 0, "nowhere");
+    diag_add(&d, "a.yaml", 0, 0, "whole");
+    diag_add(&d, "b.yaml", 1, 1, "other file");
+    diag_add(&d, "a.yaml", 12, 1, "late");
+    diag_add(&d, "a.yaml", 3, 9, "column 9");
+    diag_add(&d, "a.yaml", 3, 2, "column 2");
+    diag_add(&d, "a.yaml", 3, 9, "column 9 again");
+    assert_int_equal(d.errors, 7);
+    assert_string_equal(d.text, "a.yaml:3:2: column 2\n"
+                                "a.yaml:3:9: column 9\n"
+                                "a.yaml:3:9: column 9 again\n"
+                                "a.yaml:12:1: late\n"
+                                "a.yaml: whole\n"
+                                "b.yaml:1:1: other file\n"
+                                "nowhere\n");
+    diag_fini(&d);
+    assert_int_equal(d.nplaces, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_error_has_a_text_of_its_own),
         cmocka_unit_test(only_what_reached_nobody_is_safe_to_retry),
         cmocka_unit_test(a_diagnosis_collects_lines_with_their_places),
+        cmocka_unit_test(a_diagnosis_is_in_the_order_of_places),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
