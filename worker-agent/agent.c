@@ -29,6 +29,21 @@ bool agent_check(const char *file, struct diag *d)
     return good;
 }
 
+static void describe_outcomes(FILE *out)
+{
+    fputs("| answer | status | header | meaning |\n| --- | --- | --- | --- |\n", out);
+#define NOTE_NONE ""
+#define NOTE_UNPROCESSED "`Resumelb-Unprocessed: 1`"
+#define NOTE_FAILED "`Resumelb-Failed: 1`"
+#define OUTCOME(name, status, note, figure, text, doc)                                             \
+    fprintf(out, "| %s | %d | %s | %s |\n", text, status, NOTE_##note, doc);
+#include "worker-agent/outcome.def"
+#undef OUTCOME
+#undef NOTE_NONE
+#undef NOTE_UNPROCESSED
+#undef NOTE_FAILED
+}
+
 bool agent_describe(const char *what, FILE *out)
 {
     static const struct settings_table *const tables[] = {&agent_table, &admin_table, &app_table};
@@ -37,6 +52,8 @@ bool agent_describe(const char *what, FILE *out)
         settings_describe(tables, ARRAY_LEN(tables), out);
     else if (strcmp(what, "stats") == 0)
         stats_describe(AGENT_STATS_PREFIX, &agent_stats_table, out);
+    else if (strcmp(what, "outcomes") == 0)
+        describe_outcomes(out);
     else
         return false;
     return true;

@@ -171,40 +171,61 @@ enum note {
     NOTE_FAILED,      /* a process had it and failed it: another may have what is safe to repeat */
 };
 
-static void answer(struct exchange *x, int status, enum note note, struct slice text)
+enum outcome {
+#define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
+#include "worker-agent/outcome.def"
+#undef OUTCOME
+    OUTCOMES
+};
+
+enum { FIGURE_NONE = AGENT_STATS };
+
+static const struct {
+    int status;
+    enum note note;
+    int figure; /* enum agent_stat, or FIGURE_NONE */
+    struct slice text;
+} outcomes[OUTCOMES] = {
+#define AGENT_STAT_NONE FIGURE_NONE
+#define OUTCOME(name, status, note, figure, text, doc)                                             \
+    [OUTCOME_##name] = {status, NOTE_##note, AGENT_STAT_##figure, {text "\n", sizeof(text)}},
+#include "worker-agent/outcome.def"
+#undef OUTCOME
+#undef AGENT_STAT_NONE
+};
+
+static void answer(struct exchange *x, enum outcome o)
 {
     h2o_req_t *req;
 
+    if (outcomes[o].figure != FIGURE_NONE)
+        count(x, (enum agent_stat)outcomes[o].figure);
     if (x->reply == NULL) {
         end_if_done(x);
         return;
     }
     req = x->reply->req;
-    if (note == NOTE_UNPROCESSED)
+    if (outcomes[o].note == NOTE_UNPROCESSED)
         h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("resumelb-unprocessed"), 0,
                               "Resumelb-Unprocessed", H2O_STRLIT("1"));
-    if (note == NOTE_FAILED)
+    if (outcomes[o].note == NOTE_FAILED)
         h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("resumelb-failed"), 0,
                               "Resumelb-Failed", H2O_STRLIT("1"));
     /* May be the end of the reply, and of X with it (freed at the end of the turn). */
-    http_reply_simple(x->reply, status, "text/plain; charset=utf-8", text);
+    http_reply_simple(x->reply, outcomes[o].status, "text/plain; charset=utf-8", outcomes[o].text);
 }
 
 static void answer_refused(struct exchange *x, enum slot_refusal why)
 {
-    static const struct {
-        enum agent_stat row;
-        struct slice text;
-    } rows[] = {
-        [SLOT_QUEUE_FULL] = {AGENT_STAT_queue_full, {"queue full\n", 11}},
-        [SLOT_QUEUE_TIMEOUT] = {AGENT_STAT_queue_timeouts, {"waited too long\n", 16}},
-        [SLOT_NOT_STARTED] = {AGENT_STAT_not_started, {"no process\n", 11}},
-        [SLOT_STOPPED] = {AGENT_STAT_not_started, {"stopping\n", 9}},
+    static const enum outcome of[] = {
+        [SLOT_QUEUE_FULL] = OUTCOME_QUEUE_FULL,
+        [SLOT_QUEUE_TIMEOUT] = OUTCOME_QUEUE_WAIT,
+        [SLOT_NOT_STARTED] = OUTCOME_NOT_STARTED,
+        [SLOT_STOPPED] = OUTCOME_STOPPING,
     };
 
     x->worker_done = true;
-    count(x, rows[why].row);
-    answer(x, 503, NOTE_UNPROCESSED, rows[why].text);
+    answer(x, of[why]);
 }
 
 /* ---- failure ---- */
@@ -225,11 +246,11 @@ static void answer_failed(struct exchange *x, enum err e)
             http_reply_abort(x->reply);
         end_if_done(x);
     } else if (!x->touched) {
-        answer(x, 503, NOTE_UNPROCESSED, SLICE_LIT("no process\n"));
+        answer(x, OUTCOME_NOT_REACHED);
     } else if (e == ERR_TIMEOUT) {
-        answer(x, 504, NOTE_NONE, SLICE_LIT("the application did not answer in time\n"));
+        answer(x, OUTCOME_LATE);
     } else {
-        answer(x, 502, NOTE_FAILED, SLICE_LIT("the application failed\n"));
+        answer(x, OUTCOME_FAILED);
     }
 }
 

@@ -71,9 +71,9 @@ def test_usage_is_exit_2_version_and_help_are_0(tmp_path):
         assert run('-v').returncode == 0 and re.search(r'\d+\.\d+\.\d+', run('--version').stdout)
         assert run('-h').returncode == 0 and '-t' in run('--help').stdout
         assert run('-t', '-c', str(tmp_path / 'missing.yaml')).returncode == 1
-        for what in ('settings', 'stats'):
+        for what in ('settings', 'stats', 'outcomes'):
             described = run('--describe', what)
-            assert described.returncode == 0 and '| `' in described.stdout
+            assert described.returncode == 0 and '| --- |' in described.stdout
 
 
 def test_an_address_in_use_stops_the_start_with_a_clear_message(world):
