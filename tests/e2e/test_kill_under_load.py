@@ -113,36 +113,73 @@ def test_after_its_own_death_the_skills_are_back_before_the_first_request(world)
     assert len(same) >= len(before) - 2, (before, after)
 
 
+def order_all(world, lb, delay):
+    """Eight POSTs to the one worker: one is executed and takes DELAY, the others wait. Their clients."""
+    clients = []
+    for i in range(8):
+        c = Client(lb.address)
+        c.send('POST', body=b'order', headers=[('X-Once', 'order-%d' % i), ('X-Delay', delay)])
+        clients.append(c)
+    log = world.folder / 'executed.log'
+    wait_until(lambda: log.exists() and log.read_text().count('\n') >= 1, 'the first to be executed')
+    wait_until(lambda: lb.app('app')['backlog'] == 8, 'all to be handed on')
+    assert log.read_text().count('\n') == 1
+    return clients
+
+
+def statuses_of(clients):
+    statuses = []
+    for c in clients:
+        statuses.append(c.receive().status)
+        c.close()
+    return statuses
+
+
+def check_orders(world, statuses):
+    """What was given up is not executed, but for the one that was being executed; nothing is executed twice."""
+    executed = (world.folder / 'executed.log').read_text().split()
+    assert len(executed) == len(set(executed)), 'never twice: %s' % executed
+    answered = {'order-%d' % i for i, s in enumerate(statuses) if s == 200}
+    given_up = {'order-%d' % i for i, s in enumerate(statuses) if s in (502, 503)}
+    assert len(answered) + len(given_up) == 8, statuses
+    assert answered <= set(executed)
+    assert given_up & set(executed) == {executed[0]}, (statuses, executed)
+
+
 def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_successor(world):
     tree = world.folder / 'tree'
     agent = world.agent('agent', tree, slots=1)
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app'), 'worker_wait_timeout': '300ms'}}}, wait=False)
     wait_until(lb.listening, 'the load balancer', 20)
     wait_until(all_ready(lb, 1), 'the worker', 30)
-    pid = json.loads(lb.get().body)['pid']
-    clients = []
-    for i in range(8):
-        c = Client(lb.address)
-        c.send('POST', body=b'order', headers=[('X-Once', 'order-%d' % i), ('X-Delay', '3')])
-        clients.append(c)
-    log = world.folder / 'executed.log'
-    wait_until(lambda: log.exists() and log.read_text().count('\n') >= 1, 'the first to be executed')
-    wait_until(lambda: lb.app('app')['backlog'] == 8, 'all to be handed on')
-    os.kill(pid, signal.SIGKILL)
-    statuses = []
-    for c in clients:
-        statuses.append(c.receive().status)
-        c.close()
-    assert statuses.count(200) + statuses.count(502) + statuses.count(503) == 8, statuses
-    given_up = [i for i, s in enumerate(statuses) if s != 200]
-    assert given_up
+    # gunicorn's master: all that the agent has started there goes with it
+    process = lambda: agent.json()['applications']['app']['slots'][0].get('process') or {'pid': None}
+    victim, pid = process()['pid'], json.loads(lb.get().body)['pid']
+    clients = order_all(world, lb, '3')
+    os.kill(victim, signal.SIGKILL)
+    statuses = statuses_of(clients)
     # the successor lives and serves: what it executes was not given up
+    wait_until(lambda: process()['pid'] not in (None, victim), 'the successor')
     wait_until(all_ready(lb, 1), 'the successor', 30)
     assert json.loads(lb.get().body)['pid'] != pid
-    executed = log.read_text().split()
-    assert len(executed) == len(set(executed)), 'never twice: %s' % executed
-    first = executed[0]
-    assert not {'order-%d' % i for i in given_up} & (set(executed) - {first}), (statuses, executed)
+    wait_until(lambda: lb.app('app')['backlog'] == 0, 'everything to be over')
+    check_orders(world, statuses)
+
+
+def test_posts_that_wait_for_a_worker_without_agent_are_not_executed_by_its_successor(world):
+    """They wait in the load balancer (max_connections 1): those that never left it may go to the successor, once."""
+    worker = world.gunicorn(extra=['--keep-alive=5', '--worker-class=gthread', '--threads=1'],
+                            env={'APP_LOG': str(world.folder / 'executed.log')})
+    lb = world.resumelb({'applications': {'app': {
+        'hosts': ['test.example'], 'workers': [{'address': worker.address}], 'resume': 'measure',
+        'max_connections': 1, 'connection_wait_timeout': '20s'}}})
+    clients = order_all(world, lb, '1')
+    worker.kill()
+    worker.start()
+    statuses = statuses_of(clients)
+    wait_until(lambda: lb.app('app')['backlog'] == 0, 'everything to be over')
+    assert lb.get().status == 200
+    check_orders(world, statuses)
 
 
 def test_the_whole_way_is_learned(world):
