@@ -204,7 +204,7 @@ static void *run(void *arg)
 /* Pairs in a microsecond, over all loops. */
 static double rate(struct bench *b)
 {
-    struct runner runners[LOOPS_TRIED_MAX];
+    struct runner runners[LOOPS_TRIED_MAX] = {0};
 
     pthread_barrier_init(&b->barrier, NULL, b->nloops + 1);
     pthread_mutex_init(&b->plain.mutex, NULL);
@@ -227,7 +227,7 @@ static double rate(struct bench *b)
     conn_pool_destroy(b->pool);
     plain_fini(&b->plain);
     pthread_barrier_destroy(&b->barrier);
-    b->plain = (struct plain_pool){.map = NULL};
+    b->plain = (struct plain_pool){0};
     return (double)(b->pairs * b->nloops) / (double)(b->ended_us - b->began_us);
 }
 

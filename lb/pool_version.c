@@ -68,8 +68,10 @@ struct version *pool_version_locked(struct pool *p, const char *name)
 
 void pool_versions_fini(struct pool *p)
 {
-    while (!list_empty(&p->versions))
-        version_free(version_at(p->versions.next));
+    struct list *node;
+
+    while ((node = list_pop_front(&p->versions)) != NULL)
+        version_free(version_at(node));
 }
 
 static size_t standing(const struct version *v)

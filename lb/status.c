@@ -22,7 +22,7 @@
 /* One pool's view, to be found by worker. */
 struct view_entry {
     struct map_node node;
-    const struct worker *worker; /* key */
+    const void *worker; /* key */
     const struct worker_view *view;
     bool shown;
 };
@@ -113,7 +113,7 @@ static void put_known(void *context, const struct known_worker *k)
 {
     struct workers_page *p = context;
     struct view_entry *e =
-        map_entry(map_find(&p->entries, &k->worker, sizeof(k->worker)), struct view_entry, node);
+        map_entry(map_find(&p->entries, &k->worker, sizeof(e->worker)), struct view_entry, node);
 
     if (e != NULL)
         e->shown = true;

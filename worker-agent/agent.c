@@ -240,8 +240,7 @@ static void name_agent(struct agent *a)
     if (gethostname(host, sizeof(host) - 1) != 0)
         snprintf(host, sizeof(host), "localhost");
     /* It goes into JSON, which wants UTF-8. */
-    for (char *c = host; *c != '\0'; ++c)
-        *c = (unsigned char)*c <= 0x20 || (unsigned char)*c >= 0x7f ? '?' : *c;
+    ascii_clean(host);
     a->name = xasprintf("%s/%ld", host, (long)getpid());
 }
 

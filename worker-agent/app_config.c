@@ -42,11 +42,12 @@ static void check_name(const struct reader *r)
         good = (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9') ||
                c == '-' || c == '_' || c == '.';
     }
-    if (!good)
+    if (!good) {
         config_complain(
             r->yaml, r->key, r->d,
             "an application's name is 1-%d letters, digits, '-', '_', '.', not first a '.'",
             APP_NAME_MAX);
+    }
 }
 
 /* ---- environment ---- */

@@ -86,25 +86,22 @@ static uint64_t now_ms(void)
 
 /* ---- to the agent ---- */
 
-static void drop_outgoing(struct keeper *k)
+static void outgoing_free(struct outgoing *o)
 {
-    struct list *node;
-
-    while ((node = list_pop_front(&k->outgoing)) != NULL) {
-        struct outgoing *o = list_entry(node, struct outgoing, node);
-
-        json_decref(o->message);
-        if (o->pass >= 0)
-            close(o->pass);
-        free(o);
-    }
+    json_decref(o->message);
+    if (o->pass >= 0)
+        close(o->pass);
+    free(o);
 }
 
 static void agent_gone(struct keeper *k)
 {
+    struct list *node;
+
     close(k->agent_fd);
     k->agent_fd = -1;
-    drop_outgoing(k);
+    while ((node = list_pop_front(&k->outgoing)) != NULL)
+        outgoing_free(list_entry(node, struct outgoing, node));
     k->adopt_until_ms = now_ms() + k->adopt_timeout_ms;
     if (!k->ending)
         log_warn(NULL, "keeper-agent-gone", "processes=%zu adopt_timeout_ms=%llu", k->nkept,
@@ -113,21 +110,21 @@ static void agent_gone(struct keeper *k)
 
 static void flush(struct keeper *k)
 {
-    while (!list_empty(&k->outgoing)) {
-        struct outgoing *o = list_first(&k->outgoing, struct outgoing, node);
+    struct list *node;
+
+    while ((node = list_pop_front(&k->outgoing)) != NULL) {
+        struct outgoing *o = list_entry(node, struct outgoing, node);
         enum err e = keeper_send(k->agent_fd, o->message, o->pass);
 
-        if (e == ERR_BUSY)
+        if (e == ERR_BUSY) {
+            list_push_front(&k->outgoing, node);
             return;
+        }
+        outgoing_free(o);
         if (e == ERR_PEER_CLOSED) {
             agent_gone(k);
             return;
         }
-        list_remove(&o->node);
-        json_decref(o->message);
-        if (o->pass >= 0)
-            close(o->pass);
-        free(o);
     }
 }
 
@@ -243,8 +240,7 @@ static void describe_death(const struct kept *p, const siginfo_t *si, char out[K
     if (n > 0) {
         out[n] = '\0';
         /* A path in it may be no UTF-8, which JSON has to be. */
-        for (char *c = out; *c != '\0'; ++c)
-            *c = (unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f ? '?' : *c;
+        ascii_clean(out);
     } else if (si->si_code == CLD_EXITED)
         snprintf(out, KEEPER_WHY_MAX, "exit %d", si->si_status);
     else

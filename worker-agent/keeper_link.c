@@ -289,17 +289,19 @@ static void on_readable(void *context)
 
 static void flush(struct keeper_link *k)
 {
-    while (!list_empty(&k->unsent)) {
-        struct unsent *u = list_first(&k->unsent, struct unsent, node);
+    struct list *node;
+
+    while ((node = list_pop_front(&k->unsent)) != NULL) {
+        struct unsent *u = list_entry(node, struct unsent, node);
         enum err e = keeper_send(k->fd, u->message, -1);
 
         if (e == ERR_BUSY) {
+            list_push_front(&k->unsent, node);
             timer_start(k->loop, &k->retry, RETRY_MS);
             return;
         }
         if (e == ERR_TOO_LARGE)
             log_error(NULL, "keeper-message-too-large", "limit=%d", KEEPER_MESSAGE_MAX);
-        list_remove(&u->node);
         json_decref(u->message);
         free(u);
     }

@@ -38,7 +38,7 @@ static bool take_list(const json_t *m, const char *name, char ***out, size_t *n)
     size_t i;
     json_t *item;
 
-    if (!json_is_array(list) || json_array_size(list) > 2 * APP_WORDS_MAX)
+    if (!json_is_array(list) || json_array_size(list) > (size_t)2 * APP_WORDS_MAX)
         return false;
     *out = xcalloc(json_array_size(list) + 1, sizeof(char *));
     json_array_foreach(list, i, item)

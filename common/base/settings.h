@@ -55,13 +55,13 @@ struct text_list {
 
 struct setting_row {
     const char *name;
-    enum setting_type type;
     const char *unit;      /* "MS", "RATIO", ... for the manual */
     const char *deflt;     /* text, or NULL: required unless TEXT, SECRET, LIST, NODE */
     const char *min, *max; /* text, or NULL */
-    enum setting_when when;
     const char *doc;
     size_t offset; /* of the field in the scope's struct */
+    enum setting_type type;
+    enum setting_when when;
 };
 
 struct settings_table {
@@ -83,16 +83,16 @@ struct settings_table {
  *   };
  * A .def undefines its macros at its end and makes the ones not given empty at its start. */
 #define SETTINGS_FIELD(name, type, unit, deflt, min, max, when, doc) SETTINGS_FIELD_##type(name)
-#define SETTINGS_ROW(strct, name, type, unit, deflt, min, max, when, doc)                          \
-    {#name,                                                                                        \
-     SETTING_##type,                                                                               \
-     #unit,                                                                                        \
-     deflt,                                                                                        \
-     min,                                                                                          \
-     max,                                                                                          \
-     SETTING_##when,                                                                               \
-     doc,                                                                                          \
-     offsetof(strct, SETTINGS_MEMBER_##type(name))},
+#define SETTINGS_ROW(strct, name_, type_, unit_, deflt_, min_, max_, when_, doc_)                  \
+    {.name = #name_,                                                                               \
+     .unit = #unit_,                                                                               \
+     .deflt = (deflt_),                                                                            \
+     .min = (min_),                                                                                \
+     .max = (max_),                                                                                \
+     .doc = (doc_),                                                                                \
+     .offset = offsetof(strct, SETTINGS_MEMBER_##type_(name_)),                                    \
+     .type = SETTING_##type_,                                                                      \
+     .when = SETTING_##when_},
 #define SETTINGS_MEMBER_BOOL(name) name
 #define SETTINGS_MEMBER_FLAG(name) is_##name
 #define SETTINGS_MEMBER_INT(name) name

@@ -66,6 +66,14 @@ struct slice slice_cut(struct slice *rest, char c)
     return (struct slice){whole.p, at};
 }
 
+void ascii_clean(char *s)
+{
+    for (; *s != '\0'; ++s) {
+        if (*s < 0x20 || *s > 0x7e)
+            *s = '?';
+    }
+}
+
 bool parse_u64(struct slice s, uint64_t max, uint64_t *out)
 {
     uint64_t v = 0;

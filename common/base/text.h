@@ -39,6 +39,9 @@ static inline char ascii_lower(char c)
     return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
+/* Every byte of S that is no visible ASCII, nor a space, becomes '?'. */
+void ascii_clean(char *s);
+
 /*
  * Decimal digits only: no sign, no blanks, no overflow.
  * False, and *OUT untouched, for anything else or a value over MAX.

@@ -153,6 +153,18 @@ static void escaped_text_fits_one_line(void **state)
     text_fini(&t);
 }
 
+static void what_is_no_visible_ascii_can_be_cleaned_away(void **state)
+{
+    char mixed[] = "a b~\x7f\xc3\xa4\n";
+    char empty[] = "";
+
+    (void)state;
+    ascii_clean(mixed);
+    assert_string_equal(mixed, "a b~????");
+    ascii_clean(empty);
+    assert_string_equal(empty, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +178,7 @@ int main(void)
         cmocka_unit_test(percent_encoding_keeps_what_is_visible_ascii),
         cmocka_unit_test(a_text_grows),
         cmocka_unit_test(escaped_text_fits_one_line),
+        cmocka_unit_test(what_is_no_visible_ascii_can_be_cleaned_away),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
