@@ -15,10 +15,12 @@ for table in $(git ls-files --cached --others --exclude-standard -- '*settings.d
     folder=$(dirname "$table")
     case $table in
     *settings.def) pattern='(\.|->)MEMBER([^a-z0-9_]|$)|"NAME"' ;;
-    *) pattern='(^|[^a-z0-9])[A-Z_]*STAT_NAME([^a-z0-9_]|$)|"NAME"' ;;
+    # Or a column of another table tells which figure a row counts in.
+    *) pattern='(^|[^a-z0-9])[A-Z_]*STAT_NAME([^a-z0-9_]|$)|"NAME"|^[A-Z]+\(.*, *NAME *,' ;;
     esac
     used=$(mktemp)
     cat "$folder"/*.[ch] >"$used"
+    find "$folder" -maxdepth 1 -name '*.def' ! -path "$table" -exec cat {} + >>"$used"
     rows "$table" | while read -r name member; do
         wanted=$(printf '%s' "$pattern" | sed "s/NAME/$name/g; s/MEMBER/$member/g")
         grep -qE "$wanted" "$used" || echo "$table: $name: no code of $folder/ uses it"
