@@ -36,7 +36,7 @@ struct daemon_signals {
     void *context;
 };
 /* Before threads start: block the signals in this (and so every later) thread; ignore SIGPIPE;
- * raise RLIMIT_NOFILE to its hard limit. */
+ * raise RLIMIT_NOFILE to its hard limit; have malloc keep some of what is freed. */
 void daemon_prepare(void);
 /* Deliver them on L from now on (signalfd). */
 struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_signals *s);

@@ -28,9 +28,12 @@
 
 enum {
     HEAD_READ_BYTES = 16 * 1024,
+    /* After a large response the next one is expected to be large: one read takes 64 KiB with its
+       head. */
+    HEAD_READ_LARGE = 80 * 1024,
     BODY_READ_MIN = 4 * 1024,
     BODY_READ_FIRST = 16 * 1024,
-    BODY_READ_MAX = 64 * 1024,
+    BODY_READ_MAX = 128 * 1024,
     BODY_READS_PER_EVENT = 4, /* then the loop's other sockets have their turn */
     /* Up to this much is copied rather than keeping the whole input buffer alive for it. */
     COPY_MAX = 2048,
@@ -383,6 +386,11 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     uint64_t serial = c->serial;
 
     x->framing = (struct body_framing){.kind = head->framing, .left = head->content_length};
+    bool large = head->framing == HTTP1_BODY_LENGTH && head->content_length > HEAD_READ_BYTES;
+    c->head_read_bytes = large ? HEAD_READ_LARGE : HEAD_READ_BYTES;
+    /* What is announced may be read at once: bounded by what is left, it cannot be too much. */
+    if (large)
+        x->read_bytes = BODY_READ_MAX;
     x->state = EXCHANGE_BODY;
     c->in = (struct http1_input){0};
     x->request.events->on_head(x->request.context, head, false);
@@ -438,7 +446,7 @@ static void take_heads(struct http1_conn *c)
 }
 
 /* Room behind what is there; heads that were dropped make way first. */
-static void make_room(struct http1_input *in)
+static void make_room(struct http1_input *in, size_t first)
 {
     if (in->p != NULL && in->len < in->room)
         return;
@@ -449,7 +457,7 @@ static void make_room(struct http1_input *in)
         in->used = 0;
         return;
     }
-    in->room = in->room == 0 ? HEAD_READ_BYTES : in->room * 2;
+    in->room = in->room == 0 ? first : in->room * 2;
     in->p = xrealloc(in->p, in->room);
 }
 
@@ -457,7 +465,7 @@ static void read_head(struct http1_conn *c)
 {
     struct http1_input *in = &c->in;
 
-    make_room(in);
+    make_room(in, c->head_read_bytes != 0 ? c->head_read_bytes : HEAD_READ_BYTES);
     ssize_t n = recv(h2o_socket_get_fd(c->sock), in->p + in->len, in->room - in->len, MSG_DONTWAIT);
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))

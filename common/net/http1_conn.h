@@ -52,6 +52,7 @@ struct http1_conn {
     struct loop_deferred free_later;
     struct timer timer;
     struct http1_input in;
+    size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
     struct http1_exchange x;
     uint64_t serial; /* of the exchange: tells a callback's caller that it has changed */
     bool dead;       /* can serve no (further) request */

@@ -390,7 +390,8 @@ static void set_spill(struct http_server *s)
                      o->spill_dir);
     ASSERT(n > 0);
     ASSERT((size_t)n < sizeof(s->spill.fn_template));
-    s->spill.threshold = o->body_spill_bytes;
+    /* Of room, which doubles: a body over N bytes lies in a buffer of 2 N. */
+    s->spill.threshold = 2 * o->body_spill_bytes;
     h2o_socket_buffer_prototype.mmap_settings = &s->spill;
 }
 
