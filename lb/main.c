@@ -8,6 +8,7 @@
 #include "common/net/daemon.h"
 #include "lb/configuration.h"
 #include "lb/lb.h"
+#include "lb/status.h"
 
 static bool check(const char *file, struct diag *d)
 {
@@ -49,6 +50,7 @@ static bool describe(const char *what, FILE *out)
         settings_describe(classifier_tables, CLASSIFIER_TABLES, out);
     } else if (slice_is(w, "stats")) {
         stats_describe("resumelb", &application_stats, out);
+        status_metrics_describe(out);
     } else if (slice_is(w, "outcomes")) {
         describe_outcomes(out);
     } else {

@@ -5,6 +5,8 @@
 #ifndef RLB_LB_STATUS_H
 #define RLB_LB_STATUS_H
 
+#include <stdio.h>
+
 #include "common/net/admin.h"
 #include "lb/lb.h"
 
@@ -16,5 +18,7 @@ void status_json(struct lb *lb, struct text *out);
 void status_resumes(struct lb *lb, struct text *out);
 /* status_metrics.c */
 void status_metrics(struct lb *lb, struct text *out);
+/* The manual of those that are not in stats.def, as Markdown (docs/stats.md). */
+void status_metrics_describe(FILE *out);
 
 #endif

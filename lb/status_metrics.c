@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /metrics: the figures of stats.def, and those beside them that have labels of their own.
+ * /metrics: the figures of stats.def, and those beside them that have labels of their own or are
+ * read from elsewhere: `families`.
  */
 #include "lb/status.h"
 
@@ -28,71 +29,77 @@ static void add_label(struct text *out, const char *name, const char *value)
     text_add_char(out, '"');
 }
 
-static void add_family(struct text *out, const char *name, const char *kind, const char *doc)
-{
-    text_addf(out, "# HELP resumelb_%s %s\n# TYPE resumelb_%s %s\n", name, doc, name, kind);
-}
+/* What one page is made of. */
+struct page {
+    struct lb *lb;
+    const struct pool_view *views; /* per application */
+    struct text *out;
+};
 
-/* "resumelb_NAME{application=...,LABEL=VALUE} " */
-static void add_series(struct text *out, const char *name, const char *application,
-                       const char *label, const char *value)
+/* A figure that stats.def cannot hold, for its labels or because it is read from elsewhere. */
+struct family {
+    const char *name, *kind, *unit;
+    const char *label; /* beside "application"; NULL: none */
+    const char *doc;
+    void (*add)(const struct page *p, const struct family *f);
+    /* What add_pools and add_workers show. */
+    double (*of_pool)(const struct pool_view *v);
+    double (*of_worker)(const struct worker_view *v);
+};
+
+/* "resumelb_NAME{application=...,LABEL=VALUE} "; APPLICATION or VALUE may be NULL. */
+static void add_series(struct text *out, const struct family *f, const char *application,
+                       const char *value)
 {
-    text_addf(out, "resumelb_%s{", name);
-    add_label(out, "application", application);
-    if (label != NULL) {
+    text_addf(out, "resumelb_%s{", f->name);
+    if (application != NULL)
+        add_label(out, "application", application);
+    if (application != NULL && value != NULL)
         text_add_char(out, ',');
-        add_label(out, label, value);
-    }
+    if (value != NULL)
+        add_label(out, f->label, value);
     text_add(out, SLICE_LIT("} "));
 }
 
-static void add_outcomes(const struct lb *lb, struct text *out)
+static void add_outcomes(const struct page *p, const struct family *f)
 {
-    add_family(out, "outcomes_total", "counter", "How requests ended.");
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        struct application *a = lb->applications[i];
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        struct application *a = p->lb->applications[i];
 
         for (int o = 0; o < OUTCOMES; ++o) {
             uint64_t n = 0;
 
-            for (unsigned k = 0; k < lb->nloops; ++k)
+            for (unsigned k = 0; k < p->lb->nloops; ++k)
                 n += atomic_load_explicit(&a->loops[k].outcomes[o], memory_order_relaxed);
-            add_series(out, "outcomes_total", a->name, "outcome", outcome_text((enum outcome)o));
-            text_addf(out, "%llu\n", (unsigned long long)n);
+            add_series(p->out, f, a->name, outcome_text((enum outcome)o));
+            text_addf(p->out, "%llu\n", (unsigned long long)n);
         }
     }
 }
 
-static void add_unrouted(struct lb *lb, struct text *out)
+/* Nobody's: these have no application to name. */
+static void add_unrouted(const struct page *p, const struct family *f)
 {
-    add_family(out, "unrouted_total", "counter", "How requests ended that no application had.");
     for (int o = 0; o < OUTCOMES; ++o) {
-        uint64_t n = atomic_load_explicit(&lb->unrouted[o], memory_order_relaxed);
+        uint64_t n = atomic_load_explicit(&p->lb->unrouted[o], memory_order_relaxed);
 
         if (n == 0 && o != OUTCOME_NO_APPLICATION)
             continue;
-        text_add(out, SLICE_LIT("resumelb_unrouted_total{"));
-        add_label(out, "outcome", outcome_text((enum outcome)o));
-        text_addf(out, "} %llu\n", (unsigned long long)n);
+        add_series(p->out, f, NULL, outcome_text((enum outcome)o));
+        text_addf(p->out, "%llu\n", (unsigned long long)n);
     }
 }
 
-static void add_picks(const struct lb *lb, const struct pool_view *views, struct text *out)
+static void add_picks(const struct page *p, const struct family *f)
 {
-    add_family(out, "picks_total", "counter", "Workers picked, by reason.");
-    for (size_t i = 0; i < lb->napplications; ++i) {
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
         for (int r = 0; r < PICK_REASONS; ++r) {
-            add_series(out, "picks_total", lb->applications[i]->name, "reason",
+            add_series(p->out, f, p->lb->applications[i]->name,
                        pick_reason_text((enum pick_reason)r));
-            text_addf(out, "%llu\n", (unsigned long long)views[i].picks[r]);
+            text_addf(p->out, "%llu\n", (unsigned long long)p->views[i].picks[r]);
         }
     }
 }
-
-struct pool_figure {
-    const char *name, *doc;
-    double (*get)(const struct pool_view *v);
-};
 
 static double pool_backlog(const struct pool_view *v)
 {
@@ -124,30 +131,13 @@ static double pool_waiting(const struct pool_view *v)
     return (double)v->waiting;
 }
 
-static const struct pool_figure pool_figures[] = {
-    {"pool_backlog", "Requests handed to workers and not finished.", pool_backlog},
-    {"pool_mean_backlog", "The decayed average of the pool's backlog.", pool_mean_backlog},
-    {"pool_workers", "Workers in the pool.", pool_workers},
-    {"pool_workers_active", "Workers that may be picked.", pool_active},
-    {"pool_classes", "Classes with scores.", pool_classes},
-    {"pool_waiting", "Requests that wait for any worker.", pool_waiting},
-};
-
-static void add_pools(const struct lb *lb, const struct pool_view *views, struct text *out)
+static void add_pools(const struct page *p, const struct family *f)
 {
-    for (size_t f = 0; f < ARRAY_LEN(pool_figures); ++f) {
-        add_family(out, pool_figures[f].name, "gauge", pool_figures[f].doc);
-        for (size_t i = 0; i < lb->napplications; ++i) {
-            add_series(out, pool_figures[f].name, lb->applications[i]->name, NULL, NULL);
-            text_addf(out, "%.9g\n", pool_figures[f].get(&views[i]));
-        }
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        add_series(p->out, f, p->lb->applications[i]->name, NULL);
+        text_addf(p->out, "%.9g\n", f->of_pool(&p->views[i]));
     }
 }
-
-struct worker_figure {
-    const char *name, *kind, *doc;
-    double (*get)(const struct worker_view *v);
-};
 
 static double load(_Atomic uint64_t *n)
 {
@@ -196,33 +186,42 @@ static double worker_service(const struct worker_view *v)
     return load(&member_of(v->worker)->service_us) / 1e6;
 }
 
-static const struct worker_figure worker_figures[] = {
-    {"worker_backlog", "gauge", "Requests in hand.", worker_backlog},
-    {"worker_mean_backlog", "gauge", "The decayed average of the backlog.", worker_mean_backlog},
-    {"worker_oldest_request_seconds", "gauge", "Age of the oldest request in hand.", worker_oldest},
-    {"worker_skills", "gauge", "Classes the worker has a score for.", worker_skills},
-    {"worker_available", "gauge", "0: ejected, draining or silent.", worker_available},
-    {"worker_requests_total", "counter", "Requests served.", worker_requests},
-    {"worker_failures_total", "counter", "Answers 5xx, and requests without a whole answer.",
-     worker_failures},
-    {"worker_service_seconds_total", "counter", "Time spent on requests.", worker_service},
-};
-
-static void add_workers(const struct lb *lb, const struct pool_view *views, struct text *out)
+static void add_workers(const struct page *p, const struct family *f)
 {
-    for (size_t f = 0; f < ARRAY_LEN(worker_figures); ++f) {
-        const struct worker_figure *figure = &worker_figures[f];
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        const struct pool_view *v = &p->views[i];
 
-        add_family(out, figure->name, figure->kind, figure->doc);
-        for (size_t i = 0; i < lb->napplications; ++i) {
-            for (size_t k = 0; k < views[i].n && k < WORKER_SERIES_MAX; ++k) {
-                add_series(out, figure->name, lb->applications[i]->name, "worker",
-                           views[i].workers[k].name);
-                text_addf(out, "%.15g\n", figure->get(&views[i].workers[k]));
-            }
+        for (size_t k = 0; k < v->n && k < WORKER_SERIES_MAX; ++k) {
+            add_series(p->out, f, p->lb->applications[i]->name, v->workers[k].name);
+            text_addf(p->out, "%.15g\n", f->of_worker(&v->workers[k]));
         }
     }
 }
+
+/* clang-format off */
+#define POOL(name, unit, of, doc) {name, "gauge", unit, NULL, doc, add_pools, of, NULL}
+#define WORKER(name, kind, unit, of, doc) {name, kind, unit, "worker", doc, add_workers, NULL, of}
+
+static const struct family families[] = {
+    {"outcomes_total", "counter", "requests", "outcome", "How requests ended.", add_outcomes, NULL, NULL},
+    {"unrouted_total", "counter", "requests", "outcome", "How requests ended that no application had.", add_unrouted, NULL, NULL},
+    {"picks_total", "counter", "picks", "reason", "Workers picked, by reason.", add_picks, NULL, NULL},
+    POOL("pool_backlog", "requests", pool_backlog, "Requests handed to workers and not finished."),
+    POOL("pool_mean_backlog", "requests", pool_mean_backlog, "The decayed average of the pool's backlog."),
+    POOL("pool_workers", "workers", pool_workers, "Workers in the pool."),
+    POOL("pool_workers_active", "workers", pool_active, "Workers that may be picked."),
+    POOL("pool_classes", "classes", pool_classes, "Classes with scores."),
+    POOL("pool_waiting", "requests", pool_waiting, "Requests that wait for any worker."),
+    WORKER("worker_backlog", "gauge", "requests", worker_backlog, "Requests in hand."),
+    WORKER("worker_mean_backlog", "gauge", "requests", worker_mean_backlog, "The decayed average of the backlog."),
+    WORKER("worker_oldest_request_seconds", "gauge", "seconds", worker_oldest, "Age of the oldest request in hand."),
+    WORKER("worker_skills", "gauge", "classes", worker_skills, "Classes the worker has a score for."),
+    WORKER("worker_available", "gauge", "yes or no", worker_available, "0: ejected, draining or silent."),
+    WORKER("worker_requests_total", "counter", "requests", worker_requests, "Requests served."),
+    WORKER("worker_failures_total", "counter", "requests", worker_failures, "Answers 5xx, and requests without a whole answer."),
+    WORKER("worker_service_seconds_total", "counter", "seconds", worker_service, "Time spent on requests."),
+};
+/* clang-format on */
 
 static void add_stats(const struct lb *lb, struct text *out)
 {
@@ -243,16 +242,34 @@ static void add_stats(const struct lb *lb, struct text *out)
 void status_metrics(struct lb *lb, struct text *out)
 {
     struct pool_view *views = xcalloc(lb->napplications + 1, sizeof(*views));
+    const struct page page = {lb, views, out};
 
     for (size_t i = 0; i < lb->napplications; ++i)
         pool_view(lb->applications[i]->pool, false, &views[i]);
     add_stats(lb, out);
-    add_outcomes(lb, out);
-    add_unrouted(lb, out);
-    add_picks(lb, views, out);
-    add_pools(lb, views, out);
-    add_workers(lb, views, out);
+    for (size_t i = 0; i < ARRAY_LEN(families); ++i) {
+        const struct family *f = &families[i];
+
+        text_addf(out, "# HELP resumelb_%s %s\n# TYPE resumelb_%s %s\n", f->name, f->doc, f->name,
+                  f->kind);
+        f->add(&page, f);
+    }
     for (size_t i = 0; i < lb->napplications; ++i)
         pool_view_fini(&views[i]);
     free(views);
+}
+
+void status_metrics_describe(FILE *out)
+{
+    fprintf(out,
+            "\nThe pool's, and those with a label of their own; of workers, the first %d of an "
+            "application.\n\n"
+            "| metric | kind | unit | label | meaning |\n| --- | --- | --- | --- | --- |\n",
+            WORKER_SERIES_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(families); ++i) {
+        const struct family *f = &families[i];
+
+        fprintf(out, "| `resumelb_%s` | %s | %s | %s | %s |\n", f->name, f->kind, f->unit,
+                f->label != NULL ? f->label : "", f->doc);
+    }
 }

@@ -75,6 +75,8 @@ def test_metrics_are_prometheus_text(lb):
     assert seen['resumelb_requests_total', '{application="default"}'] == 6
     assert seen['resumelb_total_seconds_count', '{application="default"}'] == 6
     assert seen['resumelb_total_seconds_bucket', '{application="default",le="+Inf"}'] == 6
+    manual = subprocess.run([BIN / 'resumelb', '--describe', 'stats'], capture_output=True, text=True, timeout=20)
+    assert families == set(re.findall(r'^\| `(\w+)`', manual.stdout, re.M)), 'the manual tells of each'
 
 
 def test_resumelbctl_shows_status_and_resumes(lb):
