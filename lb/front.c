@@ -145,8 +145,3 @@ void front_destroy(struct front *f)
     f->home->exchanges = NULL;
     free(f);
 }
-
-struct http_server *front_server(struct front *f)
-{
-    return f->server;
-}

@@ -20,6 +20,5 @@ void front_drain(struct front *f, void (*done)(void *context), void *context);
 /* Cut what is left. */
 void front_cut(struct front *f);
 void front_destroy(struct front *f);
-struct http_server *front_server(struct front *f);
 
 #endif

@@ -188,7 +188,8 @@ static void stop(struct known_worker *k, const char *why)
     k->started = false;
 }
 
-bool known_worker_alive(const struct known_worker *k)
+/* Nobody lists it and it is not registered, but it is alive: its stream is open. */
+static bool is_alive(const struct known_worker *k)
 {
     if (k->feed != NULL)
         return k->worker != NULL && (k->silent || resume_feed_open(k->feed));
@@ -220,7 +221,7 @@ static const char *outdated(const struct known_worker *k)
 bool known_worker_update(struct known_worker *k)
 {
     if (!k->listed && !k->registered)
-        return known_worker_alive(k);
+        return is_alive(k);
     k->lingering = false;
     const char *why = k->started ? outdated(k) : NULL;
     if (why != NULL)

@@ -53,8 +53,6 @@ void known_worker_destroy(struct known_worker *k);
  * or incarnation has taken the place of. False: nothing holds it any more, destroy it.
  */
 bool known_worker_update(struct known_worker *k);
-/* Nobody lists it and it is not registered, but it is alive: its stream is open. */
-bool known_worker_alive(const struct known_worker *k);
 /* Whether connections to it are open; for self-measured ones. */
 bool known_worker_connected(const struct known_worker *k);
 /* Whether it has answered, or was found not to be there. */

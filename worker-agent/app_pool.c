@@ -21,9 +21,18 @@ void app_pool_init(struct app_pool *pool)
     list_init(&pool->starved);
 }
 
+static struct app_group *find_group(const struct app_pool *pool, const char *name)
+{
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        if (strcmp(pool->groups[i]->name, name) == 0)
+            return pool->groups[i];
+    }
+    return NULL;
+}
+
 static void adopt(struct app_pool *pool, struct kept_process *k)
 {
-    struct app_group *g = app_pool_group(pool, k->application);
+    struct app_group *g = find_group(pool, k->application);
     struct slot *s = g != NULL && k->slot < g->nslots ? g->slots[k->slot] : NULL;
     bool fits = s != NULL && s->attached == NULL && s->process == NULL &&
                 strcmp(k->spec, g->config->spec) == 0;
@@ -56,15 +65,6 @@ void app_pool_fini(struct app_pool *pool)
     for (size_t i = 0; i < pool->ngroups; ++i)
         app_group_destroy(pool->groups[i]);
     free(pool->groups);
-}
-
-struct app_group *app_pool_group(const struct app_pool *pool, const char *name)
-{
-    for (size_t i = 0; i < pool->ngroups; ++i) {
-        if (strcmp(pool->groups[i]->name, name) == 0)
-            return pool->groups[i];
-    }
-    return NULL;
 }
 
 static void serve_starved(struct app_pool *pool);
@@ -134,7 +134,7 @@ void app_pool_process_moved(struct app_pool *pool, struct app_process *p)
 
 /* ---- from the keeper ---- */
 
-struct app_process *app_pool_process(const struct app_pool *pool, const char *id)
+static struct app_process *find_process(const struct app_pool *pool, const char *id)
 {
     for (size_t i = 0; i < PROCESS_ENDED; ++i) {
         struct list *it;
@@ -152,7 +152,7 @@ struct app_process *app_pool_process(const struct app_pool *pool, const char *id
 static void on_spawned(void *context, const char *id, pid_t pid, const char *address, int output_fd)
 {
     struct app_pool *pool = context;
-    struct app_process *p = app_pool_process(pool, id);
+    struct app_process *p = find_process(pool, id);
 
     if (p != NULL && p->state == PROCESS_SPAWNING) {
         app_process_on_spawned(p, pid, address, output_fd);
@@ -166,7 +166,7 @@ static void on_spawned(void *context, const char *id, pid_t pid, const char *add
 
 static void on_refused(void *context, const char *id, const char *why)
 {
-    struct app_process *p = app_pool_process(context, id);
+    struct app_process *p = find_process(context, id);
 
     if (p != NULL && p->state == PROCESS_SPAWNING)
         app_process_on_refused(p, why);
@@ -174,7 +174,7 @@ static void on_refused(void *context, const char *id, const char *why)
 
 static void on_died(void *context, const char *id, const char *how)
 {
-    struct app_process *p = app_pool_process(context, id);
+    struct app_process *p = find_process(context, id);
 
     if (p != NULL)
         app_process_on_died(p, how);

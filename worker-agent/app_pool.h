@@ -47,7 +47,6 @@ void app_pool_fini(struct app_pool *pool);
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted);
 /* A configuration read anew: its groups' live settings and budget. OLD is not used after this. */
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c);
-struct app_group *app_pool_group(const struct app_pool *pool, const char *name);
 
 /* ---- the budget ---- */
 /* Whether S may have a process now. False: it is told by slot_may_spawn when there is room. */
@@ -57,7 +56,6 @@ bool app_pool_admit(struct app_pool *pool, struct slot *s);
 extern const struct keeper_link_events app_pool_keeper_events; /* context: the pool */
 /* All processes are as good as dead: see to it. */
 void app_pool_keeper_lost(struct app_pool *pool);
-struct app_process *app_pool_process(const struct app_pool *pool, const char *id);
 /* app_process.c's: P has entered a state. */
 void app_pool_process_moved(struct app_pool *pool, struct app_process *p);
 

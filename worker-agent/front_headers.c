@@ -39,7 +39,8 @@ static bool is_internal(struct slice name)
     return starts_nocase(name, SLICE_LIT("resumelb-"));
 }
 
-struct slice front_header(const h2o_req_t *req, const char *name)
+/* The value of header NAME, or SLICE_NULL. The first of several. */
+static struct slice header_of(const h2o_req_t *req, const char *name)
 {
     for (size_t i = 0; i < req->headers.size; ++i) {
         const h2o_header_t *h = &req->headers.entries[i];
@@ -72,8 +73,8 @@ static bool is_fingerprint(struct slice s)
 
 void front_read_class(const h2o_req_t *req, struct request_class *out)
 {
-    struct slice cls = front_header(req, "resumelb-class");
-    struct slice fingerprint = front_header(req, "resumelb-classifier");
+    struct slice cls = header_of(req, "resumelb-class");
+    struct slice fingerprint = header_of(req, "resumelb-classifier");
 
     *out = (struct request_class){.cls_len = 0};
     if (cls.len > 0 && is_class(cls)) {
@@ -88,7 +89,7 @@ void front_read_class(const h2o_req_t *req, struct request_class *out)
 
 bool front_wants_stream(const h2o_req_t *req)
 {
-    return slice_is(front_header(req, "resumelb-feed"), "1");
+    return slice_is(header_of(req, "resumelb-feed"), "1");
 }
 
 bool front_wants_upgrade(const h2o_req_t *req)

@@ -36,8 +36,6 @@ bool front_wants_upgrade(const h2o_req_t *req);
 void front_write_head(const h2o_req_t *req, struct text *out);
 /* The response's headers into REQ->res, but for those that are between us and the process. */
 void front_copy_headers(h2o_req_t *req, const struct http1_head *head);
-/* The value of header NAME (lower case), or SLICE_NULL. The first of several. */
-struct slice front_header(const h2o_req_t *req, const char *name);
 
 /* ---- front_exchange.c ---- */
 

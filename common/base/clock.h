@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two clocks. Loops read them once a turn and pass the result on; plain computation never calls
- * this. Any thread.
+ * The monotonic clock. Loops read it once a turn and pass the result on; plain computation never
+ * calls this. Any thread.
  */
 #ifndef RLB_BASE_CLOCK_H
 #define RLB_BASE_CLOCK_H
@@ -10,7 +10,5 @@
 
 /* CLOCK_MONOTONIC in microseconds. */
 uint64_t clock_mono_us(void);
-/* CLOCK_REALTIME in milliseconds since the epoch. */
-uint64_t clock_wall_ms(void);
 
 #endif

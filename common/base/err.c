@@ -5,11 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct {
-    const char *text;
-    bool safe;
-} errors[ERR_COUNT] = {
-#define ERROR(name, safe_, text_) [ERR_##name] = {.text = (text_), .safe = (safe_)},
+static const char *const texts[ERR_COUNT] = {
+#define ERROR(name, text) [ERR_##name] = (text),
 #include "common/base/err.def"
 #undef ERROR
 };
@@ -17,13 +14,7 @@ static const struct {
 const char *err_text(enum err e)
 {
     ASSERT((unsigned)e < ERR_COUNT);
-    return errors[e].text;
-}
-
-bool err_safe_to_retry(enum err e)
-{
-    ASSERT((unsigned)e < ERR_COUNT);
-    return errors[e].safe;
+    return texts[e];
 }
 
 struct diag_place {

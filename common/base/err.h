@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Environmental failures as codes; texts and retry safety come from err.def.
+ * Environmental failures as codes; texts come from err.def.
  * Constant data; any thread.
  */
 #ifndef RLB_BASE_ERR_H
@@ -9,7 +9,7 @@
 #include "common/base/base.h"
 
 enum err {
-#define ERROR(name, safe, text) ERR_##name,
+#define ERROR(name, text) ERR_##name,
 #include "common/base/err.def"
 #undef ERROR
     ERR_COUNT
@@ -17,8 +17,6 @@ enum err {
 
 /* "connection refused". Never NULL. */
 const char *err_text(enum err e);
-/* Whether no byte of a request can have reached a process when this is the failure. */
-bool err_safe_to_retry(enum err e);
 
 /*
  * Problems for humans, collected: "FILE:LINE:COLUMN: MESSAGE", one line each, all in one go and in

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = map_hash((keyptr), (keylen)))
+#define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = (unsigned)map_hash((keyptr), (keylen)))
 #define uthash_malloc(sz) xmalloc(sz)
 #define HASH_NONFATAL_OOM 0
 
@@ -26,15 +26,10 @@ static void make_seed(void)
     ASSERT(getrandom(&seed, sizeof(seed), 0) == (ssize_t)sizeof(seed));
 }
 
-uint64_t map_hash64(const void *key, size_t len)
+uint64_t map_hash(const void *key, size_t len)
 {
     pthread_once(&seed_once, make_seed);
     return XXH3_64bits_withSeed(key, len, seed);
-}
-
-unsigned map_hash(const void *key, size_t len)
-{
-    return (unsigned)map_hash64(key, len);
 }
 
 /* What the macros nest is not ours to cut up. NOLINTBEGIN(readability-function-size) */

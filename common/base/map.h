@@ -25,9 +25,7 @@ struct map {
 };
 
 /* XXH3 of the key, seeded once per process from the kernel. Any thread. */
-unsigned map_hash(const void *key, size_t len);
-/* The same in 64 bits, for our own tables and sketches. */
-uint64_t map_hash64(const void *key, size_t len);
+uint64_t map_hash(const void *key, size_t len);
 
 /* NODE is in no table, and no entry of M has this key; the key is borrowed until map_remove. */
 void map_add(struct map *m, struct map_node *node, const void *key, size_t len);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/core/resume.h"
 
-#include <math.h>
 #include <stdlib.h>
 
-#include "common/base/limits.h"
 #include "common/base/text.h"
 
 void resume_fini(struct resume *r)
@@ -30,16 +28,6 @@ void resume_push(struct resume *r, struct slice cls, double score)
     if (r->n == r->room)
         make_room(r, r->room != 0 ? r->room * 2 : FIRST_ROOM);
     r->rows[r->n++] = (struct resume_row){.cls = {xslicedup(cls), cls.len}, .score = score};
-}
-
-enum err resume_add(struct resume *r, struct slice cls, double score)
-{
-    if (cls.len > CLASS_BYTES_MAX)
-        return ERR_TOO_LARGE;
-    if (!isfinite(score))
-        return ERR_RANGE;
-    resume_push(r, cls, score);
-    return ERR_OK;
 }
 
 void resume_copy(struct resume *to, const struct resume *from)

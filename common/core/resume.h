@@ -7,7 +7,7 @@
 #ifndef RLB_CORE_RESUME_H
 #define RLB_CORE_RESUME_H
 
-#include "common/base/err.h"
+#include "common/base/base.h"
 
 struct resume_row {
     struct slice cls; /* encoded, at most CLASS_BYTES_MAX bytes; owned by the resume */
@@ -22,12 +22,8 @@ struct resume {
 
 /* All zero is an empty resume. */
 void resume_fini(struct resume *r);
-/*
- * Append a row; the caller sees to it that the class is not there yet.
- * Errors: ERR_TOO_LARGE (class over CLASS_BYTES_MAX), ERR_RANGE (score not finite).
+/* Append a row. The caller has checked that the class is not there yet nor too long, and the score.
  */
-enum err resume_add(struct resume *r, struct slice cls, double score) must_check;
-/* The same for a class and a score that have been checked before. */
 void resume_push(struct resume *r, struct slice cls, double score);
 /* TO is zero or a resume in use, whose rows are dropped first. */
 void resume_copy(struct resume *to, const struct resume *from);

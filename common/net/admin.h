@@ -41,9 +41,9 @@ void admin_address(const struct admin *a, size_t i, struct addr *out);
  * seconds, as every request here is bounded in time.
  */
 void admin_stop(struct admin *a, void (*done)(void *context), void *context);
-/* After admin_stop is done, or when nothing has connected. NULL is fine. */
 /* After admin_stop: no more patience with those who still read. done() follows. */
 void admin_cut(struct admin *a);
+/* After admin_stop is done, or when nothing has connected. NULL is fine. */
 void admin_destroy(struct admin *a);
 
 #endif

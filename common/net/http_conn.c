@@ -91,7 +91,8 @@ bool http_conn_is_tls(const struct http_conn *c)
     return c->sock->ssl != NULL;
 }
 
-void http_conn_shut(struct http_conn *c)
+/* Have libh2o see the end on the socket. */
+static void shut_read(struct http_conn *c)
 {
     c->read_shut = true;
     shutdown(h2o_socket_get_fd(c->sock), SHUT_RD);
@@ -135,7 +136,7 @@ void http_conn_end(struct http_conn *c, bool done)
         http_server_count(c->server, COUNT_RESETS);
         shut_both(c);
     } else if (c->server->draining && !c->http2) {
-        http_conn_shut(c);
+        shut_read(c);
     }
 }
 
@@ -295,7 +296,7 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
         if (c->read_shut)
             shut_both(c);
         else
-            http_conn_shut(c);
+            shut_read(c);
         return;
     case PHASE_BUSY:
         if (c->watch_lost && peer_has_left(c))
@@ -312,5 +313,5 @@ void http_conn_drain(struct http_conn *c)
     update_phase(c);
     /* HTTP/2 has GOAWAY. A request that comes in just now is read before the end is. */
     if (!speaks_http2(c) && (c->phase == PHASE_IDLE || c->phase == PHASE_NEW))
-        http_conn_shut(c);
+        shut_read(c);
 }

@@ -93,9 +93,8 @@ void http_conn_end(struct http_conn *c, bool done);
  * gives the socket away, unwatch. */
 void http_conn_watch(struct http_conn *c);
 void http_conn_unwatch(struct http_conn *c);
-/* Have libh2o see an error, or only the end, on the socket. */
+/* Have libh2o see an error on the socket. */
 void http_conn_cut(struct http_conn *c);
-void http_conn_shut(struct http_conn *c);
 /* Time has passed: cut what is over its time. */
 void http_conn_sweep(struct http_conn *c, uint64_t now_ms);
 void http_conn_drain(struct http_conn *c);

@@ -90,7 +90,7 @@ void provider_set_drop(struct provider_set *set)
     free(set);
 }
 
-bool provider_set_equal(const struct provider_set *a, const struct provider_set *b)
+static bool provider_set_equal(const struct provider_set *a, const struct provider_set *b)
 {
     if (a == b)
         return true;
@@ -139,7 +139,7 @@ void name_set_drop(struct name_set *set)
     free(set);
 }
 
-bool name_set_equal(const struct name_set *a, const struct name_set *b)
+static bool name_set_equal(const struct name_set *a, const struct name_set *b)
 {
     if (a == b)
         return true;

@@ -109,10 +109,8 @@ struct provider_set *provider_set_create(size_t n);
 /* Order by name; call once, after filling in the items. */
 void provider_set_sort(struct provider_set *set);
 void provider_set_drop(struct provider_set *set);
-bool provider_set_equal(const struct provider_set *a, const struct provider_set *b);
 struct name_set *name_set_create(size_t n);
 void name_set_sort(struct name_set *set);
 void name_set_drop(struct name_set *set);
-bool name_set_equal(const struct name_set *a, const struct name_set *b);
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef RLB_WIRE_RESUME_LINE_H
 #define RLB_WIRE_RESUME_LINE_H
 
+#include "common/base/err.h"
 #include "common/base/limits.h"
 #include "common/base/text.h"
 #include "common/core/resume.h"

@@ -67,7 +67,7 @@ bool resume_from_json(json_t *scores, struct resume *out, const char **why)
             resume_fini(out);
             return false;
         }
-        /* Not resume_add: traces have classes of any length. */
+        /* Unchecked: traces have classes of any length. */
         resume_push(out, (struct slice){name, name_len}, json_number_value(score));
     }
     return true;

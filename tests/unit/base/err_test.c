@@ -19,16 +19,6 @@ static void every_error_has_a_text_of_its_own(void **state)
     assert_string_equal(err_text(ERR_CONNECT_REFUSED), "connection refused");
 }
 
-static void only_what_reached_nobody_is_safe_to_retry(void **state)
-{
-    (void)state;
-    assert_true(err_safe_to_retry(ERR_CONNECT_REFUSED));
-    assert_true(err_safe_to_retry(ERR_NO_WORKER));
-    assert_false(err_safe_to_retry(ERR_PEER_RESET));
-    assert_false(err_safe_to_retry(ERR_TIMEOUT));
-    assert_false(err_safe_to_retry(ERR_OK));
-}
-
 static void a_diagnosis_collects_lines_with_their_places(void **state)
 {
     struct diag d = {0};
@@ -72,7 +62,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_error_has_a_text_of_its_own),
-        cmocka_unit_test(only_what_reached_nobody_is_safe_to_retry),
         cmocka_unit_test(a_diagnosis_collects_lines_with_their_places),
         cmocka_unit_test(a_diagnosis_is_in_the_order_of_places),
     };

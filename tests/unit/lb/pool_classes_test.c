@@ -125,7 +125,7 @@ static void resumes_of_many_classes_find_room_while_there_is_some(void **state)
     for (int worker = 0; worker < FIXTURE_WORKERS; ++worker) {
         for (int i = 0; i < ROOM / FIXTURE_WORKERS; ++i) {
             snprintf(name, sizeof(name), "w%d-%d.example", worker, i);
-            assert_int_equal(resume_add(&r, slice_of(name), 1 + i), ERR_OK);
+            resume_push(&r, slice_of(name), 1 + i);
         }
         pool_new_resume(f.pool, f.workers[worker], &r, "", "", &f.released);
         resume_fini(&r);

@@ -206,7 +206,7 @@ static void skills_of_another_fingerprint_do_not_count(void **state)
     fixture_start(&f, &fixture_settings);
     pool_destroy(f.pool);
     f.pool = pool_create(&fixture_settings, "0123456789abcdef");
-    assert_int_equal(resume_add(&r, SLICE_LIT("a"), 9), ERR_OK);
+    resume_push(&r, SLICE_LIT("a"), 9);
     pool_new_resume(f.pool, f.workers[0], &r, "", "fedcba9876543210", &f.released);
     pool_new_resume(f.pool, f.workers[1], &r, NULL, NULL, &f.released);
     assert_int_equal(pool_class_count(f.pool), 0);
