@@ -134,7 +134,9 @@ static void on_settled(struct route_wait *w)
 {
     struct exchange *x = container_of(w, struct exchange, wait);
 
-    loop_defer(x->home->loop, &x->deferred);
+    /* Its client may still be taking the answer that it got instead. */
+    if (x->step == STEP_ACCOUNT)
+        loop_defer(x->home->loop, &x->deferred);
 }
 
 void exchange_account(struct exchange *x)

@@ -3,10 +3,15 @@
 import json
 import os
 import pathlib
+import socket
+import ssl
+import subprocess
 import threading
 import time
 
-from support.base import wait_until
+import h2.connection
+import h2.events
+from support.base import free_port, wait_until
 from support.http import Client
 from support.scripted import hello, serve
 
@@ -237,3 +242,55 @@ def test_an_agents_promise_lets_even_a_post_be_tried_elsewhere(world):
         assert r.body == b'free' and r['Resumelb-Unprocessed'] is None
     assert lb.app()['stats']['unprocessed'] == 5
     assert lb.workers()[full.address]['failures'] == 0
+
+
+def many_requests_on_one_connection(port, n):
+    """N requests at once over HTTP/2, where answers are not written in the turn that makes them."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(['h2'])
+    sock = context.wrap_socket(socket.create_connection(('127.0.0.1', port), timeout=30))
+    c = h2.connection.H2Connection()
+    c.initiate_connection()
+    for i in range(n):
+        c.send_headers(2 * i + 1, [(':method', 'GET'), (':path', '/'), (':scheme', 'https'),
+                                   (':authority', 'test.example')], end_stream=True)
+    sock.sendall(c.data_to_send())
+    return sock, c
+
+
+def statuses_of(sock, c, n):
+    statuses = []
+    while len(statuses) < n:
+        data = sock.recv(65536)
+        assert data, 'the connection ended after %s' % statuses
+        statuses += [int(dict(e.headers)[b':status']) for e in c.receive_data(data)
+                     if isinstance(e, h2.events.ResponseReceived)]
+    return statuses
+
+
+def test_who_is_timed_out_with_a_turn_on_its_way_ends_well(world):
+    """One that runs is timed out, and its place goes to the next in line, who is timed out in the same turn."""
+    gate = threading.Event()
+    world.closers.insert(0, gate.set)
+    w = world.scripted(serve(lambda c, h, b: gate.wait(60)))
+    tree = Tree(world.folder / 'tree' / 'app')
+    tree.set()
+    port, tls = free_port(), {k: str(world.folder / k) for k in ('certificate', 'key')}
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes',
+                    '-keyout', tls['key'], '-out', tls['certificate'], '-days', '2', '-subj', '/CN=test.example'],
+                   check=True, capture_output=True)
+    lb = world.resumelb({'applications': {'app': {
+        'tree': 'directory:%s' % tree.path, 'resume': 'measure', 'worker_wait_timeout': '30s',
+        'total_timeout': '2s'}}}, wait=False, threads=1,
+        listen=[{'address': '127.0.0.1:%d' % port, 'tls': tls, 'http2': True}])
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(lambda: 'listening addresses' in lb.process.output(), 'its listeners')
+    sock, c = many_requests_on_one_connection(port, 10)
+    waiting = lambda n: lb.app('app')['stats']['requests_waiting'] == n
+    wait_until(lambda: waiting(10), 'all to wait')
+    tree.register(w.address)
+    wait_until(lambda: waiting(9) and len(w.requests) == 1, 'the first to run')
+    assert statuses_of(sock, c, 10) == [504] * 10
+    sock.close()
+    wait_until(lambda: lb.app('app')['stats']['requests_active'] == 0, 'nothing to be left')
