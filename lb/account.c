@@ -14,18 +14,13 @@ enum {
     STATUS_CLIENT_GONE = 499,
 };
 
-static struct slice of_iovec(h2o_iovec_t v)
-{
-    return (struct slice){v.base, v.len};
-}
-
 static struct exchange_text text_of(const struct exchange *x)
 {
     const h2o_req_t *req = x->req;
 
     return (struct exchange_text){
-        .method = of_iovec(req->method),
-        .target = of_iovec(req->path),
+        .method = slice_of_iovec(req->method),
+        .target = slice_of_iovec(req->path),
         .referer = headers_find(&req->headers, SLICE_LIT("referer")),
         .agent = headers_find(&req->headers, SLICE_LIT("user-agent")),
         .host = x->authority,

@@ -353,19 +353,14 @@ static void on_total_timeout(struct timer *t)
 
 /* ---- CLASSIFY ---- */
 
-static struct slice of_iovec(h2o_iovec_t v)
-{
-    return (struct slice){v.base, v.len};
-}
-
 static bool request_header(const void *context, size_t i, struct slice *name, struct slice *value)
 {
     const h2o_headers_t *headers = context;
 
     if (i >= headers->size)
         return false;
-    *name = of_iovec(*headers->entries[i].name);
-    *value = of_iovec(headers->entries[i].value);
+    *name = slice_of_iovec(*headers->entries[i].name);
+    *value = slice_of_iovec(headers->entries[i].value);
     return true;
 }
 
@@ -386,7 +381,7 @@ static void strip_prefix(struct exchange *x)
     t->p += x->app->path.len;
     t->len -= x->app->path.len;
     if (t->len == 0 || t->p[0] != '/')
-        *t = of_iovec(
+        *t = slice_of_iovec(
             h2o_concat(&x->req->pool, h2o_iovec_init("/", 1), h2o_iovec_init(t->p, t->len)));
 }
 
@@ -396,7 +391,7 @@ static void find_class(struct exchange *x)
     struct slice query = x->target;
     struct slice path = slice_cut(&query, '?');
     struct classify_request r = {
-        .method = of_iovec(x->req->method),
+        .method = slice_of_iovec(x->req->method),
         .script_name = stripped ? x->app->path : SLICE_NULL,
         .path = path,
         .query = query,
@@ -456,8 +451,8 @@ static void step_classify(struct exchange *x)
 {
     /* The server has seen to it that the target is "/..." or "*", and the authority a host, or
      * empty. */
-    x->authority = of_iovec(x->req->authority);
-    x->target = of_iovec(x->req->path);
+    x->authority = slice_of_iovec(x->req->authority);
+    x->target = slice_of_iovec(x->req->path);
     if (!headers_check_request(x->req)) {
         exchange_fail(x, OUTCOME_BAD_REQUEST);
         return;
@@ -490,7 +485,8 @@ void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *
     x->start_wall_ms = (uint64_t)req->processed_at.at.tv_sec * 1000 +
                        (uint64_t)req->processed_at.at.tv_usec / 1000;
     x->received_bytes = req->entity.base != NULL ? req->entity.len : 0;
-    x->safe = slice_is(of_iovec(req->method), "GET") || slice_is(of_iovec(req->method), "HEAD");
+    x->safe = slice_is(slice_of_iovec(req->method), "GET") ||
+              slice_is(slice_of_iovec(req->method), "HEAD");
     x->websocket = headers_wants_websocket(req);
     x->outcome = OUTCOME_CLIENT_GONE;
     timer_init(&x->total_timer, on_total_timeout);

@@ -11,9 +11,7 @@
 #define RLB_LB_HEADERS_H
 
 #include "common/base/text.h"
-#include "common/wire/http1_head.h"
-
-#include <h2o.h>
+#include "common/net/http_fields.h"
 
 enum {
     /* A method we forward: the longest registered one has 17 characters. */

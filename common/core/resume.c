@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "common/base/limits.h"
 #include "common/base/text.h"
 
 void resume_fini(struct resume *r)
@@ -11,6 +12,26 @@ void resume_fini(struct resume *r)
         free((void *)(uintptr_t)r->rows[i].cls.p);
     free(r->rows);
     *r = (struct resume){0};
+}
+
+bool resume_is_class(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] < 0x21 || s.p[i] > 0x7e)
+            return false;
+    }
+    return s.len <= CLASS_BYTES_MAX;
+}
+
+bool resume_is_fingerprint(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        bool digit = s.p[i] >= '0' && s.p[i] <= '9';
+
+        if (!digit && (s.p[i] < 'a' || s.p[i] > 'f'))
+            return false;
+    }
+    return s.len == FINGERPRINT_LEN || s.len == 0;
 }
 
 static void make_room(struct resume *r, size_t room)

@@ -20,6 +20,11 @@ struct resume {
     size_t room;
 };
 
+/* Whether S may be a class as it is sent and kept: percent-encoded, at most CLASS_BYTES_MAX. */
+bool resume_is_class(struct slice s);
+/* Whether S is the fingerprint of a classifier. */
+bool resume_is_fingerprint(struct slice s);
+
 /* All zero is an empty resume. */
 void resume_fini(struct resume *r);
 /* Append a row. The caller has checked that the class is not there yet nor too long, and the score.

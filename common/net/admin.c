@@ -10,6 +10,7 @@
  * only what this address serves: scripts and styles are resources of their own (admin_add).
  */
 #include "common/net/admin.h"
+#include "common/net/http_fields.h"
 #include "common/net/http_server.h"
 
 #include <openssl/crypto.h>
@@ -62,11 +63,6 @@ static const struct {
 };
 
 /* ---- who may ---- */
-
-static struct slice slice_of_iovec(h2o_iovec_t v)
-{
-    return (struct slice){v.base, v.len};
-}
 
 /* A Host without its port. */
 static struct slice host_name(struct slice authority)

@@ -7,17 +7,13 @@
  */
 #include "common/base/text.h"
 #include "common/net/http_conn.h"
+#include "common/net/http_fields.h"
 #include "common/wire/http1_bytes.h"
 
 enum {
     HTTP2_FIELD_OVERHEAD = 32, /* as RFC 9113 section 6.5.2 counts */
     HTTP2_REFUSED_MAX = 10,    /* of one connection; then it is cut */
 };
-
-static struct slice slice_of_iovec(h2o_iovec_t v)
-{
-    return (struct slice){v.base, v.len};
-}
 
 static bool same(h2o_iovec_t a, struct slice b)
 {

@@ -57,26 +57,6 @@ static bool is_printable(struct slice s)
     return true;
 }
 
-static bool is_class_name(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] < 0x21 || s.p[i] > 0x7e)
-            return false;
-    }
-    return s.len <= CLASS_BYTES_MAX;
-}
-
-static bool is_fingerprint(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        bool digit = s.p[i] >= '0' && s.p[i] <= '9';
-
-        if (!digit && (s.p[i] < 'a' || s.p[i] > 'f'))
-            return false;
-    }
-    return s.len == FINGERPRINT_LEN || s.len == 0;
-}
-
 static enum err refuse(char *why, enum err e, const char *member, const char *what)
 {
     snprintf(why, JSON_WHY_ROOM, "%s: %s", member, what);
@@ -134,7 +114,7 @@ static enum err read_skills(json_t *obj, size_t max, struct resume *out, char *w
         const json_t *v = json_object_iter_value(it);
         double score = json_number_value(v);
 
-        if (!is_class_name(cls))
+        if (!resume_is_class(cls))
             return refuse(why, ERR_SYNTAX, "skills", "a class that is not encoded, or too long");
         if (!json_is_number(v))
             return refuse(why, ERR_SYNTAX, "skills", "a score that is not a number");
@@ -192,7 +172,7 @@ static enum err read_resume(json_t *obj, size_t max_skills, struct resume_line *
         e = read_text(obj, "version", false, VERSION_MAX, out->version, why);
     if (e == ERR_OK)
         e = read_text(obj, "fingerprint", false, FINGERPRINT_LEN, out->fingerprint, why);
-    if (e == ERR_OK && !is_fingerprint(slice_of(out->fingerprint)))
+    if (e == ERR_OK && !resume_is_fingerprint(slice_of(out->fingerprint)))
         e = refuse(why, ERR_SYNTAX, "fingerprint", "not 16 hexadecimal digits");
     if (e == ERR_OK)
         e = read_state(obj, out, why);

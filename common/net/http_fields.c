@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each field is looked up in one short table. RFC 9110 7.6.1 (Connection), 8.6 (Content-Length).
+ */
+#include "common/net/http_fields.h"
+
+static const struct field_name {
+    struct slice name;
+    enum http_field field;
+} field_names[] = {
+    {{"te", 2}, FIELD_HOP},
+    {{"date", 4}, FIELD_DATE},
+    {{"host", 4}, FIELD_HOP},
+    {{"cookie", 6}, FIELD_COOKIE},
+    {{"expect", 6}, FIELD_HOP},
+    {{"server", 6}, FIELD_SERVER},
+    {{"trailer", 7}, FIELD_HOP},
+    {{"upgrade", 7}, FIELD_HOP},
+    {{"forwarded", 9}, FIELD_FORWARDED},
+    {{"connection", 10}, FIELD_HOP},
+    {{"keep-alive", 10}, FIELD_HOP},
+    {{"x-request-id", 12}, FIELD_REQUEST_ID},
+    {{"content-length", 14}, FIELD_HOP},
+    {{"http2-settings", 14}, FIELD_HOP},
+    {{"x-forwarded-for", 15}, FIELD_FOR},
+    {{"proxy-connection", 16}, FIELD_HOP},
+    {{"x-forwarded-host", 16}, FIELD_FORWARDED_HOST},
+    {{"x-forwarded-proto", 17}, FIELD_PROTO},
+    {{"transfer-encoding", 17}, FIELD_HOP},
+    {{"proxy-authenticate", 18}, FIELD_HOP},
+    {{"proxy-authorization", 19}, FIELD_HOP},
+};
+
+enum { LONGEST_NAME = 19 };
+
+static const struct slice ours = {"resumelb-", 9};
+
+static char normal(char c)
+{
+    if (c == '_')
+        return '-';
+    return ascii_lower(c);
+}
+
+bool http_field_is_ours(struct slice name)
+{
+    if (name.len < ours.len)
+        return false;
+    for (size_t i = 0; i < ours.len; ++i) {
+        if (normal(name.p[i]) != ours.p[i])
+            return false;
+    }
+    return true;
+}
+
+enum http_field http_field_of(struct slice name)
+{
+    char lower[LONGEST_NAME];
+
+    if (name.len > LONGEST_NAME)
+        return http_field_is_ours(name) ? FIELD_OURS : FIELD_OTHER;
+    for (size_t i = 0; i < name.len; ++i)
+        lower[i] = normal(name.p[i]);
+    if (name.len >= ours.len && memcmp(lower, ours.p, ours.len) == 0)
+        return FIELD_OURS;
+    for (size_t i = 0; i < ARRAY_LEN(field_names); ++i) {
+        if (slice_eq((struct slice){lower, name.len}, field_names[i].name))
+            return field_names[i].field;
+    }
+    return FIELD_OTHER;
+}
+
+bool http_request_lists(const h2o_headers_t *headers, struct slice name)
+{
+    for (size_t i = 0; i < headers->size; ++i) {
+        if (headers->entries[i].name == &H2O_TOKEN_CONNECTION->buf &&
+            http1_list_has(slice_of_iovec(headers->entries[i].value), name))
+            return true;
+    }
+    return false;
+}
+
+bool http_response_lists(const struct http1_head *head, struct slice name)
+{
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        if (slice_eq_nocase(head->headers[i].name, SLICE_LIT("connection")) &&
+            http1_list_has(head->headers[i].value, name))
+            return true;
+    }
+    return false;
+}
+
+void http_put_field(struct text *out, struct slice name, struct slice value)
+{
+    /* Room for all at once; the rest is then mere copying. */
+    text_reserve(out, name.len + value.len + 4);
+    text_add(out, name);
+    text_add(out, SLICE_LIT(": "));
+    text_add(out, value);
+    text_add(out, SLICE_LIT("\r\n"));
+}
+
+/* RFC 9110 8.6 */
+static bool announces_body(struct slice method)
+{
+    return slice_is(method, "POST") || slice_is(method, "PUT") || slice_is(method, "PATCH");
+}
+
+void http_put_length(const h2o_req_t *req, struct text *out)
+{
+    if (req->entity.base != NULL || announces_body(slice_of_iovec(req->method)))
+        text_addf(out, "Content-Length: %zu\r\n", req->entity.base != NULL ? req->entity.len : 0);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Header fields of messages that a proxy passes on: what each is, and how it is written. Pure
+ * functions over what they are given; on the loop of the request, as requests are libh2o's.
+ */
+#ifndef RLB_NET_HTTP_FIELDS_H
+#define RLB_NET_HTTP_FIELDS_H
+
+#include "common/base/text.h"
+#include "common/wire/http1_head.h"
+
+#include <h2o.h>
+
+enum http_field {
+    FIELD_OTHER,
+    FIELD_HOP,  /* concerns one connection only, or is framing: never passed on */
+    FIELD_OURS, /* Resumelb-*: between load balancer and agent */
+    FIELD_COOKIE,
+    FIELD_FOR,   /* X-Forwarded-For */
+    FIELD_PROTO, /* X-Forwarded-Proto */
+    FIELD_FORWARDED_HOST,
+    FIELD_FORWARDED, /* RFC 7239: as little to be believed as the three above */
+    FIELD_REQUEST_ID,
+    FIELD_DATE,
+    FIELD_SERVER,
+};
+
+static inline struct slice slice_of_iovec(h2o_iovec_t v)
+{
+    return (struct slice){v.base, v.len};
+}
+
+/* In any case, and with '_' for '-': to a CGI or WSGI application both are one variable. */
+enum http_field http_field_of(struct slice name);
+bool http_field_is_ours(struct slice name);
+
+/* Whether a Connection field of the request, or of the response, lists NAME. */
+bool http_request_lists(const h2o_headers_t *headers, struct slice name);
+bool http_response_lists(const struct http1_head *head, struct slice name);
+
+/* One line of a head. */
+void http_put_field(struct text *out, struct slice name, struct slice value);
+/* Content-Length, for a request with a body or whose method announces one even when empty. */
+void http_put_length(const h2o_req_t *req, struct text *out);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/net/http_fields.h"
+
+static enum http_field of(const char *name)
+{
+    return http_field_of(slice_of(name));
+}
+
+static void a_field_is_known_in_any_case_and_with_underscores(void **state)
+{
+    (void)state;
+    assert_int_equal(of("Connection"), FIELD_HOP);
+    assert_int_equal(of("TRANSFER_ENCODING"), FIELD_HOP);
+    assert_int_equal(of("content_length"), FIELD_HOP);
+    assert_int_equal(of("x-forwarded_for"), FIELD_FOR);
+    assert_int_equal(of("proxy-authorization"), FIELD_HOP);
+    assert_int_equal(of("proxy-authorizations"), FIELD_OTHER);
+    assert_int_equal(of("accept"), FIELD_OTHER);
+    assert_int_equal(of(""), FIELD_OTHER);
+}
+
+static void ours_are_told_by_their_beginning(void **state)
+{
+    (void)state;
+    assert_int_equal(of("Resumelb-Class"), FIELD_OURS);
+    assert_int_equal(of("resumelb_class"), FIELD_OURS);
+    assert_int_equal(of("resumelb-a-name-longer-than-any-known"), FIELD_OURS);
+    assert_int_equal(of("resumelb-"), FIELD_OURS);
+    assert_int_equal(of("resumelb"), FIELD_OTHER);
+    assert_true(http_field_is_ours(SLICE_LIT("RESUMELB_FEED")));
+    assert_false(http_field_is_ours(SLICE_LIT("x-resumelb-feed")));
+}
+
+static void a_response_lists_what_its_connection_fields_name(void **state)
+{
+    struct http1_head head = {.nheaders = 2};
+
+    (void)state;
+    head.headers[0] = (struct http1_header){SLICE_LIT("CONNECTION"), SLICE_LIT("close, X-One")};
+    head.headers[1] = (struct http1_header){SLICE_LIT("X-Two"), SLICE_LIT("X-Three")};
+    assert_true(http_response_lists(&head, SLICE_LIT("x-one")));
+    assert_false(http_response_lists(&head, SLICE_LIT("x-three")));
+}
+
+static void expect_length(const char *method, char *body, const char *line)
+{
+    char name[16];
+    h2o_req_t req = {0};
+    struct text out = {0};
+
+    snprintf(name, sizeof(name), "%s", method);
+    req.method = h2o_iovec_init(name, strlen(name));
+    req.entity = h2o_iovec_init(body, body != NULL ? strlen(body) : 0);
+    http_put_length(&req, &out);
+    assert_string_equal(text_cstr(&out), line);
+    text_fini(&out);
+}
+
+static void a_length_is_told_of_a_body_or_of_none_where_one_is_expected(void **state)
+{
+    char body[] = "four";
+    char empty[] = "";
+
+    (void)state;
+    expect_length("POST", body, "Content-Length: 4\r\n");
+    expect_length("POST", NULL, "Content-Length: 0\r\n");
+    expect_length("PATCH", NULL, "Content-Length: 0\r\n");
+    expect_length("GET", NULL, "");
+    expect_length("DELETE", NULL, "");
+    expect_length("GET", empty, "Content-Length: 0\r\n");
+    expect_length("DELETE", body, "Content-Length: 4\r\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_field_is_known_in_any_case_and_with_underscores),
+        cmocka_unit_test(ours_are_told_by_their_beginning),
+        cmocka_unit_test(a_response_lists_what_its_connection_fields_name),
+        cmocka_unit_test(a_length_is_told_of_a_body_or_of_none_where_one_is_expected),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
