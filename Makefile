@@ -26,7 +26,7 @@ bench: deps all
 
 # The long forms of tests that have one: a million classes, sustained load with deaths.
 soak: deps all
-	RLB_FLOOD=1000000 RLB_SOAK=1 $(CTEST) --test-dir build -L e2e
+	RLB_FLOOD=1000000 RLB_SOAK_ROUNDS=8 $(CTEST) --test-dir build -L e2e
 
 # Unit, oracle, sim and end-to-end tests under the address and undefined sanitizers; then the threaded ones under tsan.
 asan: deps
