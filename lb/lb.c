@@ -34,6 +34,12 @@ enum {
     /* After a cut nothing may take long any more; a process that hangs here would block a restart.
      */
     CUT_PATIENCE_MS = 5000,
+    /* Descriptors for what there is once: listeners, logs, the tree, operators; and on each loop.
+     */
+    DESCRIPTORS_BASE = 16,
+    DESCRIPTORS_PER_LOOP = 4,
+    /* Kept from clients, where there are so many: 64 connections each to 64 workers. */
+    DESCRIPTORS_FOR_WORKERS = 4096,
 };
 
 enum lb_phase lb_phase(const struct lb *lb)
@@ -41,9 +47,31 @@ enum lb_phase lb_phase(const struct lb *lb)
     return lb->parts->phase;
 }
 
+/*
+ * Clients that take the last descriptor would leave none for the workers, and nobody would be
+ * served. Each client may need a worker: so half of what the process may have is kept for workers,
+ * up to what many of them take.
+ */
+static size_t client_connections(const struct program_settings *s, unsigned nloops)
+{
+    size_t wanted = (size_t)s->max_client_connections;
+    size_t limit = daemon_descriptor_limit();
+    size_t base = DESCRIPTORS_BASE + (size_t)DESCRIPTORS_PER_LOOP * nloops;
+    size_t left = limit > base ? limit - base : 0;
+    size_t room = left - (left / 2 < DESCRIPTORS_FOR_WORKERS ? left / 2 : DESCRIPTORS_FOR_WORKERS);
+
+    if (wanted <= room)
+        return wanted;
+    room = room < nloops ? nloops : room / nloops * nloops;
+    log_warn(NULL, "descriptor-limit-low",
+             "limit=%zu max_client_connections=%zu allowed=%zu action=\"raise RLIMIT_NOFILE\"",
+             limit, wanted, room);
+    return room;
+}
+
 struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops)
 {
-    size_t connections = (size_t)s->max_client_connections;
+    size_t connections = client_connections(s, nloops);
 
     return (struct http_server_options){
         .max_body_bytes = s->max_body_bytes,

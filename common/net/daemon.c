@@ -187,6 +187,15 @@ static void raise_descriptor_limit(void)
         log_warn(NULL, "descriptor-limit-not-raised", "errno=%d", errno);
 }
 
+size_t daemon_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == -1 || limit.rlim_cur > SIZE_MAX)
+        return SIZE_MAX;
+    return (size_t)limit.rlim_cur;
+}
+
 enum {
     /* Freed memory each arena keeps. By default 128 KiB, so that relaying a large body gave its
      * buffers to the kernel and took them back, page by page, at every read: half the cost of a

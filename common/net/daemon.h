@@ -38,6 +38,8 @@ struct daemon_signals {
 /* Before threads start: block the signals in this (and so every later) thread; ignore SIGPIPE;
  * raise RLIMIT_NOFILE to its hard limit; have malloc keep some of what is freed. */
 void daemon_prepare(void);
+/* How many descriptors this process may have open. */
+size_t daemon_descriptor_limit(void);
 /* Deliver them on L from now on (signalfd). */
 struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_signals *s);
 void daemon_signals_stop(struct daemon_watch *w);

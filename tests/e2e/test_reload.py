@@ -183,3 +183,18 @@ def test_systemd_is_told_when_it_is_ready_reloads_and_stops(world):
     lb.process.kill(signal.SIGTERM)
     assert s.recv(100) == b'STOPPING=1'
     assert lb.process.wait() == 0
+
+
+def test_clients_leave_descriptors_for_the_workers(world):
+    """With few descriptors clients may take part of them only: who is let in is served."""
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [{'address': w.address}]}, wrapper=['prlimit', '--nofile=64'])
+    clients = [socket.create_connection(('127.0.0.1', lb.port)) for _ in range(100)]
+    for s in clients:
+        s.sendall(b'GET / HTTP/1.1\r\nHost: test.example\r\n\r\n')
+    # the others wait outside until these leave
+    for s in clients:
+        s.settimeout(20)
+        assert s.recv(65536).startswith(b'HTTP/1.1 200 ')
+        s.close()
+    assert 'accept-failed' not in lb.process.output()

@@ -17,8 +17,9 @@ def yaml(value):
 class Resumelb:
     """A running load balancer. `config` is the configuration as a dict, without listen and admin."""
 
-    def __init__(self, world, config, listen=None, wait=True, name='resumelb', threads=2, env=None):
-        self.world = world
+    def __init__(self, world, config, listen=None, wait=True, name='resumelb', threads=2, env=None,
+                 wrapper=()):
+        self.world, self.wrapper = world, wrapper
         self.port = free_port()
         self.admin_port = free_port()
         self.address = '127.0.0.1:%d' % self.port
@@ -37,7 +38,7 @@ class Resumelb:
 
     def start(self, wait=True):
         self.write_config()
-        self.process = self.world.process([BIN / 'resumelb', '-c', self.path], self.name, env=self.env)
+        self.process = self.world.process([*self.wrapper, BIN / 'resumelb', '-c', self.path], self.name, env=self.env)
         if wait:
             wait_until(self.ready, '%s to be ready: %s' % (self.name, self.process.output()[-2000:]), 20)
 
