@@ -78,3 +78,33 @@ void page_add_duration(struct text *out, double seconds)
     else
         text_addf(out, "%" PRIu64 "s", s);
 }
+
+enum err page_check(const json_t *page, const struct ctl_options *o)
+{
+    const json_t *applications = json_object_get(page, "applications");
+
+    if (!json_is_object(applications))
+        return ERR_SYNTAX;
+    if (o->application != NULL && json_object_get(applications, o->application) == NULL)
+        return ERR_NOT_FOUND;
+    return ERR_OK;
+}
+
+void page_each_application(const json_t *page, const struct ctl_options *o,
+                           page_application_fn print, struct text *out)
+{
+    json_t *applications = json_object_get(page, "applications");
+    const char *name;
+    json_t *a;
+
+    if (json_object_size(applications) == 0)
+        text_add(out, SLICE_LIT("no applications\n"));
+    json_object_foreach(applications, name, a)
+    {
+        if (o->application != NULL && strcmp(o->application, name) != 0)
+            continue;
+        if (out->len != 0)
+            text_add_char(out, '\n');
+        print(name, a, o, out);
+    }
+}

@@ -7,6 +7,7 @@
 #define RLB_CTL_PAGE_H
 
 #include "common/base/text.h"
+#include "ctl/ctl.h"
 #include "ctl/table.h"
 
 #include <jansson.h>
@@ -23,5 +24,13 @@ void page_add_text(struct text *out, const json_t *object, const char *name);
 void page_add_real(struct text *out, const json_t *object, const char *name);
 /* Seconds as "3d 4h", "2h 5m", "1m 7s", "12s". */
 void page_add_duration(struct text *out, double seconds);
+
+/* Errors: ERR_SYNTAX (no applications in it), ERR_NOT_FOUND (not the one that O asks for). */
+enum err page_check(const json_t *page, const struct ctl_options *o) must_check;
+typedef void (*page_application_fn)(const char *name, json_t *application,
+                                    const struct ctl_options *o, struct text *out);
+/* PRINT the one that O asks for, or all, with an empty line before each but the first of OUT. */
+void page_each_application(const json_t *page, const struct ctl_options *o,
+                           page_application_fn print, struct text *out);
 
 #endif

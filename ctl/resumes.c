@@ -3,6 +3,7 @@
  * resumelbctl resumes: each worker's best classes, or one class's best workers.
  */
 #include "ctl/ctl.h"
+#include "ctl/page.h"
 #include "ctl/table.h"
 
 #include <stdlib.h>
@@ -108,23 +109,9 @@ static void print_application(const char *name, json_t *workers, const struct ct
 
 enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    json_t *applications = json_object_get(page, "applications");
-    const char *name;
-    json_t *workers;
+    enum err e = page_check(page, o);
 
-    if (!json_is_object(applications))
-        return ERR_SYNTAX;
-    if (o->application != NULL && json_object_get(applications, o->application) == NULL)
-        return ERR_NOT_FOUND;
-    if (json_object_size(applications) == 0)
-        text_add(out, SLICE_LIT("no applications\n"));
-    json_object_foreach(applications, name, workers)
-    {
-        if (o->application != NULL && strcmp(o->application, name) != 0)
-            continue;
-        if (out->len != 0)
-            text_add_char(out, '\n');
-        print_application(name, workers, o, out);
-    }
-    return ERR_OK;
+    if (e == ERR_OK)
+        page_each_application(page, o, print_application, out);
+    return e;
 }

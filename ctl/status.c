@@ -144,8 +144,10 @@ static void print_warnings(const json_t *application, struct text *out)
     }
 }
 
-static void print_application(const char *name, const json_t *a, struct text *out)
+static void print_application(const char *name, json_t *a, const struct ctl_options *o,
+                              struct text *out)
 {
+    (void)o;
     text_add_escaped(out, slice_of(name));
     text_add(out, SLICE_LIT(": policy "));
     page_add_text(out, a, "policy");
@@ -179,24 +181,11 @@ static void print_program(const json_t *page, struct text *out)
 
 enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    json_t *applications = json_object_get(page, "applications");
-    const char *name;
-    json_t *a;
+    enum err e = page_check(page, o);
 
-    if (!json_is_object(applications))
-        return ERR_SYNTAX;
-    if (o->application != NULL && json_object_get(applications, o->application) == NULL)
-        return ERR_NOT_FOUND;
-    if (json_object_size(applications) == 0)
-        text_add(out, SLICE_LIT("no applications\n"));
-    print_program(page, out);
-    json_object_foreach(applications, name, a)
-    {
-        if (o->application != NULL && strcmp(o->application, name) != 0)
-            continue;
-        if (out->len != 0)
-            text_add_char(out, '\n');
-        print_application(name, a, out);
+    if (e == ERR_OK) {
+        print_program(page, out);
+        page_each_application(page, o, print_application, out);
     }
-    return ERR_OK;
+    return e;
 }

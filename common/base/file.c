@@ -38,7 +38,7 @@ enum err file_read(const char *path, size_t max, struct text *out)
     return result;
 }
 
-static bool write_all(int fd, struct slice bytes)
+bool file_write_all(int fd, struct slice bytes)
 {
     while (bytes.len != 0) {
         ssize_t n = write(fd, bytes.p, bytes.len);
@@ -74,7 +74,7 @@ enum err file_write(const char *path, struct slice bytes)
 
     if (fd < 0)
         goto out;
-    bool ok = write_all(fd, bytes) && fsync(fd) == 0;
+    bool ok = file_write_all(fd, bytes) && fsync(fd) == 0;
     ok = close(fd) == 0 && ok;
     if (!ok || rename(tmp, path) != 0) {
         int saved = errno;

@@ -14,6 +14,8 @@
  * Errors: ERR_NOT_FOUND, ERR_TOO_LARGE (over MAX bytes), ERR_SYSTEM (errno says).
  */
 enum err file_read(const char *path, size_t max, struct text *out) must_check;
+/* All of BYTES to FD, which blocks. False: errno says. */
+bool file_write_all(int fd, struct slice bytes) must_check;
 /* Write PATH through PATH.tmp.PID: write, fsync, rename, fsync of the folder. ERR_SYSTEM: errno
  * says. */
 enum err file_write(const char *path, struct slice bytes) must_check;

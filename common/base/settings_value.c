@@ -449,19 +449,6 @@ static void print_time(const struct setting_row *row, uint64_t ms, struct text *
     }
 }
 
-/* The shortest that reads back as the same number. */
-static void print_real(double v, struct text *out)
-{
-    char digits[40];
-
-    for (int precision = 15; precision <= 17; ++precision) {
-        snprintf(digits, sizeof(digits), "%.*g", precision, v);
-        if (strtod(digits, NULL) == v)
-            break;
-    }
-    text_add(out, slice_of(digits));
-}
-
 void setting_value_print(const struct setting_row *row, const struct setting_value *v,
                          struct text *out)
 {
@@ -473,7 +460,7 @@ void setting_value_print(const struct setting_row *row, const struct setting_val
         text_addf(out, "%" PRId64, v->number);
         break;
     case SETTING_REAL:
-        print_real(v->real, out);
+        text_add_real(out, v->real);
         break;
     case SETTING_TIME:
         print_time(row, v->amount, out);

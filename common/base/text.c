@@ -190,6 +190,18 @@ void text_addf(struct text *t, const char *fmt, ...)
     t->len += (size_t)n;
 }
 
+void text_add_real(struct text *t, double v)
+{
+    char digits[40];
+
+    for (int precision = 15; precision <= 17; ++precision) {
+        snprintf(digits, sizeof(digits), "%.*g", precision, v);
+        if (strtod(digits, NULL) == v)
+            break;
+    }
+    text_add(t, slice_of(digits));
+}
+
 void text_add_escaped(struct text *t, struct slice s)
 {
     for (size_t i = 0; i < s.len; ++i) {

@@ -77,6 +77,8 @@ char *text_reserve(struct text *t, size_t n);
 void text_add(struct text *t, struct slice s);
 void text_add_char(struct text *t, char c);
 void text_addf(struct text *t, const char *fmt, ...) printf_like(2, 3);
+/* The shortest that reads back as the same number. */
+void text_add_real(struct text *t, double v);
 /* Append S so that it fits one log line: control bytes, quotes, backslashes, non-ASCII as \xNN. */
 void text_add_escaped(struct text *t, struct slice s);
 /* NUL-terminates (not counted in ->len) and returns the bytes. */

@@ -15,6 +15,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
+
 enum { PROVIDER_MODE = 0660, CLAIM_TRIES = 4 };
 
 /* ---- names ---- */
@@ -149,21 +151,6 @@ enum err provider_file_clear(const char *path)
 
 /* ---- putting ---- */
 
-static bool write_all(int fd, struct slice bytes)
-{
-    while (bytes.len != 0) {
-        ssize_t n = write(fd, bytes.p, bytes.len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        bytes.p += n;
-        bytes.len -= (size_t)n;
-    }
-    return true;
-}
-
 /* A hidden file in FOLDER, locked and filled. Its path goes to *TMP (to be freed), also on failure.
  */
 static bool make_hidden(const char *folder, struct slice bytes, struct provider_file *f, char **tmp)
@@ -181,7 +168,7 @@ static bool make_hidden(const char *folder, struct slice bytes, struct provider_
         return false;
     /* The umask may have taken the group's bits; others of the group must be able to clear up after
      * us. */
-    if (fchmod(f->fd, PROVIDER_MODE) != 0 || !lock_now(f->fd) || !write_all(f->fd, bytes) ||
+    if (fchmod(f->fd, PROVIDER_MODE) != 0 || !lock_now(f->fd) || !file_write_all(f->fd, bytes) ||
         fstat(f->fd, &st) != 0) {
         int saved = errno;
 

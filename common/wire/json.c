@@ -104,19 +104,6 @@ struct slice json_text(const json_t *obj, const char *name)
 
 /* ---- numbers and strings ---- */
 
-/* The shortest text that reads back as the same number. */
-static void add_real(struct text *out, double v)
-{
-    char digits[40];
-
-    for (int precision = 15; precision <= 17; ++precision) {
-        snprintf(digits, sizeof(digits), "%.*g", precision, v);
-        if (strtod(digits, NULL) == v)
-            break;
-    }
-    text_add(out, slice_of(digits));
-}
-
 bool json_scalar_text(const json_t *v, struct text *out)
 {
     if (v == NULL) /* as json_object_get says "no such member" */
@@ -129,7 +116,7 @@ bool json_scalar_text(const json_t *v, struct text *out)
         text_addf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         return true;
     case JSON_REAL:
-        add_real(out, json_real_value(v));
+        text_add_real(out, json_real_value(v));
         return true;
     case JSON_TRUE:
         text_add(out, SLICE_LIT("true"));
@@ -275,7 +262,7 @@ static void put_real(struct json_writer *w, struct slice name, double v)
 {
     begin_value(w, name);
     if (isfinite(v))
-        add_real(w->out, v);
+        text_add_real(w->out, v);
     else
         text_add(w->out, SLICE_LIT("null"));
 }

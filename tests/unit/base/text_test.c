@@ -143,6 +143,22 @@ static void a_text_grows(void **state)
     assert_null(t.p);
 }
 
+static void a_real_is_as_short_as_reads_back(void **state)
+{
+    struct text t = {0};
+
+    (void)state;
+    text_add_real(&t, 0.1);
+    text_add_char(&t, ' ');
+    text_add_real(&t, 1.0 / 3);
+    text_add_char(&t, ' ');
+    text_add_real(&t, 0.1 + 0.2);
+    text_add_char(&t, ' ');
+    text_add_real(&t, -4);
+    assert_string_equal(text_cstr(&t), "0.1 0.3333333333333333 0.30000000000000004 -4");
+    text_fini(&t);
+}
+
 static void escaped_text_fits_one_line(void **state)
 {
     struct text t = {0};
@@ -177,6 +193,7 @@ int main(void)
         cmocka_unit_test(numbers_are_finite_and_decimal),
         cmocka_unit_test(percent_encoding_keeps_what_is_visible_ascii),
         cmocka_unit_test(a_text_grows),
+        cmocka_unit_test(a_real_is_as_short_as_reads_back),
         cmocka_unit_test(escaped_text_fits_one_line),
         cmocka_unit_test(what_is_no_visible_ascii_can_be_cleaned_away),
     };
