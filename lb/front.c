@@ -145,3 +145,8 @@ void front_destroy(struct front *f)
     f->home->exchanges = NULL;
     free(f);
 }
+
+void front_read_counts(const struct front *f, struct http_server_counts *out)
+{
+    http_server_read_counts(f->server, out);
+}

@@ -20,5 +20,7 @@ void front_drain(struct front *f, void (*done)(void *context), void *context);
 /* Cut what is left. */
 void front_cut(struct front *f);
 void front_destroy(struct front *f);
+/* What happened on its connections so far. Any thread, while the front is there. */
+void front_read_counts(const struct front *f, struct http_server_counts *out);
 
 #endif

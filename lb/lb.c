@@ -54,6 +54,7 @@ enum lb_phase lb_phase(const struct lb *lb)
  */
 static size_t client_connections(const struct program_settings *s, unsigned nloops)
 {
+    ASSERT(nloops != 0);
     size_t wanted = (size_t)s->max_client_connections;
     size_t limit = daemon_descriptor_limit();
     size_t base = DESCRIPTORS_BASE + (size_t)DESCRIPTORS_PER_LOOP * nloops;
@@ -154,6 +155,7 @@ static void close_all(struct lb *lb)
     struct lb_parts *p = lb->parts;
 
     p->phase = LB_CLOSING;
+    p->fronts_up = false;
     p->admin_gone = p->admin == NULL;
     if (p->admin != NULL)
         admin_stop(p->admin, on_admin_stopped, lb);
@@ -389,6 +391,7 @@ static void on_fronts_made(void *context)
     struct diag d = {0};
     bool good = true;
 
+    p->fronts_up = true;
     if (p->phase != LB_STARTING)
         return;
     for (size_t i = 0; i < lb->napplications && good; ++i) {

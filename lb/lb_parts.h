@@ -25,6 +25,7 @@ struct lb_parts {
         timer;         /* STARTING: look whether all have answered; DRAINING: the end of patience */
     unsigned draining; /* loops that have not finished yet */
     bool cut;
+    bool fronts_up; /* each loop has its front, whose counts may be read */
     bool loops_gone, admin_gone;
     int exit_code;
 };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
+#include "lb/lb_parts.h"
 #include "lb/member.h"
 
 /* Series of one family for workers; an application with more has its first ones shown. */
@@ -32,7 +33,8 @@ static void add_label(struct text *out, const char *name, const char *value)
 /* What one page is made of. */
 struct page {
     struct lb *lb;
-    const struct pool_view *views; /* per application */
+    const struct pool_view *views;    /* per application */
+    struct http_server_counts counts; /* of all fronts */
     struct text *out;
 };
 
@@ -42,16 +44,22 @@ struct family {
     const char *label; /* beside "application"; NULL: none */
     const char *doc;
     void (*add)(const struct page *p, const struct family *f);
-    /* What add_pools and add_workers show. */
+    /* What add_fronts, add_pools and add_workers show. */
+    uint64_t (*of_fronts)(const struct http_server_counts *c);
     double (*of_pool)(const struct pool_view *v);
     double (*of_worker)(const struct worker_view *v);
 };
 
-/* "resumelb_NAME{application=...,LABEL=VALUE} "; APPLICATION or VALUE may be NULL. */
+/* "resumelb_NAME{application=...,LABEL=VALUE} "; APPLICATION and VALUE may be NULL. */
 static void add_series(struct text *out, const struct family *f, const char *application,
                        const char *value)
 {
-    text_addf(out, "resumelb_%s{", f->name);
+    text_addf(out, "resumelb_%s", f->name);
+    if (application == NULL && value == NULL) {
+        text_add_char(out, ' ');
+        return;
+    }
+    text_add_char(out, '{');
     if (application != NULL)
         add_label(out, "application", application);
     if (application != NULL && value != NULL)
@@ -89,6 +97,77 @@ static void add_unrouted(const struct page *p, const struct family *f)
         text_addf(p->out, "%llu\n", (unsigned long long)n);
     }
 }
+
+/* ---- clients ---- */
+
+static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
+{
+    for (unsigned i = 0; lb->parts->fronts_up && i < lb->nloops; ++i) {
+        struct http_server_counts c;
+
+        front_read_counts(lb->loops[i].front, &c);
+        sum->accepted += c.accepted;
+        sum->abandoned += c.abandoned;
+        sum->header_timeouts += c.header_timeouts;
+        sum->body_timeouts += c.body_timeouts;
+        sum->send_timeouts += c.send_timeouts;
+        sum->resets += c.resets;
+        sum->accept_pauses += c.accept_pauses;
+        for (size_t k = 0; k < FAULT_COUNT; ++k)
+            sum->refused[k] += c.refused[k];
+    }
+}
+
+static uint64_t fronts_accepted(const struct http_server_counts *c)
+{
+    return c->accepted;
+}
+
+static uint64_t fronts_abandoned(const struct http_server_counts *c)
+{
+    return c->abandoned;
+}
+
+static uint64_t fronts_header_timeouts(const struct http_server_counts *c)
+{
+    return c->header_timeouts;
+}
+
+static uint64_t fronts_body_timeouts(const struct http_server_counts *c)
+{
+    return c->body_timeouts;
+}
+
+static uint64_t fronts_send_timeouts(const struct http_server_counts *c)
+{
+    return c->send_timeouts;
+}
+
+static uint64_t fronts_resets(const struct http_server_counts *c)
+{
+    return c->resets;
+}
+
+static uint64_t fronts_accept_pauses(const struct http_server_counts *c)
+{
+    return c->accept_pauses;
+}
+
+static void add_fronts(const struct page *p, const struct family *f)
+{
+    add_series(p->out, f, NULL, NULL);
+    text_addf(p->out, "%llu\n", (unsigned long long)f->of_fronts(&p->counts));
+}
+
+static void add_refused(const struct page *p, const struct family *f)
+{
+    for (int i = FAULT_NONE + 1; i < FAULT_COUNT; ++i) {
+        add_series(p->out, f, NULL, request_fault_text((enum request_fault)i));
+        text_addf(p->out, "%llu\n", (unsigned long long)p->counts.refused[i]);
+    }
+}
+
+/* ---- pools ---- */
 
 static void add_picks(const struct page *p, const struct family *f)
 {
@@ -199,13 +278,22 @@ static void add_workers(const struct page *p, const struct family *f)
 }
 
 /* clang-format off */
-#define POOL(name, unit, of, doc) {name, "gauge", unit, NULL, doc, add_pools, of, NULL}
-#define WORKER(name, kind, unit, of, doc) {name, kind, unit, "worker", doc, add_workers, NULL, of}
+#define FRONTS(name, unit, of, doc) {name, "counter", unit, NULL, doc, add_fronts, of, NULL, NULL}
+#define POOL(name, unit, of, doc) {name, "gauge", unit, NULL, doc, add_pools, NULL, of, NULL}
+#define WORKER(name, kind, unit, of, doc) {name, kind, unit, "worker", doc, add_workers, NULL, NULL, of}
 
 static const struct family families[] = {
-    {"outcomes_total", "counter", "requests", "outcome", "How requests ended.", add_outcomes, NULL, NULL},
-    {"unrouted_total", "counter", "requests", "outcome", "How requests ended that no application had.", add_unrouted, NULL, NULL},
-    {"picks_total", "counter", "picks", "reason", "Workers picked, by reason.", add_picks, NULL, NULL},
+    FRONTS("client_connections_total", "connections", fronts_accepted, "Connections of clients."),
+    FRONTS("client_header_timeouts_total", "connections", fronts_header_timeouts, "Connections cut, their request's head being too slow."),
+    FRONTS("client_body_timeouts_total", "connections", fronts_body_timeouts, "Connections cut, their request's body being too slow."),
+    FRONTS("client_send_timeouts_total", "connections", fronts_send_timeouts, "Connections cut, their client taking too little of a response."),
+    FRONTS("client_resets_total", "connections", fronts_resets, "HTTP/2 connections cut for abandoning most of many requests."),
+    FRONTS("client_abandoned_total", "requests", fronts_abandoned, "Requests whose client left before it had the whole response."),
+    FRONTS("accept_pauses_total", "pauses", fronts_accept_pauses, "Times accepting paused: too many connections, or no descriptors."),
+    {"client_refused_total", "counter", "requests", "reason", "Requests refused as not valid, before any application had them.", add_refused, NULL, NULL, NULL},
+    {"outcomes_total", "counter", "requests", "outcome", "How requests ended.", add_outcomes, NULL, NULL, NULL},
+    {"unrouted_total", "counter", "requests", "outcome", "How requests ended that no application had.", add_unrouted, NULL, NULL, NULL},
+    {"picks_total", "counter", "picks", "reason", "Workers picked, by reason.", add_picks, NULL, NULL, NULL},
     POOL("pool_backlog", "requests", pool_backlog, "Requests handed to workers and not finished."),
     POOL("pool_mean_backlog", "requests", pool_mean_backlog, "The decayed average of the pool's backlog."),
     POOL("pool_workers", "workers", pool_workers, "Workers in the pool."),
@@ -242,11 +330,12 @@ static void add_stats(const struct lb *lb, struct text *out)
 void status_metrics(struct lb *lb, struct text *out)
 {
     struct pool_view *views = xcalloc(lb->napplications + 1, sizeof(*views));
-    const struct page page = {lb, views, out};
+    struct page page = {.lb = lb, .views = views, .out = out};
 
     for (size_t i = 0; i < lb->napplications; ++i)
         pool_view(lb->applications[i]->pool, false, &views[i]);
     add_stats(lb, out);
+    sum_counts(lb, &page.counts);
     for (size_t i = 0; i < ARRAY_LEN(families); ++i) {
         const struct family *f = &families[i];
 
@@ -262,7 +351,8 @@ void status_metrics(struct lb *lb, struct text *out)
 void status_metrics_describe(FILE *out)
 {
     fprintf(out,
-            "\nThe pool's, and those with a label of their own; of workers, the first %d of an "
+            "\nThose of clients, of the pool, and with a label of their own; of workers, the first "
+            "%d of an "
             "application.\n\n"
             "| metric | kind | unit | label | meaning |\n| --- | --- | --- | --- | --- |\n",
             WORKER_SERIES_MAX);
