@@ -31,7 +31,7 @@ void front_read_class(const h2o_req_t *req, struct request_class *out)
         memcpy(out->cls, cls.p, cls.len);
         out->cls_len = cls.len;
     }
-    if (resume_is_fingerprint(fingerprint)) {
+    if (fingerprint.len > 0 && resume_is_fingerprint(fingerprint)) {
         memcpy(out->fingerprint, fingerprint.p, fingerprint.len);
         out->fingerprint_len = fingerprint.len;
     }
