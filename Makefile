@@ -2,7 +2,9 @@
 .PHONY: all deps run test bench soak asan tsan fuzz coverage format lint clean
 
 JOBS ?= $(shell nproc)
-CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS)
+# More words for every test run, e.g. CTEST_FLAGS='-R e2e.retries'.
+CTEST_FLAGS ?=
+CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS) $(CTEST_FLAGS)
 
 all:
 	@cmake --preset dev >/dev/null
