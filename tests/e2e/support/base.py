@@ -2,6 +2,7 @@
 """What every end-to-end test needs: binaries, free ports, waiting on conditions, processes that end."""
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -32,15 +33,19 @@ _given = set()
 
 
 def free_port(host='127.0.0.1'):
-    """A port that nobody listens on, below the kernel's own choices, each at most once per run."""
+    """A port that nobody listens on, below those that the kernel gives out by itself; each once per run."""
     family = socket.AF_INET6 if ':' in host else socket.AF_INET
     for _ in range(1000):
+        port = random.randrange(10000, 32000)
+        if port in _given:
+            continue
         with socket.socket(family) as s:
-            s.bind((host, 0))
-            port = s.getsockname()[1]
-        if port not in _given:
-            _given.add(port)
-            return port
+            try:
+                s.bind((host, port))
+            except OSError:
+                continue
+        _given.add(port)
+        return port
     raise AssertionError('no free port')
 
 
