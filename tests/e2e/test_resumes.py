@@ -10,7 +10,7 @@ from support.scripted import serve
 def worker(world, name, slow=()):
     def answer(c, head, body):
         host = [line for line in head.split(b'\r\n') if line.lower().startswith(b'host:')][0][5:].strip().decode()
-        time.sleep(0.03 if host in slow else 0.001)     # its service time
+        time.sleep(0.1 if host in slow else 0.001)      # its service time
         c.answer(name.encode(), '500 Oops' if b'/fail' in head else '200 OK')
     return world.scripted(serve(answer))
 
@@ -27,8 +27,8 @@ def test_scores_are_requests_per_second_of_service(world):
         lb.get(host='quick.example')
     wait_until(lambda: set(resumes(lb).get(w.address, {})) == {'slow.example', 'quick.example'}, 'the resume')
     scores = resumes(lb)[w.address]
-    assert 10 < scores['slow.example'] < 34
-    assert scores['quick.example'] > 2 * scores['slow.example'], 'far apart, even where all is slow'
+    assert 3 < scores['slow.example'] < 10.1
+    assert scores['quick.example'] > 5 * scores['slow.example']
 
 
 def test_errors_answered_fast_never_raise_a_score(world):
