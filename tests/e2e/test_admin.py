@@ -17,6 +17,8 @@ def lb(world):
     lb.worker = w
     for i in range(6):
         lb.get('/page?%d' % i, host='a.example', headers=[('User-Agent', 'quo"te'), ('Referer', 'http://r/')])
+    # an outcome is counted just after the client has the last byte
+    wait_until(lambda: lb.app()['outcomes']['answered'] == 6, 'six answers to be counted')
     return lb
 
 

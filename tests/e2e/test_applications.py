@@ -25,7 +25,7 @@ def test_hosts_and_paths_choose_the_application(world):
     assert body('/w/deep/er', 'shop.example.') == 'deep /w/deep/er'
     assert body('/w', 'a.b.shop.example') == 'wild /w'
     assert lb.get('/', host='other.example').status == 404
-    assert lb.json()['applications']['shop']['stats']['requests'] == 2
+    wait_until(lambda: lb.json()['applications']['shop']['stats']['requests'] == 2, 'the count')
 
 
 def test_a_default_application_takes_unknown_hosts(world):

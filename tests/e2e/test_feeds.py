@@ -102,7 +102,7 @@ def test_the_first_resume_brings_a_worker_in(world):
         assert c.receive().body == b'hello'
     w = lb.workers()[a.address]
     assert (w['incarnation'], w['version'], w['state']) == ('one', '7.1', 'ready')
-    assert lb.app()['stats']['feeds_open'] == 1
+    wait_until(lambda: lb.app()['stats']['feeds_open'] == 1, 'the count')
 
 
 def test_a_draining_worker_gets_no_new_requests_and_comes_back(world):
@@ -158,7 +158,7 @@ def test_a_broken_stream_is_opened_again_and_the_same_incarnation_keeps_its_skil
     becomes(lb, a, 'ready')
     assert {lb.get(host='x').body for _ in range(5)} >= {b'a'}
     assert lb.workers()[a.address]['requests'] > before
-    assert lb.app()['stats']['feeds_open'] == 2
+    wait_until(lambda: lb.app()['stats']['feeds_open'] == 2, 'the count')
 
 
 def test_a_silent_stream_is_taken_for_broken(world):

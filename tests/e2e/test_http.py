@@ -282,7 +282,7 @@ def test_clients_that_leave_while_they_wait_are_noticed(world):
     wait_until(lambda: lb.app()['backlog'] == 1, 'the request at the worker')
     c.close()
     wait_until(lambda: lb.app()['backlog'] == 0, 'the request to be given up')
-    assert lb.app()['outcomes']['client-gone'] == 1
+    wait_until(lambda: lb.app()['outcomes']['client-gone'] == 1, 'the count')
     gate.set()
 
 

@@ -99,7 +99,7 @@ def test_no_get_fails_while_another_worker_lives(world):
     assert agents[1].process.wait(30) == 0
     load.go_on(300)
     load.stop()
-    assert lb.app('app')['stats']['requests'] > 1000
+    wait_until(lambda: lb.app('app')['stats']['requests'] > 1000, 'the count')
 
 
 def test_after_its_own_death_the_skills_are_back_before_the_first_request(world):

@@ -100,14 +100,14 @@ def test_requests_wait_for_a_worker_and_go_when_one_joins(world):
     for c in clients:
         assert c.receive().body == b'hello'
         c.close()
-    assert lb.app()['waiting'] == 0 and lb.app()['backlog'] == 0
+    wait_until(lambda: lb.app()['waiting'] == 0 and lb.app()['backlog'] == 0, 'all to be over')
 
 
 def test_no_worker_in_time_is_a_503_with_retry_after(world):
     tree, lb = tree_lb(world, worker_wait_timeout='200ms', retry_after='7s')
     r = lb.get()
     assert r.status == 503 and r['Retry-After'] == '7'
-    assert lb.app()['outcomes']['no-worker'] == 1
+    wait_until(lambda: lb.app()['outcomes']['no-worker'] == 1, 'the count')
 
 
 def test_the_queue_is_bounded(world):
@@ -213,7 +213,7 @@ def test_resumes_change_where_requests_go(world):
         quick.streams[0].write(b'%x\r\n%s\r\n' % (len(data), data))
     wait_until(lambda: lb.json('/resumes.json')['applications']['default'][quick.address]['a'] < 1, 'the new resume')
     assert {lb.get(host='a').body for _ in range(10)} == {b'slow'}
-    assert lb.app()['stats']['feed_bad_lines'] == 1
+    wait_until(lambda: lb.app()['stats']['feed_bad_lines'] == 1, 'the count')
 
 
 def test_an_agents_promise_lets_even_a_post_be_tried_elsewhere(world):
@@ -240,7 +240,7 @@ def test_an_agents_promise_lets_even_a_post_be_tried_elsewhere(world):
     for i in range(5):
         r = lb.get('/', host='a', method='POST', body=b'x')
         assert r.body == b'free' and r['Resumelb-Unprocessed'] is None
-    assert lb.app()['stats']['unprocessed'] == 5
+    wait_until(lambda: lb.app()['stats']['unprocessed'] == 5, 'the count')
     assert lb.workers()[full.address]['failures'] == 0
 
 
