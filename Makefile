@@ -2,9 +2,9 @@
 .PHONY: all deps run test bench soak asan tsan fuzz coverage format lint clean
 
 JOBS ?= $(shell nproc)
-# More words for every test run, e.g. CTEST_FLAGS='-R e2e.retries'.
-CTEST_FLAGS ?=
-CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS) $(CTEST_FLAGS)
+# More words for the end-to-end tests' runs.
+E2E_FLAGS ?=
+CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS)
 
 all:
 	@cmake --preset dev >/dev/null
@@ -20,7 +20,8 @@ run: deps
 	@examples/newspapers/run
 
 test: deps all
-	@$(CTEST) --test-dir build
+	@$(CTEST) --test-dir build -LE e2e
+	@$(CTEST) --test-dir build -L e2e $(E2E_FLAGS)
 
 bench: deps all
 	@build/bench/pool_bench
@@ -34,7 +35,8 @@ soak: deps all
 asan: deps
 	@cmake --preset asan >/dev/null
 	@cmake --build --preset asan -j$(JOBS)
-	@$(CTEST) --test-dir build-asan -LE "docs|style"
+	@$(CTEST) --test-dir build-asan -LE "docs|style|e2e"
+	@$(CTEST) --test-dir build-asan -L e2e $(E2E_FLAGS)
 
 tsan: deps
 	@cmake --preset tsan >/dev/null
