@@ -479,7 +479,7 @@ enum err membership_start(struct application *a, const struct application_config
     set_list(ms, config->workers, config->nworkers);
     if (config->s.tree == NULL)
         return ERR_OK;
-    enum err e = tree_open(control(ms), slice_of(config->s.tree), &ms->tree, d);
+    enum err e = tree_open(control(ms), slice_of(config->s.tree), NULL, &ms->tree, d);
     if (e != ERR_OK)
         return e;
     ms->settings_watch = tree_watch(ms->tree, "", on_settings, ms);
@@ -569,9 +569,13 @@ void membership_unregister(struct membership *ms)
 
 void membership_describe(const struct membership *ms, struct json_writer *w)
 {
+    struct tree_status tree = {0};
+
+    if (ms->tree != NULL)
+        tree_status(ms->tree, &tree);
     json_open_object(w, "tree");
     json_put_bool(w, "used", ms->tree != NULL);
-    json_put_bool(w, "connected", ms->tree != NULL && tree_connected(ms->tree));
+    json_put_bool(w, "connected", tree.connected);
     json_put_bool(w, "registered", ms->registration != NULL && tree_registered(ms->registration));
     json_open_array(w, "refused_providers");
     for (size_t i = 0; i < ms->refused.n; ++i)

@@ -203,7 +203,7 @@ static bool open_tree(struct agent *a)
 
     if (url == NULL)
         return true;
-    enum err e = tree_open(a->loop, slice_of(url), &a->tree, &d);
+    enum err e = tree_open(a->loop, slice_of(url), NULL, &a->tree, &d);
     if (e != ERR_OK)
         log_error(NULL, "tree-not-opened", "tree=%s error=\"%s\" detail=\"%s\"", url, err_text(e),
                   d.text != NULL ? d.text : "");

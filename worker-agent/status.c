@@ -157,7 +157,10 @@ static int page_status(void *context, struct slice query, struct text *body)
     if (a->tree != NULL) {
         json_open_object(&w, "tree");
         put_text(&w, "url", a->config->s.tree);
-        json_put_bool(&w, "connected", tree_connected(a->tree));
+        struct tree_status tree;
+
+        tree_status(a->tree, &tree);
+        json_put_bool(&w, "connected", tree.connected);
         json_close_object(&w);
     }
     json_open_object(&w, "applications");

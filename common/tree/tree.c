@@ -154,8 +154,10 @@ static bool name_set_equal(const struct name_set *a, const struct name_set *b)
 
 /* ---- the tree ---- */
 
-enum err tree_open(struct loop *l, struct slice url, struct tree **out, struct diag *d)
+enum err tree_open(struct loop *l, struct slice url, const struct tree_options *o,
+                   struct tree **out, struct diag *d)
 {
+    static const struct tree_options none = {0};
     struct slice place = url;
     struct slice scheme = slice_cut(&place, ':');
 
@@ -166,7 +168,7 @@ enum err tree_open(struct loop *l, struct slice url, struct tree **out, struct d
     }
     for (size_t i = 0; i < ARRAY_LEN(backends); ++i) {
         if (slice_is(scheme, backends[i]->scheme))
-            return backends[i]->open(l, place, out, d);
+            return backends[i]->open(l, place, o != NULL ? o : &none, out, d);
     }
     diag_add(d, NULL, 0, 0, "tree '%.*s': no such kind of tree", SLICE_FMT(url));
     return ERR_UNSUPPORTED;
@@ -181,9 +183,10 @@ void tree_close(struct tree *t)
     t->backend->close(t);
 }
 
-bool tree_connected(const struct tree *t)
+void tree_status(const struct tree *t, struct tree_status *out)
 {
-    return t->backend->connected(t);
+    *out = (struct tree_status){0};
+    t->backend->status(t, out);
 }
 
 /* Look at once after a quiet time, else TREE_PAUSE_MS after the last look. */

@@ -18,14 +18,32 @@ struct tree;
 struct tree_watch;
 struct tree_registration;
 
+/* How to reach a ZooKeeper; a directory needs none of it. Borrowed for the call. */
+struct tree_options {
+    const char *auth_file;       /* its first line is USER:PASSWORD, a digest identity; or NULL */
+    uint64_t session_timeout_ms; /* asked for; 0: TREE_SESSION_MS */
+};
+
 /*
- * URL: "directory:/path". The path need not exist yet: it is waited for (and created by
- * registrations). Errors: ERR_SYNTAX, ERR_UNSUPPORTED (unknown scheme), ERR_SYSTEM.
+ * URL: "directory:/path", or "zookeeper://HOST:PORT,HOST:PORT/path". The path need not exist yet:
+ * it is waited for (and created by registrations). O may be NULL: nothing special.
+ * Errors: ERR_SYNTAX, ERR_UNSUPPORTED (unknown scheme), ERR_SYSTEM (the auth file cannot be read).
  */
-enum err tree_open(struct loop *l, struct slice url, struct tree **out, struct diag *d) must_check;
+enum err tree_open(struct loop *l, struct slice url, const struct tree_options *o,
+                   struct tree **out, struct diag *d) must_check;
+/* Waits, bounded, until our own providers are taken back where others see them. */
 void tree_close(struct tree *t);
-/* Whether the place can be reached now; for status pages. */
-bool tree_connected(const struct tree *t);
+
+/* For status pages and metrics. Counts since the start. */
+struct tree_status {
+    bool connected;       /* the place can be reached now */
+    uint64_t sessions;    /* begun with a server; 0 for a directory */
+    uint64_t connections; /* made or made again to one */
+    uint64_t expired;     /* sessions lost: their providers were put back */
+    uint64_t reads;       /* of nodes, child lists, providers */
+    size_t quarantined;   /* nodes not read at present, because reading them broke the connection */
+};
+void tree_status(const struct tree *t, struct tree_status *out);
 
 struct tree_provider {
     char *name;         /* the address */

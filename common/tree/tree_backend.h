@@ -25,6 +25,8 @@ enum {
     /* Providers and child nodes of one node that are looked at. */
     TREE_PROVIDERS_MAX = 10000,
     TREE_CHILDREN_MAX = 10000,
+    /* What a lost ZooKeeper client is waited for, unless configured. */
+    TREE_SESSION_MS = 10000,
     /* One provider's properties: a dozen short ones. */
     PROVIDER_BYTES_MAX = 64 * 1024,
 };
@@ -76,9 +78,10 @@ struct tree_entry;
 
 struct tree_backend {
     const char *scheme; /* before the ':' of a URL */
-    enum err (*open)(struct loop *l, struct slice place, struct tree **out, struct diag *d);
+    enum err (*open)(struct loop *l, struct slice place, const struct tree_options *o,
+                     struct tree **out, struct diag *d);
     void (*close)(struct tree *t);
-    bool (*connected)(const struct tree *t);
+    void (*status)(const struct tree *t, struct tree_status *out);
     /* Begin to keep S current. Touch it by tree_spot_touch() at every change, from outside
      * refresh(). */
     void (*observe)(struct tree_spot *s);

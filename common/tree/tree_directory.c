@@ -354,17 +354,18 @@ static void directory_forget(struct tree_spot *s)
     dir_put(d);
 }
 
-static bool directory_connected(const struct tree *base)
+static void directory_status(const struct tree *base, struct tree_status *out)
 {
     /* Its first member. */
     const struct directory *t = (const void *)base;
 
-    return access(t->root, R_OK | X_OK) == 0;
+    out->connected = access(t->root, R_OK | X_OK) == 0;
 }
 
-static enum err directory_open(struct loop *l, struct slice place, struct tree **out,
-                               struct diag *d)
+static enum err directory_open(struct loop *l, struct slice place, const struct tree_options *o,
+                               struct tree **out, struct diag *d)
 {
+    (void)o;
     /* A node's path, a provider's name and the terminator must fit behind it. */
     enum { ROOT_MAX = PATH_MAX - TREE_PATH_MAX - NAME_MAX - 2 };
 
@@ -411,7 +412,7 @@ const struct tree_backend tree_directory = {
     .scheme = "directory",
     .open = directory_open,
     .close = directory_close,
-    .connected = directory_connected,
+    .status = directory_status,
     .observe = directory_observe,
     .refresh = directory_refresh,
     .forget = directory_forget,

@@ -33,14 +33,17 @@ static void a_root_below_missing_folders_is_noticed(void **state)
     struct tree *other = open_tree(w->loop, root);
     struct record r = {0};
 
-    assert_false(tree_connected(other));
+    struct tree_status status;
+    tree_status(other, &status);
+    assert_false(status.connected);
     r.watch = tree_watch(other, "/", record_changed, &r);
     wait_for(w, r.reports == 1);
     char *file = xasprintf("%s/properties.json", root);
     make(root);
     write_file(file, "{\"x\":2}");
     wait_for(w, is_json(r.properties, "{\"x\":2}"));
-    assert_true(tree_connected(other));
+    tree_status(other, &status);
+    assert_true(status.connected);
     unwatch(&r);
     tree_close(other);
     free(file);
@@ -401,7 +404,7 @@ static void urls_that_name_no_place_are_refused(void **state)
         struct tree *t = NULL;
         struct diag d = {0};
 
-        assert_int_equal(tree_open(w->loop, slice_of(rows[i].url), &t, &d), rows[i].error);
+        assert_int_equal(tree_open(w->loop, slice_of(rows[i].url), NULL, &t, &d), rows[i].error);
         assert_null(t);
         assert_int_equal(d.errors, 1);
         assert_non_null(strstr(d.text, rows[i].says));

@@ -52,7 +52,7 @@ static inline struct tree *open_tree(struct loop *l, const char *root)
     struct diag d = {0};
     char *url = xasprintf("directory:%s", root);
 
-    assert_int_equal(tree_open(l, slice_of(url), &t, &d), ERR_OK);
+    assert_int_equal(tree_open(l, slice_of(url), NULL, &t, &d), ERR_OK);
     free(url);
     diag_fini(&d);
     return t;
