@@ -16,8 +16,8 @@ function(rlb_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 
-# rlb_unit_test(area/noun LINK rlb::x ...): tests/unit/area/noun_test.c as the CTest "unit.area.noun".
-function(rlb_unit_test path)
+# The program of tests/unit/PATH_test.c, as the target unit.area.noun.
+function(rlb_test_program path)
   cmake_parse_arguments(M "" "" "LINK;PRIVATE" ${ARGN})
   string(REPLACE "/" "." dotted ${path})
   set(target unit.${dotted})
@@ -25,6 +25,21 @@ function(rlb_unit_test path)
   target_link_libraries(${target} PRIVATE rlb::flags ${M_LINK} PkgConfig::CMOCKA ${M_PRIVATE})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  add_test(NAME ${target} COMMAND ${target})
-  set_tests_properties(${target} PROPERTIES LABELS unit TIMEOUT 60)
+endfunction()
+
+# rlb_unit_test(area/noun LINK rlb::x ...): tests/unit/area/noun_test.c as the CTest "unit.area.noun".
+function(rlb_unit_test path)
+  rlb_test_program(${path} ${ARGN})
+  string(REPLACE "/" "." dotted ${path})
+  add_test(NAME unit.${dotted} COMMAND unit.${dotted})
+  set_tests_properties(unit.${dotted} PROPERTIES LABELS unit TIMEOUT 60)
+endfunction()
+
+# rlb_zookeeper_test(area/noun LINK rlb::x ...): the same for a test that wants a real ZooKeeper. It is given an empty
+# server of its own (tests/support/with-zookeeper): $RLB_ZOOKEEPER is its address, $RLB_ZOOKEEPER_PID its process.
+function(rlb_zookeeper_test path)
+  rlb_test_program(${path} ${ARGN})
+  string(REPLACE "/" "." dotted ${path})
+  add_test(NAME unit.${dotted} COMMAND ${PROJECT_SOURCE_DIR}/tests/support/with-zookeeper $<TARGET_FILE:unit.${dotted}>)
+  set_tests_properties(unit.${dotted} PROPERTIES LABELS "unit;thread;zookeeper" TIMEOUT 120)
 endfunction()

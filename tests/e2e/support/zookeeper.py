@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real ZooKeeper servers, one or three, a client of them, and what goes wrong with them."""
+import json
+import signal
+import socket
+import threading
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+
+from .base import PATIENCE, ROOT, Process, free_port, wait_until
+
+
+def four_letters(port, word, seconds=5):
+    """The answer to one of the server's four letter words; '' when there is none."""
+    try:
+        with socket.create_connection(('127.0.0.1', port), timeout=seconds) as s:
+            s.sendall(word.encode())
+            parts = []
+            while True:
+                data = s.recv(1 << 16)
+                if not data:
+                    return b''.join(parts).decode('utf-8', 'replace')
+                parts.append(data)
+    except OSError:
+        return ''
+
+
+class Server:
+    """One server: standalone, or one of an ensemble (MORE: further words for dev/zookeeper)."""
+
+    def __init__(self, folder, name='zookeeper', port=None, more=(), argv=None):
+        self.folder, self.name = folder, name
+        self.port = port or free_port()
+        self.argv = argv or [ROOT / 'dev' / 'zookeeper', folder / name, self.port, *more]
+        self.address = '127.0.0.1:%d' % self.port
+        self.process = None
+
+    def start(self, wait=True):
+        self.process = Process(self.argv, self.name, self.folder)
+        if wait:
+            self.wait_serving()
+        return self
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def words(self, word):
+        return four_letters(self.port, word)
+
+    def mode(self):
+        """'standalone', 'leader', 'follower'; None while it does not serve."""
+        for line in self.words('srvr').split('\n'):
+            if line.startswith('Mode: '):
+                return line[6:].strip()
+        return None
+
+    def serving(self):
+        assert self.process.alive(), self.process.output()[-4000:]
+        return self.mode() is not None
+
+    def wait_serving(self, seconds=40):
+        wait_until(self.serving, '%s to serve' % self.name, seconds)
+
+    def figures(self):
+        """mntr as a dict of texts."""
+        return dict(line.split('\t', 1) for line in self.words('mntr').split('\n') if '\t' in line)
+
+    def sessions(self):
+        """{session id: its ephemeral nodes} of every session that the servers know of, from dump."""
+        found, current = {}, None
+        for line in self.words('dump').split('\n'):
+            text = line.strip()
+            if text.startswith('0x'):
+                # 'id' or 'id:' before its nodes; the first part lists ids below their times.
+                current = int(text.rstrip(':').split()[0], 16)
+                found.setdefault(current, [])
+            elif text.startswith('/') and current is not None:
+                found[current].append(text)
+        return found
+
+    def kill(self):
+        """As a crash of its machine would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """In order. The log of a server that was killed or frozen before is still its own."""
+        if self.process is not None:
+            if self.process.alive():
+                self.process.kill(signal.SIGCONT)
+            self.process.stop()
+
+    def freeze(self):
+        self.process.kill(signal.SIGSTOP)
+
+    def thaw(self):
+        self.process.kill(signal.SIGCONT)
+
+    def restart(self, wait=True):
+        """The same data again, whatever became of the last process."""
+        self.stop()
+        self.start(wait)
+
+
+class Ensemble:
+    """Three servers. hosts: what a client is given."""
+
+    def __init__(self, folder, count=3):
+        peers = ['server.%d=127.0.0.1:%d:%d' % (i + 1, free_port(), free_port()) for i in range(count)]
+        self.servers = []
+        for i in range(count):
+            s = Server(folder, 'zookeeper%d' % (i + 1), more=peers)
+            data = folder / s.name / 'data'
+            data.mkdir(parents=True, exist_ok=True)
+            (data / 'myid').write_text('%d\n' % (i + 1))
+            self.servers.append(s)
+        self.hosts = ','.join(s.address for s in self.servers)
+
+    def start(self):
+        for s in self.servers:
+            s.start(wait=False)
+        self.wait_serving()
+        return self
+
+    def wait_serving(self, seconds=60):
+        for s in self.servers:
+            s.wait_serving(seconds)
+
+    def leader(self):
+        return wait_until(lambda: next((s for s in self.servers if s.process.alive() and s.mode() == 'leader'), None),
+                          'a leader', 40)
+
+    def stop(self):
+        for s in self.servers:
+            s.stop()
+
+
+class Proxy:
+    """A TCP proxy before one server. Works until told: refuse(), blackhole(), cut(); pass_on() ends both."""
+
+    def __init__(self, target_port):
+        self.target_port = target_port
+        self.lock = threading.Lock()
+        self.pairs = []
+        self.silent = threading.Event()    # bytes are taken and go nowhere
+        self.silent.clear()
+        self.port = None
+        self.accepted = 0
+        self._listen()
+        self.port = self.listener.getsockname()[1]
+        self.address = '127.0.0.1:%d' % self.port
+
+    def _listen(self):
+        self.listener = socket.socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind(('127.0.0.1', self.port or free_port()))
+        self.listener.listen(64)
+        self.refusing = False
+        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
+
+    def _accept(self, listener):
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            try:
+                server = socket.create_connection(('127.0.0.1', self.target_port), timeout=5)
+            except OSError:
+                client.close()
+                continue
+            server.settimeout(None)
+            with self.lock:
+                self.pairs.append((client, server))
+            for a, b in ((client, server), (server, client)):
+                threading.Thread(target=self._pump, args=(a, b), daemon=True).start()
+
+    def _pump(self, source, sink):
+        try:
+            while True:
+                data = source.recv(1 << 16)
+                if not data:
+                    break
+                if not self.silent.is_set():
+                    sink.sendall(data)
+        except OSError:
+            pass
+        # While silent nobody hears of an end either.
+        if not self.silent.is_set():
+            for s in (source, sink):
+                _shut(s)
+
+    def cut(self):
+        """Every connection ends; new ones are made as before."""
+        with self.lock:
+            pairs, self.pairs = self.pairs, []
+        for pair in pairs:
+            for s in pair:
+                _shut(s)
+
+    def refuse(self):
+        self.refusing = True
+        _shut(self.listener)
+        self.listener.close()
+        self.cut()
+
+    def blackhole(self):
+        """Everything is accepted and nothing passed on."""
+        self.silent.set()
+
+    def pass_on(self):
+        if self.silent.is_set():
+            self.silent.clear()
+            self.cut()      # a stream with a hole in it is no use
+        if self.refusing:
+            self._listen()
+
+    def close(self):
+        _shut(self.listener)
+        self.listener.close()
+        self.cut()
+
+
+def _shut(s):
+    try:
+        s.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+
+
+def connect(hosts, seconds=20, timeout=10.0, **kw):
+    """A kazoo client that is connected."""
+    # What a Tree asks is asked again while a leader is elected.
+    kw.setdefault('command_retry', {'max_tries': -1, 'delay': 0.02, 'max_delay': 0.2})
+    client = KazooClient(hosts=hosts, timeout=timeout * PATIENCE, **kw)
+    try:
+        client.start(timeout=seconds * PATIENCE)
+    except KazooTimeoutError:
+        client.close()
+        raise AssertionError('kazoo cannot connect to %s' % hosts)
+    return client
+
+
+def end_session(hosts, client):
+    """A second client takes over CLIENT's session and closes it: the first one's is over."""
+    second = connect(hosts, client_id=client.client_id)
+    second.stop()
+    second.close()
+
+
+class Tree:
+    """The nodes below one path, as another program reads and writes them. Asks again when a connection is lost."""
+
+    def __init__(self, client, root=''):
+        self.client, self.root = client, root
+
+    def path(self, path):
+        return (self.root + path) or '/'
+
+    def ask(self, what, *words, **kw):
+        return self.client.retry(what, *words, **kw)
+
+    def exists(self, path):
+        return self.ask(self.client.exists, self.path(path)) is not None
+
+    def set(self, path, **properties):
+        """A node with exactly these properties; parents are made."""
+        self.set_raw(path, json.dumps(properties).encode())
+
+    def set_raw(self, path, data):
+        path = self.path(path)
+        try:
+            self.ask(self.client.set, path, data)
+        except NoNodeError:
+            self.ask(self.client.ensure_path, path, acl=OPEN_ACL_UNSAFE)
+            self.ask(self.client.set, path, data)
+
+    def properties(self, path):
+        data, _ = self.ask(self.client.get, self.path(path))
+        return json.loads(data) if data else {}
+
+    def remove(self, path):
+        self.ask(self.client.delete, self.path(path), recursive=True)
+
+    def register(self, path, name, **properties):
+        """An ephemeral provider below PATH/providers, as another program would register itself."""
+        self.ask(self.client.ensure_path, self.path(path + '/providers'), acl=OPEN_ACL_UNSAFE)
+        try:
+            self.ask(self.client.create, self.path('%s/providers/%s' % (path, name)),
+                     json.dumps({'pid': 1, **properties}).encode(), acl=READ_ACL_UNSAFE, ephemeral=True)
+        except NodeExistsError:
+            pass    # the first try had come through
+
+    def unregister(self, path, name):
+        try:
+            self.ask(self.client.delete, self.path('%s/providers/%s' % (path, name)))
+        except NoNodeError:
+            pass
+
+    def providers(self, path):
+        """None when there is no such node."""
+        try:
+            return sorted(self.ask(self.client.get_children, self.path(path + '/providers')))
+        except NoNodeError:
+            return None
