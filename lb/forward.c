@@ -180,6 +180,24 @@ static void take_head(struct exchange *x, const struct http1_head *head)
                      x->times.first_byte_us - x->times.written_us);
 }
 
+/* What the worker has in hand in all, as its agent says. While our request still counts. */
+static void take_backlog(struct exchange *x, const struct http1_head *head)
+{
+    uint64_t total = 0;
+
+    if (!x->member->has_feed || !exchange_settings(x)->backlog_shared)
+        return;
+    switch ((int)headers_backlog(head, &total)) {
+    case ERR_OK:
+        worker_report(x->member->worker, total, loop_now_ms(x->home->loop));
+        return;
+    case ERR_NOT_FOUND:
+        return;
+    default:
+        stat_add(x->al->stats, APP_STAT_backlog_reports_bad, 1);
+    }
+}
+
 /* An agent's promise that no byte reached a process: anybody else may have the request. */
 static bool is_unprocessed(const struct exchange *x, const struct http1_head *head)
 {
@@ -237,6 +255,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     uint64_t length = announced_length(head);
 
     x->times = http1_times(x->http);
+    take_backlog(x, head);
     if (is_unprocessed(x, head)) {
         on_unprocessed(x, final);
         return;
@@ -304,6 +323,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     x->active = false;
     x->times = http1_times(x->http);
     x->tunnel = true;
+    take_backlog(x, head);
     take_head(x, head);
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_TUNNELLED;

@@ -8,6 +8,7 @@
 
 #include "common/wire/http1_bytes.h"
 #include "lb/settings.h"
+#include "lb/worker.h"
 
 static enum http_field field_at(const h2o_headers_t *headers, size_t i)
 {
@@ -383,6 +384,22 @@ static bool says_one(const struct http1_head *head, struct slice name)
 bool headers_unprocessed(const struct http1_head *head)
 {
     return says_one(head, SLICE_LIT("Resumelb-Unprocessed"));
+}
+
+enum err headers_backlog(const struct http1_head *head, uint64_t *out)
+{
+    const struct http1_header *found = NULL;
+
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        if (!slice_eq_nocase(head->headers[i].name, SLICE_LIT("Resumelb-Backlog")))
+            continue;
+        if (found != NULL)
+            return ERR_SYNTAX;
+        found = &head->headers[i];
+    }
+    if (found == NULL)
+        return ERR_NOT_FOUND;
+    return parse_u64(found->value, WORKER_REPORT_MAX, out) ? ERR_OK : ERR_SYNTAX;
 }
 
 bool headers_process_failed(const struct http1_head *head)

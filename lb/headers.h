@@ -63,6 +63,11 @@ struct headers_response {
 void headers_take_response(const struct headers_response *r, const struct http1_head *head);
 /* Whether an agent says that no byte of the request reached a process. */
 bool headers_unprocessed(const struct http1_head *head);
+/*
+ * How many requests an agent says it has in hand (Resumelb-Backlog).
+ * Errors: ERR_NOT_FOUND it does not say; ERR_SYNTAX no number up to WORKER_REPORT_MAX, or several.
+ */
+enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;
 /* Whether an agent says that its process had the request and failed it without a response. */
 bool headers_process_failed(const struct http1_head *head);
 /* Add a field of our own to REQ's answer. Both are copied. */

@@ -34,6 +34,7 @@ static void apply(struct pool *p, const struct pool_settings *s)
     ASSERT(isfinite(s->variance));
     ASSERT(isfinite(s->unskilled_score));
     ASSERT(s->backlog_history >= 1);
+    ASSERT(!s->backlog_shared || s->backlog_max_age_ms >= 1);
     p->settings = *s;
     p->rule = rules[s->policy];
     /* Twice the history, as each request makes two events: get and put. */
@@ -97,6 +98,7 @@ static void admit(struct pool *p, struct worker *w)
     } else {
         w->mean = (struct decayed){0};
     }
+    atomic_store_explicit(&w->report, 0, memory_order_relaxed);
     w->pool = p;
     w->place = WORKER_ASIDE;
     list_push_back(&p->aside, &w->place_node);
@@ -144,7 +146,7 @@ static void expel(struct pool *p, struct worker *w)
     --p->nmembers;
     resume_fini(&w->kept);
     w->version = NULL;
-    if (w->backlog != 0) {
+    if (worker_backlog(w) != 0) {
         w->place = WORKER_LEAVING;
         list_push_back(&p->leaving, &w->place_node);
         ++p->nleaving;
@@ -214,16 +216,18 @@ static bool hopeless(const struct pool *p, const struct pool_request *r)
 static void tick(struct pool *p, struct worker *w)
 {
     decayed_add(&p->mean, p->decay, (double)p->backlog);
-    decayed_add(&w->mean, p->worker_decay, (double)w->backlog);
+    decayed_add(&w->mean, p->worker_decay, (double)worker_backlog(w));
 }
 
 static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
 {
+    uint64_t backlog = worker_backlog(w);
+
     list_remove(&w->place_node);
     list_push_back(&p->line, &w->place_node);
-    if (w->backlog < w->concurrency)
+    if (backlog < w->concurrency)
         --p->places;
-    ++w->backlog;
+    worker_set_backlog(w, backlog + 1);
     ++p->backlog;
     tick(p, w);
     ++p->picks[out->reason];
@@ -266,15 +270,16 @@ void pool_put(struct pool *p, struct pool_pick *pick, struct list *released)
 
     pool_lock(p);
     ASSERT(w->pool == p);
-    ASSERT(w->backlog != 0);
+    uint64_t backlog = worker_backlog(w);
+    ASSERT(backlog != 0);
     list_remove(&pick->node_);
     pick->worker = NULL;
-    --w->backlog;
+    worker_set_backlog(w, --backlog);
     --p->backlog;
     tick(p, w);
-    if (w->place == WORKER_IN_LINE && w->backlog < w->concurrency)
+    if (w->place == WORKER_IN_LINE && backlog < w->concurrency)
         ++p->places;
-    if (w->place == WORKER_LEAVING && w->backlog == 0) {
+    if (w->place == WORKER_LEAVING && backlog == 0) {
         list_remove(&w->place_node);
         --p->nleaving;
         w->place = WORKER_OUTSIDE;

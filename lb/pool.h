@@ -22,11 +22,13 @@ enum pool_policy { POOL_POLICY_RESUME, POOL_POLICY_CLASSLESS };
 struct pool_settings {
     enum pool_policy policy;
     bool single_version;
-    double variance;          /* how far above the front's mean backlog a worker may stand */
-    uint64_t backlog_history; /* requests over which backlogs are averaged; >= 1 */
-    double unskilled_score;   /* score that an unskilled worker is given for the class it got */
-    size_t max_classes;       /* classes kept; a tenth of the room is for those on probation */
-    size_t max_waiting;       /* requests parked, or on the way back; over it ERR_QUEUE_FULL */
+    double variance;             /* how far above the front's mean backlog a worker may stand */
+    uint64_t backlog_history;    /* requests over which backlogs are averaged; >= 1 */
+    double unskilled_score;      /* score that an unskilled worker is given for the class it got */
+    size_t max_classes;          /* classes kept; a tenth of the room is for those on probation */
+    size_t max_waiting;          /* requests parked, or on the way back; over it ERR_QUEUE_FULL */
+    bool backlog_shared;         /* what others have in hand counts (worker_report) */
+    uint64_t backlog_max_age_ms; /* ... for so long after it was reported; >= 1 */
 };
 
 /* Why a worker was picked. One row each in pick_reason.def: name (access log, metrics) and text. */
@@ -111,7 +113,8 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
  * Errors: ERR_BUSY       parked: the waiter is in the queue now
  *         ERR_NO_WORKER  whoever is there is excluded, or nobody is there and no waiter was given
  *         ERR_QUEUE_FULL max_waiting reached
- * Source: zc.resumelb lb.py Pool.get (tests/oracle/README.md, section 2).
+ * Source: zc.resumelb lb.py Pool.get (tests/oracle/README.md, section 2). Ours: what other load
+ * balancers have in hand at a worker counts as its backlog, but enters no mean.
  * Cost: O(workers skilled in cls); no allocation but for a class or a skill that is new.
  */
 enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_ms,
@@ -138,6 +141,7 @@ struct worker_view {
     size_t nskills;              /* how many classes it has a score for */
     struct resume skills;        /* with assigned scores; filled only when asked for */
     struct worker *worker;       /* counted reference */
+    uint64_t report;             /* for pool_view_others */
 };
 
 struct pool_view {
@@ -161,6 +165,8 @@ struct pool_view {
 /* A consistent copy. SKILLS: with each worker's resume (bounded by max_classes; large). */
 void pool_view(struct pool *p, bool skills, struct pool_view *out);
 void pool_view_fini(struct pool_view *v);
+/* What other load balancers have in hand at W of V, as far as it counts at NOW_MS. */
+uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms);
 /* How many classes scores are kept for. */
 size_t pool_class_count(struct pool *p);
 /* Asserts every invariant (counts, lists, table); for tests, after each step. */

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one would do without resumes: the least backlog, of several the one nearest to the front.
+ * What one would do without resumes: the least backlog (with what other load balancers have in
+ * hand), of several the one nearest to the front.
  */
 #include "lb/pool_internal.h"
 
 static struct worker *pick(struct pool *p, const struct pool_request *r, struct worker *front,
                            struct pool_pick *out)
 {
+    uint64_t since_ms = pool_reports_since(&p->settings, out->started_ms);
     struct worker *best = front;
+    uint64_t least = UINT64_MAX;
 
     /* Nobody before FRONT may be picked. */
-    for (struct list *it = &front->place_node; it != &p->line; it = it->next) {
+    for (struct list *it = &front->place_node; it != &p->line && least != 0; it = it->next) {
         struct worker *w = list_entry(it, struct worker, place_node);
+        uint64_t backlog = worker_backlog(w) + worker_others(w, since_ms);
 
-        if (best->backlog == 0)
-            break;
-        if (w->backlog < best->backlog && !pool_excludes(r, w))
+        if (backlog < least && !pool_excludes(r, w)) {
             best = w;
+            least = backlog;
+        }
     }
     out->reason = PICK_CLASSLESS;
     return best;

@@ -27,6 +27,8 @@
 enum {
     /* Versions remembered without a member, for the order in which they were first seen. */
     VERSIONS_IDLE_MAX = 64,
+    /* Of a worker's report: the lower ones are requests, those above a time in ms. */
+    WORKER_REPORT_BITS = 24,
 };
 
 enum worker_place { WORKER_OUTSIDE, WORKER_ASIDE, WORKER_IN_LINE, WORKER_LEAVING };
@@ -73,9 +75,12 @@ struct worker {
     struct list place_node;  /* pool->aside, ->line or ->leaving, as PLACE says */
     struct list member_node; /* pool->members */
     bool unavailable;
-    struct version *version; /* NULL when no member */
-    uint64_t backlog;
+    struct version *version;  /* NULL when no member */
+    _Atomic uint64_t backlog; /* written under the lock, read by worker_report without */
     struct decayed mean;
+    /* What others had in hand and when (WORKER_REPORT_BITS); 0: nothing. Written without the lock:
+     * in one word, so that nobody sees the one without the other. */
+    _Atomic uint64_t report;
     struct list in_hand; /* pool_pick.node_, oldest first */
     struct skill_slot *slots;
     uint32_t nslots;
@@ -148,6 +153,36 @@ static inline bool pool_excludes(const struct pool_request *r, const struct work
             return true;
     }
     return false;
+}
+
+static inline uint64_t worker_backlog(const struct worker *w)
+{
+    return atomic_load_explicit(&w->backlog, memory_order_relaxed);
+}
+
+/* Under the lock: no other writer, so no locked instruction. */
+static inline void worker_set_backlog(struct worker *w, uint64_t backlog)
+{
+    atomic_store_explicit(&w->backlog, backlog, memory_order_relaxed);
+}
+
+/* Reports as old as this count, older ones do not. */
+static inline uint64_t pool_reports_since(const struct pool_settings *s, uint64_t now_ms)
+{
+    if (!s->backlog_shared)
+        return UINT64_MAX;
+    return now_ms >= s->backlog_max_age_ms ? now_ms - s->backlog_max_age_ms + 1 : 0;
+}
+
+static inline uint64_t report_others(uint64_t report, uint64_t since_ms)
+{
+    return report >> WORKER_REPORT_BITS >= since_ms ? report & WORKER_REPORT_MAX : 0;
+}
+
+/* What other load balancers have in hand at W, as far as we know. */
+static inline uint64_t worker_others(const struct worker *w, uint64_t since_ms)
+{
+    return report_others(atomic_load_explicit(&w->report, memory_order_relaxed), since_ms);
 }
 
 extern const struct pool_rule pool_rule_resume;

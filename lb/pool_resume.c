@@ -2,17 +2,23 @@
  *
  * The rule of the original, exactly. Source: zc.resumelb lb.py Pool.get (formulas:
  * tests/oracle/README.md, section 2). Of equal scores the one given first wins.
+ *
+ * What other load balancers have in hand at a worker is added to its backlog where scores are
+ * divided, and to its mean and the front's where the cutoff compares them. The means themselves are
+ * of our own requests: theirs have decayed in theirs. Without reports, to the bit the original.
  */
 #include "lb/pool_internal.h"
 
 /* The first request in hand is free: a worker that serves one is as good as an idle one. */
-static double effective_score(const struct skill *s)
+static double effective_score(const struct skill *s, uint64_t others)
 {
-    return s->worker->backlog > 1 ? s->score / (double)s->worker->backlog : s->score;
+    uint64_t backlog = worker_backlog(s->worker) + others;
+
+    return backlog > 1 ? s->score / (double)backlog : s->score;
 }
 
 static struct worker *best_skilled(const struct pool_class *c, const struct pool_request *r,
-                                   struct pool_pick *out)
+                                   uint64_t since_ms, struct pool_pick *out)
 {
     struct worker *best = NULL;
     double best_score = 0;
@@ -22,11 +28,12 @@ static struct worker *best_skilled(const struct pool_class *c, const struct pool
 
         if (pool_excludes(r, s->worker))
             continue;
-        if (s->worker->mean.mean - out->min_backlog > out->max_backlog) {
+        uint64_t others = worker_others(s->worker, since_ms);
+        if (s->worker->mean.mean + (double)others - out->min_backlog > out->max_backlog) {
             ++out->skipped;
             continue;
         }
-        double score = effective_score(s);
+        double score = effective_score(s, others);
         if (score > best_score) {
             best = s->worker;
             best_score = score;
@@ -39,11 +46,12 @@ static struct worker *pick(struct pool *p, const struct pool_request *r, struct 
                            struct pool_pick *out)
 {
     struct pool_class *c = pool_skills_request(p, r->cls);
+    uint64_t since_ms = pool_reports_since(&p->settings, out->started_ms);
     double spread = p->settings.variance * p->mean.mean / (double)p->nline;
 
     out->max_backlog = spread > 1 ? spread : 1;
-    out->min_backlog = front->mean.mean + 1;
-    struct worker *best = c != NULL ? best_skilled(c, r, out) : NULL;
+    out->min_backlog = front->mean.mean + (double)worker_others(front, since_ms) + 1;
+    struct worker *best = c != NULL ? best_skilled(c, r, since_ms, out) : NULL;
     if (best != NULL) {
         out->reason = PICK_SKILLED;
         return best;

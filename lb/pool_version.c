@@ -101,7 +101,9 @@ static struct version *elect(struct pool *p)
 
 static uint64_t free_places(const struct worker *w)
 {
-    return w->backlog < w->concurrency ? w->concurrency - w->backlog : 0;
+    uint64_t backlog = worker_backlog(w);
+
+    return backlog < w->concurrency ? w->concurrency - backlog : 0;
 }
 
 static void seat(struct pool *p, struct worker *w)

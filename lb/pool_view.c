@@ -19,7 +19,8 @@ static void view_worker(const struct pool *p, struct worker *w, bool skills,
         .version = xstrdup(w->version != NULL ? w->version->name : ""),
         .active = w->place == WORKER_IN_LINE,
         .available = !w->unavailable,
-        .backlog = w->backlog,
+        .backlog = worker_backlog(w),
+        .report = atomic_load_explicit(&w->report, memory_order_relaxed),
         .mean_backlog = w->mean.mean,
         .weighted_sum = w->mean.sum,
         .weight = w->mean.weight,
@@ -89,6 +90,11 @@ void pool_view(struct pool *p, bool skills, struct pool_view *out)
     pool_unlock(p);
 }
 
+uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms)
+{
+    return report_others(w->report, pool_reports_since(&v->settings, now_ms));
+}
+
 void pool_view_fini(struct pool_view *v)
 {
     for (size_t i = 0; i < v->n + v->ndetached; ++i) {
@@ -123,6 +129,7 @@ static void check_worker(const struct pool *p, const struct worker *w, enum work
                          struct tally *t)
 {
     uint64_t in_hand = 0;
+    uint64_t backlog = worker_backlog(w);
     struct list *it;
 
     list_for_each (it, &w->in_hand) {
@@ -131,16 +138,16 @@ static void check_worker(const struct pool *p, const struct worker *w, enum work
     }
     ASSERT(w->pool == p);
     ASSERT(w->place == place);
-    ASSERT(w->backlog == in_hand);
+    ASSERT(backlog == in_hand);
     ASSERT(list_linked(&w->member_node) == (place != WORKER_LEAVING));
     ASSERT((w->version != NULL) == (place != WORKER_LEAVING));
     ASSERT(place == WORKER_IN_LINE || w->nslots == 0);
     ASSERT(place == WORKER_ASIDE || w->kept.n == 0);
-    ASSERT(place != WORKER_LEAVING || w->backlog != 0);
+    ASSERT(place != WORKER_LEAVING || backlog != 0);
     ++t->n;
-    t->backlog += w->backlog;
-    if (w->backlog < w->concurrency)
-        t->places += w->concurrency - w->backlog;
+    t->backlog += backlog;
+    if (backlog < w->concurrency)
+        t->places += w->concurrency - backlog;
 }
 
 static struct tally check_place(const struct pool *p, const struct list *head,

@@ -134,6 +134,8 @@ void app_pool_settings(const struct app_settings *s, struct pool_settings *out)
         .unskilled_score = s->unskilled_score,
         .max_classes = (size_t)s->max_classes,
         .max_waiting = (size_t)s->worker_wait_max,
+        .backlog_shared = s->backlog_shared,
+        .backlog_max_age_ms = s->backlog_max_age_ms,
     };
 }
 

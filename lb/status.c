@@ -29,6 +29,7 @@ struct view_entry {
 
 struct workers_page {
     struct json_writer *w;
+    const struct pool_view *pool;
     struct map entries; /* of view_entry */
     uint64_t now_ms;
 };
@@ -55,11 +56,13 @@ static void put_connections(struct json_writer *w, struct member *m)
     json_close_object(w);
 }
 
-static void put_view(struct json_writer *w, const struct worker_view *v, uint64_t now_ms)
+static void put_view(struct json_writer *w, const struct pool_view *pv, const struct worker_view *v,
+                     uint64_t now_ms)
 {
     json_put_bool(w, "active", v->active);
     json_put_bool(w, "available", v->available);
     json_put_int(w, "backlog", (int64_t)v->backlog);
+    json_put_int(w, "backlog_others", (int64_t)pool_view_others(pv, v, now_ms));
     json_put_real(w, "mean_backlog", v->mean_backlog);
     if (v->oldest_ms != 0)
         json_put_real(w, "oldest_s",
@@ -74,6 +77,7 @@ static void put_no_view(struct json_writer *w)
     json_put_bool(w, "active", false);
     json_put_bool(w, "available", false);
     json_put_int(w, "backlog", 0);
+    json_put_int(w, "backlog_others", 0);
     json_put_real(w, "mean_backlog", 0);
     json_put_null(w, "oldest_s");
     json_put_int(w, "skills", 0);
@@ -101,7 +105,7 @@ static void put_worker(struct workers_page *p, const char *name, const char *sta
     json_put_text(w, "incarnation", slice_of(worker != NULL ? worker_incarnation(worker) : ""));
     json_put_text(w, "version", slice_of(view != NULL ? view->version : ""));
     if (view != NULL)
-        put_view(w, view, p->now_ms);
+        put_view(w, p->pool, view, p->now_ms);
     else
         put_no_view(w);
     if (worker != NULL)
@@ -124,7 +128,7 @@ static void put_known(void *context, const struct known_worker *k)
 static void put_workers(struct json_writer *w, const struct application *a,
                         const struct pool_view *pv)
 {
-    struct workers_page p = {.w = w, .now_ms = clock_mono_us() / 1000};
+    struct workers_page p = {.w = w, .pool = pv, .now_ms = clock_mono_us() / 1000};
     size_t n = pv->n + pv->ndetached;
     struct view_entry *all = xcalloc(n + 1, sizeof(*all));
 

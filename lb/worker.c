@@ -58,6 +58,19 @@ void worker_unref(struct worker *w)
     free(w);
 }
 
+void worker_report(struct worker *w, uint64_t total, uint64_t now_ms)
+{
+    uint64_t own = worker_backlog(w);
+    uint64_t report = 0;
+
+    ASSERT(total <= WORKER_REPORT_MAX);
+    if (total > own)
+        report = (now_ms << WORKER_REPORT_BITS) | (total - own);
+    /* Most often there is nobody else: leave the line to those who read it. */
+    if (report != atomic_load_explicit(&w->report, memory_order_relaxed))
+        atomic_store_explicit(&w->report, report, memory_order_relaxed);
+}
+
 const char *worker_name(const struct worker *w)
 {
     return w->name;

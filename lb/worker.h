@@ -3,13 +3,19 @@
  * A worker as the pool sees it: one incarnation behind one address. Reference counted: the pool's
  * membership holds one, each request routed to it holds one (pool_get .. pool_put), whoever made it
  * holds one. It outlives the pool's membership until the last request is put.
- * Constant after creation but for what pool.c keeps under the pool's lock. May be the subject of a
- * log line (common/base/log.h).
+ * Constant after creation but for what pool.c keeps under the pool's lock, and the last report of
+ * its backlog. May be the subject of a log line (common/base/log.h).
  */
 #ifndef RLB_LB_WORKER_H
 #define RLB_LB_WORKER_H
 
 #include "common/base/base.h"
+
+enum {
+    /* Requests in hand that a worker may report: what stands beside a time in one word. An agent's
+     * limits (max_queue, concurrency) end at 1,010,000. */
+    WORKER_REPORT_MAX = (1 << 24) - 1,
+};
 
 struct worker;
 
@@ -25,6 +31,15 @@ struct worker_options {
 struct worker *worker_create(const struct worker_options *o);
 struct worker *worker_ref(struct worker *w);
 void worker_unref(struct worker *w);
+
+/*
+ * W says that it has TOTAL requests in hand, whoever sent them: those beyond our own are others'.
+ * Call while the request that was answered still counts (before its pool_put). Any loop; no lock,
+ * so that it costs a request nothing where nobody else sends any.
+ *   total   <= WORKER_REPORT_MAX
+ *   now_ms  monotonic milliseconds, of the clock that pool_get is given
+ */
+void worker_report(struct worker *w, uint64_t total, uint64_t now_ms);
 
 const char *worker_name(const struct worker *w);
 const char *worker_incarnation(const struct worker *w);
