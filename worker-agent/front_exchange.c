@@ -205,6 +205,7 @@ static void answer(struct exchange *x, enum outcome o)
         return;
     }
     req = x->reply->req;
+    front_put_backlog(req, slot_backlog(&x->place));
     if (outcomes[o].note == NOTE_UNPROCESSED)
         h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("resumelb-unprocessed"), 0,
                               "Resumelb-Unprocessed", H2O_STRLIT("1"));
@@ -322,6 +323,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
 
         req->res.status = head->status;
         front_copy_headers(req, head);
+        front_put_backlog(req, slot_backlog(&x->place));
         http_reply_hold(x->reply, head->content_length, HEAD_HELD_MS);
     } else if (!final) {
         timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
@@ -397,6 +399,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     }
     h2o_req_t *req = x->reply->req;
     front_copy_headers(req, head);
+    front_put_backlog(req, slot_backlog(&x->place));
     h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_UPGRADE, "Upgrade", req->upgrade.base,
                    req->upgrade.len);
     http_reply_tunnel(x->reply, http1_take_socket(&x->conn), settings(x)->tunnel_idle_timeout_ms,

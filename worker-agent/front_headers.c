@@ -4,6 +4,8 @@
  */
 #include "worker-agent/front_internal.h"
 
+#include <stdio.h>
+
 #include "common/base/text.h"
 #include "common/net/http_fields.h"
 
@@ -110,4 +112,15 @@ void front_copy_headers(h2o_req_t *req, const struct http1_head *head)
             !http_response_lists(head, h->name))
             copy_header(req, h);
     }
+}
+
+void front_put_backlog(h2o_req_t *req, size_t backlog)
+{
+    /* As many digits as 64 bits need, and the NUL. */
+    char digits[21];
+    size_t n = (size_t)snprintf(digits, sizeof(digits), "%zu", backlog);
+    h2o_iovec_t value = h2o_strdup(&req->pool, digits, n);
+
+    h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("resumelb-backlog"), 0,
+                          "Resumelb-Backlog", value.base, value.len);
 }

@@ -36,6 +36,8 @@ bool front_wants_upgrade(const h2o_req_t *req);
 void front_write_head(const h2o_req_t *req, struct text *out);
 /* The response's headers into REQ->res, but for those that are between us and the process. */
 void front_copy_headers(h2o_req_t *req, const struct http1_head *head);
+/* Resumelb-Backlog into REQ->res: what a load balancer is told of how much the slot has in hand. */
+void front_put_backlog(h2o_req_t *req, size_t backlog);
 
 /* ---- front_exchange.c ---- */
 

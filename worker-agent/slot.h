@@ -96,6 +96,9 @@ void slot_answered(struct slot_request *r);
 /* A request was lost on the way; the process may have died, which we shall hear in a moment: hold
  * the next. */
 void slot_hold(struct slot *s);
+/* Requests that R's slot has in hand, waiting and running, whoever sent them; R is one of them even
+ * when it has left. */
+size_t slot_backlog(const struct slot_request *r);
 /* R's process did not answer in time. */
 void slot_process_stuck(struct slot_request *r);
 /* Count a served request. Not those that a starting process got: they waited for its start. */

@@ -165,6 +165,11 @@ void slot_answered(struct slot_request *r)
         app_process_first_done(r->slot->process, true);
 }
 
+size_t slot_backlog(const struct slot_request *r)
+{
+    return r->slot->nwaiting + r->slot->nrunning + (r->state == SLOT_REQUEST_NONE ? 1 : 0);
+}
+
 void slot_hold(struct slot *s)
 {
     if (s->attached == NULL && s->process != NULL)
