@@ -29,17 +29,25 @@ def four_letters(port, word, seconds=5):
 
 
 class Server:
-    """One server: standalone, or one of an ensemble (MORE: further words for dev/zookeeper)."""
+    """
+    One server: standalone, or one of an ensemble (MORE: further words for dev/zookeeper). Started and restarted from
+    the main thread only: it ends with the thread that started it. In OWNER, a World's list of processes, it takes
+    the first place: what is there is ended in reverse order.
+    """
 
-    def __init__(self, folder, name='zookeeper', port=None, more=(), argv=None):
-        self.folder, self.name = folder, name
+    def __init__(self, folder, name='zookeeper', port=None, more=(), argv=None, owner=None):
+        self.folder, self.name, self.owner = folder, name, owner
         self.port = port or free_port()
         self.argv = argv or [ROOT / 'dev' / 'zookeeper', folder / name, self.port, *more]
         self.address = '127.0.0.1:%d' % self.port
         self.process = None
 
     def start(self, wait=True):
-        self.process = Process(self.argv, self.name, self.folder)
+        last, self.process = self.process, Process(self.argv, self.name, self.folder)
+        if self.owner is not None:
+            if last in self.owner:
+                self.owner.remove(last)
+            self.owner.insert(0, self.process)
         if wait:
             self.wait_serving()
         return self
@@ -109,11 +117,11 @@ class Server:
 class Ensemble:
     """Three servers. hosts: what a client is given."""
 
-    def __init__(self, folder, count=3):
+    def __init__(self, folder, count=3, owner=None):
         peers = ['server.%d=127.0.0.1:%d:%d' % (i + 1, free_port(), free_port()) for i in range(count)]
         self.servers = []
         for i in range(count):
-            s = Server(folder, 'zookeeper%d' % (i + 1), more=peers)
+            s = Server(folder, 'zookeeper%d' % (i + 1), more=peers, owner=owner)
             data = folder / s.name / 'data'
             data.mkdir(parents=True, exist_ok=True)
             (data / 'myid').write_text('%d\n' % (i + 1))

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Many workers in one process: many_workers.py PORT COUNT listens on COUNT loopback addresses at one port and answers
+every request with the address that it came to. No more HTTP than a load balancer sends.
+"""
+import asyncio
+import resource
+import socket
+import subprocess
+import sys
+
+
+def address(i, port):
+    """The i-th worker's; 127.0.0.1 is left to others."""
+    return '127.1.%d.%d:%d' % (i // 250, i % 250 + 1, port)
+
+
+class Worker(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport = transport
+        self.rest = b''
+        body = ('%s:%d' % transport.get_extra_info('sockname')).encode()
+        self.answer = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX-Worker: %s\r\n\r\n%s' % (len(body), body, body)
+
+    def data_received(self, data):
+        *heads, self.rest = (self.rest + data).split(b'\r\n\r\n')
+        if heads:
+            self.transport.write(self.answer * len(heads))
+
+
+async def serve(port, count):
+    loop = asyncio.get_running_loop()
+    servers = []
+    for i in range(count):
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind((address(i, port).split(':')[0], port))
+        servers.append(await loop.create_server(Worker, sock=s))
+    print('ready', flush=True)
+    await asyncio.Event().wait()
+
+
+def start(port, count):
+    """Run it as a child, ready to serve: a Popen."""
+    child = subprocess.Popen(['/usr/bin/python3', '-B', __file__, str(port), str(count)], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE)
+    if child.stdout.readline() != b'ready\n':
+        child.kill()
+        raise AssertionError('the workers did not start: %d' % child.wait())
+    return child
+
+
+if __name__ == '__main__':
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65536), most))
+    asyncio.run(serve(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ZooKeeper tests need beyond support/: a world with a ZooKeeper in it, and a load that counts what fails."""
+import collections
+import threading
+import time
+
+from support import many_workers
+from support.base import PATIENCE, free_port, wait_until
+from support.http import Client
+from support.zookeeper import Ensemble, Proxy, Server, Tree, connect
+
+# Ours, in the tests: short, so that a session can be lost in one.
+SESSION = '2s'
+SESSION_SECONDS = 2
+
+
+class Place:
+    """A ZooKeeper (one server, or three) and a client of our own in it. TREE: the application's node."""
+
+    def __init__(self, world, count=1, client=True, root='/app'):
+        self.world, self.root = world, root
+        if count == 1:
+            self.server = Server(world.folder, owner=world.processes).start()
+            self.servers, self.hosts = [self.server], self.server.address
+        else:
+            self.ensemble = Ensemble(world.folder, count, owner=world.processes).start()
+            self.servers, self.hosts = self.ensemble.servers, self.ensemble.hosts
+        self.tree = self.client = None
+        if client:
+            self.client = self.connect()
+            self.tree = Tree(self.client, root)
+
+    def connect(self, **kw):
+        client = connect(self.hosts, **kw)
+
+        def close():
+            client.stop()
+            client.close()
+        self.world.closers.append(close)
+        return client
+
+    def url(self, path=None, hosts=None):
+        return 'zookeeper://%s%s' % (hosts or self.hosts, self.root if path is None else path)
+
+    def proxy(self, server=None):
+        p = Proxy((server or self.servers[0]).port)
+        self.world.closers.append(p.close)
+        return p
+
+    def balancer(self, name='resumelb', url=None, wait=True, top=None, **application):
+        """A load balancer with one application, `app`, in this tree. wait: for the tree to be connected."""
+        settings = {'tree': url or self.url(), 'resume': 'measure', 'zookeeper_session_timeout': SESSION}
+        settings.update(application)
+        lb = self.world.resumelb({'applications': {'app': settings}, **(top or {})}, name=name, wait=False)
+        wait_until(lb.listening, 'the load balancer', 20)
+        if wait:
+            wait_until(lambda: tree_of(lb)['connected'], 'the tree', 20)
+        return lb
+
+
+def workers(world, count):
+    """COUNT scripted workers; their addresses."""
+    port = free_port()
+    child = many_workers.start(port, count)
+
+    def end():
+        child.kill()
+        child.wait()
+        child.stdout.close()
+    world.closers.append(end)
+    return [many_workers.address(i, port) for i in range(count)]
+
+
+def tree_of(lb):
+    return lb.app('app')['tree']
+
+
+def setting(lb, name):
+    """{'value': ..., 'origin': ..., perhaps 'refused': ...}"""
+    return lb.app('app')['settings'][name]
+
+
+def in_force(lb, name, value):
+    return lambda: setting(lb, name)['value'] == value and setting(lb, name)['origin'] == 'tree'
+
+
+def picked(lb):
+    """Names of the workers that may get requests now."""
+    return {name for name, w in lb.workers('app').items() if w['state'] == 'ready'}
+
+
+def knows(lb, addresses):
+    wanted = set(addresses)
+    return lambda: picked(lb) == wanted
+
+
+class Load:
+    """A steady load of GETs through some load balancers, and everything that went wrong with it."""
+
+    def __init__(self, balancers, rate=100, clients=4, sites=20):
+        self.stopping, self.lock = threading.Event(), threading.Lock()
+        self.failures, self.done, self.by = [], 0, collections.Counter()
+        self.slowest = 0.0
+        self.threads = [
+            threading.Thread(target=self._run, args=(balancers[i % len(balancers)].address, i, sites, clients / rate),
+                             daemon=True) for i in range(clients)]
+        for t in self.threads:
+            t.start()
+
+    def _run(self, address, i, sites, interval):
+        c, n, due = None, i, time.monotonic()
+        while not self.stopping.wait(max(0.0, due - time.monotonic())):
+            due += interval
+            n += 1
+            began = time.monotonic()
+            try:
+                c = c or Client(address, seconds=30)
+                r = c.request(host='site%d.example' % (n % sites))
+                problem = None if r.status == 200 else (r.status, r.text[:200])
+            except Exception as e:
+                problem, r, c = repr(e), None, None
+            with self.lock:
+                self.done += 1
+                self.slowest = max(self.slowest, time.monotonic() - began)
+                if problem is not None:
+                    self.failures.append((time.strftime('%H:%M:%S'), address, problem))
+                else:
+                    self.by[r['X-Worker']] += 1
+
+    def go_on(self, n=50):
+        """N more requests, none of which fails."""
+        target = self.done + n
+        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n, 60)
+        assert not self.failures, self.failures[:5]
+
+    def stop(self):
+        self.stopping.set()
+        for t in self.threads:
+            t.join(40 * PATIENCE)
+        assert not self.failures, (len(self.failures), self.failures[:5])
+        return self.done
+
+
+def rest(seconds):
+    """Time that has to pass, where the passing of time is what a test is about."""
+    time.sleep(seconds)
