@@ -29,7 +29,7 @@ enum outcome {
 };
 
 struct lb;
-struct live_settings;
+struct application_live;
 struct membership;
 struct application_config;
 
@@ -57,7 +57,7 @@ struct application {
     struct stats *stats; /* a cell per data loop, one more for the control loop (index nloops) */
     struct application_loop *loops; /* per data loop */
     struct membership *membership;  /* control thread only */
-    struct live_settings *live;     /* control thread only */
+    struct application_live *live;  /* control thread only */
     struct app_snapshot *settings;  /* control thread only: the newest */
     struct text error_page;         /* configured template; empty: built in */
     /*

@@ -15,8 +15,8 @@
 
 #include "common/base/log.h"
 #include "common/tree/tree.h"
+#include "lb/application_live.h"
 #include "lb/lb.h"
-#include "lb/live_settings.h"
 #include "lb/resolver.h"
 #include "version.h"
 
@@ -450,7 +450,7 @@ static void on_settings(void *context, const struct tree_node *node)
 {
     struct membership *ms = context;
 
-    live_settings_node(ms->app->live, node);
+    live_settings_node(application_live_engine(ms->app->live), node);
 }
 
 /* ---- the whole ---- */
@@ -465,6 +465,16 @@ static void settings_changed(struct application *a)
     }
 }
 
+static bool is_away(struct application *a)
+{
+    struct tree_status tree;
+
+    if (a->membership->tree == NULL)
+        return false;
+    tree_status(a->membership->tree, &tree);
+    return !tree.connected;
+}
+
 enum err membership_start(struct application *a, const struct application_config *config,
                           struct diag *d)
 {
@@ -475,7 +485,7 @@ enum err membership_start(struct application *a, const struct application_config
     timer_init(&ms->linger_timer, on_linger);
     timer_init(&ms->vanish_timer, on_window_over);
     a->membership = ms;
-    a->live = live_settings_create(a, &config->s, config->origins, settings_changed);
+    a->live = application_live_create(a, config, "/", settings_changed, is_away);
     set_list(ms, config->workers, config->nworkers);
     if (config->s.tree == NULL)
         return ERR_OK;
@@ -490,7 +500,7 @@ enum err membership_start(struct application *a, const struct application_config
 void membership_reload(struct membership *ms, const struct application_config *config)
 {
     set_list(ms, config->workers, config->nworkers);
-    live_settings_set_yaml(ms->app->live, &config->s, config->origins);
+    live_settings_set_yaml(application_live_engine(ms->app->live), &config->s, config->origins);
 }
 
 static void close_tree(struct membership *ms)
@@ -527,7 +537,7 @@ void membership_stop(struct application *a)
     }
     free(ms->listed);
     text_list_free(&ms->refused);
-    live_settings_destroy(a->live);
+    application_live_destroy(a->live);
     a->live = NULL;
     a->membership = NULL;
     free(ms);

@@ -12,8 +12,8 @@
 #include "common/base/map.h"
 #include "common/wire/json.h"
 #include "lb/access_log.h"
+#include "lb/application_live.h"
 #include "lb/lb_parts.h"
-#include "lb/live_settings.h"
 #include "lb/membership.h"
 #include "version.h"
 
@@ -231,7 +231,7 @@ static void put_application(struct json_writer *w, const struct application *a)
     put_outcomes(w, a);
     put_stats(w, a);
     if (a->live != NULL)
-        live_settings_describe(a->live, w);
+        application_live_describe(a->live, w);
     if (a->membership != NULL)
         membership_describe(a->membership, w);
     json_close_object(w);

@@ -12,23 +12,75 @@ static void describe(const struct log_subject *self, char *out, size_t room)
     snprintf(out, room, "application=%s", ((const struct app_group *)(const void *)self)->name);
 }
 
-static void on_live_changed(struct live_settings *l)
+static void count_live(struct app_group *g)
 {
-    struct app_group *g = container_of(l, struct app_group, live);
+    struct live_settings_counts now;
+    struct live_settings_counts *told = &g->told;
 
-    stat_add(g->cell, AGENT_STAT_settings_changes,
-             (int64_t)l->changes - stats_sum(g->stats, AGENT_STAT_settings_changes));
-    stat_add(g->cell, AGENT_STAT_settings_refused,
-             (int64_t)l->refused - stats_sum(g->stats, AGENT_STAT_settings_refused));
-    for (unsigned n = 0; n < g->nslots; ++n)
+    live_settings_counts(g->live, &now);
+    stat_add(g->cell, AGENT_STAT_settings_changes, (int64_t)(now.changes - told->changes));
+    stat_add(g->cell, AGENT_STAT_settings_refused, (int64_t)(now.refusals - told->refusals));
+    stat_add(g->cell, AGENT_STAT_refused_settings, (int64_t)now.refused - (int64_t)told->refused);
+    stat_add(g->cell, AGENT_STAT_settings_held, (int64_t)now.held - (int64_t)told->held);
+    *told = now;
+}
+
+static void on_live_changed(void *context, bool values)
+{
+    struct app_group *g = context;
+
+    count_live(g);
+    for (unsigned n = 0; values && n < g->nslots; ++n)
         slot_settings_changed(g->slots[n]);
+}
+
+static bool check_live(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
+{
+    (void)context;
+    return app_settings_check(s, why);
+}
+
+static uint64_t hold_ms(void *context, const void *now)
+{
+    (void)now;
+    return ((const struct app_group *)context)->pool->settings_hold_ms;
+}
+
+static bool is_away(void *context)
+{
+    const struct app_group *g = context;
+    struct tree_status tree;
+
+    if (g->pool->tree == NULL)
+        return false;
+    tree_status(g->pool->tree, &tree);
+    return !tree.connected;
+}
+
+static struct live_settings *create_live(struct app_group *g, const struct app_config *c)
+{
+    static const struct settings_table *const tables[] = {&app_table};
+    const struct live_settings_options o = {.loop = g->pool->loop,
+                                            .tables = tables,
+                                            .ntables = ARRAY_LEN(tables),
+                                            .yaml = &c->s,
+                                            .origins = c->origins,
+                                            .path = g->path,
+                                            .subject = g,
+                                            .check = check_live,
+                                            .hold_ms = hold_ms,
+                                            .away = is_away,
+                                            .changed = on_live_changed,
+                                            .context = g};
+
+    return live_settings_create(&o);
 }
 
 static void on_node(void *context, const struct tree_node *node)
 {
-    struct app_group *g = context;
+    const struct app_group *g = context;
 
-    live_settings_node(&g->live, node, g->pool->settings_hold_ms);
+    live_settings_node(g->live, node);
 }
 
 struct app_group *app_group_create(struct app_pool *pool, const struct app_config *c)
@@ -42,10 +94,8 @@ struct app_group *app_group_create(struct app_pool *pool, const struct app_confi
     g->path = xstrdup(c->path);
     g->stats = stats_create(&agent_stats_table, 1);
     g->cell = stats_cell(g->stats, 0);
-    live_settings_init(&g->live, pool->loop, &c->s, c->origins);
-    g->live.subject = g;
-    g->live.changed = on_live_changed;
-    g->s = &g->live.now;
+    g->live = create_live(g, c);
+    g->s = live_settings_now(g->live);
     g->nmin = c->nmin;
     if (c->attach != NULL) {
         g->attach = xcalloc(c->nslots, sizeof(*g->attach));
@@ -98,7 +148,7 @@ void app_group_configure(struct app_group *g, const struct app_config *c)
         log_info(g, "configuration-for-new-processes",
                  "reason=\"command, environment, root, user or version has changed\"");
     g->config = c;
-    live_settings_base(&g->live, &c->s, c->origins);
+    live_settings_set_yaml(g->live, &c->s, c->origins);
 }
 
 void app_group_destroy(struct app_group *g)
@@ -109,7 +159,7 @@ void app_group_destroy(struct app_group *g)
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_destroy(g->slots[n]);
     free(g->slots);
-    live_settings_fini(&g->live);
+    live_settings_destroy(g->live);
     stats_destroy(g->stats);
     free(g->attach);
     free(g->path);

@@ -7,9 +7,9 @@
 #define RLB_AGENT_APP_GROUP_H
 
 #include "common/base/log.h"
+#include "common/tree/live_settings.h"
 #include "worker-agent/agent_config.h"
 #include "worker-agent/agent_stats.h"
-#include "worker-agent/live_settings.h"
 
 struct app_pool;
 struct slot;
@@ -18,8 +18,9 @@ struct app_group {
     struct log_subject subject;
     struct app_pool *pool;
     const struct app_config *config; /* of the newest configuration */
-    const struct app_settings *s;    /* in force: live.now */
-    struct live_settings live;       /* its changes and refusals are counted in stats, too */
+    const struct app_settings *s;    /* in force: live's */
+    struct live_settings *live;
+    struct live_settings_counts told; /* what the figures have of its counts */
     char *name;
     char *path; /* in the tree, as at start */
     struct stats *stats;

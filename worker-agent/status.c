@@ -17,26 +17,6 @@ static void put_text(struct json_writer *w, const char *name, const char *v)
 
 /* ---- /status.json ---- */
 
-static void put_settings(struct json_writer *w, const struct app_group *g)
-{
-    json_open_object(w, "settings");
-    for (size_t i = 0; i < app_table.n; ++i) {
-        const struct setting_row *row = &app_table.rows[i];
-        struct text value = {0};
-
-        settings_print(row, &g->live.now, &value);
-        json_open_object(w, row->name);
-        json_put_text(w, "value", text_slice(&value));
-        put_text(w, "origin", setting_origin_text(g->live.now_origins[i]));
-        if (g->live.refusals[i] != NULL)
-            put_text(w, "refused", g->live.refusals[i]);
-        json_close_object(w);
-        text_fini(&value);
-    }
-    json_close_object(w);
-    json_put_bool(w, "settings_held", g->live.held);
-}
-
 static void put_meters(struct json_writer *w, const struct slot *s)
 {
     json_open_array(w, "meters");
@@ -129,7 +109,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     json_put_int(w, "max_processes", g->nslots);
     json_put_bool(w, "attached", g->attach != NULL);
     put_figures(w, g);
-    put_settings(w, g);
+    live_settings_describe(g->live, w);
     json_open_array(w, "slots");
     for (unsigned n = 0; n < g->nslots; ++n)
         put_slot(w, g->slots[n], now_ms);

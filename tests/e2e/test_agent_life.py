@@ -391,7 +391,7 @@ def test_a_node_that_breaks_keeps_what_it_said_for_a_while(world):
     agent.write_node({'history': 7})
     wait_until(lambda: setting(agent, 'history')['value'] == '7', 'the setting')
     agent.write_node('{"history": 8')
-    wait_until(lambda: agent.app()['settings_held'], 'it to be held')
+    wait_until(lambda: agent.app()['held'], 'it to be held')
     assert setting(agent, 'history')['value'] == '7'
     wait_until(lambda: setting(agent, 'history')['value'] == '100', 'the hold to be over')
 

@@ -1,7 +1,7 @@
 foreach(noun access_log answer classify exchange headers route_wait)
   rlb_unit_test(lb/${noun} LINK rlb::lb)
 endforeach()
-foreach(noun application configuration live_settings self_measure settings)
+foreach(noun application application_live configuration self_measure settings)
   rlb_unit_test(lb/${noun} LINK rlb::lb)
 endforeach()
 foreach(noun configuration settings)

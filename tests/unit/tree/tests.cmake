@@ -1,3 +1,4 @@
+rlb_unit_test(tree/live_settings LINK rlb::tree)
 rlb_unit_test(tree/provider_file LINK rlb::tree)
 rlb_unit_test(tree/tree_directory LINK rlb::tree)
 rlb_unit_test(tree/tree_follow LINK rlb::tree)

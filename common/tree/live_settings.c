@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `now` is what is in force, with the origin of each row. Refusals are those of the last reading,
+ * one per row; one is logged and counted when it is new. What is refused goes back to `now` where
+ * that came from the tree, so that a mistake does not undo what was good.
+ */
+#include "common/tree/live_settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+
+enum {
+    /* Unknown names remembered, so that each is warned about once; beyond it they are not spoken
+       of. */
+    WARNED_MAX = 100,
+    /* Bytes by which such a name is remembered. */
+    WARNED_NAME_MAX = 128,
+    /* Bytes of a refused value that are shown. */
+    VALUE_SHOWN_MAX = 128,
+    /* While the tree cannot be reached: how often to look whether a hold that is over may end. */
+    AWAY_LOOK_MS = 1000,
+};
+
+/* Why what the tree has for a row is not in force. */
+struct refusal {
+    char *value; /* as it stands there, cut */
+    char *why;   /* NULL: nothing is wrong */
+};
+
+struct values {
+    void *s;
+    enum setting_origin *origins;
+};
+
+struct live_settings {
+    struct live_settings_options o;
+    char *path;
+    size_t nrows; /* of all tables */
+    struct values yaml, now;
+    struct refusal *refusals; /* per row */
+    json_t *properties;       /* the last good ones; NULL: none */
+    json_t *warned;           /* unknown names we have spoken of */
+    bool heard;               /* the tree has told something */
+    bool remembered;          /* properties are of another life */
+    uint64_t remembered_age_s, remembered_ms;
+    bool held; /* the node is missing or broken; what it said stays until the timer */
+    uint64_t held_ms;
+    struct timer hold;
+    struct live_settings_counts counts;
+};
+
+/* ---- rows of all tables ---- */
+
+static const struct setting_row *row_at(const struct live_settings *l, size_t i,
+                                        const struct settings_table **table)
+{
+    for (size_t t = 0; t < l->o.ntables; ++t) {
+        *table = l->o.tables[t];
+        if (i < (*table)->n)
+            return &(*table)->rows[i];
+        i -= (*table)->n;
+    }
+    ASSERT(false);
+    return NULL;
+}
+
+static const struct setting_row *row_of(const struct live_settings *l, size_t i)
+{
+    const struct settings_table *table;
+
+    return row_at(l, i, &table);
+}
+
+static bool is_known(const struct live_settings *l, struct slice name)
+{
+    for (size_t t = 0; t < l->o.ntables; ++t) {
+        if (settings_find(l->o.tables[t], name) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* ---- values ---- */
+
+static void values_init(const struct live_settings *l, struct values *v)
+{
+    v->s = xcalloc(1, l->o.tables[0]->bytes);
+    v->origins = xcalloc(l->nrows, sizeof(*v->origins));
+}
+
+static void values_fini(const struct live_settings *l, struct values *v)
+{
+    for (size_t t = 0; t < l->o.ntables; ++t)
+        settings_fini(l->o.tables[t], v->s);
+    free(v->s);
+    free(v->origins);
+}
+
+/* NODEs belong to a configuration file, which may go. */
+static void values_take(const struct live_settings *l, size_t i, const void *from,
+                        enum setting_origin origin, struct values *to)
+{
+    if (row_of(l, i)->type != SETTING_NODE)
+        settings_take(row_of(l, i), from, to->s);
+    to->origins[i] = origin;
+}
+
+static void values_take_all(const struct live_settings *l, const void *from,
+                            const enum setting_origin *origins, struct values *to)
+{
+    for (size_t i = 0; i < l->nrows; ++i)
+        values_take(l, i, from, origins[i], to);
+}
+
+static bool values_same(const struct live_settings *l, size_t i, const struct values *a,
+                        const struct values *b)
+{
+    return row_of(l, i)->type == SETTING_NODE || settings_same(row_of(l, i), a->s, b->s);
+}
+
+/* ---- refusals ---- */
+
+/* At most VALUE_SHOWN_MAX bytes of TEXT. */
+static char *cut(struct slice text)
+{
+    bool whole = text.len <= VALUE_SHOWN_MAX;
+
+    return xasprintf("%.*s%s", (int)(whole ? text.len : VALUE_SHOWN_MAX), text.p,
+                     whole ? "" : "...");
+}
+
+/* What stands in the tree; secrets are nobody's to read. */
+static char *show(const struct setting_row *row, const json_t *value)
+{
+    struct text text = {0};
+    char *shown;
+
+    if (value == NULL)
+        return xstrdup("(absent)");
+    if (row->type == SETTING_SECRET)
+        return xstrdup("***");
+    if (!json_scalar_text(value, &text)) {
+        char *dumped = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+        text_add(&text, slice_of(dumped != NULL ? dumped : "?"));
+        free(dumped);
+    }
+    shown = cut(text_slice(&text));
+    text_fini(&text);
+    return shown;
+}
+
+static void tell_refusal(const struct live_settings *l, size_t i)
+{
+    struct text value = {0};
+    struct text why = {0};
+
+    text_add_escaped(&value, slice_of(l->refusals[i].value));
+    text_add_escaped(&why, slice_of(l->refusals[i].why));
+    log_warn(l->o.subject, "setting-refused", "path=%s setting=%s value=\"%s\" why=\"%s\"", l->path,
+             row_of(l, i)->name, text_cstr(&value), text_cstr(&why));
+    text_fini(&value);
+    text_fini(&why);
+}
+
+/* Remember (and tell once) why the tree's value of row I is not in force; WHY NULL: it is. */
+static void set_refusal(struct live_settings *l, size_t i, const char *why)
+{
+    struct refusal *r = &l->refusals[i];
+    struct refusal old = *r;
+
+    *r = (struct refusal){0};
+    if (why != NULL) {
+        const struct setting_row *row = row_of(l, i);
+
+        /* Reasons may quote the value. */
+        r->why =
+            xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "bad value" : why);
+        r->value = show(row, json_object_get(l->properties, row->name));
+        if (old.why == NULL || strcmp(old.why, r->why) != 0 || strcmp(old.value, r->value) != 0) {
+            ++l->counts.refusals;
+            tell_refusal(l, i);
+        }
+    }
+    free(old.value);
+    free(old.why);
+}
+
+static bool is_link(struct slice name)
+{
+    return slice_ends(name, SLICE_LIT(" ->")) || slice_ends(name, SLICE_LIT(" =>"));
+}
+
+static void warn_unknown(struct live_settings *l)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(l->properties, name, value)
+    {
+        size_t n = strnlen(name, WARNED_NAME_MAX);
+        char shown[LOG_ESCAPED_ROOM];
+
+        if (json_object_size(l->warned) >= WARNED_MAX)
+            return;
+        /* Links have been followed; `type` is the tree's own. */
+        if (json_object_getn(l->warned, name, n) != NULL || strcmp(name, "type") == 0 ||
+            is_link(slice_of(name)) || is_known(l, slice_of(name)))
+            continue;
+        json_object_setn_new_nocheck(l->warned, name, n, json_true());
+        log_warn(l->o.subject, "setting-unknown", "path=%s setting=\"%s\"", l->path,
+                 log_escape(slice_of(name), shown));
+    }
+}
+
+/* ---- one reading ---- */
+
+/* Row I of C from what the tree has. False: WHY. */
+static bool take_property(const struct live_settings *l, size_t i, const json_t *value,
+                          struct values *c, char why[SETTINGS_WHY_ROOM])
+{
+    const struct settings_table *table;
+    const struct setting_row *row = row_at(l, i, &table);
+    struct text text = {0};
+    bool good = false;
+
+    if (row->when == SETTING_LOCAL)
+        snprintf(why, SETTINGS_WHY_ROOM, "is taken from the configuration file only");
+    else if (row->when != SETTING_LIVE)
+        snprintf(why, SETTINGS_WHY_ROOM, "needs a restart, with the configuration file");
+    else if (!json_scalar_text(value, &text))
+        snprintf(why, SETTINGS_WHY_ROOM, "not a single value: a number, a text, true or false");
+    else
+        good = settings_set(table, row, text_slice(&text), c->s, why) == ERR_OK;
+    text_fini(&text);
+    if (good)
+        c->origins[i] = ORIGIN_TREE;
+    return good;
+}
+
+static void compose(struct live_settings *l, struct values *c)
+{
+    values_take_all(l, l->yaml.s, l->yaml.origins, c);
+    for (size_t i = 0; i < l->nrows; ++i) {
+        const json_t *value = json_object_get(l->properties, row_of(l, i)->name);
+        char why[SETTINGS_WHY_ROOM];
+
+        if (value == NULL || take_property(l, i, value, c, why)) {
+            set_refusal(l, i, NULL);
+            continue;
+        }
+        set_refusal(l, i, why);
+        if (l->now.origins[i] == ORIGIN_TREE)
+            values_take(l, i, l->now.s, ORIGIN_TREE, c);
+    }
+}
+
+static bool check(const struct live_settings *l, const struct values *c,
+                  char why[SETTINGS_WHY_ROOM])
+{
+    return l->o.check == NULL || l->o.check(l->o.context, c->s, why);
+}
+
+/* The rules across fields: all rows that this reading changes are refused together. */
+static void check_across(struct live_settings *l, struct values *c)
+{
+    char why[SETTINGS_WHY_ROOM];
+
+    if (check(l, c, why))
+        return;
+    for (size_t i = 0; i < l->nrows; ++i) {
+        if (row_of(l, i)->when != SETTING_LIVE || values_same(l, i, c, &l->now))
+            continue;
+        set_refusal(l, i, why);
+        values_take(l, i, l->now.s, l->now.origins[i], c);
+    }
+    if (check(l, c, why))
+        return;
+    /* The rules themselves have changed, so that what was good is not: YAML was checked by them. */
+    for (size_t i = 0; i < l->nrows; ++i) {
+        if (c->origins[i] != ORIGIN_TREE)
+            continue;
+        set_refusal(l, i, why);
+        values_take(l, i, l->yaml.s, l->yaml.origins[i], c);
+    }
+}
+
+/* One line per changed row. Returns how many. */
+static size_t tell_changes(const struct live_settings *l, const struct values *c)
+{
+    struct text before = {0};
+    struct text after = {0};
+    size_t n = 0;
+
+    for (size_t i = 0; i < l->nrows; ++i) {
+        const struct setting_row *row = row_of(l, i);
+        char old_shown[LOG_ESCAPED_ROOM];
+        char new_shown[LOG_ESCAPED_ROOM];
+
+        if (values_same(l, i, c, &l->now))
+            continue;
+        ++n;
+        text_clear(&before);
+        text_clear(&after);
+        settings_print(row, l->now.s, &before);
+        settings_print(row, c->s, &after);
+        log_info(l->o.subject, "setting-changed",
+                 "path=%s setting=%s from=\"%s\" to=\"%s\" origin=%s", l->path, row->name,
+                 log_escape(text_slice(&before), old_shown),
+                 log_escape(text_slice(&after), new_shown), setting_origin_text(c->origins[i]));
+    }
+    text_fini(&before);
+    text_fini(&after);
+    return n;
+}
+
+static void read_again(struct live_settings *l)
+{
+    struct values c;
+    uint64_t refusals = l->counts.refusals;
+    size_t refused = 0;
+
+    values_init(l, &c);
+    compose(l, &c);
+    check_across(l, &c);
+    warn_unknown(l);
+    for (size_t i = 0; i < l->nrows; ++i)
+        refused += l->refusals[i].why != NULL;
+    size_t changes = tell_changes(l, &c);
+    values_take_all(l, c.s, c.origins, &l->now);
+    values_fini(l, &c);
+    l->counts.changes += changes;
+    bool counts = refused != l->counts.refused || refusals != l->counts.refusals;
+    l->counts.refused = refused;
+    if (changes > 0 || counts)
+        l->o.changed(l->o.context, changes > 0);
+}
+
+/* ---- the node ---- */
+
+static void end_hold(struct live_settings *l)
+{
+    timer_stop(&l->hold);
+    l->counts.held = l->held = false;
+    l->o.changed(l->o.context, false);
+}
+
+static void on_hold_over(struct timer *t)
+{
+    struct live_settings *l = container_of(t, struct live_settings, hold);
+
+    /* Who cannot be asked confirms nothing. */
+    if (l->o.away != NULL && l->o.away(l->o.context)) {
+        timer_start(l->o.loop, &l->hold, AWAY_LOOK_MS);
+        return;
+    }
+    log_warn(l->o.subject, "settings-given-up",
+             "path=%s why=\"the node did not come back\" action=\"as the configuration file says\"",
+             l->path);
+    json_decref(l->properties);
+    l->properties = NULL;
+    end_hold(l);
+    read_again(l);
+}
+
+static void hold(struct live_settings *l, const char *why)
+{
+    uint64_t hold_ms = l->o.hold_ms(l->o.context, l->now.s);
+    struct text escaped = {0};
+
+    /* What never said anything has nothing to hold. */
+    if (l->held || json_object_size(l->properties) == 0)
+        return;
+    l->counts.held = l->held = true;
+    l->held_ms = loop_now_ms(l->o.loop);
+    text_add_escaped(&escaped, slice_of(why));
+    log_warn(l->o.subject, "settings-held", "path=%s why=\"%s\" for_ms=%llu", l->path,
+             text_cstr(&escaped), (unsigned long long)hold_ms);
+    text_fini(&escaped);
+    timer_start(l->o.loop, &l->hold, hold_ms);
+    l->o.changed(l->o.context, false);
+}
+
+/* Raw text that is no JSON comes as this one property. */
+static bool is_raw(const json_t *properties)
+{
+    return json_object_size(properties) == 1 && json_object_get(properties, "string_value") != NULL;
+}
+
+void live_settings_node(struct live_settings *l, const struct tree_node *node)
+{
+    l->heard = true;
+    l->counts.remembered = l->remembered = false;
+    if (!node->exists) {
+        hold(l, "the node is gone");
+        return;
+    }
+    if (!node->parses || is_raw(node->properties)) {
+        hold(l, node->problem != NULL ? node->problem : "not a JSON object");
+        return;
+    }
+    if (l->held) {
+        log_info(l->o.subject, "settings-back", "path=%s", l->path);
+        end_hold(l);
+    }
+    if (l->properties != NULL && json_equal(l->properties, node->properties))
+        return;
+    json_decref(l->properties);
+    l->properties = json_deep_copy(node->properties);
+    read_again(l);
+}
+
+void live_settings_remember(struct live_settings *l, const json_t *properties, uint64_t age_s)
+{
+    if (l->heard || l->properties != NULL || is_raw(properties))
+        return;
+    l->properties = json_deep_copy(properties);
+    l->counts.remembered = l->remembered = true;
+    l->remembered_age_s = age_s;
+    l->remembered_ms = loop_now_ms(l->o.loop);
+    log_info(l->o.subject, "settings-remembered", "path=%s age_s=%llu", l->path,
+             (unsigned long long)age_s);
+    read_again(l);
+}
+
+void live_settings_set_yaml(struct live_settings *l, const void *yaml,
+                            const enum setting_origin *origins)
+{
+    for (size_t i = 0; i < l->nrows; ++i) {
+        if (l->o.frozen == NULL || !l->o.frozen(row_of(l, i)))
+            values_take(l, i, yaml, origins[i], &l->yaml);
+    }
+    read_again(l);
+}
+
+/* ---- life ---- */
+
+struct live_settings *live_settings_create(const struct live_settings_options *o)
+{
+    struct live_settings *l = xcalloc(1, sizeof(*l));
+
+    l->o = *o;
+    l->path = xstrdup(o->path);
+    for (size_t t = 0; t < o->ntables; ++t)
+        l->nrows += o->tables[t]->n;
+    values_init(l, &l->yaml);
+    values_init(l, &l->now);
+    values_take_all(l, o->yaml, o->origins, &l->yaml);
+    values_take_all(l, o->yaml, o->origins, &l->now);
+    /* The caller's are only borrowed for this call. */
+    l->o.yaml = NULL;
+    l->o.origins = NULL;
+    l->o.path = NULL;
+    l->refusals = xcalloc(l->nrows, sizeof(*l->refusals));
+    l->warned = json_object();
+    timer_init(&l->hold, on_hold_over);
+    return l;
+}
+
+void live_settings_destroy(struct live_settings *l)
+{
+    if (l == NULL)
+        return;
+    timer_stop(&l->hold);
+    for (size_t i = 0; i < l->nrows; ++i) {
+        free(l->refusals[i].value);
+        free(l->refusals[i].why);
+    }
+    free(l->refusals);
+    values_fini(l, &l->yaml);
+    values_fini(l, &l->now);
+    json_decref(l->properties);
+    json_decref(l->warned);
+    free(l->path);
+    free(l);
+}
+
+const void *live_settings_now(const struct live_settings *l)
+{
+    return l->now.s;
+}
+
+enum setting_origin live_settings_origin(const struct live_settings *l,
+                                         const struct setting_row *row)
+{
+    for (size_t i = 0; i < l->nrows; ++i) {
+        if (row_of(l, i) == row)
+            return l->now.origins[i];
+    }
+    ASSERT(false);
+    return ORIGIN_DEFAULT;
+}
+
+void live_settings_counts(const struct live_settings *l, struct live_settings_counts *out)
+{
+    *out = l->counts;
+}
+
+/* ---- status ---- */
+
+static double seconds_since(const struct live_settings *l, uint64_t then_ms)
+{
+    return (double)(loop_now_ms(l->o.loop) - then_ms) / 1000;
+}
+
+static void describe_refused(const struct live_settings *l, struct json_writer *w)
+{
+    json_open_array(w, "refused");
+    for (size_t i = 0; i < l->nrows; ++i) {
+        const struct refusal *r = &l->refusals[i];
+
+        if (r->why == NULL)
+            continue;
+        json_open_object(w, NULL);
+        json_put_text(w, "path", slice_of(l->path));
+        json_put_text(w, "name", slice_of(row_of(l, i)->name));
+        json_put_text(w, "value", slice_of(r->value));
+        json_put_text(w, "why", slice_of(r->why));
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
+void live_settings_describe(const struct live_settings *l, struct json_writer *w)
+{
+    struct text value = {0};
+
+    json_open_object(w, "settings");
+    for (size_t i = 0; i < l->nrows; ++i) {
+        const struct setting_row *row = row_of(l, i);
+
+        if (row->type == SETTING_NODE)
+            continue;
+        text_clear(&value);
+        settings_print(row, l->now.s, &value);
+        json_open_object(w, row->name);
+        json_put_text(w, "value", text_slice(&value));
+        json_put_text(w, "origin", slice_of(setting_origin_text(l->now.origins[i])));
+        if (l->refusals[i].why != NULL)
+            json_put_text(w, "refused", slice_of(l->refusals[i].why));
+        json_close_object(w);
+    }
+    json_close_object(w);
+    text_fini(&value);
+    describe_refused(l, w);
+    json_put_bool(w, "held", l->held);
+    json_put_real(w, "held_s", l->held ? seconds_since(l, l->held_ms) : 0);
+    json_put_bool(w, "remembered", l->remembered);
+    if (l->remembered)
+        json_put_real(w, "remembered_age_s",
+                      (double)l->remembered_age_s + seconds_since(l, l->remembered_ms));
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings that follow a node of the tree: what YAML says, overlaid by the node's properties. Owned
+ * by whoever has the settings (an application of either program, a pool counter); on the tree's
+ * loop. It outlives whatever borrows live_settings_now().
+ *
+ *   candidate = YAML, then each property by its row  ->  check across fields  ->  in force
+ *
+ * A property that is bad, or not LIVE, is refused alone: the last good value from the tree stays,
+ * else that of YAML. A check across fields that fails refuses all that changed. A node that
+ * vanished or does not parse holds what it said for a while; absent counts only within one that
+ * parses.
+ */
+#ifndef RLB_TREE_LIVE_SETTINGS_H
+#define RLB_TREE_LIVE_SETTINGS_H
+
+#include "common/base/settings.h"
+#include "common/tree/tree.h"
+#include "common/wire/json.h"
+
+struct live_settings;
+
+struct live_settings_options {
+    struct loop *loop;
+    /* Tables over one struct, of tables[0]->bytes; constant. Origins are per row of all of them, in
+     * order. */
+    const struct settings_table *const *tables;
+    size_t ntables;
+    const void *yaml;                   /* copied; NODEs do not go along */
+    const enum setting_origin *origins; /* copied */
+    const char *path;                   /* the node's, for people; copied */
+    const void *subject;                /* of log lines (log.h), or NULL; borrowed */
+    /* The rules across fields; NULL: none. False: WHY says which is broken. */
+    bool (*check)(void *context, const void *s, char why[SETTINGS_WHY_ROOM]);
+    /* How long to hold what the node said. NOW is in force. */
+    uint64_t (*hold_ms)(void *context, const void *now);
+    /* Whether the tree cannot be reached: then nothing that is held is given up. NULL: it can. */
+    bool (*away)(void *context);
+    /* Rows that keep the value of the start when YAML is read anew. NULL: none. */
+    bool (*frozen)(const struct setting_row *row);
+    /* Something in force has changed (VALUES), or one of the counts. Never inside a call but those
+     * of this header that tell of something new. */
+    void (*changed)(void *context, bool values);
+    void *context;
+};
+
+struct live_settings *live_settings_create(const struct live_settings_options *o);
+void live_settings_destroy(struct live_settings *l);
+/* In force. Always the same place, whose content changes. */
+const void *live_settings_now(const struct live_settings *l);
+enum setting_origin live_settings_origin(const struct live_settings *l,
+                                         const struct setting_row *row);
+/* YAML was read anew. */
+void live_settings_set_yaml(struct live_settings *l, const void *yaml,
+                            const enum setting_origin *origins);
+/* The tree has told what the node is. */
+void live_settings_node(struct live_settings *l, const struct tree_node *node);
+/*
+ * What the node said in another life, AGE_S seconds ago: in force until the tree tells something
+ * else, with all the same checks. Nothing happens when the tree has spoken already.
+ */
+void live_settings_remember(struct live_settings *l, const json_t *properties, uint64_t age_s);
+
+struct live_settings_counts {
+    uint64_t changes;  /* rows changed since the start */
+    uint64_t refusals; /* new ones since the start */
+    size_t refused;    /* rows refused at present */
+    bool held;         /* the node is missing or broken */
+    bool remembered;   /* the tree has not answered yet */
+};
+void live_settings_counts(const struct live_settings *l, struct live_settings_counts *out);
+/*
+ * Members "settings" (each value with its origin, and why the tree's is refused), "refused",
+ * "held", "held_s", "remembered" of what is open in W.
+ */
+void live_settings_describe(const struct live_settings *l, struct json_writer *w);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The live settings of one application: the engine of common/tree/live_settings.h over its two
+ * tables, its rules across fields, its snapshots and figures. Owned by the application's
+ * membership; control thread.
+ */
+#ifndef RLB_LB_APPLICATION_LIVE_H
+#define RLB_LB_APPLICATION_LIVE_H
+
+#include "common/tree/live_settings.h"
+#include "lb/application.h"
+#include "lb/configuration.h"
+
+struct application_live;
+
+/*
+ * PATH: its node in the tree, for people. CHANGED runs after each publication; AWAY says whether
+ * the tree cannot be reached. Both on the control thread; the latter may be NULL.
+ */
+struct application_live *application_live_create(struct application *a,
+                                                 const struct application_config *config,
+                                                 const char *path,
+                                                 void (*changed)(struct application *a),
+                                                 bool (*away)(struct application *a));
+void application_live_destroy(struct application_live *l);
+/* For the tree, the memory, a reload and the status page. */
+struct live_settings *application_live_engine(struct application_live *l);
+void application_live_describe(const struct application_live *l, struct json_writer *w);
+
+#endif
