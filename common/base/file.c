@@ -66,11 +66,11 @@ static void sync_folder_of(const char *path)
     free(copy);
 }
 
-enum err file_write(const char *path, struct slice bytes)
+static enum err write_with_mode(const char *path, struct slice bytes, mode_t mode)
 {
     char *tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
     enum err result = ERR_SYSTEM;
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
 
     if (fd < 0)
         goto out;
@@ -88,6 +88,16 @@ enum err file_write(const char *path, struct slice bytes)
 out:
     free(tmp);
     return result;
+}
+
+enum err file_write(const char *path, struct slice bytes)
+{
+    return write_with_mode(path, bytes, 0640);
+}
+
+enum err file_write_private(const char *path, struct slice bytes)
+{
+    return write_with_mode(path, bytes, 0600);
 }
 
 enum err file_set_aside(const char *path)

@@ -19,6 +19,8 @@ bool file_write_all(int fd, struct slice bytes) must_check;
 /* Write PATH through PATH.tmp.PID: write, fsync, rename, fsync of the folder. ERR_SYSTEM: errno
  * says. */
 enum err file_write(const char *path, struct slice bytes) must_check;
+/* The same, for nobody's eyes but our own user's: mode 0600. */
+enum err file_write_private(const char *path, struct slice bytes) must_check;
 /* Rename PATH to PATH.bad (replacing an older one), so that somebody can look at it. */
 enum err file_set_aside(const char *path) must_check;
 

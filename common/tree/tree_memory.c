@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Written a moment after a change, and not more often than every few seconds: an fsync holds up the
+ * loop. What would not fit into the bounds under which it is read is not written.
+ */
+#include "common/tree/tree_memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/wire/json.h"
+
+struct tree_memory {
+    struct loop *loop;
+    char *path; /* NULL: none */
+    char *place;
+    json_t *parts;    /* as in the file, or as kept since */
+    uint64_t saved_s; /* wall clock, of the file that was read */
+    struct timer write;
+    uint64_t written_ms; /* 0: not yet */
+    bool too_large;      /* said so */
+};
+
+/* ---- reading ---- */
+
+static void set_aside(const struct tree_memory *m, const char *why)
+{
+    struct text escaped = {0};
+    bool moved = file_set_aside(m->path) == ERR_OK;
+
+    text_add_escaped(&escaped, slice_of(why));
+    log_error(NULL, "tree-memory-corrupt", "file=%s why=\"%s\" action=\"%s\"", m->path,
+              text_cstr(&escaped), moved ? "set aside as .bad" : "not used");
+    text_fini(&escaped);
+}
+
+/* The parts in FILE, or NULL: WHY is then what is wrong with it, or NULL when it is of another
+ * place. */
+static json_t *parts_of(struct tree_memory *m, const json_t *file, const char **why)
+{
+    json_t *parts = json_object_get(file, "parts");
+    const json_t *saved = json_object_get(file, "saved");
+    const char *name;
+    json_t *part;
+
+    *why = "not a state file of ours";
+    if (json_integer_value(json_object_get(file, "v")) != 1 || !json_is_object(parts) ||
+        !json_is_integer(saved) || json_integer_value(saved) < 0)
+        return NULL;
+    json_object_foreach(parts, name, part)
+    {
+        if (!json_is_object(part))
+            return NULL;
+    }
+    *why = NULL;
+    if (!slice_is(json_text(file, "place"), m->place)) {
+        log_info(NULL, "tree-memory-elsewhere", "file=%s place=%s why=\"it is about another tree\"",
+                 m->path, m->place);
+        return NULL;
+    }
+    m->saved_s = (uint64_t)json_integer_value(saved);
+    return json_incref(parts);
+}
+
+static void load(struct tree_memory *m)
+{
+    char why[JSON_WHY_ROOM] = "";
+    const char *problem = why;
+    struct text bytes = {0};
+    json_t *file = NULL;
+    json_t *parts = NULL;
+    enum err e = file_read(m->path, TREE_MEMORY_BYTES_MAX, &bytes);
+
+    if (e == ERR_NOT_FOUND)
+        return;
+    if (e == ERR_SYSTEM) {
+        log_error(NULL, "tree-memory-unreadable", "file=%s why=\"%s\"", m->path, strerror(errno));
+        return;
+    }
+    if (e != ERR_OK)
+        problem = err_text(e);
+    else if (json_parse(text_slice(&bytes), TREE_MEMORY_BYTES_MAX, &file, why) == ERR_OK)
+        parts = parts_of(m, file, &problem);
+    if (parts != NULL) {
+        json_decref(m->parts);
+        m->parts = parts;
+    } else if (problem != NULL) {
+        set_aside(m, problem);
+    }
+    json_decref(file);
+    text_fini(&bytes);
+}
+
+/* ---- writing ---- */
+
+static bool fits(struct tree_memory *m, struct slice bytes)
+{
+    char why[JSON_WHY_ROOM] = "";
+    json_t *again = NULL;
+    bool good = bytes.len <= TREE_MEMORY_BYTES_MAX &&
+                json_parse(bytes, TREE_MEMORY_BYTES_MAX, &again, why) == ERR_OK;
+
+    json_decref(again);
+    if (!good && !m->too_large)
+        log_warn(NULL, "tree-memory-too-large",
+                 "file=%s bytes=%zu why=\"%s\" action=\"the older one stays\"", m->path, bytes.len,
+                 bytes.len > TREE_MEMORY_BYTES_MAX ? err_text(ERR_TOO_LARGE) : why);
+    m->too_large = !good;
+    return good;
+}
+
+static void save(struct tree_memory *m)
+{
+    json_t *file = json_pack("{s:i, s:s, s:I, s:O}", "v", 1, "place", m->place, "saved",
+                             (json_int_t)time(NULL), "parts", m->parts);
+    char *bytes = file != NULL ? json_dumps(file, JSON_COMPACT) : NULL;
+
+    m->written_ms = loop_now_ms(m->loop);
+    /* PLACE is from a configuration, which need not be UTF-8. */
+    if (bytes != NULL && fits(m, slice_of(bytes)) &&
+        file_write_private(m->path, slice_of(bytes)) != ERR_OK)
+        log_error(NULL, "tree-memory-not-written", "file=%s why=\"%s\"", m->path, strerror(errno));
+    free(bytes);
+    json_decref(file);
+}
+
+static void on_write(struct timer *t)
+{
+    save(container_of(t, struct tree_memory, write));
+}
+
+void tree_memory_keep(struct tree_memory *m, const char *part, json_t *content)
+{
+    const json_t *old = json_object_get(m->parts, part);
+
+    if (old != NULL && json_equal(old, content))
+        return;
+    json_object_set(m->parts, part, content);
+    if (m->path == NULL || timer_running(&m->write))
+        return;
+    uint64_t since = loop_now_ms(m->loop) - m->written_ms;
+    bool lately = m->written_ms != 0 && since < TREE_MEMORY_PAUSE_MS;
+    timer_start(m->loop, &m->write, lately ? TREE_MEMORY_PAUSE_MS - since : TREE_MEMORY_DELAY_MS);
+}
+
+/* ---- life ---- */
+
+struct tree_memory *tree_memory_open(struct loop *l, const char *path, const char *place)
+{
+    struct tree_memory *m = xcalloc(1, sizeof(*m));
+
+    m->loop = l;
+    m->path = xstrdup(path);
+    m->place = xstrdup(place);
+    m->parts = json_object();
+    timer_init(&m->write, on_write);
+    if (path != NULL)
+        load(m);
+    return m;
+}
+
+void tree_memory_close(struct tree_memory *m)
+{
+    if (m == NULL)
+        return;
+    if (timer_running(&m->write))
+        save(m);
+    timer_stop(&m->write);
+    json_decref(m->parts);
+    free(m->place);
+    free(m->path);
+    free(m);
+}
+
+const json_t *tree_memory_part(const struct tree_memory *m, const char *part)
+{
+    return json_object_get(m->parts, part);
+}
+
+uint64_t tree_memory_age_s(const struct tree_memory *m)
+{
+    uint64_t now_s = (uint64_t)time(NULL);
+
+    return now_s > m->saved_s ? now_s - m->saved_s : 0;
+}
