@@ -13,7 +13,8 @@ all:
 deps:
 	@dev/install-deps
 
-# The load balancer, an agent and an example with 4 processes. TRAFFIC=1 sends a trickle of requests; PORT=8080 moves it.
+# The load balancer, an agent and an example with 4 processes. TRAFFIC=1 sends a trickle of requests; PORT=8080 moves it;
+# ZOOKEEPER=1 keeps the tree in a real ZooKeeper, with two load balancers and two agents.
 run: deps
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev -j$(JOBS) --target resumelb resumelb-agent resumelbctl

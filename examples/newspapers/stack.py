@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts what the example needs: resumelb-agent with some processes, resumelb before them, one tree for both."""
+"""
+Starts what the example needs: resumelb-agent with some processes, resumelb before them, and one tree for both: a
+directory; or a real ZooKeeper, and then two of each program, as on a site of more than one machine.
+"""
 import ctypes
 import http.client
 import json
@@ -58,20 +61,38 @@ def fetch(port, path, host=None, timeout=5):
         c.close()
 
 
+def zookeeper_serves(port):
+    """Whether a ZooKeeper server answers there, and as more than somebody who has just started."""
+    try:
+        with socket.create_connection(('127.0.0.1', port), timeout=2) as s:
+            s.sendall(b'srvr')
+            return b'Mode: ' in s.makefile('rb').read()
+    except OSError:
+        return False
+
+
 def as_yaml(settings):
     """One top-level key a line; values as JSON, which is YAML too."""
     return ''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in settings.items())
 
 
 class Stack:
-    """The running example. Everything it writes is in FOLDER."""
+    """
+    The running example. Everything it writes is in FOLDER. zookeeper: the tree is in one, started here, and there are
+    two load balancers and two agents, which share the processes; ports: of the first load balancer.
+    """
 
     def __init__(self, folder, processes=4, policy='resume', ports=None, binaries=None, environment=None, history=100,
-                 pool=None):
+                 pool=None, zookeeper=False):
         self.folder = pathlib.Path(folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.binaries = pathlib.Path(binaries or os.environ.get('RLB_BIN', ROOT / 'build' / 'bin'))
-        self.port, self.admin_port = ports or free_pair(0)
+        self.pairs = [ports or free_pair(0)]
+        self.zookeeper_port = None
+        if zookeeper:
+            self.pairs.append(free_pair(self.pairs[0][1] + 1))
+            self.zookeeper_port = free_pair(self.pairs[1][1] + 1)[0]
+        self.port, self.admin_port = self.pairs[0]
         self.processes, self.policy, self.history = processes, policy, history
         self.pool = pool or {}
         self.environment = {k: v for k, v in os.environ.items() if k.startswith('NEWSPAPERS_')}
@@ -80,19 +101,35 @@ class Stack:
 
     # ---- configuration ----
 
-    def agent_settings(self):
+    @property
+    def tree(self):
+        """Where the tree is: the URL of its root."""
+        if self.zookeeper_port is None:
+            return 'directory:%s' % (self.folder / 'tree')
+        return 'zookeeper://127.0.0.1:%d/example' % self.zookeeper_port
+
+    def names(self, program):
+        """Of its instances; the first has the program's own."""
+        return [program] + ['%s%d' % (program, i + 2) for i in range(len(self.pairs) - 1)]
+
+    def shares(self):
+        """How many processes each agent has."""
+        n = len(self.pairs)
+        return [self.processes // n + (i < self.processes % n) for i in range(n)]
+
+    def agent_settings(self, name, processes):
         return {
-            'tree': 'directory:%s' % (self.folder / 'tree'),
-            'state_dir': str(self.folder / 'agent'),
-            'max_processes': self.processes,
+            'tree': self.tree,
+            'state_dir': str(self.folder / name.replace('resumelb-', '')),
+            'max_processes': processes,
             'applications': {'newspapers': {
                 'root': str(HERE),
                 'command': ['/usr/bin/python3', '-m', 'gunicorn'],
                 'environment': {**self.environment, 'PYTHONDONTWRITEBYTECODE': '1'},
                 'address': '127.0.0.1:0+',
                 'socket': 'unix' if len(str(self.folder)) <= SOCKET_FOLDER_MAX else 'tcp',
-                'min_processes': self.processes,
-                'max_processes': self.processes,
+                'min_processes': processes,
+                'max_processes': processes,
                 # Small, so that one sees it learn; with real traffic the default is better.
                 'history': self.history,
                 'max_skill_age': self.history * 100,
@@ -100,16 +137,23 @@ class Stack:
             }},
         }
 
-    def balancer_settings(self):
+    def balancer_settings(self, port, admin_port):
         return {
-            'listen': [{'address': '127.0.0.1:%d' % self.port}],
-            'admin': {'address': '127.0.0.1:%d' % self.admin_port},
+            'listen': [{'address': '127.0.0.1:%d' % port}],
+            'admin': {'address': '127.0.0.1:%d' % admin_port},
             'applications': {'newspapers': {
-                'tree': 'directory:%s' % (self.folder / 'tree' / 'newspapers'),
+                'tree': self.tree + '/newspapers',
                 'classifier': 'host',
                 'pool': {'policy': self.policy, **self.pool},
             }},
         }
+
+    def programs(self):
+        """(name, binary, settings) in the order in which they start."""
+        for name, processes in zip(self.names('resumelb-agent'), self.shares()):
+            yield name, 'resumelb-agent', self.agent_settings(name, processes)
+        for name, pair in zip(self.names('resumelb'), self.pairs):
+            yield name, 'resumelb', self.balancer_settings(*pair)
 
     # ---- processes ----
 
@@ -122,10 +166,13 @@ class Stack:
 
     def start(self, seconds=60):
         try:
-            for name, settings in (('resumelb-agent', self.agent_settings()), ('resumelb', self.balancer_settings())):
+            if self.zookeeper_port is not None:
+                self.spawn('zookeeper', [ROOT / 'dev' / 'zookeeper', self.folder / 'zookeeper', self.zookeeper_port])
+                self.wait(lambda: zookeeper_serves(self.zookeeper_port), seconds, 'ZooKeeper')
+            for name, binary, settings in self.programs():
                 config = self.folder / (name + '.yaml')
                 config.write_text(as_yaml(settings))
-                self.spawn(name, [self.binaries / name, '-c', config])
+                self.spawn(name, [self.binaries / binary, '-c', config])
             self.wait(self.is_ready, seconds, 'all %d processes to be ready' % self.processes)
         except BaseException:
             self.stop()
@@ -141,18 +188,20 @@ class Stack:
 
     def is_ready(self):
         try:
-            return len(self.ready_workers()) == self.processes and fetch(self.port, '/healthz')[0] == 200
+            return all(len(self.ready_workers(admin)) == self.processes and fetch(port, '/healthz')[0] == 200
+                       for port, admin in self.pairs)
         except (OSError, http.client.HTTPException):
             return False
 
-    def status(self):
-        status, _, body = fetch(self.admin_port, '/status.json')
+    def status(self, admin_port=None):
+        """Of one load balancer: the first, unless told."""
+        status, _, body = fetch(admin_port or self.admin_port, '/status.json')
         if status != 200:
             raise OSError('status page: %d' % status)
         return json.loads(body)
 
-    def ready_workers(self):
-        workers = self.status()['applications']['newspapers']['workers']
+    def ready_workers(self, admin_port=None):
+        workers = self.status(admin_port)['applications']['newspapers']['workers']
         return [w for w in workers if w.get('state') == 'ready']
 
     def check(self):
@@ -169,7 +218,7 @@ class Stack:
         return '\n'.join(parts)
 
     def stop(self, seconds=20):
-        """The load balancer first, then the agent; by force what does not end."""
+        """The load balancers first, then the agents, then ZooKeeper; by force what does not end."""
         for child in reversed(list(self.children.values())):
             if child.poll() is None:
                 child.terminate()
