@@ -298,17 +298,27 @@ class Tree:
     def register(self, path, name, **properties):
         """An ephemeral provider below PATH/providers, as another program would register itself."""
         self.ask(self.client.ensure_path, self.path(path + '/providers'), acl=OPEN_ACL_UNSAFE)
-        try:
-            self.ask(self.client.create, self.path('%s/providers/%s' % (path, name)),
-                     json.dumps({'pid': 1, **properties}).encode(), acl=READ_ACL_UNSAFE, ephemeral=True)
-        except NodeExistsError:
-            pass    # the first try had come through
+        path = self.path('%s/providers/%s' % (path, name))
+        while True:
+            try:
+                self.ask(self.client.create, path, json.dumps({'pid': 1, **properties}).encode(), acl=READ_ACL_UNSAFE,
+                         ephemeral=True)
+                return
+            except NodeExistsError:
+                # The first try had come through; or it is a leftover of our last session.
+                stat = self.ask(self.client.exists, path)
+                if stat and stat.ephemeralOwner == self.client.client_id[0]:
+                    return
+                self._delete(path)
 
-    def unregister(self, path, name):
+    def _delete(self, path):
         try:
-            self.ask(self.client.delete, self.path('%s/providers/%s' % (path, name)))
+            self.ask(self.client.delete, path)
         except NoNodeError:
             pass
+
+    def unregister(self, path, name):
+        self._delete(self.path('%s/providers/%s' % (path, name)))
 
     def providers(self, path):
         """None when there is no such node."""
