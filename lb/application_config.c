@@ -17,6 +17,8 @@ enum {
     /* An error page is kept in memory and sent often. */
     ERROR_PAGE_MAX = 256 * 1024,
     HOST_MAX = 253,
+    /* tree_path: what the tree takes (TREE_PATH_MAX), with room for names below. */
+    TREE_PATH_BYTES_MAX = 256,
 };
 
 /* ---- name, hosts, path ---- */
@@ -218,11 +220,21 @@ static void read_error_page(struct configuration *c, struct application_config *
 
 static void check_tree(struct configuration *c, struct application_config *a, struct diag *d)
 {
-    static const char scheme[] = "directory:";
+    const char *path = a->s.tree_path;
 
-    if (a->s.tree == NULL || strncmp(a->s.tree, scheme, sizeof(scheme) - 1) == 0)
+    if (a->s.tree != NULL && !slice_starts(slice_of(a->s.tree), SLICE_LIT("directory:")) &&
+        !slice_starts(slice_of(a->s.tree), SLICE_LIT("zookeeper://")))
+        config_complain(&c->file, place(a, "tree"), d,
+                        "tree: expected directory:/path or zookeeper://HOST:PORT,.../path");
+    if (path == NULL)
         return;
-    config_complain(&c->file, place(a, "tree"), d, "tree: expected directory:/path");
+    if (path[0] != '/' || strlen(path) > TREE_PATH_BYTES_MAX || strstr(path, "//") != NULL ||
+        strstr(path, "/.") != NULL || path[strlen(path) - 1] == '/')
+        config_complain(&c->file, place(a, "tree_path"), d,
+                        "tree_path: expected a path such as /shop, of at most %d bytes",
+                        TREE_PATH_BYTES_MAX);
+    else if (a->s.tree == NULL)
+        config_complain(&c->file, place(a, "tree_path"), d, "tree_path: there is no tree");
 }
 
 /* Scope POOL goes into the same struct: read aside, then taken over row by row. */

@@ -50,6 +50,7 @@ struct membership {
     struct timer resolve_timer, linger_timer, vanish_timer;
     size_t window_base; /* registered when the present window began */
     struct tree *tree;  /* NULL: none */
+    char *path;         /* the application's node in it */
     struct tree_watch *settings_watch, *workers_watch;
     struct tree_registration *registration;
     bool tree_read;           /* the providers have been told once */
@@ -485,15 +486,22 @@ enum err membership_start(struct application *a, const struct application_config
     timer_init(&ms->linger_timer, on_linger);
     timer_init(&ms->vanish_timer, on_window_over);
     a->membership = ms;
-    a->live = application_live_create(a, config, "/", settings_changed, is_away);
+    a->live =
+        application_live_create(a, config, config->s.tree_path != NULL ? config->s.tree_path : "/",
+                                settings_changed, is_away);
     set_list(ms, config->workers, config->nworkers);
     if (config->s.tree == NULL)
         return ERR_OK;
-    enum err e = tree_open(control(ms), slice_of(config->s.tree), NULL, &ms->tree, d);
+    const struct tree_options o = {.auth_file = config->s.zookeeper_auth,
+                                   .session_timeout_ms = config->s.zookeeper_session_timeout_ms};
+    enum err e = tree_open(control(ms), slice_of(config->s.tree), &o, &ms->tree, d);
     if (e != ERR_OK)
         return e;
-    ms->settings_watch = tree_watch(ms->tree, "", on_settings, ms);
-    ms->workers_watch = tree_watch(ms->tree, "/workers", on_workers, ms);
+    ms->path = xstrdup(config->s.tree_path != NULL ? config->s.tree_path : "");
+    char *workers = xasprintf("%s/workers", ms->path);
+    ms->settings_watch = tree_watch(ms->tree, ms->path, on_settings, ms);
+    ms->workers_watch = tree_watch(ms->tree, workers, on_workers, ms);
+    free(workers);
     return ERR_OK;
 }
 
@@ -513,6 +521,7 @@ static void close_tree(struct membership *ms)
     if (ms->workers_watch != NULL)
         tree_unwatch(ms->workers_watch);
     tree_close(ms->tree);
+    free(ms->path);
 }
 
 void membership_stop(struct application *a)
@@ -566,7 +575,7 @@ void membership_register(struct membership *ms, const char *name, const char *ad
     ASSERT(properties != NULL);
     if (admin != NULL)
         json_object_set_new(properties, "admin", json_string(admin));
-    ms->registration = tree_register(ms->tree, "", name, properties);
+    ms->registration = tree_register(ms->tree, ms->path, name, properties);
     json_decref(properties);
 }
 

@@ -199,11 +199,14 @@ static void on_keeper_lost(void *context)
 static bool open_tree(struct agent *a)
 {
     struct diag d = {0};
-    const char *url = a->config->s.tree;
+    const struct agent_settings *s = &a->config->s;
+    const char *url = s->tree;
+    const struct tree_options o = {.auth_file = s->zookeeper_auth,
+                                   .session_timeout_ms = s->zookeeper_session_timeout_ms};
 
     if (url == NULL)
         return true;
-    enum err e = tree_open(a->loop, slice_of(url), NULL, &a->tree, &d);
+    enum err e = tree_open(a->loop, slice_of(url), &o, &a->tree, &d);
     if (e != ERR_OK)
         log_error(NULL, "tree-not-opened", "tree=%s error=\"%s\" detail=\"%s\"", url, err_text(e),
                   d.text != NULL ? d.text : "");
