@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replay recorded traces against a program and compare its answers (README.md beside this file).
 
-    check.py PROGRAM TRACE...
+    check.py [--shared] PROGRAM TRACE...
 
 The program gets the next line only when it has answered the last one, so a missing flush hangs the
 test instead of passing by luck. Every recorded number is compared, within 1e-9 relative. Exit status:
-0 all as recorded, 1 a difference, 2 usage.
+0 all as recorded, 1 a difference, 2 usage. --shared turns the pool's setting backlog_shared on.
 """
 import gzip
 import json
@@ -93,10 +93,11 @@ def check_answer(row, got):
         compare(name, want, have, exact)
 
 
-def replay(program, path):
+def replay(program, path, more):
+    """MORE: further members of the header."""
     with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as f:
         rows = [json.loads(line) for line in f]
-    header = {k: rows[0][k] for k in HEADER if k in rows[0]}
+    header = {k: rows[0][k] for k in HEADER if k in rows[0]} | more
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
 
         def ask(line):
@@ -125,13 +126,15 @@ def replay(program, path):
 
 
 def main(args):
+    more = {"backlog_shared": True} if args[:1] == ["--shared"] else {}
+    args = args[len(more):]
     if len(args) < 2:
         print(__doc__, file=sys.stderr)
         return 2
     status = 0
     for path in args[1:]:
         try:
-            print(f"{path}: {replay(args[0], path)} operations as recorded")
+            print(f"{path}: {replay(args[0], path, more)} operations as recorded")
         except Difference as difference:
             print(difference)
             status = 1

@@ -58,6 +58,9 @@ static struct subject *create(const struct kind *k, const json_t *header, const 
         .single_version =
             k == &kind_single_version || json_is_true(json_object_get(header, "single_version")),
         .max_classes = CLASSES_UNBOUNDED,
+        /* The original had no reports: without any, the switch must change nothing. */
+        .backlog_shared = json_is_true(json_object_get(header, "backlog_shared")),
+        .backlog_max_age_ms = 2000,
     };
 
     if (!read_settings(json_object_get(header, "settings"), &settings, why))

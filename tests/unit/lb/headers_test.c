@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "lb/settings.h"
+#include "lb/worker.h"
 
 /* A request as libh2o would hand it over: names in lower case, with their spelling beside. */
 struct fixture {
@@ -296,7 +297,7 @@ static void a_response_passes_without_what_concerned_our_connection(void **state
     struct http1_head h =
         parse("HTTP/1.1 207 Multi Status\r\nConnection: X-Hop\r\nKeep-Alive: 5\r\nX-Hop: 1\r\n"
               "Date: now\r\nServer: w\r\nSet-Cookie: a\r\nSET-COOKIE: b\r\n"
-              "Resumelb-Unprocessed: 1\r\nContent-Length: 3\r\n\r\n");
+              "Resumelb-Unprocessed: 1\r\nResumelb_Backlog: 2\r\nContent-Length: 3\r\n\r\n");
     struct headers_response r = {.req = &f->req};
 
     headers_take_response(&r, &h);
@@ -351,6 +352,40 @@ static void unprocessed_is_exactly_1(void **state)
     assert_false(headers_unprocessed(&no));
 }
 
+static enum err backlog_of(const char *fields, uint64_t *out)
+{
+    char bytes[512];
+
+    snprintf(bytes, sizeof(bytes), "HTTP/1.1 200 OK\r\n%s\r\n", fields);
+    struct http1_head h = parse(bytes);
+    *out = 77;
+    return headers_backlog(&h, out);
+}
+
+static void a_backlog_is_one_number_within_its_bound(void **state)
+{
+    static const char *const bad[] = {"",    "-1",  "+1",       "1.0",
+                                      "0x1", "1 2", "1,2",      "one",
+                                      "1;",  "1e3", "16777216", "99999999999999999999999"};
+    uint64_t n = 0;
+
+    (void)state;
+    assert_int_equal(backlog_of("resumelb-BACKLOG:  12 \r\n", &n), ERR_OK);
+    assert_int_equal(n, 12);
+    assert_int_equal(backlog_of("Resumelb-Backlog: 16777215\r\n", &n), ERR_OK);
+    assert_int_equal(n, WORKER_REPORT_MAX);
+    assert_int_equal(backlog_of("Resumelb_Backlog: 1\r\n", &n), ERR_NOT_FOUND);
+    assert_int_equal(backlog_of("X-Backlog: 1\r\n", &n), ERR_NOT_FOUND);
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        char field[64];
+
+        snprintf(field, sizeof(field), "Resumelb-Backlog: %s\r\n", bad[i]);
+        assert_int_equal(backlog_of(field, &n), ERR_SYNTAX);
+        assert_int_equal(n, 77);
+    }
+    assert_int_equal(backlog_of("Resumelb-Backlog: 1\r\nResumelb-Backlog: 1\r\n", &n), ERR_SYNTAX);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -374,6 +409,7 @@ int main(void)
         TEST(our_own_fields_replace_the_workers),
         TEST(http_2_clients_get_names_in_lower_case_only),
         TEST(unprocessed_is_exactly_1),
+        TEST(a_backlog_is_one_number_within_its_bound),
     };
 
     return cmocka_run_group_tests_name("headers", tests, NULL, NULL);

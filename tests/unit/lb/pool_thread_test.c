@@ -136,8 +136,10 @@ static void *act_server(void *context)
     for (unsigned i = 0; i < STEPS; ++i) {
         struct pool_pick *pick = &in_hand[i % IN_HAND];
 
-        if (pick->worker != NULL)
+        if (pick->worker != NULL) {
+            worker_report(pick->worker, below(a, 10), below(a, 3));
             pool_put(a->stage->pool, pick, &released);
+        }
         wake(&released);
         if (i % 8 == 0)
             nap(1);
@@ -225,6 +227,8 @@ static void *act_onlooker(void *context)
 
         s.max_classes = 10 + below(a, 50);
         s.single_version = below(a, 2) != 0;
+        s.backlog_shared = below(a, 4) != 0;
+        s.backlog_max_age_ms = 1 + below(a, 2);
         s.policy = below(a, 4) != 0 ? POOL_POLICY_RESUME : POOL_POLICY_CLASSLESS;
         pool_set(a->stage->pool, &s);
         pool_check(a->stage->pool);
