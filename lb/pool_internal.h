@@ -176,7 +176,9 @@ static inline uint64_t pool_reports_since(const struct pool_settings *s, uint64_
 
 static inline uint64_t report_others(uint64_t report, uint64_t since_ms)
 {
-    return report >> WORKER_REPORT_BITS >= since_ms ? report & WORKER_REPORT_MAX : 0;
+    if (report == 0 || report >> WORKER_REPORT_BITS < since_ms)
+        return 0;
+    return report & WORKER_REPORT_MAX;
 }
 
 /* What other load balancers have in hand at W, as far as we know. */

@@ -29,7 +29,11 @@ static struct worker *best_skilled(const struct pool_class *c, const struct pool
         if (pool_excludes(r, s->worker))
             continue;
         uint64_t others = worker_others(s->worker, since_ms);
-        if (s->worker->mean.mean + (double)others - out->min_backlog > out->max_backlog) {
+        double mean = s->worker->mean.mean;
+
+        if (others != 0)
+            mean += (double)others;
+        if (mean - out->min_backlog > out->max_backlog) {
             ++out->skipped;
             continue;
         }
