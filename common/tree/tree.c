@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct tree_backend *const backends[] = {&tree_directory};
+static const struct tree_backend *const backends[] = {&tree_directory, &tree_zookeeper};
 
 struct tree_watch {
     struct follower follower;

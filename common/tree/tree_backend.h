@@ -98,6 +98,7 @@ struct tree_backend {
 };
 
 extern const struct tree_backend tree_directory;
+extern const struct tree_backend tree_zookeeper;
 
 /* ---- for backends ---- */
 /* PARTS of S may have changed: whoever wants one of them will look soon. Not from refresh(). */

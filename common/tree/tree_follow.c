@@ -345,6 +345,8 @@ enum found follow_path(struct follower *f, const char *path, unsigned parts, str
     /* Look once more for the parts: only now is it known of which spot they are wanted. */
     if (found == FOUND_NODE && look_at(f, out->path, parts) == NULL)
         found = FOUND_BAD;
+    else if (found == FOUND_NODE && !out->spot->known)
+        found = FOUND_PENDING;
 out:
     free(trail);
     return found;

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A tree in ZooKeeper. What is known stays as it is while there is no connection. A session that
+ * ended is replaced by another, in which all nodes are read anew and our providers are put back;
+ * the pauses between sessions that do not last grow.
+ */
+#include "common/base/log.h"
+#include "common/tree/zookeeper_tree.h"
+#include "common/tree/zookeeper_url.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+static struct zookeeper *zookeeper_of(struct tree *base)
+{
+    return container_of(base, struct zookeeper, base);
+}
+
+void zk_full_path(const struct zookeeper *t, const char *path, char out[ZK_PATH_MAX + 1])
+{
+    int len = snprintf(out, ZK_PATH_MAX + 1, "%s%s", t->prefix, path);
+
+    ASSERT(len >= 0 && len <= ZK_PATH_MAX);
+    if (len == 0)
+        memcpy(out, "/", 2);
+}
+
+/* The part of PATH within the tree; NULL: it is outside. */
+static const char *own_path(const struct zookeeper *t, const char *path)
+{
+    size_t len = strlen(t->prefix);
+
+    if (strcmp(path, "/") == 0)
+        return len == 0 ? "" : NULL;
+    if (strncmp(path, t->prefix, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+        return NULL;
+    return path + len;
+}
+
+/* ---- the session ---- */
+
+static bool wants_children(const struct zk_node *n)
+{
+    return n->spot != NULL && (n->spot->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
+}
+
+static void on_connected(void *context, int64_t id)
+{
+    struct zookeeper *t = context;
+    bool same = t->id == id;
+
+    t->connected = t->begun = true;
+    t->loss_seen = false;
+    ++t->counts.connections;
+    if (!same)
+        ++t->counts.sessions;
+    t->id = id;
+    log_info(NULL, "tree-connected", "hosts=%s path=%s session=%s", t->hosts, t->prefix,
+             same ? "kept" : "new");
+    zk_reads_begin(t);
+    zk_entries_connected(t, same);
+}
+
+static void on_disconnected(void *context)
+{
+    struct zookeeper *t = context;
+
+    t->connected = false;
+    t->lost_ms = loop_now_ms(t->base.loop);
+    log_warn(NULL, "tree-disconnected",
+             "hosts=%s path=%s hint=\"going on with what was last known\"", t->hosts, t->prefix);
+}
+
+static void open_session(struct zookeeper *t);
+
+static void on_reopen(struct timer *timer)
+{
+    open_session(container_of(timer, struct zookeeper, reopen));
+}
+
+/* Not all balancers of a site at once. */
+static uint64_t jittered(unsigned ms)
+{
+    uint64_t random = 0;
+
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
+        random = ms / 2;
+    return ms / 2 + random % (ms / 2 + 1);
+}
+
+static void on_ended(void *context, const char *why)
+{
+    struct zookeeper *t = context;
+    uint64_t lasted_ms = loop_now_ms(t->base.loop) - t->opened_ms;
+
+    if (t->connected)
+        t->lost_ms = loop_now_ms(t->base.loop);
+    t->connected = false;
+    t->counts.expired += t->begun;
+    t->begun = false;
+    zk_session_close(t->session, 0);
+    t->session = NULL;
+    map_for_each (struct zk_node, n, &t->nodes, in_tree) {
+        zk_read_drop(&n->data);
+        if (wants_children(n) || n->children.call != NULL)
+            zk_read_drop(&n->children);
+    }
+    zk_entries_ended(t);
+    if (lasted_ms >= ZK_REOPEN_MS_MAX)
+        t->reopen_ms = 0;
+    else if (t->reopen_ms == 0)
+        t->reopen_ms = ZK_REOPEN_MS_MIN;
+    else
+        t->reopen_ms = t->reopen_ms * 2 < ZK_REOPEN_MS_MAX ? t->reopen_ms * 2 : ZK_REOPEN_MS_MAX;
+    log_warn(NULL, "tree-session-ended", "hosts=%s path=%s why=\"%s\" next_in_ms=%u", t->hosts,
+             t->prefix, why, t->reopen_ms);
+    timer_start(t->base.loop, &t->reopen, t->reopen_ms == 0 ? 0 : jittered(t->reopen_ms));
+}
+
+static void on_changed(void *context, const char *full, enum zk_change what)
+{
+    struct zookeeper *t = context;
+    const char *path = own_path(t, full);
+
+    if (path == NULL)
+        return;
+    zk_entries_changed(t, path);
+    struct zk_node *n = map_entry(map_find(&t->nodes, path, strlen(path)), struct zk_node, in_tree);
+    if (n == NULL)
+        return;
+    if (what != ZK_CHANGED_CHILDREN)
+        zk_read_want(&n->data);
+    if (what != ZK_CHANGED_DATA && wants_children(n))
+        zk_read_want(&n->children);
+}
+
+static void on_verify(struct timer *timer)
+{
+    struct zookeeper *t = container_of(timer, struct zookeeper, verify);
+
+    map_for_each (struct zk_node, n, &t->nodes, in_tree) {
+        if (n->spot != NULL)
+            zk_read_want(&n->data);
+        if (wants_children(n))
+            zk_read_want(&n->children);
+    }
+    timer_start(t->base.loop, &t->verify, ZK_VERIFY_MS);
+}
+
+static const struct zk_session_events events = {.connected = on_connected,
+                                                .disconnected = on_disconnected,
+                                                .ended = on_ended,
+                                                .changed = on_changed};
+
+static void open_session(struct zookeeper *t)
+{
+    const struct zk_session_options o = {.hosts = t->hosts,
+                                         .timeout_ms = t->timeout_ms,
+                                         .identity = t->identity,
+                                         .creator = t->creator};
+
+    t->opened_ms = loop_now_ms(t->base.loop);
+    t->session = zk_session_open(t->base.loop, &o, &events, t);
+}
+
+/* ---- spots ---- */
+
+static void zookeeper_observe(struct tree_spot *s)
+{
+    struct zk_node *n = zk_node_get(zookeeper_of(s->tree), s->path);
+
+    n->spot = s;
+    s->place = n;
+    /* One that was a provider until now was not watched for while it was not there. */
+    zk_read_want(&n->data);
+}
+
+static void zookeeper_refresh(struct tree_spot *s)
+{
+    zk_node_show(s->place);
+}
+
+static void zookeeper_forget(struct tree_spot *s)
+{
+    struct zk_node *n = s->place;
+
+    n->spot = NULL;
+    zk_node_put(n);
+}
+
+/* ---- open and close ---- */
+
+static void zookeeper_status(const struct tree *base, struct tree_status *out)
+{
+    /* Its first member. */
+    const struct zookeeper *t = (const void *)base;
+
+    *out = t->counts;
+    out->connected = t->connected;
+}
+
+/* An identity that nobody else has, so that nobody else may write our providers. */
+static char *make_creator(void)
+{
+    unsigned char bytes[16];
+    char hex[2 * sizeof(bytes) + 1];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return NULL;
+    for (size_t i = 0; i < sizeof(bytes); ++i)
+        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    return xasprintf("resumelb:%s", hex);
+}
+
+static enum err read_identity(struct zookeeper *t, const struct tree_options *o, struct diag *d)
+{
+    struct text identity = {0};
+
+    if (o->auth_file == NULL)
+        return ERR_OK;
+    enum err e = zookeeper_auth_read(o->auth_file, &identity, d);
+    if (e == ERR_OK)
+        t->identity = xstrdup(text_cstr(&identity));
+    if (identity.p != NULL)
+        explicit_bzero(identity.p, identity.room);
+    text_fini(&identity);
+    return e;
+}
+
+static void wipe(char *secret)
+{
+    if (secret != NULL)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+static void zookeeper_free(struct zookeeper *t)
+{
+    free(t->hosts);
+    free(t->prefix);
+    wipe(t->identity);
+    wipe(t->creator);
+    free(t);
+}
+
+static enum err zookeeper_open(struct loop *l, struct slice place, const struct tree_options *o,
+                               struct tree **out, struct diag *d)
+{
+    struct zookeeper *t = xcalloc(1, sizeof(*t));
+    enum err e = zookeeper_url_parse(place, &t->hosts, &t->prefix, d);
+
+    if (e == ERR_OK)
+        e = read_identity(t, o, d);
+    if (e == ERR_OK) {
+        t->creator = make_creator();
+        if (t->creator == NULL)
+            e = ERR_SYSTEM;
+    }
+    if (e != ERR_OK) {
+        zookeeper_free(t);
+        return e;
+    }
+    t->base = (struct tree){.backend = &tree_zookeeper, .loop = l};
+    t->timeout_ms =
+        (unsigned)(o->session_timeout_ms != 0 ? o->session_timeout_ms : TREE_SESSION_MS);
+    list_init(&t->wanted);
+    list_init(&t->suspects);
+    timer_init(&t->reopen, on_reopen);
+    timer_init(&t->verify, on_verify);
+    timer_start(l, &t->verify, ZK_VERIFY_MS);
+    open_session(t);
+    *out = &t->base;
+    return ERR_OK;
+}
+
+static void zookeeper_close(struct tree *base)
+{
+    struct zookeeper *t = zookeeper_of(base);
+
+    ASSERT(t->nodes.first == NULL);
+    timer_stop(&t->reopen);
+    timer_stop(&t->verify);
+    /* The end of the session takes back what is left of our providers. */
+    if (t->session != NULL)
+        zk_session_close(t->session, t->connected ? ZK_CLOSE_WAIT_MS : 0);
+    zk_entries_free(t);
+    zookeeper_free(t);
+}
+
+const struct tree_backend tree_zookeeper = {
+    .scheme = "zookeeper",
+    .open = zookeeper_open,
+    .close = zookeeper_close,
+    .status = zookeeper_status,
+    .observe = zookeeper_observe,
+    .refresh = zookeeper_refresh,
+    .forget = zookeeper_forget,
+    .enter = zk_enter,
+    .entry_set = zk_entry_set,
+    .entry_held = zk_entry_held,
+    .leave = zk_leave,
+};
