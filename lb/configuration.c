@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/net/http_server.h"
+#include "lb/advertise.h"
 
 /* As many as a sensible host has addresses; each costs a descriptor per loop. */
 enum { LISTENS_MAX = 64 };
@@ -259,6 +260,19 @@ static void read_admin(struct configuration *c, struct diag *d)
     settings_fini(&admin_table, &s);
 }
 
+static void check_advertise(const struct configuration *c, struct diag *d)
+{
+    const struct text_list *names = &c->program.advertise;
+
+    for (size_t i = 0; i < names->n; ++i) {
+        if (!advertise_good(names->items[i]))
+            config_complain(&c->file, config_get(c->file.root, "advertise"), d,
+                            "advertise: %s: expected HOST:PORT, HOST or :PORT, where others can "
+                            "connect",
+                            names->items[i]);
+    }
+}
+
 /* ---- folders ---- */
 
 static void check_folder(const struct configuration *c, const char *key, const char *path,
@@ -338,6 +352,7 @@ static void read_all(struct configuration *c, struct diag *d)
     read_threads(c, d);
     read_listens(c, d);
     read_admin(c, d);
+    check_advertise(c, d);
     check_folder(c, "state_dir", c->program.state_dir, true, d);
     check_folder(c, "spill_dir", c->program.spill_dir, false, d);
     check_access_log(c, d);

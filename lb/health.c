@@ -167,6 +167,7 @@ void member_connect_failed(struct member *m, uint64_t now_ms)
     struct list released;
     struct list over;
 
+    atomic_fetch_add_explicit(&m->connect_failures, 1, memory_order_relaxed);
     if (for_ms == 0)
         return;
     struct ejection *e = new_ejection(m, for_ms);

@@ -61,6 +61,7 @@ static void end_worker(struct known_worker *k, const char *why)
     k->worker = NULL;
     k->silent = false;
     resume_line_fini(&k->last);
+    membership_sort(k);
 }
 
 bool known_worker_in_pool(const struct known_worker *k)
@@ -79,6 +80,7 @@ void known_worker_join(struct known_worker *k)
                  "application=%s worker=%s incarnation=%s state=%s skills=%zu", k->app->name,
                  k->name, k->last.incarnation, resume_state_text(k->last.state), k->last.skills.n);
     member_resume(member_of(k->worker), &k->last.skills, k->last.version, fingerprint);
+    membership_sort(k);
 }
 
 void known_worker_leave(struct known_worker *k)
@@ -86,13 +88,22 @@ void known_worker_leave(struct known_worker *k)
     log_info(NULL, "worker-leaves", "application=%s worker=%s state=%s", k->app->name, k->name,
              resume_state_text(k->last.state));
     member_leave(member_of(k->worker));
+    membership_sort(k);
 }
 
-bool known_worker_warm(const struct known_worker *k)
+enum worker_kind known_worker_kind(const struct known_worker *k)
 {
+    bool in = known_worker_in_pool(k);
+
     if (k->worker == NULL || k->silent)
-        return false;
-    return !k->streams || k->last.state == RESUME_READY;
+        return WORKER_OTHER;
+    if (!k->streams || k->last.state == RESUME_READY)
+        return in ? WORKER_WARM : WORKER_OTHER;
+    if (k->last.state == RESUME_STARTING)
+        return in ? WORKER_STARTING_IN : WORKER_STARTING_OUT;
+    if (k->last.state == RESUME_COLD)
+        return in ? WORKER_COLD_IN : WORKER_COLD_OUT;
+    return WORKER_OTHER;
 }
 
 /* ---- its stream ---- */
@@ -125,6 +136,8 @@ static void on_resume(void *context, const struct resume_line *line)
     if (line->state != RESUME_DRAINING)
         member_set_unavailable(m, MEMBER_DRAINING, false);
     member_set_unavailable(m, MEMBER_SILENT, false);
+    k->refuted = false;
+    membership_sort(k);
     health_check(k->app);
     membership_reserve(k->membership);
 }
@@ -137,6 +150,7 @@ static void on_broken(void *context)
         return;
     k->silent = true;
     member_set_unavailable(member_of(k->worker), MEMBER_SILENT, true);
+    membership_sort(k);
     health_check(k->app);
     membership_reserve(k->membership);
 }
@@ -148,6 +162,7 @@ static void on_gone(void *context, enum resume_end how)
     struct membership *ms = k->membership;
 
     end_worker(k, texts[how]);
+    k->refuted = how != RESUME_END_NONE || resume_feed_refused(k->feed);
     if (!known_worker_update(k))
         membership_forget(ms, k);
     membership_reserve(ms);
@@ -163,7 +178,7 @@ static bool wants_stream(const struct known_worker *k)
     int source = k->listed ? k->source : k->app->settings->s.resume;
 
     if (source == RESUME_FROM_AUTO)
-        return k->registered || !k->listed;
+        return k->registrations > 0 || !k->listed;
     return source == RESUME_FROM_STREAM;
 }
 
@@ -178,6 +193,7 @@ static void start(struct known_worker *k)
     make_worker(k, k->incarnation, k->listed ? k->concurrency : 1);
     log_info(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name, k->name);
     self_measure_join(k->app->lb->self_measure, member_of(k->worker));
+    membership_sort(k);
 }
 
 static void stop(struct known_worker *k, const char *why)
@@ -188,22 +204,39 @@ static void stop(struct known_worker *k, const char *why)
     k->started = false;
 }
 
-/* Nobody lists it and it is not registered, but it is alive: its stream is open. */
-static bool is_alive(const struct known_worker *k)
-{
-    if (k->feed != NULL)
-        return k->worker != NULL && (k->silent || resume_feed_open(k->feed));
-    return k->lingering;
-}
-
-bool known_worker_connected(const struct known_worker *k)
+bool known_worker_alive(const struct known_worker *k)
 {
     struct conn_backend_view v;
 
+    if (k->feed != NULL)
+        return k->worker != NULL && (k->silent || resume_feed_open(k->feed));
     if (k->worker == NULL)
         return false;
     conn_backend_view(member_of(k->worker)->backend, &v);
     return v.in_use + v.idle > 0;
+}
+
+uint64_t known_worker_failures(const struct known_worker *k)
+{
+    return k->worker == NULL ? 0
+                             : atomic_load_explicit(&member_of(k->worker)->connect_failures,
+                                                    memory_order_relaxed);
+}
+
+/*
+ * Nobody lists it and the tree has it no longer. An open stream outranks that; so does doubt about
+ * the tree, as long as the worker itself does not say otherwise.
+ */
+static bool outlives_registration(struct known_worker *k)
+{
+    if (k->feed != NULL && known_worker_alive(k))
+        return true;
+    if (k->refuted || !(k->vanished || k->held))
+        return false;
+    /* Remembered from another life, and not tried in this one yet. */
+    if (k->held && !k->started)
+        start(k);
+    return true;
 }
 
 /* Why what is started cannot go on as it is; NULL: it can. */
@@ -220,9 +253,8 @@ static const char *outdated(const struct known_worker *k)
 
 bool known_worker_update(struct known_worker *k)
 {
-    if (!k->listed && !k->registered)
-        return is_alive(k);
-    k->lingering = false;
+    if (!k->listed && k->registrations == 0)
+        return outlives_registration(k);
     const char *why = k->started ? outdated(k) : NULL;
     if (why != NULL)
         stop(k, why);
@@ -260,6 +292,10 @@ struct known_worker *known_worker_create(struct membership *ms, struct applicati
     k->addr = *addr;
     k->max_connections = -1;
     k->concurrency = 1;
+    list_init(&k->missing);
+    list_init(&k->touched);
+    list_init(&k->in_kind);
+    membership_sort(k);
     return k;
 }
 

@@ -17,6 +17,17 @@
 
 struct membership;
 
+/* What a known worker is for the choice of who is in the pool (membership_reserve). */
+enum worker_kind {
+    WORKER_OTHER,        /* nobody there, silent, draining */
+    WORKER_WARM,         /* in the pool, ready */
+    WORKER_STARTING_OUT, /* not in the pool */
+    WORKER_STARTING_IN,
+    WORKER_COLD_OUT,
+    WORKER_COLD_IN,
+    WORKER_KINDS
+};
+
 struct known_worker {
     struct map_node in_known; /* membership's table, by name */
     struct membership *membership;
@@ -29,12 +40,20 @@ struct known_worker {
     int64_t max_connections;
     unsigned concurrency;
     char listed_version[VERSION_MAX + 1];
-    /* The tree has it, with these. */
-    bool registered;
+    /* The tree has it (by so many providers, spelt differently), with what the last one says. */
+    unsigned registrations;
     char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
-    bool lingering; /* self-measured and gone from the tree, but not given up yet */
-    bool vanished;  /* that was just now; membership.c has not decided what it means */
-    bool marked;    /* scratch of membership.c: seen in this reading */
+    /* The tree had it; providers.c's, which has these in a list. */
+    struct list missing;
+    bool vanished;          /* just now: what that means is not decided yet */
+    bool held;              /* with many others: it stays until it is known to be gone */
+    uint64_t sign_ms;       /* held: the last sign of life */
+    uint64_t failures_then; /* connections to it that had failed when it vanished */
+    bool refuted;           /* its stream said farewell, or its address refuses connections */
+
+    struct list touched; /* membership's: to be asked whether anything holds it */
+    struct list in_kind; /* membership's: with its like */
+    enum worker_kind kind;
 
     bool started, streams; /* streams: by resume_feed, else self-measured */
     struct resume_feed *feed;
@@ -53,16 +72,17 @@ void known_worker_destroy(struct known_worker *k);
  * or incarnation has taken the place of. False: nothing holds it any more, destroy it.
  */
 bool known_worker_update(struct known_worker *k);
-/* Whether connections to it are open; for self-measured ones. */
-bool known_worker_connected(const struct known_worker *k);
+/* Whether its stream, or a connection to it, is open. */
+bool known_worker_alive(const struct known_worker *k);
+/* Connections to it that failed so far; for self-measured ones. */
+uint64_t known_worker_failures(const struct known_worker *k);
 /* Whether it has answered, or was found not to be there. */
 bool known_worker_settled(const struct known_worker *k);
 bool known_worker_in_pool(const struct known_worker *k);
 /* Bring it into the pool with its last resume (of a stream). */
 void known_worker_join(struct known_worker *k);
 void known_worker_leave(struct known_worker *k);
-/* Ready, and to be picked. */
-bool known_worker_warm(const struct known_worker *k);
+enum worker_kind known_worker_kind(const struct known_worker *k);
 /* "ready", "cold", "draining", "starting"; "silent"; "absent". */
 const char *known_worker_state(const struct known_worker *k);
 

@@ -20,6 +20,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "lb/access_log.h"
+#include "lb/advertise.h"
 #include "lb/data_loops.h"
 #include "lb/health.h"
 #include "lb/lb_parts.h"
@@ -298,37 +299,26 @@ static void log_addresses(const struct lb *lb)
     text_fini(&line);
 }
 
-/* "host:port" of the first listener, with the machine's name in place of a wildcard. */
-static void own_name(const struct lb *lb, char out[ADDR_TEXT_MAX])
-{
-    const struct addr *a = listeners_address(lb->parts->listeners, 0);
-    char host[ADDR_TEXT_MAX];
-
-    addr_host(a, host);
-    if (strcmp(host, "0.0.0.0") != 0 && strcmp(host, "::") != 0) {
-        addr_format(a, out);
-        return;
-    }
-    if (gethostname(host, 256) != 0)
-        text_copy(host, sizeof(host), "localhost");
-    host[255] = '\0';
-    snprintf(out, ADDR_TEXT_MAX, "%.255s:%u", host, addr_port(a));
-}
-
 static void register_all(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
-    char name[ADDR_TEXT_MAX];
+    size_t n = listeners_count(p->listeners);
+    struct addr *listeners = xcalloc(n + 1, sizeof(*listeners));
     char admin[ADDR_TEXT_MAX];
     struct addr a;
 
-    own_name(lb, name);
+    for (size_t i = 0; i < n; ++i)
+        listeners[i] = *listeners_address(p->listeners, i);
+    struct text_list names = advertise_names(&lb->settings.advertise, listeners, n);
     if (p->admin != NULL) {
         admin_address(p->admin, 0, &a);
         addr_format(&a, admin);
     }
     for (size_t i = 0; i < lb->napplications; ++i)
-        membership_register(lb->applications[i]->membership, name, p->admin != NULL ? admin : NULL);
+        membership_register(lb->applications[i]->membership, names.items, names.n,
+                            p->admin != NULL ? admin : NULL);
+    advertise_free(&names);
+    free(listeners);
 }
 
 static void fail_start(struct lb *lb)

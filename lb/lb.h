@@ -7,6 +7,7 @@
 #ifndef RLB_LB_LB_H
 #define RLB_LB_LB_H
 
+#include "common/base/map.h"
 #include "common/net/loop.h"
 #include "lb/application.h"
 #include "lb/front.h"
@@ -47,6 +48,7 @@ struct lb {
     struct self_measure *self_measure;   /* has its own lock */
     struct data_loops *data_loops;       /* the threads of `loops` */
     struct resolver *resolver;           /* control thread only */
+    struct map trees;                    /* shared_tree.c's; control thread only */
     uint64_t started_ms;                 /* monotonic */
     struct lb_parts *parts;              /* lb.c's own */
 };

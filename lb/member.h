@@ -36,7 +36,7 @@ struct member {
     struct meter *meter;
     char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
     /* Figures for the status page; relaxed. */
-    _Atomic uint64_t requests, failures, service_us;
+    _Atomic uint64_t requests, failures, service_us, connect_failures;
     /* Ejection (health.c): until when, monotonic ms; 0: not. */
     _Atomic uint64_t ejected_until_ms;
 };

@@ -7,6 +7,7 @@
 #ifndef RLB_LB_MEMBERSHIP_H
 #define RLB_LB_MEMBERSHIP_H
 
+#include "common/tree/tree.h"
 #include "common/wire/json.h"
 #include "lb/configuration.h"
 #include "lb/known_worker.h"
@@ -26,18 +27,34 @@ void membership_stop(struct application *a);
 void membership_reload(struct membership *ms, const struct application_config *config);
 /* Whether all workers known at start have answered, or were found not to be there. */
 bool membership_settled(const struct membership *ms);
-/* Register ourselves in the tree (if there is one): NAME, and where operators find us (or NULL). */
-void membership_register(struct membership *ms, const char *name, const char *admin);
+/*
+ * Register ourselves in the tree (if there is one): NAMES, N of them, with where operators find us
+ * (or NULL).
+ */
+void membership_register(struct membership *ms, char *const *names, size_t n, const char *admin);
 /* Take that back: we are about to stop. */
 void membership_unregister(struct membership *ms);
 /* Calls EACH for every address known. */
 void membership_each(const struct membership *ms,
                      void (*each)(void *context, const struct known_worker *k), void *context);
+
+struct membership_figures {
+    struct tree_status tree;
+    bool registered;  /* all our own entries are where others see them */
+    size_t providers; /* registered workers, of this application */
+    size_t refused;   /* providers */
+    size_t held;      /* workers kept although their registration vanished, with many others */
+    bool remembered;  /* providers are of another life: the tree has not answered */
+};
+/* False: the application has no tree. */
+bool membership_figures(const struct membership *ms, struct membership_figures *out);
 /* Member "tree" of the application's status. */
 void membership_describe(const struct membership *ms, struct json_writer *w);
 
 /* ---- for known_worker.c ---- */
 
+/* K's part in the choice below may have changed: worker, state, whether it is in the pool. */
+void membership_sort(struct known_worker *k);
 /*
  * Some worker's state has changed.  Cold and starting ones are kept out of the pool; one of them
  * comes in when there is no warm worker at all (a starting one first), and cold ones leave again

@@ -39,6 +39,7 @@ struct resume_feed {
     bool skipping;     /* the present line is over its limit: the rest of it is dropped */
     bool reconnecting; /* the stream broke: this is the one try at once */
     bool settled;
+    bool refused; /* the last try to connect was */
     bool failing; /* said so already */
     struct loop_deferred deferred;
 };
@@ -270,6 +271,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     struct resume_feed *f = context;
 
     f->attempt = NULL;
+    f->refused = e == ERR_CONNECT_REFUSED;
     if (c == NULL) {
         fail(f, err_text(e));
         return;
@@ -324,6 +326,11 @@ void resume_feed_destroy(struct resume_feed *f)
 bool resume_feed_open(const struct resume_feed *f)
 {
     return f->state == FEED_OPEN;
+}
+
+bool resume_feed_refused(const struct resume_feed *f)
+{
+    return f->refused;
 }
 
 bool resume_feed_settled(const struct resume_feed *f)

@@ -38,6 +38,8 @@ struct resume_feed *resume_feed_create(struct application *app, const struct add
 void resume_feed_destroy(struct resume_feed *f);
 /* Whether a resume has come by the stream that is open now. */
 bool resume_feed_open(const struct resume_feed *f);
+/* Whether the last try found nobody there: connection refused. */
+bool resume_feed_refused(const struct resume_feed *f);
 /* Whether the worker has answered at all, or was found not to be there: for start_wait. */
 bool resume_feed_settled(const struct resume_feed *f);
 

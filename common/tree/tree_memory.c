@@ -175,7 +175,7 @@ void tree_memory_close(struct tree_memory *m)
     free(m);
 }
 
-const json_t *tree_memory_part(const struct tree_memory *m, const char *part)
+json_t *tree_memory_part(const struct tree_memory *m, const char *part)
 {
     return json_object_get(m->parts, part);
 }

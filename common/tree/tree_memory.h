@@ -15,7 +15,7 @@ enum {
     /* The file: a thousand providers are 200 KB. */
     TREE_MEMORY_BYTES_MAX = 4 * 1024 * 1024,
     /* From the first change to the write, which takes the others of a burst along. */
-    TREE_MEMORY_DELAY_MS = 1000,
+    TREE_MEMORY_DELAY_MS = 100,
     /* Between two writes, each with an fsync. */
     TREE_MEMORY_PAUSE_MS = 5000,
 };
@@ -32,7 +32,7 @@ struct tree_memory *tree_memory_open(struct loop *l, const char *path, const cha
 void tree_memory_close(struct tree_memory *m);
 /* What was kept as PART in another life, an object, or NULL. Borrowed until tree_memory_keep(PART).
  */
-const json_t *tree_memory_part(const struct tree_memory *m, const char *part);
+json_t *tree_memory_part(const struct tree_memory *m, const char *part);
 /* Seconds since that was written. */
 uint64_t tree_memory_age_s(const struct tree_memory *m);
 /* PART is CONTENT (an object, a reference of its own is taken) now: written soon. */

@@ -267,13 +267,14 @@ def test_a_worker_without_a_stream_is_asked_again(world):
     becomes(lb, a, 'ready')
 
 
-def measured_in_tree(world, n):
+def measured_in_tree(world, n, **settings):
     """N registered workers without streams, each with a kept connection."""
     tree = Tree(world.folder / 'tree')
     workers = [world.scripted(serve(hello)) for _ in range(n)]
     for w in workers:
         tree.register(w.address)
-    lb = world.resumelb({'tree': 'directory:%s' % tree.path, 'resume': 'measure', 'pool': {'policy': 'classless'}})
+    lb = world.resumelb({'tree': 'directory:%s' % tree.path, 'resume': 'measure', 'pool': {'policy': 'classless'},
+                         **settings})
     wait_until(lambda: len(in_pool(lb)) == n, 'all workers')
     for _ in range(n):
         lb.get()
@@ -289,8 +290,8 @@ def test_a_measured_worker_leaves_when_its_registration_ends(world):
     wait_until(lambda: len(in_pool(lb)) == 4, 'it to be back')
 
 
-def test_when_most_registrations_vanish_at_once_whose_connections_work_stays(world):
-    tree, workers, lb = measured_in_tree(world, 4)
+def test_when_most_registrations_vanish_at_once_who_shows_signs_of_life_stays(world):
+    tree, workers, lb = measured_in_tree(world, 4, providers_hold='500ms')
     for w in workers[:3]:
         tree.end(w.address)
     wait_until(lambda: 'providers-held-back' in lb.process.output(), 'the decision')
@@ -302,4 +303,21 @@ def test_when_most_registrations_vanish_at_once_whose_connections_work_stays(wor
     # registered again: as if nothing had been
     tree.register(workers[1].address)
     tree.register(workers[2].address)
-    wait_until(lambda: len(in_pool(lb)) == 3, 'the others to stay')
+    wait_until(lambda: lb.app()['tree']['held'] == 0, 'it to be noticed')
+    assert len(in_pool(lb)) == 3
+
+
+def test_a_list_that_shrinks_at_once_takes_away_only_who_refuses_connections(world):
+    tree, workers, lb = measured_in_tree(world, 4)
+    dead = workers[0]
+    dead.close()
+    for w in workers:
+        tree.end(w.address)
+    wait_until(lambda: lb.app()['tree']['held'] == 4, 'all to be held')
+    assert set(lb.app()['tree']['held_workers']) == {w.address for w in workers}
+
+    def tried():
+        assert lb.get().status == 200
+        return in_pool(lb) == {w.address for w in workers[1:]}
+    wait_until(tried, 'the dead one to be found out')
+    assert lb.app()['tree']['providers'] == 0 and lb.app()['tree']['held'] == 3

@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each provider of the tree is compared with what it was in the reading before, so that a thousand
+ * of them cost nothing but those that changed. One whose name is an address, in whatever spelling,
+ * registers the known worker there: two such providers are one worker.
+ *
+ * Who vanishes from the tree:
+ *
+ *   vanished ── 500 ms ──► more than discovery_max_drop of all? ── no ──► only an open stream
+ * counts │ yes held ──► registered again; or refuted: its stream says farewell, its address
+ * refuses; or no sign of life for providers_hold
+ *
+ * The first reading is compared with what is remembered of another life: a tree that was wiped
+ * meanwhile takes nobody away who is alive.
+ */
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "lb/host_name.h"
+#include "lb/membership_internal.h"
+
+enum {
+    /* What vanishes within this time vanishes at once: a lost session takes its nodes away in
+       several steps. */
+    VANISH_WINDOW_MS = 500,
+    /* How often those that are held are looked at. */
+    HELD_LOOK_MS = 1000,
+    /* Providers refused that the status page shows. */
+    REFUSED_SHOWN_MAX = 100,
+    /* Host names among providers: each is looked up again and again, one after the other. */
+    HOST_NAMES_MAX = 1000,
+    /* From a change until what there is is handed to the memory, which takes its time again. */
+    KEEP_DELAY_MS = 50,
+    KEEP_PAUSE_MS = 1000,
+};
+
+static const char part_name[] = "providers"; /* of the memory */
+
+struct provider {
+    struct providers *set;
+    char *name;
+    json_t *properties;          /* as reported last; counted */
+    struct known_worker *worker; /* whom it registers; NULL: nobody */
+    struct host_name *host;      /* its name is one */
+    const char *why;             /* it is refused; NULL: it is not */
+};
+
+struct providers {
+    struct membership *membership;
+    struct tree_watch *watch;
+    struct provider **items; /* by name */
+    size_t n;
+    size_t nhosts, nrefused;
+    size_t nregistered;   /* known workers with a provider */
+    bool heard;           /* the tree has told them */
+    bool remembered;      /* they are of another life */
+    struct list vanished; /* known_worker->missing */
+    struct list held;     /* known_worker->missing */
+    size_t nheld;
+    size_t before;      /* registered before this reading */
+    size_t window_base; /* registered when the present window began */
+    struct timer window, look, keep;
+    uint64_t kept_ms;
+};
+
+static const struct app_settings *settings(const struct providers *set)
+{
+    return &set->membership->app->settings->s;
+}
+
+static struct loop *control(const struct providers *set)
+{
+    return set->membership->app->lb->control;
+}
+
+static const char *app_name(const struct providers *set)
+{
+    return set->membership->app->name;
+}
+
+/* ---- missing ones ---- */
+
+static void stop_missing(struct providers *set, struct known_worker *k)
+{
+    list_remove(&k->missing);
+    set->nheld -= k->held;
+    k->vanished = k->held = false;
+}
+
+static void begin_missing(struct providers *set, struct known_worker *k)
+{
+    log_info(NULL, "provider-vanished", "application=%s worker=%s", app_name(set), k->name);
+    k->vanished = true;
+    k->failures_then = known_worker_failures(k);
+    list_push_back(&set->vanished, &k->missing);
+    if (timer_running(&set->window))
+        return;
+    set->window_base = set->before;
+    timer_start(control(set), &set->window, VANISH_WINDOW_MS);
+}
+
+void providers_forget(struct known_worker *k)
+{
+    struct providers *set = k->membership->providers;
+
+    if (set != NULL && list_linked(&k->missing))
+        stop_missing(set, k);
+}
+
+static void hold(struct providers *set, struct known_worker *k)
+{
+    k->held = true;
+    k->sign_ms = loop_now_ms(control(set));
+    ++set->nheld;
+    list_push_back(&set->held, &k->missing);
+    if (!timer_running(&set->look))
+        timer_start(control(set), &set->look, HELD_LOOK_MS);
+}
+
+/* The window is over: what does it mean that these have vanished? */
+static void on_window_over(struct timer *t)
+{
+    struct providers *set = container_of(t, struct providers, window);
+    struct list *node;
+    struct list *it;
+    struct list gone;
+    size_t n = 0;
+
+    list_for_each (it, &set->vanished)
+        ++n;
+    bool all = (double)n > settings(set)->discovery_max_drop * (double)set->window_base;
+    if (all)
+        log_warn(
+            NULL, "providers-held-back",
+            "application=%s vanished=%zu of=%zu action=\"kept until they are known to be gone\"",
+            app_name(set), n, set->window_base);
+    list_init(&gone);
+    list_splice_back(&gone, &set->vanished);
+    while ((node = list_pop_front(&gone)) != NULL) {
+        struct known_worker *k = list_entry(node, struct known_worker, missing);
+
+        k->vanished = false;
+        if (all)
+            hold(set, k);
+        membership_touch(k);
+    }
+    membership_settle(set->membership);
+}
+
+/* Look for signs of life, and for the opposite. */
+static void look_at(struct providers *set, struct known_worker *k, uint64_t now_ms)
+{
+    bool measured = k->feed == NULL;
+
+    if (known_worker_alive(k)) {
+        k->sign_ms = now_ms;
+        return;
+    }
+    if (measured && known_worker_failures(k) > k->failures_then)
+        k->refuted = true;
+    else if (now_ms - k->sign_ms < settings(set)->providers_hold_ms)
+        return;
+    log_info(NULL, "provider-given-up", "application=%s worker=%s why=\"%s\"", app_name(set),
+             k->name, k->refuted ? "it refuses connections" : "no sign of life for providers_hold");
+    stop_missing(set, k);
+    membership_touch(k);
+}
+
+static void on_look(struct timer *t)
+{
+    struct providers *set = container_of(t, struct providers, look);
+    uint64_t now_ms = loop_now_ms(control(set));
+    struct list *it = NULL;
+    struct list *tmp = NULL;
+
+    list_for_each_safe (it, tmp, &set->held)
+        look_at(set, list_entry(it, struct known_worker, missing), now_ms);
+    if (!list_empty(&set->held))
+        timer_start(control(set), t, HELD_LOOK_MS);
+    membership_settle(set->membership);
+}
+
+/* ---- one provider ---- */
+
+static void copy_property(const json_t *properties, const char *name, char *out, size_t room)
+{
+    struct text value = {0};
+
+    out[0] = '\0';
+    if (json_scalar_text(json_object_get(properties, name), &value))
+        text_copy(out, room, text_cstr(&value));
+    text_fini(&value);
+}
+
+/* What it says of the worker that it registers. */
+static void take_facts(struct provider *p)
+{
+    struct known_worker *k = p->worker;
+
+    copy_property(p->properties, "version", k->version, sizeof(k->version));
+    copy_property(p->properties, "incarnation", k->incarnation, sizeof(k->incarnation));
+    if (k->incarnation[0] == '\0')
+        copy_property(p->properties, "pid", k->incarnation, sizeof(k->incarnation));
+    membership_touch(k);
+}
+
+static void attach(struct provider *p, const struct addr *addr)
+{
+    struct providers *set = p->set;
+    struct known_worker *k = membership_at(set->membership, addr);
+
+    p->worker = k;
+    if (k->registrations++ == 0) {
+        ++set->nregistered;
+        k->refuted = false;
+        if (list_linked(&k->missing))
+            stop_missing(set, k);
+    }
+    take_facts(p);
+}
+
+static void detach(struct provider *p)
+{
+    struct known_worker *k = p->worker;
+
+    if (k == NULL)
+        return;
+    p->worker = NULL;
+    if (--k->registrations == 0) {
+        --p->set->nregistered;
+        if (!p->set->membership->stopping)
+            begin_missing(p->set, k);
+    }
+    membership_touch(k);
+}
+
+static void set_refused(struct provider *p, const char *why)
+{
+    char escaped[LOG_ESCAPED_ROOM];
+
+    if (why != NULL && p->why != why)
+        log_warn(NULL, "provider-refused", "application=%s provider=%s why=\"%s\"",
+                 app_name(p->set), log_escape(slice_of(p->name), escaped), why);
+    p->set->nrefused += (why != NULL) - (p->why != NULL);
+    p->why = why;
+}
+
+/*
+ * A registration is of one process, and a name may have several addresses (one of each family,
+ * say): the first one is taken, that of IPv4 before that of IPv6, so that the process is one
+ * worker.
+ */
+static const struct addr *choose_addr(const struct host_name *h)
+{
+    for (size_t i = 0; i < h->naddrs; ++i) {
+        if (h->addrs[i].sa.sa_family == AF_INET)
+            return &h->addrs[i];
+    }
+    return h->naddrs > 0 ? &h->addrs[0] : NULL;
+}
+
+static void on_host_changed(void *context)
+{
+    struct provider *p = context;
+    const struct addr *a = choose_addr(p->host);
+
+    if (p->worker != NULL && addr_equal(&p->worker->addr, a))
+        return;
+    p->set->before = p->set->nregistered;
+    detach(p);
+    attach(p, a);
+    membership_settle(p->set->membership);
+}
+
+static void drop_host(struct provider *p)
+{
+    if (p->host == NULL)
+        return;
+    host_name_destroy(p->host);
+    p->host = NULL;
+    --p->set->nhosts;
+}
+
+/* Why not; NULL: it is one of ours, at ADDR, or has a host name. */
+static const char *judge(const struct provider *p, struct addr *addr, bool *named)
+{
+    struct slice application = json_text(p->properties, "application");
+    enum err e = addr_parse(slice_of(p->name), addr);
+
+    *named = e == ERR_UNSUPPORTED;
+    if (e != ERR_OK && !*named)
+        return "its name is no address";
+    if (!*named && addr->sa.sa_family != AF_UNIX && addr_port(addr) == 0)
+        return "its name has no port";
+    if (application.p != NULL && !slice_is(application, p->set->membership->app->name))
+        return "it belongs to another application";
+    if (*named && p->host == NULL && p->set->nhosts == HOST_NAMES_MAX)
+        return "there are too many host names among them";
+    return NULL;
+}
+
+/* Its properties are new (or it is). */
+static void take(struct provider *p)
+{
+    struct addr addr;
+    bool named = false;
+    const char *why = judge(p, &addr, &named);
+
+    set_refused(p, why);
+    if (why != NULL) {
+        drop_host(p);
+        detach(p);
+    } else if (p->worker != NULL) {
+        take_facts(p);
+    } else if (!named) {
+        attach(p, &addr);
+    } else if (p->host == NULL) {
+        ++p->set->nhosts;
+        p->host = host_name_create(p->set->membership->app, p->name, on_host_changed, p);
+    }
+}
+
+static struct provider *add(struct providers *set, const struct tree_provider *from)
+{
+    struct provider *p = xcalloc(1, sizeof(*p));
+
+    p->set = set;
+    p->name = xstrdup(from->name);
+    p->properties = json_incref(from->properties);
+    take(p);
+    return p;
+}
+
+static void change(struct provider *p, json_t *properties)
+{
+    /* The same object, mostly: a tree reports what has not changed as it was. */
+    bool same = p->properties == properties || json_equal(p->properties, properties);
+
+    if (p->properties != properties) {
+        json_decref(p->properties);
+        p->properties = json_incref(properties);
+    }
+    if (!same)
+        take(p);
+}
+
+static void drop(struct provider *p)
+{
+    set_refused(p, NULL);
+    drop_host(p);
+    detach(p);
+    json_decref(p->properties);
+    free(p->name);
+    free(p);
+}
+
+/* ---- a reading ---- */
+
+/* FRESH, N of them by name, is what there is: compare with what there was. */
+static void report(struct providers *set, const struct tree_provider *fresh, size_t n)
+{
+    struct provider **items = xcalloc(n + 1, sizeof(*items));
+    size_t nitems = 0;
+    size_t i = 0;
+    size_t k = 0;
+
+    set->before = set->nregistered;
+    while (i < set->n || k < n) {
+        int order = i == set->n ? 1 : k == n ? -1 : strcmp(set->items[i]->name, fresh[k].name);
+
+        if (order < 0) {
+            drop(set->items[i++]);
+        } else if (order > 0) {
+            items[nitems++] = add(set, &fresh[k++]);
+        } else {
+            items[nitems] = set->items[i++];
+            change(items[nitems++], fresh[k++].properties);
+        }
+    }
+    free(set->items);
+    set->items = items;
+    set->n = nitems;
+    if (!timer_running(&set->keep)) {
+        bool lately = loop_now_ms(control(set)) - set->kept_ms < KEEP_PAUSE_MS;
+
+        timer_start(control(set), &set->keep, lately ? KEEP_PAUSE_MS : KEEP_DELAY_MS);
+    }
+}
+
+/* ---- another life ---- */
+
+static void keep_facts(json_t *kept, const char *name, const char *version, const char *incarnation)
+{
+    json_t *facts = json_object();
+
+    if (version[0] != '\0')
+        json_object_set_new(facts, "version", json_string(version));
+    if (incarnation[0] != '\0')
+        json_object_set_new(facts, "incarnation", json_string(incarnation));
+    /* A name that is not UTF-8 is not kept. */
+    json_object_set_new(kept, name, facts);
+}
+
+static void keep_missing(json_t *kept, const struct list *missing)
+{
+    struct list *it;
+
+    list_for_each (it, missing) {
+        const struct known_worker *k = list_entry(it, struct known_worker, missing);
+
+        keep_facts(kept, k->name, k->version, k->incarnation);
+    }
+}
+
+static void keep_now(struct providers *set)
+{
+    json_t *kept = json_object();
+
+    set->kept_ms = loop_now_ms(control(set));
+    for (size_t i = 0; i < set->n; ++i) {
+        const struct provider *p = set->items[i];
+
+        if (p->worker != NULL)
+            keep_facts(kept, p->name, p->worker->version, p->worker->incarnation);
+    }
+    /* What is held back here is not to be forgotten there. */
+    keep_missing(kept, &set->vanished);
+    keep_missing(kept, &set->held);
+    tree_memory_keep(set->membership->memory, part_name, kept);
+    json_decref(kept);
+}
+
+static void on_keep(struct timer *t)
+{
+    keep_now(container_of(t, struct providers, keep));
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct tree_provider *)a)->name, ((const struct tree_provider *)b)->name);
+}
+
+/* As if the tree had told what is remembered; not settled yet. */
+static void recall(struct providers *set)
+{
+    json_t *part = tree_memory_part(set->membership->memory, part_name);
+    size_t room = json_object_size(part);
+    struct tree_provider *fresh = xcalloc(room + 1, sizeof(*fresh));
+    size_t n = 0;
+    const char *name;
+    json_t *properties;
+
+    json_object_foreach(part, name, properties)
+    {
+        if (json_is_object(properties))
+            fresh[n++] = (struct tree_provider){(char *)(uintptr_t)name, properties};
+    }
+    qsort(fresh, n, sizeof(*fresh), compare_names);
+    if (n > 0) {
+        set->remembered = true;
+        report(set, fresh, n);
+    }
+    free(fresh);
+}
+
+void providers_remember(struct providers *set)
+{
+    if (set->heard || set->remembered)
+        return;
+    recall(set);
+    if (!set->remembered)
+        return;
+    log_warn(NULL, "providers-remembered", "application=%s providers=%zu age_s=%llu why=\"%s\"",
+             app_name(set), set->n, (unsigned long long)tree_memory_age_s(set->membership->memory),
+             "the tree has not answered");
+    membership_settle(set->membership);
+}
+
+/* ---- the tree ---- */
+
+static void on_workers(void *context, const struct tree_node *node)
+{
+    struct providers *set = context;
+
+    if (!node->providers_known) {
+        /* It answers, but not this. */
+        providers_remember(set);
+        return;
+    }
+    if (!set->heard && !set->remembered)
+        recall(set);
+    set->heard = true;
+    set->remembered = false;
+    report(set, node->providers, node->nproviders);
+    membership_settle(set->membership);
+}
+
+struct providers *providers_create(struct membership *ms)
+{
+    struct providers *set = xcalloc(1, sizeof(*set));
+    char *path = xasprintf("%s/workers", ms->path);
+
+    set->membership = ms;
+    list_init(&set->vanished);
+    list_init(&set->held);
+    timer_init(&set->window, on_window_over);
+    timer_init(&set->look, on_look);
+    timer_init(&set->keep, on_keep);
+    set->watch = tree_watch(ms->tree, path, on_workers, set);
+    free(path);
+    return set;
+}
+
+void providers_destroy(struct providers *set)
+{
+    if (set == NULL)
+        return;
+    tree_unwatch(set->watch);
+    if (timer_running(&set->keep))
+        keep_now(set);
+    timer_stop(&set->keep);
+    timer_stop(&set->look);
+    for (size_t i = 0; i < set->n; ++i)
+        drop(set->items[i]);
+    free(set->items);
+    timer_stop(&set->window);
+    while (!list_empty(&set->vanished))
+        stop_missing(set, list_entry(set->vanished.next, struct known_worker, missing));
+    while (!list_empty(&set->held))
+        stop_missing(set, list_entry(set->held.next, struct known_worker, missing));
+    free(set);
+}
+
+bool providers_settled(const struct providers *set)
+{
+    for (size_t i = 0; i < set->n && set->nhosts > 0; ++i) {
+        if (set->items[i]->host != NULL && !set->items[i]->host->answered)
+            return false;
+    }
+    return (set->heard || set->remembered) && !timer_running(&set->window);
+}
+
+/* ---- status ---- */
+
+void providers_figures(const struct providers *set, struct membership_figures *out)
+{
+    out->providers = set->nregistered;
+    out->refused = set->nrefused;
+    out->held = set->nheld;
+    out->remembered = set->remembered;
+}
+
+/* Calls PUT for the first refused ones. */
+static void each_refused(const struct providers *set, struct json_writer *w,
+                         void (*put)(struct json_writer *w, const struct provider *p,
+                                     const char *name))
+{
+    size_t shown = 0;
+
+    for (size_t i = 0; i < set->n && shown < REFUSED_SHOWN_MAX; ++i) {
+        char escaped[LOG_ESCAPED_ROOM];
+
+        if (set->items[i]->why == NULL)
+            continue;
+        put(w, set->items[i], log_escape(slice_of(set->items[i]->name), escaped));
+        ++shown;
+    }
+}
+
+static void put_name(struct json_writer *w, const struct provider *p, const char *name)
+{
+    (void)p;
+    json_put_text(w, NULL, slice_of(name));
+}
+
+static void put_refusal(struct json_writer *w, const struct provider *p, const char *name)
+{
+    json_open_object(w, NULL);
+    json_put_text(w, "name", slice_of(name));
+    json_put_text(w, "why", slice_of(p->why));
+    json_close_object(w);
+}
+
+void providers_describe(const struct providers *set, struct json_writer *w)
+{
+    struct list *it;
+
+    json_open_array(w, "refused_providers");
+    each_refused(set, w, put_name);
+    json_close_array(w);
+    json_open_array(w, "provider_refusals");
+    each_refused(set, w, put_refusal);
+    json_close_array(w);
+    json_open_array(w, "held_workers");
+    list_for_each (it, &set->held)
+        json_put_text(w, NULL, slice_of(list_entry(it, struct known_worker, missing)->name));
+    json_close_array(w);
+}
