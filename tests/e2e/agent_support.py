@@ -88,7 +88,7 @@ while True:
         keep = h.get("x-close") is None
         stream.write(("HTTP/1.1 %s\r\nContent-Length: %d\r\nX-Pid: %d\r\n%s%s\r\n" % (
             status, len(data), os.getpid(), "" if keep else "Connection: close\r\n",
-            "Resumelb-Unprocessed: 1\r\nX-Kept: yes\r\n" if "x-forge" in h else "")).encode())
+            "Resumelb-Unprocessed: 1\r\nResumelb-Backlog: 999\r\nX-Kept: yes\r\n" if "x-forge" in h else "")).encode())
         if target != "/probe":
             log("done %s" % target)
         if "x-head-only" in h:

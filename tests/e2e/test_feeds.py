@@ -32,7 +32,7 @@ class Agent:
                 return
             if not got[0].startswith(b'GET /.well-known/resumelb/resume '):
                 self.requests += 1
-                c.answer(self.answer)
+                self.respond(c)
                 continue
             if self.refuse:
                 c.write(self.refuse)
@@ -44,6 +44,9 @@ class Agent:
             self.streams.append(c)
             self.over.wait(120)
             return
+
+    def respond(self, c):
+        c.answer(self.answer)
 
     @staticmethod
     def chunk(c, data):
