@@ -56,12 +56,13 @@ class Server:
     def pid(self):
         return self.process.pid
 
-    def words(self, word):
-        return four_letters(self.port, word)
+    def words(self, word, seconds=5):
+        return four_letters(self.port, word, seconds)
 
     def mode(self):
         """'standalone', 'leader', 'follower'; None while it does not serve."""
-        for line in self.words('srvr').split('\n'):
+        # Who has only just begun to listen may never answer: ask anew rather than wait.
+        for line in self.words('srvr', 0.3).split('\n'):
             if line.startswith('Mode: '):
                 return line[6:].strip()
         return None

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers and sessions in a real ZooKeeper: who registers is found, and what becomes of ZooKeeper fails no request."""
+import json
+import signal
+import time
+
+from support.base import free_port, wait_until
+from support.zookeeper import READ_ACL_UNSAFE, Tree, end_session
+from zookeeper_support import SESSION_SECONDS, Load, Place, in_force, knows, rest, tree_of, workers
+
+# A session may be over only a tick after its time, and its client asks less often than that.
+LONGER_THAN_A_SESSION = SESSION_SECONDS * 2.2
+
+
+def owner(place, path):
+    """The session that PATH belongs to; None: there is no such node now."""
+    stat = place.tree.ask(place.client.exists, place.tree.path(path))
+    return stat.ephemeralOwner if stat else None
+
+
+def provider_of(place, path=''):
+    """The path of the one provider that is there."""
+    name, = wait_until(lambda: place.tree.providers(path), 'the registration', 20)
+    return '%s/providers/%s' % (path, name)
+
+
+def registered_anew(place, path, before):
+    return lambda: owner(place, path) not in (None, before)
+
+
+def test_workers_registered_by_another_program_are_found_and_it_finds_us(world):
+    place = Place(world)
+    a, b = workers(world, 2)
+    place.tree.register('/workers', a)
+    lb = place.balancer()
+    wait_until(knows(lb, [a]), 'the first worker')
+    assert lb.get()['X-Worker'] == a
+    place.tree.register('/workers', b, version='7')
+    wait_until(knows(lb, [a, b]), 'the second worker')
+    seen = {lb.get(host='%d.example' % i)['X-Worker'] for i in range(20)}
+    assert seen == {a, b}
+    place.tree.unregister('/workers', a)
+    wait_until(lambda: a not in lb.workers('app'), 'the first to be gone')
+    assert {lb.get(host='%d.example' % i)['X-Worker'] for i in range(20)} == {b}
+    # and what another program reads of us
+    ours = place.tree.properties(provider_of(place))
+    assert ours['pid'] == lb.process.pid and ours['application'] == 'app' and ours['admin'] == lb.admin
+    assert owner(place, provider_of(place)) != 0
+    assert lb.app('app')['tree']['registered']
+    assert lb.process.stop() == 0
+    assert place.tree.providers('') == []
+
+
+def test_self_measured_workers_get_skills_and_stay_with_their_sites(world):
+    place = Place(world)
+    addresses = workers(world, 4)
+    place.tree.set('', history=20)
+    for w in addresses:
+        place.tree.register('/workers', w, resume='measure')
+    lb = place.balancer()
+    wait_until(knows(lb, addresses), 'the workers')
+    first = {i: lb.get(host='%d.example' % i)['X-Worker'] for i in range(40)}
+    again = {i: lb.get(host='%d.example' % i)['X-Worker'] for i in range(40)}
+    assert len(set(first.values())) == 4
+    assert first == again
+
+
+def test_an_agent_in_the_tree_serves_and_streams_its_resumes(world):
+    place = Place(world, root='/site/app')
+    agent = world.agent('agent', 'unused', slots=2)
+    agent.kill()
+    agent.config.update(tree=place.url('/site'), zookeeper_session_timeout='2s')
+    agent.start()
+    lb = place.balancer(resume='auto')
+    wait_until(knows(lb, agent.addresses), 'both slots', 30)
+    assert place.tree.providers('/workers') == sorted(agent.addresses)
+    told = place.tree.properties('/workers/providers/' + agent.addresses[0])
+    assert told['application'] == 'app' and told['pid'] > 0
+    load = Load([lb])
+    load.go_on(100)
+    # its settings are those of /workers
+    place.tree.set('/workers', history=5)
+    wait_until(lambda: agent.json()['applications']['app']['settings']['history'] == {'value': '5', 'origin': 'tree'},
+               'the setting')
+    load.stop()
+    # in order it takes its nodes along
+    agent.process.popen.terminate()
+    assert agent.process.wait() == 0
+    assert place.tree.providers('/workers') == []
+    # killed, they stay until its session is over
+    agent.start()
+    wait_until(lambda: place.tree.providers('/workers') == sorted(agent.addresses), 'both slots', 30)
+    agent.kill()
+    assert place.tree.providers('/workers') == sorted(agent.addresses)
+    wait_until(lambda: place.tree.providers('/workers') == [], 'the nodes to go', 20)
+
+
+def test_a_cut_connection_changes_nothing_and_loses_no_session(world):
+    place = Place(world)
+    proxy = place.proxy()
+    addresses = workers(world, 3)
+    for w in addresses:
+        place.tree.register('/workers', w)
+    lb = place.balancer(url=place.url(hosts=proxy.address))
+    wait_until(knows(lb, addresses), 'the workers')
+    path = provider_of(place)
+    before = owner(place, path)
+    load = Load([lb])
+    for _ in range(5):
+        connections = proxy.accepted
+        proxy.cut()
+        wait_until(lambda: proxy.accepted > connections, 'another connection')
+        wait_until(lambda: tree_of(lb)['connected'], 'the tree')
+        load.go_on(20)
+    proxy.refuse()
+    wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen')
+    place.tree.set('', variance=2.5)
+    load.go_on(20)
+    proxy.pass_on()
+    # a change during the gap is seen after it
+    wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
+    assert owner(place, path) == before
+    assert knows(lb, addresses)()
+    load.stop()
+
+
+def test_a_lost_session_of_ours_is_begun_anew_without_a_failed_request(world):
+    place = Place(world)
+    proxy = place.proxy()
+    addresses = workers(world, 3)
+    for w in addresses:
+        place.tree.register('/workers', w)
+    lb = place.balancer(url=place.url(hosts=proxy.address))
+    wait_until(knows(lb, addresses), 'the workers')
+    path = provider_of(place)
+    before = owner(place, path)
+    load = Load([lb])
+    proxy.blackhole()
+    wait_until(lambda: owner(place, path) is None, 'the session to be over', 20)
+    place.tree.unregister('/workers', addresses[0])
+    place.tree.set('', variance=3.5)
+    load.go_on(20)
+    # nobody has told it; with what it knew it goes on
+    assert knows(lb, addresses)()
+    proxy.pass_on()
+    wait_until(registered_anew(place, path, before), 'a new registration', 20)
+    wait_until(in_force(lb, 'variance', '3.5'), 'the setting')
+    wait_until(knows(lb, addresses[1:]), 'the workers that are left')
+    # the new session's watches work
+    place.tree.set('', variance=5)
+    wait_until(in_force(lb, 'variance', '5'), 'the setting')
+    place.tree.register('/workers', addresses[0])
+    wait_until(knows(lb, addresses), 'all workers')
+    load.stop()
+
+
+def test_after_a_pause_longer_than_its_session_it_goes_on(world):
+    place = Place(world)
+    addresses = workers(world, 2)
+    place.tree.register('/workers', addresses[0])
+    lb = place.balancer()
+    wait_until(knows(lb, addresses[:1]), 'the worker')
+    path = provider_of(place)
+    before = owner(place, path)
+    lb.process.kill(signal.SIGSTOP)
+    wait_until(lambda: owner(place, path) is None, 'the session to be over', 20)
+    place.tree.register('/workers', addresses[1])
+    place.tree.set('', variance=2)
+    lb.process.kill(signal.SIGCONT)
+    assert lb.get().status == 200
+    wait_until(registered_anew(place, path, before), 'a new registration', 20)
+    wait_until(knows(lb, addresses), 'both workers')
+    wait_until(in_force(lb, 'variance', '2'), 'the setting')
+
+
+def test_a_session_ended_by_another_is_begun_anew(world):
+    """The provider's session is closed by who has its id and password: here those of a registered worker's."""
+    place = Place(world)
+    addresses = workers(world, 3)
+    other = place.connect()
+    Tree(other, '/app').register('/workers', addresses[0])
+    for w in addresses[1:]:
+        place.tree.register('/workers', w)
+    lb = place.balancer()
+    wait_until(knows(lb, addresses), 'the workers')
+    load = Load([lb])
+    end_session(place.hosts, other)
+    wait_until(knows(lb, addresses[1:]), 'one worker less')
+    load.go_on(20)
+    load.stop()
+
+
+def test_a_registration_deleted_by_hand_comes_back(world):
+    place = Place(world)
+    w, = workers(world, 1)
+    lb = place.balancer()
+    path = provider_of(place)
+    for _ in range(3):
+        place.tree.remove(path)
+        wait_until(lambda: owner(place, path) is not None, 'the registration')
+    # all of it, with the parents; what else was there is gone
+    place.tree.set('', variance=2)
+    wait_until(in_force(lb, 'variance', '2'), 'the setting')
+    place.tree.register('/workers', w)
+    wait_until(knows(lb, [w]), 'the worker')
+    place.client.delete('/app', recursive=True)
+    wait_until(lambda: owner(place, path) is not None, 'the registration')
+    assert lb.get()['X-Worker'] == w
+    place.tree.set('', variance=3)
+    wait_until(in_force(lb, 'variance', '3'), 'the setting')
+
+
+def test_a_frozen_server_longer_than_every_session(world):
+    """Nobody is removed while nothing can be known, and afterwards everybody who is there is found."""
+    place = Place(world)
+    addresses = workers(world, 4)
+    for w in addresses[:3]:
+        place.tree.register('/workers', w)
+    lb = place.balancer()
+    wait_until(knows(lb, addresses[:3]), 'the workers')
+    load = Load([lb])
+    place.server.freeze()
+    wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen', 20)
+    rest(LONGER_THAN_A_SESSION)
+    load.go_on(20)
+    assert knows(lb, addresses[:3])()
+    place.server.thaw()
+    wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree', 20)
+    place.tree.register('/workers', addresses[3])
+    # those whose session went with the pause register again, as their owners would
+    for w in addresses[:3]:
+        place.tree.register('/workers', w)
+    wait_until(knows(lb, addresses), 'the workers', 20)
+    load.stop()
+
+
+def test_a_server_restarted_with_its_data(world):
+    place = Place(world)
+    addresses = workers(world, 2)
+    for w in addresses:
+        place.tree.register('/workers', w)
+    place.tree.set('', variance=2)
+    lb = place.balancer()
+    wait_until(knows(lb, addresses), 'the workers')
+    wait_until(in_force(lb, 'variance', '2'), 'the setting')
+    load = Load([lb])
+    for end in (place.server.kill, place.server.stop):
+        end()
+        wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen')
+        load.go_on(20)
+        place.server.start()
+        wait_until(lambda: tree_of(lb)['connected'], 'the tree', 20)
+    place.tree.set('', variance=6)
+    wait_until(in_force(lb, 'variance', '6'), 'the setting')
+    assert knows(lb, addresses)()
+    load.stop()
+
+
+def test_five_hundred_workers_come_and_go(world):
+    place = Place(world)
+    addresses = workers(world, 500)
+    lb = place.balancer()
+    began = time.monotonic()
+    place.client.ensure_path('/app/workers/providers')
+    pending = [place.client.create_async('/app/workers/providers/' + w, json.dumps({'pid': 1}).encode(),
+                                         acl=READ_ACL_UNSAFE, ephemeral=True) for w in addresses[:400]]
+    for p in pending:
+        p.get()
+    second = place.connect()
+    pending = [second.create_async('/app/workers/providers/' + w, b'{"pid": 2}', ephemeral=True)
+               for w in addresses[400:]]
+    for p in pending:
+        p.get()
+    wait_until(knows(lb, addresses), 'all workers', 30)
+    print('500 workers known after %.2f s' % (time.monotonic() - began))
+    load = Load([lb], rate=300, sites=1000)
+    load.go_on(1000)
+    assert len(load.by) > 250
+    # a hundred and then another hundred leave: one lost session, and one after the other
+    second.stop()
+    wait_until(knows(lb, addresses[:400]), 'a hundred less', 20)
+    for w in addresses[300:400]:
+        place.client.delete_async('/app/workers/providers/' + w)
+    wait_until(knows(lb, addresses[:300]), 'another hundred less', 20)
+    load.by.clear()
+    load.go_on(300)
+    assert not set(load.by) - set(addresses[:300]), 'requests to workers that have left'
+    load.stop()
+
+
+def test_without_any_server_it_starts_and_says_so(world):
+    port = free_port()
+    w, = workers(world, 1)
+    lb = world.resumelb({'applications': {'app': {'tree': 'zookeeper://127.0.0.1:%d/app' % port, 'workers': [w]}},
+                         'start_wait': '200ms'}, wait=False)
+    wait_until(lb.listening, 'the load balancer', 20)
+    wait_until(lambda: lb.get().status == 200, 'an answer')
+    assert not tree_of(lb)['connected']
+    assert lb.process.stop() == 0
+
+
+def test_the_client_that_ends_in_order_leaves_no_session(world):
+    place = Place(world)
+    lb = place.balancer()
+    provider_of(place)
+    before = place.server.sessions()
+    began = time.monotonic()
+    assert lb.process.stop() == 0
+    assert time.monotonic() - began < 5
+    wait_until(lambda: len(place.server.sessions()) < len(before), 'the session to be closed', 2)
+    assert place.tree.providers('') == []

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three servers, of which any may go, and then all of them: no request fails for ZooKeeper's sake."""
+import json
+import os
+
+from support.base import wait_until
+from support.zookeeper import Tree, end_session
+from zookeeper_support import SESSION_SECONDS, Load, Place, in_force, knows, rest, setting, tree_of, workers
+
+ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
+# Without any server: some seconds longer than a session; in the soak run as long as an operator's lunch is short.
+WITHOUT_SECONDS = 20 if ROUNDS > 1 else SESSION_SECONDS * 2.5
+
+
+def settled(place, lb):
+    return lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'] and len(place.tree.providers('')) > 0
+
+
+def change_and_see(place, balancers, value):
+    place.tree.set('', variance=value)
+    for lb in balancers:
+        wait_until(in_force(lb, 'variance', '%g' % value), 'the setting', 20)
+
+
+def start(world, count, addresses):
+    place = Place(world, count=3)
+    for w in addresses:
+        place.tree.register('/workers', w)
+    balancers = [place.balancer('resumelb%d' % i) for i in range(count)]
+    for lb in balancers:
+        wait_until(knows(lb, addresses), 'the workers')
+    return place, balancers
+
+
+def test_the_leader_is_killed_under_traffic(world):
+    addresses = workers(world, 4)
+    place, (lb,) = start(world, 1, addresses[:3])
+    load = Load([lb], rate=200)
+    load.go_on(50)
+    for turn in range(2 * ROUNDS):
+        leader = place.ensemble.leader()
+        leader.kill()
+        change_and_see(place, [lb], 2 + turn / 10)
+        load.go_on(50)
+        leader.start()
+        place.ensemble.wait_serving()
+    place.tree.register('/workers', addresses[3])
+    wait_until(knows(lb, addresses), 'the workers')
+    # the session lived through it all
+    assert tree_of(lb).get('expired', 0) == 0
+    load.stop()
+
+
+def test_a_cut_off_minority_is_left_for_the_others(world):
+    """The server we are connected to freezes: we go to another one, with the session that we have."""
+    addresses = workers(world, 2)
+    place, (lb,) = start(world, 1, addresses)
+    load = Load([lb], rate=100)
+    path = '/app/providers/' + wait_until(lambda: place.tree.providers(''), 'the registration')[0]
+    for i, server in enumerate(place.servers[:2]):
+        server.freeze()
+        change_and_see(place, [lb], 3 + i)
+        load.go_on(20)
+        server.thaw()
+        place.ensemble.wait_serving()
+    assert place.tree.ask(place.client.exists, path) is not None
+    load.stop()
+
+
+def test_without_a_majority_everything_goes_on_and_then_catches_up(world):
+    addresses = workers(world, 3)
+    place, (lb,) = start(world, 1, addresses[:2])
+    load = Load([lb], rate=100)
+    for server in place.servers[:2]:
+        server.kill()
+    wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen', 20)
+    load.go_on(100)
+    assert knows(lb, addresses[:2])()
+    for server in place.servers[:2]:
+        server.start(wait=False)
+    place.ensemble.wait_serving()
+    for w in addresses:
+        place.tree.register('/workers', w)
+    wait_until(knows(lb, addresses), 'the workers', 20)
+    wait_until(settled(place, lb), 'the tree', 20)
+    change_and_see(place, [lb], 3)
+    load.stop()
+
+
+def test_no_get_fails_over_a_full_cycle_of_everything(world):
+    """
+    At a steady load through two load balancers: each server restarted in turn, a provider's session ended, no server
+    at all for longer than every session, servers again. At the end everything is as the tree says.
+    """
+    addresses = workers(world, 6)
+    place, balancers = start(world, 2, addresses[:3])
+    others = place.connect()
+    for w in addresses[3:5]:
+        Tree(others, '/app').register('/workers', w)
+    for lb in balancers:
+        wait_until(knows(lb, addresses[:5]), 'the workers')
+    load = Load(balancers, rate=200, clients=8)
+    load.go_on(200)
+    for turn in range(ROUNDS):
+        for i, server in enumerate(place.servers):
+            server.stop()
+            load.go_on(50)
+            server.start(wait=False)
+            place.ensemble.wait_serving()
+            change_and_see(place, balancers, 2 + turn + i / 10)
+    end_session(place.hosts, others)
+    for lb in balancers:
+        wait_until(knows(lb, addresses[:3]), 'two workers less', 20)
+    load.go_on(100)
+    for server in place.servers:
+        server.kill()
+    for lb in balancers:
+        wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen', 20)
+    rest(WITHOUT_SECONDS)
+    load.go_on(100)
+    for lb in balancers:
+        assert knows(lb, addresses[:3])()
+    for server in place.servers:
+        server.start(wait=False)
+    place.ensemble.wait_serving()
+    # who registers a worker does it again after its session; one is new
+    for w in (*addresses[:3], addresses[5]):
+        place.tree.register('/workers', w)
+    for lb in balancers:
+        wait_until(settled(place, lb), 'the tree', 30)
+        wait_until(knows(lb, [*addresses[:3], addresses[5]]), 'the workers', 30)
+    wait_until(lambda: len(place.tree.providers('')) == 2, 'both load balancers in the tree', 30)
+    change_and_see(place, balancers, 9)
+    load.go_on(100)
+    total = load.stop()
+    print(json.dumps({'requests': total, 'failed': len(load.failures), 'slowest_ms': round(load.slowest * 1000)}))
+    assert all(setting(lb, 'variance')['value'] == '9' for lb in balancers)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts start in any order; in the end everybody knows everybody."""
+import itertools
+import os
+
+import pytest
+from agent_support import TinyAgent
+from support.base import wait_until
+from support.zookeeper import Server, Tree, connect
+from zookeeper_support import Load, in_force, knows, tree_of
+
+# z: ZooKeeper, l: the load balancer, a: the agent, s: the settings in the tree.
+ALL_ORDERS = [''.join(o) for o in itertools.permutations('zlas')]
+# Of these each part is first and last somewhere, and before and after each other one.
+SOME_ORDERS = ['zlas', 'salz', 'lazs', 'szal', 'alsz', 'lsza', 'aszl', 'azls']
+ORDERS = ALL_ORDERS if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else SOME_ORDERS
+
+
+class Parts:
+    """Each part started by the method of its letter."""
+
+    def __init__(self, world):
+        self.world = world
+        self.server = Server(world.folder, owner=world.processes)
+        self.hosts = 'zookeeper://' + self.server.address
+        self.lb = self.agent = self.client = None
+
+    def z(self):
+        self.server.start()
+
+    def l(self):  # noqa: E743
+        self.lb = self.world.resumelb({'start_wait': '100ms', 'applications': {'app': {
+            'tree': self.hosts + '/site/app', 'zookeeper_session_timeout': '2s'}}}, wait=False)
+        wait_until(self.lb.listening, 'the load balancer')
+
+    def a(self):
+        self.agent = TinyAgent(self.world, top={'tree': self.hosts + '/site', 'zookeeper_session_timeout': '2s'})
+        self.agent.wait_listening()
+
+    def s(self):
+        """Into the server that runs; or into its data, by another one that ran on them before."""
+        server = self.server
+        if self.server.process is None:
+            server = Server(self.world.folder).start()
+        client = connect(server.address)
+        tree = Tree(client, '/site/app')
+        tree.set('', variance=2.5)
+        tree.set('/workers', history=17)
+        client.stop()
+        client.close()
+        if server is not self.server:
+            server.stop()
+
+
+@pytest.mark.parametrize('order', ORDERS)
+def test_in_any_order(world, order):
+    parts = Parts(world)
+    for letter in order:
+        getattr(parts, letter)()
+    lb, agent = parts.lb, parts.agent
+    wait_until(knows(lb, agent.addresses), 'the worker', 30)
+    wait_until(in_force(lb, 'variance', '2.5'), 'the setting', 20)
+    wait_until(lambda: agent.app()['settings']['history'] == {'value': '17', 'origin': 'tree'}, 'its setting', 20)
+    wait_until(lambda: tree_of(lb)['registered'], 'our registration', 20)
+    load = Load([lb], rate=100)
+    load.go_on(20)
+    load.stop()
+    assert agent.served()

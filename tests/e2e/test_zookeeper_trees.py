@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands in a real ZooKeeper: settings that follow at once, links, and all that must be refused or survived."""
+import json
+import os
+import time
+
+import pytest
+from kazoo.exceptions import NoAuthError
+from kazoo.security import make_acl, make_digest_acl
+from support.base import wait_until
+from support.zookeeper import OPEN_ACL_UNSAFE, Tree
+from zookeeper_support import Load, Place, in_force, knows, setting, tree_of, workers
+
+CHANGES = int(os.environ.get('RLB_ZOOKEEPER_CHANGES', '1000'))
+
+
+def within(seconds, condition, what):
+    """As wait_until, and that what was promised is kept."""
+    began = time.monotonic()
+    wait_until(condition, what, 10)
+    took = time.monotonic() - began
+    assert took < seconds * max(1.0, float(os.environ.get('RLB_PATIENCE', '1'))), '%s took %.2f s' % (what, took)
+
+
+def refused(lb):
+    return {r['name']: r['why'] for r in lb.app('app')['refused']}
+
+
+def test_a_thousand_changes_in_ten_seconds_end_in_the_last_one(world):
+    place = Place(world)
+    w, = workers(world, 1)
+    place.tree.register('/workers', w)
+    lb = place.balancer()
+    wait_until(knows(lb, [w]), 'the worker')
+    place.tree.set('', variance=1)
+    load = Load([lb], rate=50)
+    began = time.monotonic()
+    pending = []
+    for i in range(CHANGES):
+        pending.append(place.client.set_async('/app', json.dumps({'variance': 1 + i / 1000, 'retries': i % 10}).encode()))
+        time.sleep(max(0.0, began + i * 0.01 - time.monotonic()))
+    for p in pending:
+        p.get()
+    last = '%g' % (1 + (CHANGES - 1) / 1000)
+    within(1.0, in_force(lb, 'variance', last), 'the last value')
+    assert setting(lb, 'retries')['value'] == str((CHANGES - 1) % 10)
+    load.stop()
+
+
+def test_bad_values_are_refused_alone_and_good_ones_beside_them_hold(world):
+    place = Place(world)
+    lb = place.balancer(pool={'variance': 6})
+    place.tree.set('', variance=2.5, retries=7)
+    wait_until(in_force(lb, 'variance', '2.5'), 'the settings')
+    place.tree.set('', variance='lots', retries=3, connect_timeout='-1s', colour='blue')
+    wait_until(in_force(lb, 'retries', '3'), 'the good one')
+    assert set(refused(lb)) >= {'variance', 'connect_timeout'}
+    assert setting(lb, 'variance')['value'] == '2.5', 'the last good one'
+    # absent: as YAML says
+    place.tree.set('', retries=3)
+    wait_until(lambda: setting(lb, 'variance') == {'value': '6', 'origin': 'file'} or
+               setting(lb, 'variance')['value'] == '6', 'the value of the file')
+
+
+def test_who_can_write_the_tree_cannot_run_code(world):
+    place = Place(world, root='/site/app')
+    plugin = world.folder / 'evil.so'
+    plugin.write_bytes(b'\x7fELF')
+    lb = place.balancer()
+    place.tree.set('', variance=3, classifier={'plugin': {'path': str(plugin)}}, error_page='/etc/passwd',
+                   tree='directory:/', workers=['127.0.0.1:1'])
+    wait_until(in_force(lb, 'variance', '3'), 'the good one')
+    assert set(refused(lb)) >= {'classifier', 'error_page', 'tree', 'workers'}
+    assert all(why for why in refused(lb).values())
+    agent = world.agent('agent', 'unused', slots=1)
+    agent.kill()
+    agent.config.update(tree=place.url('/site'))
+    agent.start()
+    wait_until(lambda: place.tree.providers('/workers'), 'the slot', 30)
+    place.tree.set('/workers', history=7, command=['/bin/sh', '-c', 'touch %s/run' % world.folder], user='root',
+                   root='/', environment={'LD_PRELOAD': str(plugin)})
+    app = wait_until(lambda: (lambda a: a['settings']['history']['value'] == '7' and a)(
+        agent.json()['applications']['app']), 'the good one')
+    assert {r['name'] for r in app['refused']} >= {'command', 'user', 'root', 'environment'}, app['refused']
+    for name in ('command', 'user', 'root'):
+        assert app['settings'][name]['origin'] != 'tree'
+    assert not (world.folder / 'run').exists()
+
+
+def test_nodes_of_garbage_hold_what_was_and_good_ones_follow(world):
+    place = Place(world)
+    a, b = workers(world, 2)
+    place.tree.register('/workers', a)
+    place.tree.set('', variance=2)
+    lb = place.balancer()
+    wait_until(in_force(lb, 'variance', '2'), 'the setting')
+    wait_until(knows(lb, [a]), 'the worker')
+    load = Load([lb], rate=50)
+    for junk in (b'{"variance": ', b'[1, 2]', b'{"variance": 3} x', b'\xff\xfe{}', b'{"variance": 3, "variance": 4}',
+                 b'{"a": ' * 100 + b'1' + b'}' * 100, b'y' * 1000000,
+                 b'{' + b','.join(b'"k%d": %d' % (i, i) for i in range(60000)) + b'}'):
+        place.tree.set_raw('', junk)
+        wait_until(lambda: lb.app('app')['held'], repr(junk[:30]))
+        assert setting(lb, 'variance')['value'] == '2', junk[:30]
+        place.tree.set('', variance=2)
+        wait_until(lambda: not lb.app('app')['held'], 'the good node')
+    # large, and good
+    place.tree.set_raw('', b'{"variance": 3, "x": "' + b'y' * 1000000 + b'"}')
+    wait_until(in_force(lb, 'variance', '3'), 'the setting')
+    place.tree.set_raw('', b'{"variance": 5}')
+    wait_until(in_force(lb, 'variance', '5'), 'the setting')
+    place.tree.register('/workers', b)
+    wait_until(knows(lb, [a, b]), 'the worker')
+    load.stop()
+
+
+def test_providers_of_garbage_are_refused_alone(world):
+    place = Place(world)
+    good, odd = workers(world, 2)
+    place.tree.register('/workers', good)
+    names = ['no-address', 'two words:1', '%2F', '\u00fc.example:80', '127.0.0.1:99999', ':80', '127.0.0.1:0', 'x' * 300,
+             '127.0.0.1:80:80', '\u202e:1']
+    for name in names:
+        place.client.create('/app/workers/providers/' + name, b'{}', ephemeral=True)
+    data = [b'{"pid": ', b'[]', b'7', b'\xff', b'{"application": "other"}', b'{"x": "' + b'y' * 900000 + b'"}']
+    for i, junk in enumerate(data):
+        place.client.create('/app/workers/providers/127.0.0.9:%d' % (100 + i), junk, ephemeral=True)
+    # wrong types in known fields are no reason to send a worker away
+    place.client.create('/app/workers/providers/' + odd, b'{"version": {"a": 1}, "pid": [2], "state": 7}', ephemeral=True)
+    # a child that nobody's session holds
+    place.client.create('/app/workers/providers/odd-persistent/below', b'{}', makepath=True)
+    lb = place.balancer()
+    wait_until(lambda: {good, odd} <= set(lb.workers('app')), 'the good ones')
+    load = Load([lb], rate=50)
+    load.go_on(30)
+    wait_until(lambda: 'no-address' in tree_of(lb)['refused_providers'], 'the refusals')
+    shown = tree_of(lb)['refused_providers']
+    assert '127.0.0.1:99999' in shown and '127.0.0.9:104' in shown
+    assert '127.0.0.9:104' not in lb.workers('app')
+    assert not [n for n in lb.workers('app') if n.startswith('no-') or n.endswith(':99999')]
+    load.stop()
+
+
+def test_more_children_than_a_packet_holds_cost_nothing_but_themselves(world):
+    """The client library gives up its connection over such a list; what else is in the tree stays alive."""
+    place = Place(world)
+    a, b = workers(world, 2)
+    place.tree.register('/workers', a)
+    place.tree.set('', variance=2)
+    lb = place.balancer()
+    wait_until(knows(lb, [a]), 'the worker')
+    load = Load([lb], rate=50)
+    names = ['/app/workers/providers/%06d-%s' % (i, 'x' * 93) for i in range(12000)]
+    pending = [place.client.create_async(n, b'{}', acl=OPEN_ACL_UNSAFE) for n in names]
+    for p in pending:
+        p.get()
+    place.tree.set('', variance=3)
+    wait_until(in_force(lb, 'variance', '3'), 'the settings in spite of it', 20)
+    load.go_on(50)
+    assert a in lb.workers('app')
+    pending = [place.client.delete_async(n) for n in names]
+    for p in pending:
+        p.get()
+    place.tree.register('/workers', b)
+    wait_until(knows(lb, [a, b]), 'the list to be read again', 30)
+    place.tree.set('', variance=4)
+    wait_until(in_force(lb, 'variance', '4'), 'the settings')
+    load.stop()
+
+
+def test_a_path_that_is_not_there_yet_is_waited_for(world):
+    place = Place(world, root='/not/there/yet')
+    w, = workers(world, 1)
+    lb = place.balancer(url=place.url('/not/there/yet/app'))
+    tree = Tree(place.client, '/not/there/yet/app')
+    # its own registration makes the path; settings and workers come as they come
+    tree.set('', variance=2)
+    wait_until(in_force(lb, 'variance', '2'), 'the setting')
+    tree.register('/workers', w)
+    wait_until(knows(lb, [w]), 'the worker')
+    assert lb.get()['X-Worker'] == w
+
+
+def linked(world):
+    """A site with two pools; the application's workers and a setting are links."""
+    place = Place(world, root='/site')
+    blue, green = workers(world, 2)
+    place.tree.register('/pools/blue/workers', blue)
+    place.tree.register('/pools/green/workers', green)
+    place.tree.set('/shared', limit=2.5)
+    place.tree.set('/lb', **{'workers ->': '/pools/blue/workers', 'variance =>': '/shared limit'})
+    # links move all workers at once: here that is meant
+    lb = place.balancer(tree_path='/lb', discovery_max_drop=1)
+    return place, lb, blue, green
+
+
+def test_links_are_followed_and_so_are_their_changes(world):
+    place, lb, blue, green = linked(world)
+    wait_until(knows(lb, [blue]), 'the linked workers')
+    wait_until(in_force(lb, 'variance', '2.5'), 'the linked setting')
+    load = Load([lb], rate=50)
+    # the targets
+    place.tree.set('/shared', limit=3.5)
+    within(1.0, in_force(lb, 'variance', '3.5'), "the target's new value")
+    place.tree.register('/pools/blue/workers', green)
+    within(1.0, knows(lb, [blue, green]), "the target's new worker")
+    place.tree.unregister('/pools/blue/workers', green)
+    within(1.5, knows(lb, [blue]), 'its end')
+    # and the links themselves
+    place.tree.set('/other', variance=7)
+    place.tree.set('/lb', **{'workers ->': '/pools/blue/workers', 'variance =>': '/other'})
+    within(1.0, in_force(lb, 'variance', '7'), 'another target')
+    place.tree.register('/pools/both/workers', blue)
+    place.tree.register('/pools/both/workers', green)
+    place.tree.set('/lb', **{'workers ->': '../pools/both/workers', 'variance =>': '/other'})
+    within(1.0, knows(lb, [blue, green]), 'a relative link')
+    # a link in the middle of a path
+    place.tree.set('/pools', **{'live ->': '/pools/green'})
+    place.tree.set('/lb', **{'workers ->': '/pools/live/workers', 'variance =>': '/other'})
+    within(1.5, knows(lb, [green]), 'links over links')
+    place.tree.set('/pools', **{'live ->': '/pools/blue'})
+    within(1.5, knows(lb, [blue]), 'a link in the middle')
+    load.stop()
+
+
+@pytest.mark.parametrize('properties, elsewhere', [
+    ({'workers ->': '/lb/workers', 'variance =>': '/lb'}, {}),
+    ({'workers ->': '/a/workers', 'variance =>': '/a'},
+     {'/a': {'workers ->': '/b/workers', 'variance =>': '/b'}, '/b': {'workers ->': '/a/workers', 'variance =>': '/a'}}),
+])
+def test_loops_of_links_are_said_and_do_no_harm(world, properties, elsewhere):
+    place, lb, blue, green = linked(world)
+    wait_until(knows(lb, [blue]), 'the linked workers')
+    wait_until(in_force(lb, 'variance', '2.5'), 'the linked setting')
+    for path, node in elsewhere.items():
+        place.tree.set(path, **node)
+    place.tree.set('/lb', retries=5, **properties)
+    wait_until(in_force(lb, 'retries', '5'), 'what is no link')
+    wait_until(lambda: 'loop' in lb.process.output(), 'a word about the loop')
+    assert setting(lb, 'variance')['value'] == '2.5', 'the last good value'
+    assert blue in lb.workers('app')
+    place.tree.set('/lb', **{'workers ->': '/pools/green/workers', 'variance =>': '/shared limit'})
+    wait_until(knows(lb, [green]), 'the mended link')
+    assert lb.get()['X-Worker'] == green
+
+
+def auth_file(world, text, name='auth'):
+    path = world.folder / name
+    path.write_text(text + '\n')
+    path.chmod(0o600)
+    return str(path)
+
+
+def test_with_an_identity_our_nodes_are_ours_alone(world):
+    place = Place(world)
+    w, = workers(world, 1)
+    readers = [make_digest_acl('lb', 's3cret', all=True), make_digest_acl('admin', 'pw', all=True)]
+    admin = place.connect(auth_data=[('digest', 'admin:pw')])
+    # settings and providers that only those two can read
+    admin.create('/app', b'{"variance": 2.5}', acl=readers)
+    admin.create('/app/providers', b'', acl=readers)
+    admin.create('/app/workers', b'', acl=readers)
+    admin.create('/app/workers/providers', b'', acl=readers)
+    admin.create('/app/workers/providers/' + w, b'{"pid": 1}', ephemeral=True, acl=readers)
+    lb = place.balancer(zookeeper_auth=auth_file(world, 'lb:s3cret'))
+    wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
+    wait_until(knows(lb, [w]), 'the worker')
+    assert lb.get()['X-Worker'] == w
+    ours, = wait_until(lambda: admin.get_children('/app/providers'), 'the registration')
+    path = '/app/providers/' + ours
+    acls, _ = admin.get_acls(path)
+    for acl in acls:
+        assert acl.acl_list == ['READ'] or acl.id.id.startswith('resumelb:'), acls
+    for stranger in (place.client, admin):
+        with pytest.raises(NoAuthError):
+            stranger.set(path, b'{}')
+    # the clear password is nobody's business
+    assert 's3cret' not in json.dumps(lb.json()) and 's3cret' not in lb.process.output()
+
+
+def test_a_node_that_cannot_be_read_is_said_and_read_when_it_can(world):
+    place = Place(world)
+    w, = workers(world, 1)
+    place.tree.register('/workers', w)
+    admin = place.connect(auth_data=[('digest', 'admin:pw')])
+    admin.set('/app', b'{"variance": 2.5}')
+    admin.set_acls('/app', [make_digest_acl('admin', 'pw', all=True), make_acl('world', 'anyone', create=True)])
+    lb = place.balancer()
+    wait_until(knows(lb, [w]), 'the worker')
+    assert lb.get()['X-Worker'] == w
+    assert setting(lb, 'variance')['origin'] != 'tree'
+    wait_until(lambda: 'not allowed' in lb.process.output() or 'NOAUTH' in lb.process.output().upper() or
+               'not auth' in lb.process.output() or 'permission' in lb.process.output(), 'a word about it')
+    admin.set_acls('/app', OPEN_ACL_UNSAFE)
+    # an ACL fires no watch: it is looked at again now and then, or with the next change
+    admin.set('/app', b'{"variance": 3.5}')
+    wait_until(in_force(lb, 'variance', '3.5'), 'the setting', 40)
