@@ -64,7 +64,8 @@ def fetch(port, path, host=None, timeout=5):
 def zookeeper_serves(port):
     """Whether a ZooKeeper server answers there, and as more than somebody who has just started."""
     try:
-        with socket.create_connection(('127.0.0.1', port), timeout=2) as s:
+        # Who has only just begun to listen may never answer: ask anew rather than wait.
+        with socket.create_connection(('127.0.0.1', port), timeout=0.3) as s:
             s.sendall(b'srvr')
             return b'Mode: ' in s.makefile('rb').read()
     except OSError:
