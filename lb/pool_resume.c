@@ -17,6 +17,14 @@ static double effective_score(const struct skill *s, uint64_t others)
     return backlog > 1 ? s->score / (double)backlog : s->score;
 }
 
+/* Whether the cutoff passes over W. */
+static bool is_over(const struct worker *w, uint64_t others, const struct pool_pick *out)
+{
+    return w->mean.mean + (double)others - out->min_backlog > out->max_backlog;
+}
+
+/* More of others' can only make a worker worse: asked for last, of the few that would be the best.
+ */
 static struct worker *best_skilled(const struct pool_class *c, const struct pool_request *r,
                                    uint64_t since_ms, struct pool_pick *out)
 {
@@ -28,16 +36,21 @@ static struct worker *best_skilled(const struct pool_class *c, const struct pool
 
         if (pool_excludes(r, s->worker))
             continue;
-        uint64_t others = worker_others(s->worker, since_ms);
-        double mean = s->worker->mean.mean;
-
-        if (others != 0)
-            mean += (double)others;
-        if (mean - out->min_backlog > out->max_backlog) {
+        if (is_over(s->worker, 0, out)) {
             ++out->skipped;
             continue;
         }
-        double score = effective_score(s, others);
+        double score = effective_score(s, 0);
+        if (score <= best_score)
+            continue;
+        uint64_t others = worker_others(s->worker, since_ms);
+        if (others != 0) {
+            if (is_over(s->worker, others, out)) {
+                ++out->skipped;
+                continue;
+            }
+            score = effective_score(s, others);
+        }
         if (score > best_score) {
             best = s->worker;
             best_score = score;
