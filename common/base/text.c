@@ -74,6 +74,49 @@ void ascii_clean(char *s)
     }
 }
 
+size_t utf8_length(struct slice s)
+{
+    const unsigned char *p = (const unsigned char *)s.p;
+    unsigned char low = 0x80;
+    unsigned char high = 0xbf;
+    size_t len;
+
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] < 0xc2 || p[0] > 0xf4)
+        return 0;
+    len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if (s.len < len)
+        return 0;
+    if (p[0] == 0xe0)
+        low = 0xa0;
+    else if (p[0] == 0xed)
+        high = 0x9f;
+    else if (p[0] == 0xf0)
+        low = 0x90;
+    else if (p[0] == 0xf4)
+        high = 0x8f;
+    if (p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i < len; ++i) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    return len;
+}
+
+bool utf8_valid(struct slice s)
+{
+    while (s.len != 0) {
+        size_t len = utf8_length(s);
+
+        if (len == 0)
+            return false;
+        s = (struct slice){s.p + len, s.len - len};
+    }
+    return true;
+}
+
 bool parse_u64(struct slice s, uint64_t max, uint64_t *out)
 {
     uint64_t v = 0;

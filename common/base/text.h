@@ -41,6 +41,13 @@ static inline char ascii_lower(char c)
 
 /* Every byte of S that is no visible ASCII, nor a space, becomes '?'. */
 void ascii_clean(char *s);
+/*
+ * Length of the well-formed UTF-8 sequence at the start of S, which is not empty; 0: none (Unicode
+ * 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+ */
+size_t utf8_length(struct slice s);
+/* Whether all of S is well-formed UTF-8. */
+bool utf8_valid(struct slice s);
 
 /*
  * Decimal digits only: no sign, no blanks, no overflow.

@@ -132,41 +132,6 @@ bool json_scalar_text(const json_t *v, struct text *out)
     UNREACHABLE();
 }
 
-/*
- * Length of the well-formed UTF-8 sequence at the start of S, or 0 (Unicode 15, table 3-7: no
- * overlong forms, no surrogates, nothing above U+10FFFF).
- */
-static size_t utf8_length(struct slice s)
-{
-    const unsigned char *p = (const unsigned char *)s.p;
-    unsigned char low = 0x80;
-    unsigned char high = 0xbf;
-    size_t len;
-
-    if (p[0] < 0x80)
-        return 1;
-    if (p[0] < 0xc2 || p[0] > 0xf4)
-        return 0;
-    len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    if (s.len < len)
-        return 0;
-    if (p[0] == 0xe0)
-        low = 0xa0;
-    else if (p[0] == 0xed)
-        high = 0x9f;
-    else if (p[0] == 0xf0)
-        low = 0x90;
-    else if (p[0] == 0xf4)
-        high = 0x8f;
-    if (p[1] < low || p[1] > high)
-        return 0;
-    for (size_t i = 2; i < len; ++i) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    return len;
-}
-
 static void add_ascii(struct text *out, unsigned char c)
 {
     if (c == '"' || c == '\\') {
