@@ -18,8 +18,6 @@
 #include "lb/shared_tree.h"
 #include "version.h"
 
-static const char settings_part[] = "settings"; /* of the memory */
-
 /* ---- the table ---- */
 
 /* An IPv4 address in IPv6's clothes is that IPv4 address. */
@@ -53,7 +51,7 @@ void membership_forget(struct membership *ms, struct known_worker *k)
 {
     map_remove(&ms->known, &k->in_known);
     known_worker_destroy(k);
-    providers_forget(k);
+    missing_workers_remove(&ms->missing, k);
     list_remove(&k->touched);
     list_remove(&k->in_kind);
 }
@@ -146,38 +144,6 @@ static bool is_away(struct application *a)
     return !tree.connected;
 }
 
-static void recall_settings(const struct membership *ms)
-{
-    const json_t *old = tree_memory_part(ms->memory, settings_part);
-
-    if (old != NULL)
-        live_settings_remember(application_live_engine(ms->app->live), old,
-                               tree_memory_age_s(ms->memory));
-}
-
-static void on_settings(void *context, const struct tree_node *node)
-{
-    struct membership *ms = context;
-    bool good = node->exists && node->parses;
-
-    /* A tree that was wiped meanwhile: what it said in another life is held, as in this one. */
-    if (!ms->settings_heard && !good)
-        recall_settings(ms);
-    ms->settings_heard = true;
-    if (good)
-        tree_memory_keep(ms->memory, settings_part, node->properties);
-    live_settings_node(application_live_engine(ms->app->live), node);
-}
-
-static void on_memory_timer(struct timer *t)
-{
-    struct membership *ms = container_of(t, struct membership, memory_timer);
-
-    if (!ms->settings_heard)
-        recall_settings(ms);
-    providers_remember(ms->providers);
-}
-
 /* ---- the whole ---- */
 
 /* The folder of state_dir that the application has for its workers' resumes as well. */
@@ -210,9 +176,9 @@ static enum err start_tree(struct membership *ms, const struct app_settings *s, 
     if (e != ERR_OK)
         return e;
     ms->memory = open_memory(ms, s->tree);
-    ms->settings_watch = tree_watch(ms->tree, ms->path, on_settings, ms);
-    ms->providers = providers_create(ms);
-    timer_start(lb->control, &ms->memory_timer, lb->settings.tree_start_wait_ms);
+    ms->settings = settings_watch_start(ms->tree, ms->path, application_live_engine(ms->app->live),
+                                        ms->memory, lb->settings.tree_start_wait_ms);
+    ms->providers = providers_create(ms, lb->settings.tree_start_wait_ms);
     return ERR_OK;
 }
 
@@ -227,7 +193,7 @@ enum err membership_start(struct application *a, const struct application_config
     list_init(&ms->touched);
     for (size_t i = 0; i < WORKER_KINDS; ++i)
         list_init(&ms->kinds[i]);
-    timer_init(&ms->memory_timer, on_memory_timer);
+    missing_workers_init(&ms->missing, ms);
     a->membership = ms;
     a->live =
         application_live_create(a, config, path != NULL ? path : "/", settings_changed, is_away);
@@ -247,8 +213,7 @@ static void close_tree(struct membership *ms)
     if (ms->tree == NULL)
         return;
     membership_unregister(ms);
-    timer_stop(&ms->memory_timer);
-    tree_unwatch(ms->settings_watch);
+    settings_watch_stop(ms->settings);
     providers_destroy(ms->providers);
     ms->providers = NULL;
     tree_memory_close(ms->memory);
@@ -265,6 +230,7 @@ void membership_stop(struct application *a)
     close_tree(ms);
     map_for_each_safe (struct known_worker, k, &ms->known, in_known)
         membership_forget(ms, k);
+    missing_workers_fini(&ms->missing);
     listed_workers_destroy(ms->listed);
     application_live_destroy(a->live);
     a->live = NULL;

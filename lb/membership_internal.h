@@ -8,7 +8,7 @@
 #define RLB_LB_MEMBERSHIP_INTERNAL_H
 
 #include "common/base/map.h"
-#include "common/tree/tree_memory.h"
+#include "common/tree/settings_watch.h"
 #include "lb/configuration.h"
 #include "lb/known_worker.h"
 #include "lb/lb.h"
@@ -16,6 +16,16 @@
 
 struct listed_workers;
 struct providers;
+
+/* missing_workers.c's. */
+struct missing_workers {
+    struct membership *membership;
+    struct list vanished; /* known_worker->missing: what it means is not decided yet */
+    struct list held;     /* known_worker->missing: kept until they are known to be gone */
+    size_t nheld;
+    size_t window_base; /* registered when the present window began */
+    struct timer window, look;
+};
 
 struct membership {
     struct application *app;
@@ -26,10 +36,9 @@ struct membership {
     struct tree *tree; /* NULL: none */
     char *path;        /* the application's node in it: "" or "/a/b" */
     struct tree_memory *memory;
-    struct timer memory_timer; /* tree_start_wait is over */
-    struct tree_watch *settings_watch;
-    bool settings_heard;
+    struct settings_watch *settings;
     struct providers *providers;
+    struct missing_workers missing;
     struct tree_registration **entries; /* our own, where we are registered */
     size_t nentries;
     bool stopping;
@@ -53,18 +62,25 @@ bool listed_workers_settled(const struct listed_workers *l);
 
 /* ---- providers.c ---- */
 
-/* Watches PATH's workers in MS->tree. */
-struct providers *providers_create(struct membership *ms);
+/* Watches the workers of MS->path; WAIT_MS: how long the tree may take to answer. */
+struct providers *providers_create(struct membership *ms, uint64_t wait_ms);
 /* Lets go of the tree; the table stays as it is. */
 void providers_destroy(struct providers *p);
-/* The tree has not answered in time: those of another life, if any are remembered. */
-void providers_remember(struct providers *p);
 /* The first reading is there (or remembered), and what was missing in it has been decided on. */
 bool providers_settled(const struct providers *p);
-/* K is destroyed. */
-void providers_forget(struct known_worker *k);
 void providers_figures(const struct providers *p, struct membership_figures *out);
 /* Members of the tree's status. */
 void providers_describe(const struct providers *p, struct json_writer *w);
+
+/* ---- missing_workers.c: those that the tree had, and has no longer ---- */
+
+void missing_workers_init(struct missing_workers *m, struct membership *ms);
+void missing_workers_fini(struct missing_workers *m);
+/* K's last registration is gone; so many were registered BEFORE that reading. */
+void missing_workers_add(struct missing_workers *m, struct known_worker *k, size_t before);
+/* K is registered again, or destroyed. Harmless when it is not missing. */
+void missing_workers_remove(struct missing_workers *m, struct known_worker *k);
+/* Nothing has vanished that is not decided on. */
+bool missing_workers_settled(const struct missing_workers *m);
 
 #endif

@@ -4,12 +4,6 @@
  * of them cost nothing but those that changed. One whose name is an address, in whatever spelling,
  * registers the known worker there: two such providers are one worker.
  *
- * Who vanishes from the tree:
- *
- *   vanished ── 500 ms ──► more than discovery_max_drop of all? ── no ──► only an open stream
- * counts │ yes held ──► registered again; or refuted: its stream says farewell, its address
- * refuses; or no sign of life for providers_hold
- *
  * The first reading is compared with what is remembered of another life: a tree that was wiped
  * meanwhile takes nobody away who is alive.
  */
@@ -20,11 +14,6 @@
 #include "lb/membership_internal.h"
 
 enum {
-    /* What vanishes within this time vanishes at once: a lost session takes its nodes away in
-       several steps. */
-    VANISH_WINDOW_MS = 500,
-    /* How often those that are held are looked at. */
-    HELD_LOOK_MS = 1000,
     /* Providers refused that the status page shows. */
     REFUSED_SHOWN_MAX = 100,
     /* Host names among providers: each is looked up again and again, one after the other. */
@@ -51,22 +40,13 @@ struct providers {
     struct provider **items; /* by name */
     size_t n;
     size_t nhosts, nrefused;
-    size_t nregistered;   /* known workers with a provider */
-    bool heard;           /* the tree has told them */
-    bool remembered;      /* they are of another life */
-    struct list vanished; /* known_worker->missing */
-    struct list held;     /* known_worker->missing */
-    size_t nheld;
+    size_t nregistered; /* known workers with a provider */
+    bool heard;         /* the tree has told them */
+    bool remembered;    /* they are of another life */
     size_t before;      /* registered before this reading */
-    size_t window_base; /* registered when the present window began */
-    struct timer window, look, keep;
+    struct timer keep, wait;
     uint64_t kept_ms;
 };
-
-static const struct app_settings *settings(const struct providers *set)
-{
-    return &set->membership->app->settings->s;
-}
 
 static struct loop *control(const struct providers *set)
 {
@@ -76,108 +56,6 @@ static struct loop *control(const struct providers *set)
 static const char *app_name(const struct providers *set)
 {
     return set->membership->app->name;
-}
-
-/* ---- missing ones ---- */
-
-static void stop_missing(struct providers *set, struct known_worker *k)
-{
-    list_remove(&k->missing);
-    set->nheld -= k->held;
-    k->vanished = k->held = false;
-}
-
-static void begin_missing(struct providers *set, struct known_worker *k)
-{
-    log_info(NULL, "provider-vanished", "application=%s worker=%s", app_name(set), k->name);
-    k->vanished = true;
-    k->failures_then = known_worker_failures(k);
-    list_push_back(&set->vanished, &k->missing);
-    if (timer_running(&set->window))
-        return;
-    set->window_base = set->before;
-    timer_start(control(set), &set->window, VANISH_WINDOW_MS);
-}
-
-void providers_forget(struct known_worker *k)
-{
-    struct providers *set = k->membership->providers;
-
-    if (set != NULL && list_linked(&k->missing))
-        stop_missing(set, k);
-}
-
-static void hold(struct providers *set, struct known_worker *k)
-{
-    k->held = true;
-    k->sign_ms = loop_now_ms(control(set));
-    ++set->nheld;
-    list_push_back(&set->held, &k->missing);
-    if (!timer_running(&set->look))
-        timer_start(control(set), &set->look, HELD_LOOK_MS);
-}
-
-/* The window is over: what does it mean that these have vanished? */
-static void on_window_over(struct timer *t)
-{
-    struct providers *set = container_of(t, struct providers, window);
-    struct list *node;
-    struct list *it;
-    struct list gone;
-    size_t n = 0;
-
-    list_for_each (it, &set->vanished)
-        ++n;
-    bool all = (double)n > settings(set)->discovery_max_drop * (double)set->window_base;
-    if (all)
-        log_warn(
-            NULL, "providers-held-back",
-            "application=%s vanished=%zu of=%zu action=\"kept until they are known to be gone\"",
-            app_name(set), n, set->window_base);
-    list_init(&gone);
-    list_splice_back(&gone, &set->vanished);
-    while ((node = list_pop_front(&gone)) != NULL) {
-        struct known_worker *k = list_entry(node, struct known_worker, missing);
-
-        k->vanished = false;
-        if (all)
-            hold(set, k);
-        membership_touch(k);
-    }
-    membership_settle(set->membership);
-}
-
-/* Look for signs of life, and for the opposite. */
-static void look_at(struct providers *set, struct known_worker *k, uint64_t now_ms)
-{
-    bool measured = k->feed == NULL;
-
-    if (known_worker_alive(k)) {
-        k->sign_ms = now_ms;
-        return;
-    }
-    if (measured && known_worker_failures(k) > k->failures_then)
-        k->refuted = true;
-    else if (now_ms - k->sign_ms < settings(set)->providers_hold_ms)
-        return;
-    log_info(NULL, "provider-given-up", "application=%s worker=%s why=\"%s\"", app_name(set),
-             k->name, k->refuted ? "it refuses connections" : "no sign of life for providers_hold");
-    stop_missing(set, k);
-    membership_touch(k);
-}
-
-static void on_look(struct timer *t)
-{
-    struct providers *set = container_of(t, struct providers, look);
-    uint64_t now_ms = loop_now_ms(control(set));
-    struct list *it = NULL;
-    struct list *tmp = NULL;
-
-    list_for_each_safe (it, tmp, &set->held)
-        look_at(set, list_entry(it, struct known_worker, missing), now_ms);
-    if (!list_empty(&set->held))
-        timer_start(control(set), t, HELD_LOOK_MS);
-    membership_settle(set->membership);
 }
 
 /* ---- one provider ---- */
@@ -213,8 +91,7 @@ static void attach(struct provider *p, const struct addr *addr)
     if (k->registrations++ == 0) {
         ++set->nregistered;
         k->refuted = false;
-        if (list_linked(&k->missing))
-            stop_missing(set, k);
+        missing_workers_remove(&set->membership->missing, k);
     }
     take_facts(p);
 }
@@ -229,7 +106,7 @@ static void detach(struct provider *p)
     if (--k->registrations == 0) {
         --p->set->nregistered;
         if (!p->set->membership->stopping)
-            begin_missing(p->set, k);
+            missing_workers_add(&p->set->membership->missing, k, p->set->before);
     }
     membership_touch(k);
 }
@@ -424,8 +301,8 @@ static void keep_now(struct providers *set)
             keep_facts(kept, p->name, p->worker->version, p->worker->incarnation);
     }
     /* What is held back here is not to be forgotten there. */
-    keep_missing(kept, &set->vanished);
-    keep_missing(kept, &set->held);
+    keep_missing(kept, &set->membership->missing.vanished);
+    keep_missing(kept, &set->membership->missing.held);
     tree_memory_keep(set->membership->memory, part_name, kept);
     json_decref(kept);
 }
@@ -463,7 +340,8 @@ static void recall(struct providers *set)
     free(fresh);
 }
 
-void providers_remember(struct providers *set)
+/* The tree has not told them, or not in time. */
+static void remember(struct providers *set)
 {
     if (set->heard || set->remembered)
         return;
@@ -476,6 +354,11 @@ void providers_remember(struct providers *set)
     membership_settle(set->membership);
 }
 
+static void on_wait_over(struct timer *t)
+{
+    remember(container_of(t, struct providers, wait));
+}
+
 /* ---- the tree ---- */
 
 static void on_workers(void *context, const struct tree_node *node)
@@ -484,28 +367,27 @@ static void on_workers(void *context, const struct tree_node *node)
 
     if (!node->providers_known) {
         /* It answers, but not this. */
-        providers_remember(set);
+        remember(set);
         return;
     }
     if (!set->heard && !set->remembered)
         recall(set);
     set->heard = true;
     set->remembered = false;
+    timer_stop(&set->wait);
     report(set, node->providers, node->nproviders);
     membership_settle(set->membership);
 }
 
-struct providers *providers_create(struct membership *ms)
+struct providers *providers_create(struct membership *ms, uint64_t wait_ms)
 {
     struct providers *set = xcalloc(1, sizeof(*set));
     char *path = xasprintf("%s/workers", ms->path);
 
     set->membership = ms;
-    list_init(&set->vanished);
-    list_init(&set->held);
-    timer_init(&set->window, on_window_over);
-    timer_init(&set->look, on_look);
     timer_init(&set->keep, on_keep);
+    timer_init(&set->wait, on_wait_over);
+    timer_start(control(set), &set->wait, wait_ms);
     set->watch = tree_watch(ms->tree, path, on_workers, set);
     free(path);
     return set;
@@ -519,15 +401,10 @@ void providers_destroy(struct providers *set)
     if (timer_running(&set->keep))
         keep_now(set);
     timer_stop(&set->keep);
-    timer_stop(&set->look);
+    timer_stop(&set->wait);
     for (size_t i = 0; i < set->n; ++i)
         drop(set->items[i]);
     free(set->items);
-    timer_stop(&set->window);
-    while (!list_empty(&set->vanished))
-        stop_missing(set, list_entry(set->vanished.next, struct known_worker, missing));
-    while (!list_empty(&set->held))
-        stop_missing(set, list_entry(set->held.next, struct known_worker, missing));
     free(set);
 }
 
@@ -537,7 +414,7 @@ bool providers_settled(const struct providers *set)
         if (set->items[i]->host != NULL && !set->items[i]->host->answered)
             return false;
     }
-    return (set->heard || set->remembered) && !timer_running(&set->window);
+    return (set->heard || set->remembered) && missing_workers_settled(&set->membership->missing);
 }
 
 /* ---- status ---- */
@@ -546,7 +423,7 @@ void providers_figures(const struct providers *set, struct membership_figures *o
 {
     out->providers = set->nregistered;
     out->refused = set->nrefused;
-    out->held = set->nheld;
+    out->held = set->membership->missing.nheld;
     out->remembered = set->remembered;
 }
 
@@ -592,7 +469,7 @@ void providers_describe(const struct providers *set, struct json_writer *w)
     each_refused(set, w, put_refusal);
     json_close_array(w);
     json_open_array(w, "held_workers");
-    list_for_each (it, &set->held)
+    list_for_each (it, &set->membership->missing.held)
         json_put_text(w, NULL, slice_of(list_entry(it, struct known_worker, missing)->name));
     json_close_array(w);
 }

@@ -8,8 +8,10 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
+#include "common/tree/tree_figures.h"
 #include "lb/lb_parts.h"
 #include "lb/member.h"
+#include "lb/membership.h"
 
 /* Series of one family for workers; an application with more has its first ones shown. */
 enum { WORKER_SERIES_MAX = 1000 };
@@ -44,10 +46,11 @@ struct family {
     const char *label; /* beside "application"; NULL: none */
     const char *doc;
     void (*add)(const struct page *p, const struct family *f);
-    /* What add_fronts, add_pools and add_workers show. */
+    /* What add_fronts, add_pools, add_workers and add_trees show. */
     uint64_t (*of_fronts)(const struct http_server_counts *c);
     double (*of_pool)(const struct pool_view *v);
     double (*of_worker)(const struct worker_view *v);
+    uint64_t (*of_tree)(const struct membership_figures *m);
 };
 
 /* "resumelb_NAME{application=...,LABEL=VALUE} "; APPLICATION and VALUE may be NULL. */
@@ -277,10 +280,73 @@ static void add_workers(const struct page *p, const struct family *f)
     }
 }
 
+/* ---- trees ---- */
+
+static uint64_t tree_registered_here(const struct membership_figures *f)
+{
+    return f->registered ? 1 : 0;
+}
+
+static uint64_t tree_providers(const struct membership_figures *f)
+{
+    return f->providers;
+}
+
+static uint64_t tree_refused(const struct membership_figures *f)
+{
+    return f->refused;
+}
+
+static uint64_t tree_held(const struct membership_figures *f)
+{
+    return f->held;
+}
+
+static uint64_t tree_remembered(const struct membership_figures *f)
+{
+    return f->remembered ? 1 : 0;
+}
+
+/* Of each application that has a tree. */
+static void add_trees(const struct page *p, const struct family *f)
+{
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        const struct application *a = p->lb->applications[i];
+        struct membership_figures figures;
+
+        if (a->membership == NULL || !membership_figures(a->membership, &figures))
+            continue;
+        add_series(p->out, f, a->name, NULL);
+        text_addf(p->out, "%llu\n", (unsigned long long)f->of_tree(&figures));
+    }
+}
+
+/* What any program shows of its tree, by application. */
+static void add_tree_figures(const struct lb *lb, struct text *out)
+{
+    for (size_t i = 0; i < TREE_FIGURES; ++i) {
+        const struct tree_figure *t = &tree_figures[i];
+        const struct family f = {.name = t->metric};
+
+        text_addf(out, "# HELP resumelb_%s %s\n# TYPE resumelb_%s %s\n", t->metric, t->doc,
+                  t->metric, t->kind);
+        for (size_t k = 0; k < lb->napplications; ++k) {
+            const struct application *a = lb->applications[k];
+            struct membership_figures figures;
+
+            if (a->membership == NULL || !membership_figures(a->membership, &figures))
+                continue;
+            add_series(out, &f, a->name, NULL);
+            text_addf(out, "%llu\n", (unsigned long long)t->of(&figures.tree));
+        }
+    }
+}
+
 /* clang-format off */
-#define FRONTS(name, unit, of, doc) {name, "counter", unit, NULL, doc, add_fronts, of, NULL, NULL}
-#define POOL(name, unit, of, doc) {name, "gauge", unit, NULL, doc, add_pools, NULL, of, NULL}
-#define WORKER(name, kind, unit, of, doc) {name, kind, unit, "worker", doc, add_workers, NULL, NULL, of}
+#define FRONTS(name_, unit_, of_, doc_) {.name = name_, .kind = "counter", .unit = unit_, .doc = doc_, .add = add_fronts, .of_fronts = of_}
+#define POOL(name_, unit_, of_, doc_) {.name = name_, .kind = "gauge", .unit = unit_, .doc = doc_, .add = add_pools, .of_pool = of_}
+#define WORKER(name_, kind_, unit_, of_, doc_) {.name = name_, .kind = kind_, .unit = unit_, .label = "worker", .doc = doc_, .add = add_workers, .of_worker = of_}
+#define TREE(name_, unit_, of_, doc_) {.name = name_, .kind = "gauge", .unit = unit_, .doc = doc_, .add = add_trees, .of_tree = of_}
 
 static const struct family families[] = {
     FRONTS("client_connections_total", "connections", fronts_accepted, "Connections of clients."),
@@ -290,10 +356,10 @@ static const struct family families[] = {
     FRONTS("client_resets_total", "connections", fronts_resets, "HTTP/2 connections cut for abandoning most of many requests."),
     FRONTS("client_abandoned_total", "requests", fronts_abandoned, "Requests whose client left before it had the whole response."),
     FRONTS("accept_pauses_total", "pauses", fronts_accept_pauses, "Times accepting paused: too many connections, or no descriptors."),
-    {"client_refused_total", "counter", "requests", "reason", "Requests refused as not valid, before any application had them.", add_refused, NULL, NULL, NULL},
-    {"outcomes_total", "counter", "requests", "outcome", "How requests ended.", add_outcomes, NULL, NULL, NULL},
-    {"unrouted_total", "counter", "requests", "outcome", "How requests ended that no application had.", add_unrouted, NULL, NULL, NULL},
-    {"picks_total", "counter", "picks", "reason", "Workers picked, by reason.", add_picks, NULL, NULL, NULL},
+    {"client_refused_total", "counter", "requests", "reason", "Requests refused as not valid, before any application had them.", add_refused, NULL, NULL, NULL, NULL},
+    {"outcomes_total", "counter", "requests", "outcome", "How requests ended.", add_outcomes, NULL, NULL, NULL, NULL},
+    {"unrouted_total", "counter", "requests", "outcome", "How requests ended that no application had.", add_unrouted, NULL, NULL, NULL, NULL},
+    {"picks_total", "counter", "picks", "reason", "Workers picked, by reason.", add_picks, NULL, NULL, NULL, NULL},
     POOL("pool_backlog", "requests", pool_backlog, "Requests handed to workers and not finished."),
     POOL("pool_mean_backlog", "requests", pool_mean_backlog, "The decayed average of the pool's backlog."),
     POOL("pool_workers", "workers", pool_workers, "Workers in the pool."),
@@ -308,6 +374,11 @@ static const struct family families[] = {
     WORKER("worker_requests_total", "counter", "requests", worker_requests, "Requests served."),
     WORKER("worker_failures_total", "counter", "requests", worker_failures, "Answers 5xx, and requests without a whole answer."),
     WORKER("worker_service_seconds_total", "counter", "seconds", worker_service, "Time spent on requests."),
+    TREE("tree_registered", "yes or no", tree_registered_here, "1: this load balancer is registered under all its names."),
+    TREE("tree_providers", "workers", tree_providers, "Workers registered."),
+    TREE("tree_refused_providers", "providers", tree_refused, "Registrations refused: of another application, or without an address for a name."),
+    TREE("tree_held_workers", "workers", tree_held, "Workers kept although their registration vanished, with those of many others."),
+    TREE("tree_remembered", "yes or no", tree_remembered, "1: the tree has not answered yet; workers and settings are those of another life."),
 };
 /* clang-format on */
 
@@ -343,6 +414,7 @@ void status_metrics(struct lb *lb, struct text *out)
                   f->kind);
         f->add(&page, f);
     }
+    add_tree_figures(lb, out);
     for (size_t i = 0; i < lb->napplications; ++i)
         pool_view_fini(&views[i]);
     free(views);
@@ -362,4 +434,5 @@ void status_metrics_describe(FILE *out)
         fprintf(out, "| `resumelb_%s` | %s | %s | %s | %s |\n", f->name, f->kind, f->unit,
                 f->label != NULL ? f->label : "", f->doc);
     }
+    tree_figures_describe("resumelb", "", out);
 }

@@ -15,6 +15,7 @@
 
 #include "common/base/log.h"
 #include "common/net/http1_client.h"
+#include "common/tree/tree_figures.h"
 #include "version.h"
 #include "worker-agent/agent_internal.h"
 
@@ -44,6 +45,14 @@ static void describe_outcomes(FILE *out)
 #undef NOTE_FAILED
 }
 
+static void describe_stats(FILE *out)
+{
+    stats_describe(AGENT_STATS_PREFIX, &agent_stats_table, out);
+    fprintf(out, "\nThose of the tree, when there is one.\n\n"
+                 "| metric | kind | unit | label | meaning |\n| --- | --- | --- | --- | --- |\n");
+    tree_figures_describe(AGENT_STATS_PREFIX, "", out);
+}
+
 bool agent_describe(const char *what, FILE *out)
 {
     static const struct settings_table *const tables[] = {&agent_table, &admin_table, &app_table};
@@ -51,7 +60,7 @@ bool agent_describe(const char *what, FILE *out)
     if (strcmp(what, "settings") == 0)
         settings_describe(tables, ARRAY_LEN(tables), out);
     else if (strcmp(what, "stats") == 0)
-        stats_describe(AGENT_STATS_PREFIX, &agent_stats_table, out);
+        describe_stats(out);
     else if (strcmp(what, "outcomes") == 0)
         describe_outcomes(out);
     else
@@ -258,6 +267,9 @@ static void set_up_pool(struct agent *a)
     a->pool.agent_name = a->name;
     /* The configuration may be replaced; the folder stays. */
     a->pool.state_dir = a->state_dir;
+    a->pool.tree_url = a->tree_url;
+    a->pool.admin = a->admin_text;
+    a->pool.tree_start_wait_ms = a->config->s.tree_start_wait_ms;
     a->pool.settings_hold_ms = a->config->s.settings_hold_ms;
     a->pool.keeper_lost = on_keeper_lost;
     a->pool.context = a;
@@ -267,11 +279,16 @@ static void set_up_pool(struct agent *a)
 /* All but the configuration, the lock and the keeper, which are there. */
 static bool start(struct agent *a, struct kept_list *adopted)
 {
+    char admin[ADDR_TEXT_MAX];
+
     a->loop = loop_create(0);
     a->started_ms = loop_now_ms(a->loop);
     timer_init(&a->each_second, on_each_second);
     timer_start(a->loop, &a->each_second, 1000);
     name_agent(a);
+    a->tree_url = xstrdup(a->config->s.tree);
+    if (a->config->nadmin_addrs > 0)
+        a->admin_text = xstrdup(addr_format(&a->config->admin_addrs[0], admin));
     a->store = resume_store_create();
     a->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
     a->front = front_create(a->loop, a->config);
@@ -298,6 +315,8 @@ static void drop(struct agent *a)
     keeper_link_destroy(a->keeper);
     loop_destroy(a->loop);
     free(a->name);
+    free(a->admin_text);
+    free(a->tree_url);
     free(a->state_dir);
     close(a->lock_fd);
     agent_config_destroy(a->config);

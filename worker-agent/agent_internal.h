@@ -34,6 +34,8 @@ struct agent {
     struct timer each_second;
     char *name; /* host and pid, for registrations */
     char *state_dir;
+    char *tree_url;   /* as at start; NULL: none */
+    char *admin_text; /* the first admin address; NULL: none */
     int lock_fd;
     int exit_code;
     uint64_t started_ms;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "worker-agent/command.h"
+#include "worker-agent/registration.h"
 
 /* What the steps of reading share. */
 struct reader {
@@ -261,6 +262,8 @@ struct app_config *app_config_read(const struct config *yaml, const struct confi
     c->path = c->s.path != NULL ? xstrdup(c->s.path) : xasprintf("/%s/workers", c->name);
     if (c->path[0] != '/')
         complain(&r, "path", "must begin with '/'");
+    if (c->s.advertise != NULL && !registration_advertise_good(c->s.advertise))
+        complain(&r, "advertise", "must be a host name or an address, without a port");
     if (strlen(c->s.version) > VERSION_MAX)
         complain(&r, "version", "is too long");
     read_environment(&r);

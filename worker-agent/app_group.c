@@ -76,13 +76,6 @@ static struct live_settings *create_live(struct app_group *g, const struct app_c
     return live_settings_create(&o);
 }
 
-static void on_node(void *context, const struct tree_node *node)
-{
-    const struct app_group *g = context;
-
-    live_settings_node(g->live, node);
-}
-
 struct app_group *app_group_create(struct app_pool *pool, const struct app_config *c)
 {
     struct app_group *g = xcalloc(1, sizeof(*g));
@@ -92,6 +85,7 @@ struct app_group *app_group_create(struct app_pool *pool, const struct app_confi
     g->config = c;
     g->name = xstrdup(c->name);
     g->path = xstrdup(c->path);
+    g->advertise = xstrdup(c->s.advertise);
     g->stats = stats_create(&agent_stats_table, 1);
     g->cell = stats_cell(g->stats, 0);
     g->live = create_live(g, c);
@@ -118,11 +112,25 @@ bool app_group_listen(struct app_group *g)
     return true;
 }
 
+static void watch_settings(struct app_group *g)
+{
+    const struct app_pool *pool = g->pool;
+
+    if (pool->tree == NULL)
+        return;
+    char *file = xasprintf("%s/%s/tree.json", pool->state_dir, g->name);
+    char *place = xasprintf("%s %s", pool->tree_url, g->path);
+    g->memory = tree_memory_open(pool->loop, file, place);
+    g->watch =
+        settings_watch_start(pool->tree, g->path, g->live, g->memory, pool->tree_start_wait_ms);
+    free(place);
+    free(file);
+}
+
 void app_group_start(struct app_group *g)
 {
     /* Settings first: what a process is started with and how long it may take. */
-    if (g->pool->tree != NULL)
-        g->watch = tree_watch(g->pool->tree, g->path, on_node, g);
+    watch_settings(g);
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_start(g->slots[n]);
 }
@@ -132,10 +140,13 @@ static bool same_shape(const struct app_group *g, const struct app_config *c)
 {
     const struct app_settings *old = &g->config->s;
     bool same_attach = c->s.attach.n == old->attach.n;
+    bool same_advertise = g->advertise == NULL
+                              ? c->s.advertise == NULL
+                              : c->s.advertise != NULL && strcmp(c->s.advertise, g->advertise) == 0;
 
     for (size_t i = 0; same_attach && i < c->s.attach.n; ++i)
         same_attach = strcmp(c->s.attach.items[i], old->attach.items[i]) == 0;
-    return same_attach && strcmp(c->s.address, old->address) == 0 &&
+    return same_attach && same_advertise && strcmp(c->s.address, old->address) == 0 &&
            strcmp(c->path, g->path) == 0 && c->nslots == g->nslots && c->nmin == g->nmin;
 }
 
@@ -143,7 +154,7 @@ void app_group_configure(struct app_group *g, const struct app_config *c)
 {
     if (!same_shape(g, c))
         log_warn(g, "configuration-needs-restart",
-                 "settings=\"address, path, attach, min_processes, max_processes\"");
+                 "settings=\"address, advertise, path, attach, min_processes, max_processes\"");
     if (strcmp(c->spec, g->config->spec) != 0)
         log_info(g, "configuration-for-new-processes",
                  "reason=\"command, environment, root, user or version has changed\"");
@@ -155,13 +166,15 @@ void app_group_destroy(struct app_group *g)
 {
     if (g == NULL)
         return;
-    tree_unwatch(g->watch);
+    settings_watch_stop(g->watch);
+    tree_memory_close(g->memory);
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_destroy(g->slots[n]);
     free(g->slots);
     live_settings_destroy(g->live);
     stats_destroy(g->stats);
     free(g->attach);
+    free(g->advertise);
     free(g->path);
     free(g->name);
     free(g);

@@ -7,7 +7,7 @@
 #define RLB_AGENT_APP_GROUP_H
 
 #include "common/base/log.h"
-#include "common/tree/live_settings.h"
+#include "common/tree/settings_watch.h"
 #include "worker-agent/agent_config.h"
 #include "worker-agent/agent_stats.h"
 
@@ -22,14 +22,16 @@ struct app_group {
     struct live_settings *live;
     struct live_settings_counts told; /* what the figures have of its counts */
     char *name;
-    char *path; /* in the tree, as at start */
+    char *path;      /* in the tree, as at start */
+    char *advertise; /* host under which slots are registered, as at start; or NULL */
     struct stats *stats;
     struct stats_cell *cell;
     struct slot **slots;
     unsigned nslots;
     unsigned nmin;
-    struct addr *attach; /* nslots, as at start; NULL: spawned */
-    struct tree_watch *watch;
+    struct addr *attach;        /* nslots, as at start; NULL: spawned */
+    struct tree_memory *memory; /* of its node in the tree; NULL: no tree */
+    struct settings_watch *watch;
 };
 
 struct app_group *app_group_create(struct app_pool *pool, const struct app_config *c);

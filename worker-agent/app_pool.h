@@ -24,6 +24,9 @@ struct app_pool {
     struct front *front;
     const char *agent_name; /* for registrations */
     const char *state_dir;
+    const char *tree_url; /* NULL: none */
+    const char *admin;    /* where operators connect, for registrations; or NULL */
+    uint64_t tree_start_wait_ms;
     uint64_t settings_hold_ms;
     void (*keeper_lost)(void *context);
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */

@@ -76,14 +76,18 @@ void slot_publish(struct slot *s)
         .version = version_of(s),
         .description = s->group->config->s.description,
         .agent = pool->agent_name,
+        .admin = pool->admin,
         .state = resume_state_text(slot_state(s)),
         .incarnation = s->incarnation,
         .pid = s->process != NULL ? (long)s->process->pid : 0,
     };
 
+    char name[ADDR_TEXT_MAX];
+
     if (s->listener == NULL || pool->leaving)
         return;
-    registration_set(&s->registration, pool->tree, s->group->path, s->name, &facts);
+    registration_name(s->group->advertise, &s->addr, name);
+    registration_set(&s->registration, pool->tree, s->group->path, name, &facts);
     resume_streams_changed(s);
 }
 

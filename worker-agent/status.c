@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/tree/tree_figures.h"
 #include "common/wire/json.h"
 #include "version.h"
 #include "worker-agent/agent_internal.h"
@@ -140,7 +141,7 @@ static int page_status(void *context, struct slice query, struct text *body)
         struct tree_status tree;
 
         tree_status(a->tree, &tree);
-        json_put_bool(&w, "connected", tree.connected);
+        tree_status_describe(&tree, &w);
         json_close_object(&w);
     }
     json_open_object(&w, "applications");
@@ -194,6 +195,22 @@ static int page_resumes(void *context, struct slice query, struct text *body)
 
 /* ---- the others ---- */
 
+static void add_tree_metrics(const struct agent *a, struct text *out)
+{
+    struct tree_status tree;
+
+    if (a->tree == NULL)
+        return;
+    tree_status(a->tree, &tree);
+    for (size_t i = 0; i < TREE_FIGURES; ++i) {
+        const struct tree_figure *f = &tree_figures[i];
+
+        text_addf(out, "# HELP %s_%s %s\n# TYPE %s_%s %s\n%s_%s %llu\n", AGENT_STATS_PREFIX,
+                  f->metric, f->doc, AGENT_STATS_PREFIX, f->metric, f->kind, AGENT_STATS_PREFIX,
+                  f->metric, (unsigned long long)f->of(&tree));
+    }
+}
+
 static int page_metrics(void *context, struct slice query, struct text *body)
 {
     const struct agent *a = context;
@@ -206,6 +223,7 @@ static int page_metrics(void *context, struct slice query, struct text *body)
         sets[i] = (struct stats_set){a->pool.groups[i]->stats, labels[i]};
     }
     stats_prometheus(AGENT_STATS_PREFIX, sets, a->pool.ngroups, body);
+    add_tree_metrics(a, body);
     for (size_t i = 0; i < a->pool.ngroups; ++i)
         free(labels[i]);
     free(labels);

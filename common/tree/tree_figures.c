@@ -42,6 +42,16 @@ const struct tree_figure tree_figures[TREE_FIGURES] = {
 };
 /* clang-format on */
 
+void tree_figures_describe(const char *prefix, const char *label, FILE *out)
+{
+    for (size_t i = 0; i < TREE_FIGURES; ++i) {
+        const struct tree_figure *f = &tree_figures[i];
+
+        fprintf(out, "| `%s_%s` | %s | %s | %s | %s |\n", prefix, f->metric, f->kind, f->unit,
+                label, f->doc);
+    }
+}
+
 void tree_status_describe(const struct tree_status *s, struct json_writer *w)
 {
     json_put_bool(w, tree_figures[0].name, s->connected);

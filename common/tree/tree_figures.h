@@ -9,6 +9,8 @@
 #include "common/tree/tree.h"
 #include "common/wire/json.h"
 
+#include <stdio.h>
+
 struct tree_figure {
     const char *name;   /* in /status.json */
     const char *metric; /* without the program's prefix */
@@ -19,6 +21,8 @@ struct tree_figure {
 #define TREE_FIGURES 6
 extern const struct tree_figure tree_figures[TREE_FIGURES];
 
+/* Rows of a table in Markdown: metric, kind, unit, label, meaning; PREFIX is the program's. */
+void tree_figures_describe(const char *prefix, const char *label, FILE *out);
 /* Members of what is open in W. */
 void tree_status_describe(const struct tree_status *s, struct json_writer *w);
 

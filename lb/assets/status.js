@@ -103,6 +103,22 @@ function workerTable(name, app) {
   return table;
 }
 
+/* What there is to say of an application's tree, as figures. */
+function treeFigures(app) {
+  const t = app.tree || {}, refused = (app.refused || []).length;
+  const figures = [['settings refused', number(refused), refused > 0]];
+  if (app.held) figures.push(['settings held for', seconds(app.held_s), true]);
+  if (!t.used) return figures;
+  figures.push(['tree', t.connected ? 'connected' : 'away', !t.connected],
+    ['registered', t.registered ? 'yes' : 'no', !t.registered], ['providers', number(t.providers)]);
+  if (t.refused) figures.push(['providers refused', number(t.refused), true]);
+  if (t.held) figures.push(['workers held', number(t.held), true]);
+  if (t.remembered) figures.push(['remembered for', seconds(t.remembered_age_s), true]);
+  if (t.expired) figures.push(['sessions expired', number(t.expired)]);
+  if (t.quarantined) figures.push(['nodes not read', number(t.quarantined), true]);
+  return figures;
+}
+
 function section(name, app) {
   const s = make('section'), total = app.stats.total_us, bad = failed(app);
   s.append(make('h2', '', name));
@@ -111,7 +127,7 @@ function section(name, app) {
     ['backlog', number(app.backlog)], ['mean backlog', number(app.mean_backlog, 2)],
     ['waiting for a worker', number(app.waiting), app.waiting > 0], ['classes', number(app.classes)],
     ['median time', total ? seconds(total.p50 / 1e6) : '–'], ['99 % within', total ? seconds(total.p99 / 1e6) : '–'],
-    ['failed', number(bad), bad > 0], ['settings refused', number((app.refused || []).length), (app.refused || []).length > 0],
+    ['failed', number(bad), bad > 0], ...treeFigures(app),
   ]));
   s.append(app.workers.length ? workerTable(name, app) : make('p', 'bad', 'No worker is known.'));
   return s;

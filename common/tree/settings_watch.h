@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Live settings that follow their node: watched, kept in a memory, and taken from it at a start
+ * while the tree does not answer. Owned by whoever has the settings, which with tree and memory
+ * outlive it; on the tree's loop.
+ */
+#ifndef RLB_TREE_SETTINGS_WATCH_H
+#define RLB_TREE_SETTINGS_WATCH_H
+
+#include "common/tree/live_settings.h"
+#include "common/tree/tree_memory.h"
+
+struct settings_watch;
+
+/* WAIT_MS: how long the tree may take to answer. */
+struct settings_watch *settings_watch_start(struct tree *t, const char *path,
+                                            struct live_settings *live, struct tree_memory *memory,
+                                            uint64_t wait_ms);
+/* NULL is fine. */
+void settings_watch_stop(struct settings_watch *w);
+
+#endif
