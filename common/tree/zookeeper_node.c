@@ -154,14 +154,15 @@ static void add_member(struct zk_node *list, const char *name)
 {
     char path[TREE_PATH_MAX + 1];
 
-    if (strlen(list->path) + 1 + strlen(name) > TREE_PATH_MAX) {
+    int len = snprintf(path, sizeof(path), "%s/%s", list->path, name);
+
+    if (len < 0 || len > TREE_PATH_MAX) {
         char escaped[LOG_ESCAPED_ROOM];
 
         log_warn(NULL, "tree-bad-provider", "path=%s problem=\"name too long\"",
                  log_escape(slice_of(list->path), escaped));
         return;
     }
-    snprintf(path, sizeof(path), "%s/%s", list->path, name);
     struct zk_node *n = zk_node_get(list->tree, path);
     n->marked = true;
     if (n->list_of != NULL) {

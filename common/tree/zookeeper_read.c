@@ -247,9 +247,10 @@ static void on_read(struct zk_call *c)
 
 static void begin_alone(struct zookeeper *t)
 {
-    struct zk_read *r = list_entry(list_pop_front(&t->suspects), struct zk_read, line);
+    struct zk_read *r = list_first(&t->suspects, struct zk_read, line);
     char path[ZK_PATH_MAX + 1];
 
+    list_remove(&r->line);
     zk_full_path(t, r->node->path, path);
     t->alone = true;
     ++t->reading;
