@@ -203,7 +203,7 @@ def test_a_registration_deleted_by_hand_comes_back(world):
     wait_until(in_force(lb, 'variance', '2'), 'the setting')
     place.tree.register('/workers', w)
     wait_until(knows(lb, [w]), 'the worker')
-    place.client.delete('/app', recursive=True)
+    place.tree.remove('')
     wait_until(lambda: owner(place, path) is not None, 'the registration')
     assert lb.get()['X-Worker'] == w
     place.tree.set('', variance=3)
@@ -299,13 +299,13 @@ def test_without_any_server_it_starts_and_says_so(world):
     assert lb.process.stop() == 0
 
 
-def test_the_client_that_ends_in_order_leaves_no_session(world):
+def test_who_ends_in_order_takes_its_session_along(world):
     place = Place(world)
-    lb = place.balancer()
-    provider_of(place)
-    before = place.server.sessions()
+    lb = place.balancer(zookeeper_session_timeout='60s')
+    session = owner(place, provider_of(place))
+    assert session in place.server.sessions()
     began = time.monotonic()
     assert lb.process.stop() == 0
     assert time.monotonic() - began < 5
-    wait_until(lambda: len(place.server.sessions()) < len(before), 'the session to be closed', 2)
+    wait_until(lambda: session not in place.server.sessions(), 'the session to be closed', 5)
     assert place.tree.providers('') == []

@@ -6,7 +6,7 @@ import socket
 import threading
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
@@ -242,11 +242,11 @@ def _shut(s):
         pass
 
 
-def connect(hosts, seconds=20, timeout=10.0, **kw):
-    """A kazoo client that is connected."""
+def connect(hosts, seconds=20, timeout=6.0, **kw):
+    """A kazoo client that is connected; TIMEOUT: of its session, which also decides how soon it leaves a dead server."""
     # What a Tree asks is asked again while a leader is elected.
     kw.setdefault('command_retry', {'max_tries': -1, 'delay': 0.02, 'max_delay': 0.2})
-    client = KazooClient(hosts=hosts, timeout=timeout * PATIENCE, **kw)
+    client = KazooClient(hosts=hosts, timeout=timeout, **kw)
     try:
         client.start(timeout=seconds * PATIENCE)
     except KazooTimeoutError:
@@ -294,7 +294,12 @@ class Tree:
         return json.loads(data) if data else {}
 
     def remove(self, path):
-        self.ask(self.client.delete, self.path(path), recursive=True)
+        """With all below it, also while somebody puts things there again."""
+        while True:
+            try:
+                return self.ask(self.client.delete, self.path(path), recursive=True)
+            except NotEmptyError:
+                pass
 
     def register(self, path, name, **properties):
         """An ephemeral provider below PATH/providers, as another program would register itself."""
