@@ -6,7 +6,7 @@ import time
 
 from support.base import free_port, wait_until
 from support.zookeeper import READ_ACL_UNSAFE, Tree, end_session
-from zookeeper_support import SESSION_SECONDS, Load, Place, in_force, knows, rest, tree_of, workers
+from zookeeper_support import SESSION, SESSION_SECONDS, Load, Place, in_force, knows, rest, tree_of, workers
 
 # A session may be over only a tick after its time, and its client asks less often than that.
 LONGER_THAN_A_SESSION = SESSION_SECONDS * 2.2
@@ -93,6 +93,31 @@ def test_an_agent_in_the_tree_serves_and_streams_its_resumes(world):
     agent.kill()
     assert place.tree.providers('/workers') == sorted(agent.addresses)
     wait_until(lambda: place.tree.providers('/workers') == [], 'the nodes to go', 20)
+
+
+def test_a_lost_session_of_an_agent_takes_no_worker_out_of_use(world):
+    place = Place(world, root='/site/app')
+    proxy = place.proxy()
+    agent = world.agent('agent', 'unused', slots=2)
+    agent.kill()
+    agent.config.update(tree=place.url('/site', hosts=proxy.address), zookeeper_session_timeout=SESSION)
+    agent.start()
+    lb = place.balancer(resume='auto')
+    wait_until(knows(lb, agent.addresses), 'both slots', 30)
+    paths = ['/workers/providers/' + a for a in agent.addresses]
+    before = [owner(place, p) for p in paths]
+    load = Load([lb])
+    proxy.blackhole()
+    wait_until(lambda: place.tree.providers('/workers') == [], 'the session to be over', 20)
+    load.go_on(50)
+    # their streams say that they live
+    assert knows(lb, agent.addresses)()
+    proxy.pass_on()
+    for path, session in zip(paths, before):
+        wait_until(registered_anew(place, path, session), 'a new registration', 20)
+    load.go_on(50)
+    assert knows(lb, agent.addresses)()
+    load.stop()
 
 
 def test_a_cut_connection_changes_nothing_and_loses_no_session(world):

@@ -278,6 +278,42 @@ def test_with_an_identity_our_nodes_are_ours_alone(world):
     assert 's3cret' not in json.dumps(lb.json()) and 's3cret' not in lb.process.output()
 
 
+def lock_down(admin, root):
+    """As docs/operations.md has it: `ops` writes, `site` reads, and registers below providers."""
+    ops = make_digest_acl('ops', 'SECRET', all=True)
+    nodes = {'': {}, '/app': {}, '/app/providers': {'create': True, 'delete': True}, '/app/workers': {},
+             '/app/workers/providers': {'create': True, 'delete': True}}
+    for path, more in nodes.items():
+        admin.create(root + path, b'', acl=[ops, make_digest_acl('site', 'PASSWORD', read=True, **more)])
+
+
+def test_with_the_documented_permissions_programs_read_and_register_and_no_more(world):
+    place = Place(world, root='/site/app')
+    admin = place.connect(auth_data=[('digest', 'ops:SECRET')])
+    lock_down(admin, '/site')
+    auth = auth_file(world, 'site:PASSWORD')
+    agent = world.agent('agent', 'unused', slots=1)
+    agent.kill()
+    agent.config.update(tree=place.url('/site'), zookeeper_auth=auth)
+    agent.start()
+    lb = place.balancer(zookeeper_auth=auth, resume='auto')
+    wait_until(knows(lb, agent.addresses), 'the slot', 30)
+    wait_until(lambda: tree_of(lb)['registered'], 'our registration')
+    assert lb.get().status == 200
+    admin.set('/site/app', b'{"variance": 2.5}')
+    wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
+    # nobody else reads it; and who has our identity writes no settings
+    with pytest.raises(NoAuthError):
+        place.client.get('/site/app')
+    thief = place.connect(auth_data=[('digest', 'site:PASSWORD')])
+    assert thief.get('/site/app')[0] == b'{"variance": 2.5}'
+    for path in ('/site/app', '/site/app/workers'):
+        with pytest.raises(NoAuthError):
+            thief.set(path, b'{}')
+    with pytest.raises(NoAuthError):
+        thief.set('/site/app/workers/providers/' + agent.addresses[0], b'{}')
+
+
 def test_a_node_that_cannot_be_read_is_said_and_read_when_it_can(world):
     place = Place(world)
     w, = workers(world, 1)
@@ -295,3 +331,44 @@ def test_a_node_that_cannot_be_read_is_said_and_read_when_it_can(world):
     # an ACL fires no watch: it is looked at again now and then, or with the next change
     admin.set('/app', b'{"variance": 3.5}')
     wait_until(in_force(lb, 'variance', '3.5'), 'the setting', 40)
+
+
+def remembered(folder, texts):
+    """One file has them all."""
+    return any(all(t in f.read_text(errors='replace') for t in texts) for f in folder.rglob('*') if f.is_file())
+
+
+def test_what_was_known_last_serves_without_any_zookeeper(world):
+    place = Place(world)
+    addresses = workers(world, 3)
+    for w in addresses:
+        place.tree.register('/workers', w)
+    place.tree.set('', variance=2.5)
+    top = {'state_dir': str(world.folder / 'state'), 'start_wait': '1s'}
+    lb = place.balancer(top=top)
+    wait_until(knows(lb, addresses), 'the workers')
+    wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
+    assert lb.get().status == 200
+    # written soon, not at once
+    wait_until(lambda: remembered(world.folder / 'state', [*addresses, '2.5']), 'it to be remembered')
+    place.server.stop()
+    lb.kill()
+    lb.start(wait=False)
+    wait_until(lb.listening, 'the load balancer', 20)
+    began = time.monotonic()
+    assert wait_until(lambda: lb.get(), 'an answer').status == 200
+    assert time.monotonic() - began < 5
+    assert knows(lb, addresses)()
+    assert setting(lb, 'variance')['value'] == '2.5'
+    assert not tree_of(lb)['connected']
+    load = Load([lb])
+    load.go_on(50)
+    # and when it is back, what is true there is true here
+    place.server.start()
+    place.tree.set('', variance=4)
+    for w in addresses:
+        place.tree.register('/workers', w)
+    place.tree.unregister('/workers', addresses[0])
+    wait_until(in_force(lb, 'variance', '4'), 'the setting', 20)
+    wait_until(knows(lb, addresses[1:]), 'one less', 20)
+    load.stop()
