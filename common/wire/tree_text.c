@@ -31,6 +31,7 @@ void tree_text_destroy(struct tree_text_node *n)
         tree_text_destroy(n->children[i]);
     free(n->children);
     free(n->name);
+    free(n->remark);
     json_decref(n->properties);
     free(n);
 }

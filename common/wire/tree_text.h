@@ -39,6 +39,7 @@ struct tree_text_node {
     struct tree_text_node **children; /* sorted by name, once tree_text_sort() ran */
     size_t nchildren;
     size_t line, column; /* where it stands in the text it came from; 0 */
+    char *remark;        /* printed as a comment below it; or NULL */
 };
 
 struct tree_text_node *tree_text_create(struct slice name);
@@ -60,8 +61,9 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
                          struct diag *d) must_check;
 /*
  * Append the children of TOP, which are sorted: reads back as the same tree. What the format has no
- * way to say (a name with blanks) is left out, with what is below; a comment in its place and a
- * line in LEFT_OUT tell so. Returns how many such items there were.
+ * way to say (a name with blanks, properties of TOP itself) is left out, with what is below; a
+ * comment in its place and a line in LEFT_OUT tell so. Returns how many such items there were.
+ *   left_out  NULL: for people only, nothing is left out; odd names are in quotes
  */
 size_t tree_text_print(const struct tree_text_node *top, struct text *out, struct diag *left_out);
 

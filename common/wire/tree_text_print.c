@@ -7,11 +7,11 @@
 
 #include <stdlib.h>
 
-#include "common/wire/literal.h"
+#include "common/wire/literal_string.h"
 
 struct printer {
     struct text *out;
-    struct diag *left_out;
+    struct diag *left_out; /* NULL: for people */
     size_t nleft_out;
     struct text path; /* of the node being printed */
     struct text line; /* scratch */
@@ -77,20 +77,37 @@ static struct slice string_of(const json_t *v)
     return (struct slice){json_string_value(v), json_string_length(v)};
 }
 
+/*
+ * The scratch line if it FITS. Else KEY is odd: it is left out, or for people quoted, with OP and
+ * V.
+ */
+static void finish_line(struct printer *p, size_t depth, bool fits, const char *key, const char *op,
+                        const json_t *v)
+{
+    if (!fits && p->left_out != NULL) {
+        leave_out(p, depth, "a property or link with an odd name or target", key);
+        return;
+    }
+    if (!fits) {
+        text_clear(&p->line);
+        literal_print_string(slice_of(key), &p->line);
+        text_add(&p->line, slice_of(op));
+        literal_print(v, &p->line);
+    }
+    add_line(p, depth);
+}
+
 static void print_link(struct printer *p, size_t depth, const char *key, const json_t *v,
                        enum tree_text_kind kind)
 {
     struct slice name = SLICE_NULL;
+    struct slice target = json_is_string(v) ? string_of(v) : SLICE_NULL;
 
     is_link(key, kind == TREE_TEXT_LINK ? " ->" : " =>", &name);
     text_clear(&p->line);
     text_addf(&p->line, "%s ", key);
-    if (json_is_string(v))
-        text_add(&p->line, string_of(v));
-    if (json_is_string(v) && reads_back(p, kind, name, string_of(v)))
-        add_line(p, depth);
-    else
-        leave_out(p, depth, "a link with an odd name or target", key);
+    text_add(&p->line, target);
+    finish_line(p, depth, target.len != 0 && reads_back(p, kind, name, target), key, " ", v);
 }
 
 static void print_property(struct printer *p, size_t depth, const char *key, const json_t *v)
@@ -99,11 +116,8 @@ static void print_property(struct printer *p, size_t depth, const char *key, con
     text_addf(&p->line, "%s = ", key);
     size_t value = p->line.len;
     literal_print(v, &p->line);
-    if (reads_back(p, TREE_TEXT_PROPERTY, slice_of(key),
-                   (struct slice){p->line.p + value, p->line.len - value}))
-        add_line(p, depth);
-    else
-        leave_out(p, depth, "a property with an odd name", key);
+    struct slice rest = {p->line.p + value, p->line.len - value};
+    finish_line(p, depth, reads_back(p, TREE_TEXT_PROPERTY, slice_of(key), rest), key, " = ", v);
 }
 
 static int by_text(const void *a, const void *b)
@@ -159,21 +173,33 @@ static bool make_node_line(struct printer *p, const struct tree_text_node *n, bo
     return reads_back(p, TREE_TEXT_NODE, slice_of(n->name), SLICE_NULL);
 }
 
-static void print_children(struct printer *p, const struct tree_text_node *n, size_t depth)
+static void print_node(struct printer *p, const struct tree_text_node *n, size_t depth)
 {
-    for (size_t i = 0; i < n->nchildren; ++i) {
-        const struct tree_text_node *child = n->children[i];
-        size_t above = p->path.len;
-        bool typed = false;
+    bool typed = false;
+    bool fits = make_node_line(p, n, &typed);
 
-        text_addf(&p->path, "/%s", child->name);
-        if (make_node_line(p, child, &typed)) {
-            add_line(p, depth);
-            print_properties(p, depth + 1, child->properties, typed);
-            print_children(p, child, depth + 1);
-        } else {
-            leave_out(p, depth, "a node with an odd name", NULL);
-        }
+    if (!fits && p->left_out != NULL) {
+        leave_out(p, depth, "a node with an odd name", NULL);
+        return;
+    }
+    if (!fits) {
+        text_clear(&p->line);
+        text_add_char(&p->line, '/');
+        literal_print_string(slice_of(n->name), &p->line);
+    }
+    add_line(p, depth);
+    if (n->remark != NULL) {
+        add_indent(p, depth + 1);
+        text_add(p->out, SLICE_LIT("# "));
+        text_add_escaped(p->out, slice_of(n->remark));
+        text_add_char(p->out, '\n');
+    }
+    print_properties(p, depth + 1, n->properties, typed);
+    for (size_t i = 0; i < n->nchildren; ++i) {
+        size_t above = p->path.len;
+
+        text_addf(&p->path, "/%s", n->children[i]->name);
+        print_node(p, n->children[i], depth + 1);
         p->path.len = above;
     }
 }
@@ -182,7 +208,17 @@ size_t tree_text_print(const struct tree_text_node *top, struct text *out, struc
 {
     struct printer p = {.out = out, .left_out = left_out};
 
-    print_children(&p, top, 0);
+    if (json_object_size(top->properties) != 0 && left_out != NULL) {
+        text_add_char(&p.path, '/');
+        leave_out(&p, 0, "properties of the top: take the node above it as the tree", NULL);
+    } else {
+        print_properties(&p, 0, top->properties, false);
+    }
+    for (size_t i = 0; i < top->nchildren; ++i) {
+        text_clear(&p.path);
+        text_addf(&p.path, "/%s", top->children[i]->name);
+        print_node(&p, top->children[i], 0);
+    }
     text_fini(&p.path);
     text_fini(&p.line);
     return p.nleft_out;

@@ -316,11 +316,12 @@ static void what_the_format_cannot_say_is_left_out_and_told(void **state)
     json_object_set_new(good->properties, "p", json_integer(1));
     tree_text_append(top, good);
     tree_text_sort(top);
+    json_object_set_new(top->properties, "p", json_integer(1));
     size_t n = tree_text_print(top, &out, &d);
-    assert_int_equal(n, ARRAY_LEN(nodes) + ARRAY_LEN(keys) + 4);
+    assert_int_equal(n, ARRAY_LEN(nodes) + ARRAY_LEN(keys) + 5);
     assert_int_equal(d.errors, n);
     assert_non_null(strstr(d.text, "/a b: this format cannot say it: a node with an odd name"));
-    assert_non_null(strstr(d.text, "/good, l ->: this format cannot say it: a link with"));
+    assert_non_null(strstr(d.text, "/good, l ->: this format cannot say it: a property or link"));
     assert_null(strstr(text_cstr(&out), "below"));
     /* Only comments in their place. */
     struct tree_text_node *again = parse(text_slice(&out));
@@ -329,6 +330,32 @@ static void what_the_format_cannot_say_is_left_out_and_told(void **state)
     tree_text_destroy(again);
     tree_text_destroy(top);
     diag_fini(&d);
+    text_fini(&out);
+}
+
+static void people_are_shown_odd_names_in_quotes_and_remarks(void **state)
+{
+    struct tree_text_node *top = tree_text_create(SLICE_NULL);
+    struct tree_text_node *odd = tree_text_create(SLICE_LIT("a b\n"));
+    struct text out = {0};
+
+    (void)state;
+    odd->remark = xstrdup("a \x1b provider");
+    json_object_set_new(odd->properties, "c d", json_integer(1));
+    json_object_set_new(odd->properties, "e f ->", json_string("/x y"));
+    json_object_set_new(odd->properties, "g =>", json_null());
+    tree_text_append(odd, tree_text_create(SLICE_LIT("below")));
+    tree_text_append(top, odd);
+    json_object_set_new(top->properties, "p", json_integer(1));
+    assert_int_equal(tree_text_print(top, &out, NULL), 0);
+    assert_string_equal(text_cstr(&out), "p = 1\n"
+                                         "/'a b\\n'\n"
+                                         "  # a \\x1b provider\n"
+                                         "  'c d' = 1\n"
+                                         "  'g =>' None\n"
+                                         "  'e f ->' '/x y'\n"
+                                         "  /below\n");
+    tree_text_destroy(top);
     text_fini(&out);
 }
 
@@ -355,6 +382,7 @@ int main(void)
         cmocka_unit_test(line_of_operators_takes_no_longer_than_another),
         cmocka_unit_test(tree_is_printed_sorted_and_reads_back_the_same),
         cmocka_unit_test(what_the_format_cannot_say_is_left_out_and_told),
+        cmocka_unit_test(people_are_shown_odd_names_in_quotes_and_remarks),
         cmocka_unit_test(children_are_found_by_name),
     };
 
