@@ -6,6 +6,7 @@
 #include "ctl/ctl.h"
 #include "common/base/file.h"
 #include "ctl/fetch.h"
+#include "ctl/tree.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -33,6 +34,7 @@ static const struct word words[] = {
 static void print_help(FILE *out)
 {
     fputs("usage: resumelbctl [OPTIONS] WORD [APPLICATION]\n"
+          "       resumelbctl tree [OPTIONS] VERB ...\n"
           "\n"
           "Ask a running resumelb.\n"
           "\n"
@@ -40,7 +42,8 @@ static void print_help(FILE *out)
           out);
     for (size_t i = 0; i < ARRAY_LEN(words); ++i)
         fprintf(out, "  %-9s %s\n", words[i].name, words[i].summary);
-    fputs("\n"
+    fputs("  tree      reads and edits the tree of settings and workers: resumelbctl tree --help\n"
+          "\n"
           "options:\n"
           "  -a, --address ADDRESS  its admin address: HOST:PORT, [IPV6]:PORT or unix:/path "
           "(127.0.0.1:8081)\n"
@@ -148,7 +151,7 @@ static int parse_command_line(int argc, char **argv, struct ctl_options *o,
             return code;
     }
     if (optind == argc)
-        return usage_error("want a word: status or resumes", NULL);
+        return usage_error("want a word: status, resumes or tree", NULL);
     *word = find_word(argv[optind]);
     if (*word == NULL)
         return usage_error("no such word", argv[optind]);
@@ -240,6 +243,9 @@ static bool print_answer(struct slice answer)
 
 int ctl_main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "tree") == 0)
+        return ctl_tree_main(argc - 1, argv + 1);
+
     struct ctl_options o = {
         .address = "127.0.0.1:8081", .timeout_ms = FETCH_TIMEOUT_MS, .top = TOP_DEFAULT};
     const struct word *word = NULL;
