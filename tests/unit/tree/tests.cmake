@@ -1,5 +1,6 @@
 rlb_unit_test(tree/live_settings LINK rlb::tree)
 rlb_unit_test(tree/provider_file LINK rlb::tree)
+rlb_unit_test(tree/store_directory LINK rlb::tree)
 rlb_unit_test(tree/tree_directory LINK rlb::tree)
 rlb_unit_test(tree/tree_follow LINK rlb::tree)
 rlb_unit_test(tree/tree_memory LINK rlb::tree)
