@@ -299,8 +299,10 @@ out:
 static bool in_doubt(struct dir *d, const json_t *v, const char *why)
 {
     const struct tree_spot *s = d->spot;
-    bool news = v != NULL ? json_object_size(s->properties) != 0
-                          : s->parses || s->problem == NULL || strcmp(s->problem, why) != 0;
+    bool news = s->parses || s->problem == NULL || strcmp(s->problem, why) != 0;
+
+    if (v != NULL && json_object_size(s->properties) == 0)
+        news = false;
 
     if (!s->known || !news || d->doubt_over)
         return false;
@@ -316,16 +318,22 @@ static void read_data(struct dir *d)
     json_t *v = load_properties(d, &is_there, why, sizeof(why));
 
     d->data_stale = false;
+    if (!is_there)
+        snprintf(why, sizeof(why), PROPERTIES_FILE ": is gone");
     if ((v == NULL || !is_there) && in_doubt(d, v, why)) {
         json_decref(v);
         return;
     }
     timer_stop(&d->doubt);
     d->doubt_over = false;
-    if (v != NULL)
+    /* A node that never said anything has no properties; one that did keeps them, as if it were
+     * gone itself. */
+    if (v != NULL && (is_there || json_object_size(d->spot->properties) == 0)) {
         tree_spot_set_properties(d->spot, v);
-    else
+    } else {
+        json_decref(v);
         tree_spot_set_problem(d->spot, why);
+    }
 }
 
 static void on_doubt_over(struct timer *timer)

@@ -391,6 +391,10 @@ static bool is_raw(const json_t *properties)
 
 void live_settings_node(struct live_settings *l, const struct tree_node *node)
 {
+    /* One that was gone and is back with nothing in it was made by somebody's registration below.
+     */
+    bool bare = (l->held || l->remembered) && json_object_size(node->properties) == 0;
+
     l->heard = true;
     l->counts.remembered = l->remembered = false;
     if (!node->exists) {
@@ -399,6 +403,10 @@ void live_settings_node(struct live_settings *l, const struct tree_node *node)
     }
     if (!node->parses || is_raw(node->properties)) {
         hold(l, node->problem != NULL ? node->problem : "not a JSON object");
+        return;
+    }
+    if (bare) {
+        hold(l, "the node is back, without any properties");
         return;
     }
     if (l->held) {

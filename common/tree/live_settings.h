@@ -8,8 +8,8 @@
  *
  * A property that is bad, or not LIVE, is refused alone: the last good value from the tree stays,
  * else that of YAML. A check across fields that fails refuses all that changed. A node that
- * vanished or does not parse holds what it said for a while; absent counts only within one that
- * parses.
+ * vanished or does not parse holds what it said for a while, also when it comes back with nothing
+ * in it; absent counts only within one that parses.
  */
 #ifndef RLB_TREE_LIVE_SETTINGS_H
 #define RLB_TREE_LIVE_SETTINGS_H

@@ -27,15 +27,17 @@ static void on_node(void *context, const struct tree_node *node)
 {
     struct settings_watch *w = context;
     bool good = node->exists && node->parses;
+    struct live_settings_counts now;
 
     timer_stop(&w->wait);
     /* A tree that was wiped meanwhile: what it said in another life is held, as in this one. */
-    if (!w->heard && !good)
+    if (!w->heard && (!good || json_object_size(node->properties) == 0))
         recall(w);
     w->heard = true;
-    if (good)
-        tree_memory_keep(w->memory, part_name, node->properties);
     live_settings_node(w->live, node);
+    live_settings_counts(w->live, &now);
+    if (good && !now.held)
+        tree_memory_keep(w->memory, part_name, node->properties);
 }
 
 static void on_wait_over(struct timer *t)

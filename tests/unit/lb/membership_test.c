@@ -270,7 +270,7 @@ static void flapping_keeps_the_worker_and_its_connections(void **state)
     json_t *other = json_pack("{s:i}", "pid", 6);
     tree_registration_set(w->entries[0], other);
     json_decref(other);
-    wait_for(w, count(w, "127.0.0.1:1").found->worker != before);
+    wait_for(w, strcmp(worker_incarnation(count(w, "127.0.0.1:1").found->worker), "6") == 0);
     assert_int_equal(count(w, NULL).all, 4);
     stop_lb(w);
 }

@@ -360,6 +360,24 @@ static void a_node_that_is_gone_broken_or_raw_text_is_held_then_given_up(void **
     json_decref(nothing);
 }
 
+static void a_node_that_comes_back_empty_is_still_held(void **state)
+{
+    (void)state;
+    tell("{\"high\": 7}");
+    tell(NULL);
+    tell("{}");
+    assert_true(is_held());
+    assert_int_equal(f.now->high, 7);
+    while (is_held())
+        loop_turn(f.loop, 100);
+    assert_int_equal(f.now->high, 10);
+    /* Emptied where it stands, it is empty at once. */
+    tell("{\"high\": 7}");
+    tell("{}");
+    assert_false(is_held());
+    assert_int_equal(f.now->high, 10);
+}
+
 static void nothing_is_given_up_while_the_tree_is_away(void **state)
 {
     (void)state;
@@ -429,6 +447,7 @@ int main(void)
         TEST(when_the_rules_change_what_broke_them_goes_back_to_yaml),
         TEST(what_is_frozen_keeps_the_value_of_the_start),
         TEST(a_node_that_is_gone_broken_or_raw_text_is_held_then_given_up),
+        TEST(a_node_that_comes_back_empty_is_still_held),
         TEST(nothing_is_given_up_while_the_tree_is_away),
         TEST(a_node_that_never_said_anything_holds_nothing),
         TEST(what_is_remembered_is_checked_and_gives_way_to_the_tree),

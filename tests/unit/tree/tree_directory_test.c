@@ -88,7 +88,7 @@ static void a_file_in_the_middle_of_being_written_is_not_reported(void **state)
     unwatch(&r);
 }
 
-static void removed_properties_count_as_absent_after_a_moment(void **state)
+static void a_properties_file_that_vanished_is_like_a_broken_one(void **state)
 {
     struct world *w = *state;
     struct record r;
@@ -96,10 +96,19 @@ static void removed_properties_count_as_absent_after_a_moment(void **state)
     put_node(w, "/a", "{\"x\":1}");
     watch(w, &r, "/a");
     unlink(at(w, "/a/properties.json"));
-    wait_for(w, is_json(r.properties, "{}"));
+    wait_for(w, !r.parses);
     assert_true(r.exists);
-    assert_true(r.parses);
+    assert_string_equal(r.problem, "properties.json: is gone");
+    assert_true(is_json(r.properties, "{\"x\":1}"));
     assert_int_equal(r.reports, 2);
+    put_node(w, "/a", "{}");
+    wait_for(w, r.parses);
+    assert_true(is_json(r.properties, "{}"));
+    /* What never said anything says nothing still. */
+    unlink(at(w, "/a/properties.json"));
+    turn_for(w, 200);
+    assert_true(r.parses);
+    assert_int_equal(r.reports, 3);
     unwatch(&r);
 }
 
@@ -419,7 +428,7 @@ int main(void)
         tree_test(a_root_below_missing_folders_is_noticed),
         tree_test(properties_are_seen_however_they_are_written),
         tree_test(a_file_in_the_middle_of_being_written_is_not_reported),
-        tree_test(removed_properties_count_as_absent_after_a_moment),
+        tree_test(a_properties_file_that_vanished_is_like_a_broken_one),
         tree_test(a_node_removed_keeps_its_last_properties_until_it_is_back),
         tree_test(a_node_renamed_away_and_another_in_its_place_are_told_apart),
         tree_test(what_is_no_json_object_is_a_problem_and_keeps_the_last_good),

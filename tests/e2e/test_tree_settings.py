@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tree says, and what becomes of it when the tree says nonsense, goes away, or comes back empty."""
+import json
+import shutil
+import time
+
+from agent_support import TinyAgent
+from support.base import wait_until
+from support.http import get
+from support.scripted import hello, serve
+from test_waiting import Tree
+
+
+def setting(lb, name):
+    return lb.app()['settings'][name]
+
+
+def metric(lb, name):
+    text = get(lb.admin, '/metrics', host=lb.admin).text
+    return float(next(line.split()[-1] for line in text.splitlines() if line.startswith(name + '{')))
+
+
+def balancer(world, n=0, **config):
+    """A load balancer, its tree, and N registered workers that it measures itself."""
+    tree = Tree(world.folder / 'tree')
+    workers = [world.scripted(serve(hello)) for _ in range(n)]
+    for w in workers:
+        tree.register(w.address)
+    lb = world.resumelb({'tree': 'directory:%s' % tree.path, 'start_wait': '100ms', 'resume': 'measure',
+                         'state_dir': str(world.folder / 'state'), 'worker_wait_timeout': '20s', **config}, wait=False)
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(lambda: set(lb.workers()) == {w.address for w in workers}, 'the workers')
+    return lb, tree, workers
+
+
+def test_a_refused_value_is_told_with_path_value_and_reason(world):
+    lb, tree, _ = balancer(world)
+    tree.set(variance='lots', retries=3)
+    wait_until(lambda: setting(lb, 'retries')['value'] == '3', 'the good one')
+    refused, = lb.app()['refused']
+    assert refused['path'] == '/' and refused['name'] == 'variance' and refused['value'] == 'lots' and refused['why']
+    line = next(l for l in lb.process.output().splitlines() if 'setting-refused' in l)
+    assert 'path=/ ' in line and 'setting=variance' in line and 'value="lots"' in line and 'why="' in line
+    assert metric(lb, 'resumelb_settings_refused_total') == 1 and metric(lb, 'resumelb_refused_settings') == 1
+    tree.set(variance=3, retries=3)
+    wait_until(lambda: setting(lb, 'variance') == {'value': '3', 'origin': 'tree'}, 'the mended one')
+    assert metric(lb, 'resumelb_settings_refused_total') == 1 and metric(lb, 'resumelb_refused_settings') == 0
+    tree.set()
+    wait_until(lambda: setting(lb, 'variance') == {'value': '4', 'origin': 'default'}, 'the default')
+
+
+def test_what_runs_code_or_opens_doors_is_not_taken_from_the_tree(world):
+    lb, tree, _ = balancer(world)
+    bad = {'classifier': 'plugin', 'tree': 'zookeeper://evil:1', 'tree_path': '/x', 'error_page': '/etc/passwd',
+           'zookeeper_auth': '/etc/shadow', 'workers': '10.0.0.1:80', 'hosts': 'evil.example'}
+    tree.set(retries=5, **bad)
+    wait_until(lambda: setting(lb, 'retries')['value'] == '5', 'the good one')
+    refused = {r['name']: r['why'] for r in lb.app()['refused']}
+    assert set(refused) == set(bad) and all('configuration file only' in why for why in refused.values())
+    agent = TinyAgent(world).wait_ready()
+    bad = {'command': '/bin/evil', 'user': 'root', 'environment': 'x', 'address': '0.0.0.0:1', 'root': '/tmp'}
+    agent.write_node({'history': 7, **bad})
+    wait_until(lambda: agent.app()['settings']['history']['value'] == '7', 'the good one')
+    assert {r['name'] for r in agent.app()['refused']} == set(bad)
+    assert agent.figures()['refused_settings'] == len(bad)
+
+
+def test_a_node_that_goes_is_held_and_then_given_up(world):
+    lb, tree, _ = balancer(world, settings_hold='700ms')
+    file = tree.path / 'properties.json'
+    for spoil in (lambda: file.write_text('{"retries": '), file.unlink):
+        tree.set(retries=7)
+        wait_until(lambda: setting(lb, 'retries')['value'] == '7' and not lb.app()['held'], 'the setting')
+        spoil()
+        wait_until(lambda: lb.app()['held'], 'it to be held')
+        assert setting(lb, 'retries') == {'value': '7', 'origin': 'tree'}
+        assert metric(lb, 'resumelb_settings_held') == 1
+        wait_until(lambda: setting(lb, 'retries') == {'value': '2', 'origin': 'default'}, 'it to be given up')
+        assert not lb.app()['held']
+    # away and back in time: nothing happened
+    tree.set(retries=7)
+    wait_until(lambda: setting(lb, 'retries')['value'] == '7', 'the setting')
+    file.unlink()
+    wait_until(lambda: lb.app()['held'], 'it to be held')
+    tree.set(retries=7)
+    wait_until(lambda: not lb.app()['held'], 'it to be back')
+    assert setting(lb, 'retries') == {'value': '7', 'origin': 'tree'}
+
+
+def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
+    lb, tree, workers = balancer(world, 3)
+    tree.set(retries=7)
+    wait_until(lambda: setting(lb, 'retries')['value'] == '7', 'the setting')
+    memory = world.folder / 'state' / 'default' / 'tree.json'
+
+    def kept():
+        parts = json.loads(memory.read_text())['parts'] if memory.exists() else {}
+        return len(parts.get('providers', {})) == 3 and parts.get('settings', {}).get('retries') == 7
+    wait_until(kept, 'the memory')
+    assert memory.stat().st_mode & 0o777 == 0o600
+    lb.kill()
+    shutil.rmtree(tree.path)
+    lb.start(wait=False)
+    wait_until(lb.listening, 'the load balancer')
+    assert lb.get().body == b'hello'
+    assert set(lb.workers()) == {w.address for w in workers}
+    assert setting(lb, 'retries') == {'value': '7', 'origin': 'tree'} and lb.app()['held']
+    assert lb.app()['tree']['held'] == 3 and metric(lb, 'resumelb_tree_held_workers') == 3
+    # the tree is whole again: as before
+    tree.held.clear()
+    for w in workers:
+        tree.register(w.address)
+    tree.set(retries=6)
+    wait_until(lambda: lb.app()['tree']['held'] == 0 and lb.app()['tree']['providers'] == 3, 'the workers')
+    wait_until(lambda: setting(lb, 'retries')['value'] == '6' and not lb.app()['held'], 'the setting')
+
+
+def test_a_start_without_an_answer_uses_what_is_remembered(world):
+    w = world.scripted(serve(hello))
+    folder = world.folder / 'state' / 'default'
+    folder.mkdir(parents=True)
+    url = 'zookeeper://127.0.0.1:1/none'
+    (folder / 'tree.json').write_text(json.dumps({
+        'v': 1, 'place': url + ' ', 'saved': int(time.time()) - 60,
+        'parts': {'settings': {'retries': 7, 'error_page': '/etc/passwd'}, 'providers': {w.address: {'version': '2'}}}}))
+    lb = world.resumelb({'tree': url, 'state_dir': str(world.folder / 'state'), 'resume': 'measure',
+                         'tree_start_wait': '300ms'})
+    assert lb.get().body == b'hello'
+    tree = lb.app()['tree']
+    assert tree['remembered'] and 55 < tree['remembered_age_s'] < 600 and not tree['connected']
+    assert setting(lb, 'retries')['value'] == '7' and lb.app()['remembered']
+    assert [r['name'] for r in lb.app()['refused']] == ['error_page']
+    assert metric(lb, 'resumelb_tree_remembered') == 1 and metric(lb, 'resumelb_tree_connected') == 0
+
+
+def test_an_agent_remembers_its_settings(world):
+    agent = TinyAgent(world, history=100).wait_ready()
+    agent.write_node({'history': 7})
+    wait_until(lambda: agent.app()['settings']['history']['value'] == '7', 'the setting')
+    state = world.folder / 'agent-state'
+    memory = next(iter(wait_until(lambda: list(state.glob('*/tree.json')), 'the memory')))
+    wait_until(lambda: json.loads(memory.read_text())['parts'].get('settings') == {'history': 7}, 'its content')
+    agent.process.stop()
+    shutil.rmtree(agent.tree)
+    agent.start()
+    agent.wait_ready()
+    assert agent.app()['settings']['history'] == {'value': '7', 'origin': 'tree'} and agent.app()['held']
+
+
+def test_registrations_that_flap_make_no_second_worker_and_no_new_connections(world):
+    lb, tree, workers = balancer(world, 4, pool={'policy': 'classless'}, threads='1')
+    for _ in range(8):
+        lb.get()
+    opened = {name: w['connections']['opened'] for name, w in lb.workers().items()}
+    for i in range(200):
+        w = workers[i % 4]
+        tree.end(w.address)
+        tree.register(w.address)
+        if i % 20 == 0:
+            assert lb.get().status == 200
+            assert len(lb.app()['workers']) == 4
+    wait_until(lambda: lb.app()['tree']['providers'] == 4, 'all to be registered')
+    assert {name: w['connections']['opened'] for name, w in lb.workers().items()} == opened
+
+
+def test_we_are_registered_with_what_others_want_to_know(world):
+    lb, tree, _ = balancer(world, advertise=['lb1.example', '192.0.2.1:80'], description='the first one')
+    folder = tree.path / 'providers'
+    wait_until(lambda: lb.app()['tree']['registered'], 'the registration')
+    assert {f.name for f in folder.iterdir()} == {'lb1.example:%d' % lb.port, '192.0.2.1:80'}
+    facts = json.loads((folder / '192.0.2.1:80').read_text())
+    assert facts['pid'] == lb.process.pid and facts['description'] == 'the first one' and facts['admin'] == lb.admin
+    assert facts['application'] == 'default' and facts['version']
+    assert facts['classifier_fingerprint'] == lb.app()['fingerprint']
+
+
+def test_applications_share_one_tree(world):
+    tree = Tree(world.folder / 'tree')
+    a, b = world.scripted(serve(hello)), world.scripted(serve(hello))
+    tree.register(a.address, node='one/workers')
+    tree.register(b.address, node='two/workers')
+    url = 'directory:%s' % tree.path
+    lb = world.resumelb({'applications': {
+        'one': {'tree': url, 'tree_path': '/one', 'hosts': ['one.example'], 'resume': 'measure'},
+        'two': {'tree': url, 'tree_path': '/two', 'hosts': ['two.example'], 'resume': 'measure'}}})
+    wait_until(lambda: set(lb.workers('one')) == {a.address} and set(lb.workers('two')) == {b.address}, 'the workers')
+    assert lb.get(host='one.example').status == 200 and a.requests and not b.requests
+    (tree.path / 'two' / 'properties.json').write_text('{"retries": 9}')
+    wait_until(lambda: lb.app('two')['settings']['retries']['value'] == '9', 'the setting')
+    assert lb.app('one')['settings']['retries']['value'] == '2'
