@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The example as `make run ZOOKEEPER=1` starts it, and the commands that it prints."""
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+from agent_support import alive
+from support.base import BIN, PATIENCE, ROOT, Process, reap_all, wait_until
+from support.http import get
+
+EXAMPLE = ROOT / 'examples' / 'newspapers'
+sys.path.insert(0, str(EXAMPLE))
+import generate  # noqa: E402
+import stack  # noqa: E402
+
+SITES = 12
+HOSTS = ['%s.localhost' % slug for slug, _ in generate.site_names(SITES)]
+
+
+def children_of(pid):
+    """All processes below PID."""
+    found = []
+    for task in pathlib.Path('/proc/%d/task' % pid).iterdir():
+        for child in (task / 'children').read_text().split():
+            found += [int(child), *children_of(int(child))]
+    return found
+
+
+def shell(command):
+    done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=30 * PATIENCE)
+    assert done.returncode == 0, (command, done.stdout)
+    return done.stdout
+
+
+def printed(output, what):
+    """The command in the line of OUTPUT with WHAT in it, without the word before it."""
+    line = next(x for x in output.split('\n') if what in x)
+    return re.sub(r'^ {2}\S* +', '', line)
+
+
+def test_run_with_zookeeper_starts_two_of_each_and_ends_them(tmp_path):
+    env = {'NEWSPAPERS_DB': str(tmp_path / 'db.sqlite'), 'NEWSPAPERS_SITES': str(SITES), 'NEWSPAPERS_OBJECTS': '60',
+           'PORT': str(stack.free_pair(0)[0]), 'PROCESSES': '3', 'RUN_DIR': str(tmp_path / 'r'), 'RLB_BIN': str(BIN),
+           'ZOOKEEPER': '1'}
+    generate.ensure(env['NEWSPAPERS_DB'], SITES, 60, 1)
+    run = Process([EXAMPLE / 'run'], 'run', tmp_path, env=env)
+    try:
+        wait_until(lambda: 'Ctrl-C ends everything' in run.output() or not run.alive(), 'the start', 60)
+        output = run.output()
+        assert run.alive(), output
+        balancers = re.findall(r'http://127\.0\.0\.1:(\d+)/ .*(?:all newspapers|same workers)', output)
+        assert len(balancers) == 2
+        # the same process knows a newspaper, whichever load balancer is asked
+        pids = {port: get('127.0.0.1:' + port, '/', host=HOSTS[0])['X-Worker-Pid'] for port in balancers}
+        assert len(pids) == 2
+        tree = shell(printed(output, ' print'))
+        assert '/newspapers' in tree and '/workers' in tree
+        before = shell(printed(output, '"variance"'))
+        assert '"origin":"tree"' not in before
+        shell(printed(output, ' set '))
+        wait_until(lambda: '"value":"2.5","origin":"tree"' in shell(printed(output, '"variance"')), 'the setting')
+        pids = children_of(run.pid)
+        assert len(pids) >= 1 + 2 + 2 + 3, pids
+        folder = next((tmp_path / 'r').iterdir())
+        run.kill(signal.SIGINT)
+        assert run.wait(40) == 0, run.output()
+        # an agent's keeper, and what it ends, may outlive the agent by an instant
+        wait_until(lambda: not [p for p in pids if alive(p)], 'all processes to be gone', 10)
+        assert all(stack.port_is_free(int(port)) for port in balancers)
+        for name in ('zookeeper', 'resumelb', 'resumelb2', 'resumelb-agent', 'resumelb-agent2'):
+            text = (folder / (name + '.log')).read_text(errors='replace')
+            for sign in ('ERROR: AddressSanitizer', 'runtime error:', 'LeakSanitizer', 'assertion failed'):
+                assert sign not in text, text[-6000:]
+    finally:
+        reap_all([run])
