@@ -21,7 +21,7 @@ static json_t *fail(struct literal_reader *r, enum err e, size_t at, const char 
 
 static char peek(const struct literal_reader *r)
 {
-    return r->at < r->s.len ? r->s.p[r->at] : '\0';
+    return (char)(r->at < r->s.len ? r->s.p[r->at] : '\0');
 }
 
 static void skip_blanks(struct literal_reader *r)

@@ -29,7 +29,7 @@ int literal_hex_digit(char c)
 
 static char byte_at(const struct literal_reader *r, size_t at)
 {
-    return at < r->s.len ? r->s.p[at] : '\0';
+    return (char)(at < r->s.len ? r->s.p[at] : '\0');
 }
 
 static bool is_quote(char c)

@@ -40,8 +40,8 @@ void tree_text_append(struct tree_text_node *n, struct tree_text_node *child)
 {
     /* Room in powers of two. */
     if ((n->nchildren & (n->nchildren - 1)) == 0)
-        n->children = xrealloc(n->children, (n->nchildren == 0 ? 1 : n->nchildren * 2) *
-                                                sizeof(struct tree_text_node *));
+        n->children =
+            xrealloc(n->children, (n->nchildren == 0 ? 1 : n->nchildren * 2) * sizeof(void *));
     n->children[n->nchildren++] = child;
 }
 
@@ -57,7 +57,7 @@ static int by_name(const void *a, const void *b)
 void tree_text_sort(struct tree_text_node *n)
 {
     if (n->nchildren != 0)
-        qsort(n->children, n->nchildren, sizeof(n->children[0]), by_name);
+        qsort(n->children, n->nchildren, sizeof(void *), by_name);
 }
 
 struct tree_text_node *tree_text_find(const struct tree_text_node *n, const char *name)

@@ -9,7 +9,6 @@ import struct
 import subprocess
 
 import pytest
-from kazoo.exceptions import NoNodeError
 from kazoo.security import make_digest_acl
 
 from support.base import BIN, PATIENCE, ROOT, wait_until
@@ -593,11 +592,3 @@ def test_url_is_taken_from_the_environment(directory):
     assert done.returncode == 0 and done.stdout.decode() == TALK
     helped = subprocess.run([str(BIN / 'resumelbctl'), 'tree', '--help'], capture_output=True)
     assert helped.returncode == 0 and b'--auth-file' in helped.stdout
-
-
-def test_deleted_by_kazoo_is_gone_for_us(zookeeper):
-    zookeeper.tool.load(TALK)
-    zookeeper.tree.remove('/ghm')
-    with pytest.raises(NoNodeError):
-        zookeeper.client.get(zookeeper.root + '/ghm')
-    assert zookeeper.tool('export').out == TALK[TALK.index('/lb : '):]
