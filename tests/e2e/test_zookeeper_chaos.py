@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything at once, at random: servers, connections, sessions, workers, settings. Then quiet, and all is as it should."""
+import os
+import random
+
+import pytest
+from support.base import wait_until
+from support.zookeeper import Tree
+from zookeeper_support import Load, Place, in_force, knows, rest, tree_of, workers
+
+ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
+SEED = int(os.environ.get('RLB_SEED', random.randrange(1 << 30)))
+STEPS = 30
+
+
+class Chaos:
+    """
+    Three servers, a proxy before each, two load balancers that know the proxies only. Our own client knows the
+    servers; a majority of them always runs, so that it can say what is to be true in the end.
+    """
+
+    def __init__(self, world, seed):
+        self.random = random.Random(seed)
+        self.place = Place(world, count=3)
+        self.tree = self.place.tree
+        self.proxies = [self.place.proxy(s) for s in self.place.servers]
+        self.addresses = workers(world, 12)
+        self.there = set()
+        for w in self.addresses[:6]:
+            self.join(w)
+        hosts = ','.join(p.address for p in self.proxies)
+        self.balancers = [self.place.balancer('resumelb%d' % i, url=self.place.url(hosts=hosts), discovery_max_drop=1)
+                          for i in range(2)]
+        self.away = None    # the server that does not run, or is frozen
+
+    def join(self, w):
+        self.tree.register('/workers', w)
+        self.there.add(w)
+
+    # ---- what may happen ----
+
+    def somebody_joins(self):
+        self.join(self.random.choice(self.addresses))
+
+    def somebody_leaves(self):
+        w = self.random.choice(self.addresses)
+        # some are always there, so that there is somebody to ask
+        if w not in self.addresses[:3]:
+            self.tree.unregister('/workers', w)
+            self.there.discard(w)
+
+    def setting(self):
+        self.tree.set('', variance=self.random.randrange(2, 9), retries=self.random.randrange(1, 5))
+
+    def garbage(self):
+        self.tree.set_raw('', self.random.choice([b'{"variance": ', b'[]', b'\xff', b'{"variance": "lots"}', b'']))
+
+    def a_server_goes_or_comes(self):
+        if self.away is None:
+            self.away = self.random.choice(self.place.servers)
+            self.random.choice([self.away.kill, self.away.stop, self.away.freeze])()
+        else:
+            self.back()
+
+    def back(self):
+        if self.away is not None and self.away.process.alive():
+            self.away.thaw()
+        elif self.away is not None:
+            self.away.start(wait=False)
+        self.away = None
+
+    def connections(self):
+        p = self.random.choice(self.proxies)
+        self.random.choice([p.cut, p.cut, p.refuse if not p.refusing else p.pass_on, p.blackhole, p.pass_on])()
+
+    def own_nodes_vanish(self):
+        for name in self.tree.providers('') or []:
+            self.tree.unregister('', name)
+
+    def step(self):
+        self.random.choice([self.somebody_joins, self.somebody_joins, self.somebody_leaves, self.setting, self.garbage,
+                            self.a_server_goes_or_comes, self.connections, self.connections, self.own_nodes_vanish])()
+        rest(self.random.uniform(0, 0.2))
+
+    # ---- and the end of it ----
+
+    def quiet(self):
+        self.back()
+        for p in self.proxies:
+            p.pass_on()
+        self.place.ensemble.wait_serving()
+        for w in sorted(self.there):
+            self.tree.register('/workers', w)
+        self.tree.set('', variance=9.5)
+
+    def check(self):
+        for lb in self.balancers:
+            wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree', 30)
+            wait_until(in_force(lb, 'variance', '9.5'), 'the setting', 30)
+            wait_until(knows(lb, self.there), 'the workers: %s' % sorted(self.there), 30)
+        wait_until(lambda: len(self.tree.providers('')) == 2, 'both load balancers', 30)
+
+
+@pytest.mark.parametrize('turn', range(ROUNDS))
+def test_after_any_chaos_the_tree_is_true(world, turn):
+    print('RLB_SEED=%d' % (SEED + turn))
+    chaos = Chaos(world, SEED + turn)
+    load = Load(chaos.balancers, rate=100)
+    for _ in range(STEPS * ROUNDS):
+        chaos.step()
+    chaos.quiet()
+    chaos.check()
+    load.go_on(50)
+    load.stop()
+    assert Tree(chaos.place.client, '/app').properties('')['variance'] == 9.5
