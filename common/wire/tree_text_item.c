@@ -102,6 +102,16 @@ static bool match_node(const struct line *l, struct tree_text_item *out)
     return true;
 }
 
+/* A property's name with "=>" in it: whether that makes it a link depends on the value's blanks. */
+static bool has_arrow(struct slice name)
+{
+    for (size_t i = 0; i + 1 < name.len; ++i) {
+        if (name.p[i] == '=' && name.p[i + 1] == '>')
+            return true;
+    }
+    return false;
+}
+
 static const char *check_name(const struct tree_text_item *item)
 {
     struct slice n = item->name;
@@ -118,6 +128,8 @@ static const char *check_name(const struct tree_text_item *item)
     } else if (slice_find(n, '\'') != SIZE_MAX || slice_find(n, '"') != SIZE_MAX) {
         return "a quote in a name: put blanks around the operator";
     }
+    if (item->kind == TREE_TEXT_PROPERTY && has_arrow(n))
+        return "'=>' in a property's name";
     return NULL;
 }
 

@@ -114,6 +114,7 @@ static void what_is_wrong_is_told_with_line_and_column(void **state)
         {"/a\n  b = [1, x]\n", "f:2:11: want a string, number"},
         {"/a\n  b='x=1'\n", "f:2:3: a quote in a name"},
         {"/a\n  \"b\" = 1\n", "f:2:3: a quote in a name"},
+        {"/a\n  b=>c = 'd e f'\n", "f:2:3: '=>' in a property's name\n"},
         {"/a/b\n", "f:1:1: a '/' in a node's name"},
         {"/..\n", "f:1:1: '.' and '..' are no names\n"},
         {"/a\xe2\x80\xaez\n", "f:1:1: an invisible character in a name\n"},
