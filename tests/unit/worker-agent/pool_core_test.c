@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model of the agent's processes and requests drives the pool's core through long random
+ * sequences in virtual time, and checks after every step what must always hold. RLB_STEPS sets how
+ * many, RLB_SEED which; a failure prints the seed.
+ */
+#include "worker-agent/pool_core.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { GROUPS = 4, SLOTS = 6, PROCESSES = 200, REQUESTS = 64, STEPS = 300000 };
+
+struct model_process {
+    struct core_process core;
+    bool used, told_to_end;
+};
+
+struct model {
+    struct core core;
+    struct core_group groups[GROUPS];
+    struct core_slot slots[GROUPS][SLOTS];
+    struct core_slot *slot_of[GROUPS][SLOTS];
+    struct model_process processes[PROCESSES];
+    struct core_request requests[REQUESTS];
+    uint64_t now_ms, random, steps;
+    uint64_t granted, spawned, ended, refused, replaced;
+};
+
+static uint64_t next_random(struct model *m)
+{
+    /* xorshift64*: the same everywhere. */
+    m->random ^= m->random >> 12;
+    m->random ^= m->random << 25;
+    m->random ^= m->random >> 27;
+    return m->random * 0x2545F4914F6CDD1DULL;
+}
+
+static unsigned below(struct model *m, unsigned n)
+{
+    return (unsigned)((next_random(m) >> 33) % n);
+}
+
+/* ---- what the core decides ---- */
+
+static void spawn(struct model *m, struct core_slot *s)
+{
+    const struct core *c = &m->core;
+    bool beside = s->process != NULL;
+
+    assert_true(core_slot_enabled(s));
+    assert_null(s->successor);
+    assert_true(c->max == 0 || c->count < c->max || (c->overlap && beside && c->count == c->max));
+    assert_true(m->now_ms >= s->not_before_ms || beside);
+    for (size_t i = 0; i < PROCESSES; ++i) {
+        struct model_process *p = &m->processes[i];
+
+        if (p->used)
+            continue;
+        *p = (struct model_process){.used = true};
+        core_spawned(s, &p->core, m->now_ms);
+        p->core.warmth = (double)below(m, 100);
+        ++m->spawned;
+        m->replaced += beside;
+        return;
+    }
+    fail_msg("more processes than there can be");
+}
+
+static void granted(struct model *m, const struct core_request *r)
+{
+    const struct core_process *p = r->process;
+    const struct core_slot *s = p->slot;
+    const struct list *it;
+
+    ++m->granted;
+    assert_int_equal(r->state, CORE_REQUEST_RUNNING);
+    assert_true(p->state == CORE_READY || (p->state == CORE_STARTING && p->sessions == 1));
+    assert_true(p->places <= s->group->concurrency);
+    assert_false(p->held);
+    assert_true(r->any || r->slot == s);
+    /* First come, first served. */
+    list_for_each (it, &s->waiting)
+        assert_true(list_entry(it, struct core_request, node)->turn > r->turn);
+}
+
+static void carry_out(struct model *m)
+{
+    struct core_action a;
+
+    for (int i = 0; core_next(&m->core, m->now_ms, &a) != CORE_NOTHING; ++i) {
+        assert_in_range(i, 0, 10000);
+        if (a.what == CORE_SPAWN) {
+            spawn(m, a.slot);
+        } else if (a.what == CORE_GO) {
+            granted(m, a.request);
+        } else {
+            struct model_process *p = container_of(a.process, struct model_process, core);
+
+            assert_true(p->used && !p->told_to_end);
+            assert_int_equal(a.process->state, CORE_LEAVING);
+            assert_int_not_equal(a.why, CORE_KEEP);
+            p->told_to_end = true;
+            ++m->ended;
+        }
+    }
+}
+
+/* ---- what happens ---- */
+
+static struct model_process *some_process(struct model *m)
+{
+    struct model_process *used[PROCESSES];
+    unsigned n = 0;
+
+    for (size_t i = 0; i < PROCESSES; ++i) {
+        if (m->processes[i].used)
+            used[n++] = &m->processes[i];
+    }
+    return n > 0 ? used[below(m, n)] : NULL;
+}
+
+static void bury(struct model *m, struct model_process *p)
+{
+    struct core_slot *s = p->core.slot;
+    bool was_successor = s->successor == &p->core;
+
+    core_gone(&p->core, m->now_ms);
+    p->used = false;
+    if (p->told_to_end)
+        return;
+    if (was_successor)
+        s->group->replace_not_before_ms = m->now_ms + below(m, 500);
+    else
+        s->not_before_ms = m->now_ms + below(m, 500);
+}
+
+static void do_process(struct model *m)
+{
+    struct model_process *p = some_process(m);
+
+    if (p == NULL)
+        return;
+    switch (below(m, 8)) {
+    case 0:
+        if (below(m, 8) == 0)
+            bury(m, p);
+        break;
+    case 1:
+        core_probing(&p->core, below(m, 2) == 0);
+        break;
+    case 2:
+        core_hold(&p->core, below(m, 12) == 0);
+        break;
+    case 3:
+        if (below(m, 10) == 0)
+            core_detach(&p->core, CORE_CONDEMNED, m->now_ms);
+        break;
+    case 4:
+        if (below(m, 10) == 0)
+            core_condemn(&p->core, CORE_CONDEMNED);
+        break;
+    default:
+        if (p->told_to_end)
+            bury(m, p);
+        else
+            core_ready(&p->core, m->now_ms);
+    }
+}
+
+static void do_request(struct model *m)
+{
+    struct core_request *r = &m->requests[below(m, REQUESTS)];
+    unsigned g = below(m, GROUPS);
+
+    if (r->state == CORE_REQUEST_WAITING && below(m, 8) != 0)
+        return;
+    if (r->state != CORE_REQUEST_NONE) {
+        if (below(m, 20) == 0)
+            core_upgraded(r, m->now_ms);
+        else
+            core_leave(r, m->now_ms);
+        return;
+    }
+    struct core_slot *s = below(m, 3) == 0 ? NULL : m->slot_of[g][below(m, SLOTS)];
+    enum core_answer answer = core_ask(&m->groups[g], s, r, m->now_ms);
+    if (answer == CORE_GO_NOW)
+        granted(m, r);
+    m->refused += answer == CORE_QUEUE_FULL;
+    assert_int_equal(r->state == CORE_REQUEST_NONE, answer == CORE_QUEUE_FULL);
+}
+
+static void do_settings(struct model *m)
+{
+    struct core_group *g = &m->groups[below(m, GROUPS)];
+
+    switch (below(m, 10)) {
+    case 0:
+        m->core.max = below(m, GROUPS * SLOTS);
+        break;
+    case 1:
+        m->core.overlap = below(m, 2) == 0;
+        break;
+    case 2:
+        g->max_processes = below(m, SLOTS + 1);
+        break;
+    case 3:
+        g->min_processes = below(m, 3);
+        break;
+    case 4:
+        g->max_requests = below(m, 2) * below(m, 20);
+        break;
+    case 5:
+        g->max_idle_ms = below(m, 2) * 100;
+        break;
+    case 6:
+        g->concurrency = 1 + below(m, 3);
+        break;
+    case 7:
+        g->queue = below(m, 2) == 0 ? CORE_QUEUE_GLOBAL : CORE_QUEUE_PRIVATE;
+        break;
+    case 8:
+        g->one_shot = below(m, 6) == 0;
+        break;
+    default:
+        ++g->generation;
+    }
+    core_tick(&m->core, m->now_ms);
+}
+
+static void step(struct model *m)
+{
+    unsigned what = below(m, 100);
+
+    ++m->steps;
+    if (what < 55)
+        do_request(m);
+    else if (what < 90)
+        do_process(m);
+    else if (what < 92)
+        do_settings(m);
+    else if (what < 95)
+        core_tick(&m->core, m->now_ms);
+    else
+        m->now_ms += below(m, 200);
+    carry_out(m);
+    core_check(&m->core);
+}
+
+/* ---- in the end ---- */
+
+static void calm(struct model *m)
+{
+    m->now_ms += 1000;
+    for (size_t i = 0; i < PROCESSES; ++i) {
+        struct model_process *p = &m->processes[i];
+
+        if (!p->used)
+            continue;
+        core_hold(&p->core, false);
+        if (p->told_to_end)
+            bury(m, p);
+        else
+            core_ready(&p->core, m->now_ms);
+    }
+    carry_out(m);
+    for (size_t i = 0; i < REQUESTS; ++i) {
+        if (m->requests[i].state == CORE_REQUEST_RUNNING)
+            core_leave(&m->requests[i], m->now_ms);
+    }
+    core_tick(&m->core, m->now_ms);
+    carry_out(m);
+    core_check(&m->core);
+}
+
+static bool anybody_waits(const struct model *m)
+{
+    for (size_t i = 0; i < REQUESTS; ++i) {
+        const struct core_request *r = &m->requests[i];
+
+        /* One for a slot that was taken out of use is the owner's to refuse. */
+        if (r->state == CORE_REQUEST_WAITING && (r->slot == NULL || core_slot_enabled(r->slot)))
+            return true;
+    }
+    return false;
+}
+
+/* When nothing fails any more, everybody is served, and what is to be there is there. */
+static void settles(struct model *m)
+{
+    enum { ROUNDS = 2000 };
+    int rounds = 0;
+
+    m->core.max = m->core.max == 0 ? 0 : m->core.max + GROUPS * 2;
+    for (size_t g = 0; g < GROUPS; ++g) {
+        m->groups[g].replace_not_before_ms = 0;
+        m->groups[g].max_requests = 0;
+        m->groups[g].one_shot = false;
+        if (m->groups[g].max_processes != 0 && m->groups[g].max_processes < 2)
+            m->groups[g].max_processes = 2;
+    }
+    while (anybody_waits(m) && rounds++ < ROUNDS)
+        calm(m);
+    assert_in_range(rounds, 0, ROUNDS - 1);
+    for (int i = 0; i < 100; ++i)
+        calm(m);
+    for (size_t g = 0; g < GROUPS; ++g) {
+        assert_true(m->groups[g].nprocesses >= m->groups[g].min_processes);
+        for (unsigned n = 0; n < SLOTS; ++n) {
+            const struct core_slot *s = &m->slots[g][n];
+
+            assert_true(s->process == NULL || s->process->doomed == CORE_KEEP);
+        }
+    }
+}
+
+static struct model *create(uint64_t seed)
+{
+    struct model *m = calloc(1, sizeof(*m));
+
+    assert_non_null(m);
+    m->random = seed * 0x9E3779B97F4A7C15ULL + 1;
+    m->now_ms = 1000000;
+    core_init(&m->core);
+    for (size_t g = 0; g < GROUPS; ++g) {
+        core_group_init(&m->core, &m->groups[g]);
+        for (unsigned n = 0; n < SLOTS; ++n) {
+            core_slot_init(&m->groups[g], &m->slots[g][n], n);
+            m->slot_of[g][n] = &m->slots[g][n];
+        }
+        m->groups[g].slots = m->slot_of[g];
+        m->groups[g].nslots = SLOTS;
+        m->groups[g].max_queue = 5;
+        m->groups[g].min_processes = 1;
+    }
+    m->core.max = 8;
+    m->core.overlap = true;
+    core_tick(&m->core, m->now_ms);
+    return m;
+}
+
+static uint64_t number_of(const char *name, uint64_t deflt)
+{
+    const char *text = getenv(name);
+
+    return text != NULL ? strtoull(text, NULL, 10) : deflt;
+}
+
+static void invariants_hold_over_random_sequences(void **state)
+{
+    uint64_t seed = number_of("RLB_SEED", 1);
+    uint64_t steps = number_of("RLB_STEPS", STEPS);
+    struct model *m = NULL;
+
+    (void)state;
+    print_message("RLB_SEED=%llu RLB_STEPS=%llu\n", (unsigned long long)seed,
+                  (unsigned long long)steps);
+    /* Several lives: in each the end must be reached, too. */
+    for (uint64_t done = 0; done < steps; ++seed) {
+        m = create(seed);
+        for (uint64_t i = 0; i < 20000 && done < steps; ++i, ++done)
+            step(m);
+        settles(m);
+        assert_true(steps < 20000 || (m->granted > 1000 && m->spawned > 100 && m->ended > 50 &&
+                                      m->refused > 10 && m->replaced > 10));
+        free(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(invariants_hold_over_random_sequences)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
