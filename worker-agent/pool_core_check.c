@@ -10,7 +10,7 @@ struct sums {
 
 static size_t length(const struct list *l)
 {
-    const struct list *it;
+    struct list *it;
     size_t n = 0;
 
     list_for_each (it, l)
@@ -33,7 +33,7 @@ static void check_process(const struct core_process *p, const struct core_slot *
 
 static void check_slot(const struct core_slot *s, struct sums *sum)
 {
-    const struct list *it;
+    struct list *it;
 
     ASSERT(length(&s->waiting) == s->nwaiting);
     ASSERT(s->process != NULL || s->successor == NULL);
@@ -95,7 +95,7 @@ static void check_no_lost_wakeup(const struct core *c, const struct core_group *
 void core_check(const struct core *c)
 {
     struct sums sum = {0};
-    const struct list *it;
+    struct list *it;
     unsigned in_groups = 0;
 
     list_for_each (it, &c->groups) {

@@ -5,7 +5,7 @@ import signal
 import socket
 import threading
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
@@ -256,10 +256,19 @@ def connect(hosts, seconds=20, timeout=6.0, **kw):
 
 
 def end_session(hosts, client):
-    """A second client takes over CLIENT's session and closes it: the first one's is over."""
-    second = connect(hosts, client_id=client.client_id)
-    second.stop()
-    second.close()
+    """A second client takes over CLIENT's session and closes it: the first one's is over, and it begins another."""
+    lost = threading.Event()
+    client.add_listener(lambda state: lost.set() if state == KazooState.LOST else None)
+    session, password = client.client_id
+
+    def ended():
+        # The first one may have taken its session back before the second one closed it.
+        if not lost.is_set():
+            second = connect(hosts, client_id=(session, password))
+            second.stop()
+            second.close()
+        return lost.wait(0.5)
+    wait_until(ended, 'the session to end', 20)
 
 
 class Tree:

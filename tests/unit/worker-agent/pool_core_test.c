@@ -75,7 +75,7 @@ static void granted(struct model *m, const struct core_request *r)
 {
     const struct core_process *p = r->process;
     const struct core_slot *s = p->slot;
-    const struct list *it;
+    struct list *it;
 
     ++m->granted;
     assert_int_equal(r->state, CORE_REQUEST_RUNNING);
