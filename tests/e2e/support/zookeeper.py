@@ -259,12 +259,12 @@ def end_session(hosts, client):
     """A second client takes over CLIENT's session and closes it: the first one's is over, and it begins another."""
     lost = threading.Event()
     client.add_listener(lambda state: lost.set() if state == KazooState.LOST else None)
-    session, password = client.client_id
+    session = wait_until(lambda: client.client_id, 'its session')    # None while it changes servers
 
     def ended():
         # The first one may have taken its session back before the second one closed it.
         if not lost.is_set():
-            second = connect(hosts, client_id=(session, password))
+            second = connect(hosts, client_id=session)
             second.stop()
             second.close()
         return lost.wait(0.5)
