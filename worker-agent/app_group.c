@@ -95,6 +95,7 @@ struct app_group *app_group_create(struct app_pool *pool, const struct app_confi
         g->attach = xcalloc(c->nslots, sizeof(*g->attach));
         memcpy(g->attach, c->attach, c->nslots * sizeof(*g->attach));
     }
+    failures_init(&g->failures, c->nslots);
     g->slots = xcalloc(c->nslots + 1, sizeof(struct slot *));
     while (g->nslots < c->nslots) {
         g->slots[g->nslots] = slot_create(g, g->nslots);
@@ -171,6 +172,7 @@ void app_group_destroy(struct app_group *g)
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_destroy(g->slots[n]);
     free(g->slots);
+    failures_fini(&g->failures);
     live_settings_destroy(g->live);
     stats_destroy(g->stats);
     free(g->attach);

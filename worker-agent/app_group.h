@@ -10,6 +10,7 @@
 #include "common/tree/settings_watch.h"
 #include "worker-agent/agent_config.h"
 #include "worker-agent/agent_stats.h"
+#include "worker-agent/failures.h"
 
 struct app_pool;
 struct slot;
@@ -29,6 +30,7 @@ struct app_group {
     struct slot **slots;
     unsigned nslots;
     unsigned nmin;
+    struct failures failures;   /* of its processes, by slot */
     struct addr *attach;        /* nslots, as at start; NULL: spawned */
     struct tree_memory *memory; /* of its node in the tree; NULL: no tree */
     struct settings_watch *watch;

@@ -43,7 +43,10 @@ static void describe(const struct log_subject *self, char *out, size_t room)
 
 static void free_now(struct loop_deferred *d)
 {
-    free(container_of(d, struct app_process, freeing));
+    struct app_process *p = container_of(d, struct app_process, freeing);
+
+    process_output_forget(&p->output);
+    free(p);
 }
 
 /* The only one who moves a process. May end in its being freed at the end of the turn. */
@@ -91,6 +94,18 @@ struct app_process *app_process_spawn(struct app_pool *pool, struct slot *s)
     keeper_link_spawn(pool->keeper, spawn_request_message(s->group->config, s->n, p->id,
                                                           s->group->s->stop_timeout_ms));
     return p;
+}
+
+void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how)
+{
+    struct failure what = {.kind = kind, .pid = p->pid, .at_ms = loop_now_ms(p->pool->loop)};
+
+    if (p->group == NULL || p->slot == NULL)
+        return;
+    what.slot = p->slot->n;
+    snprintf(what.id, sizeof(what.id), "%s", p->id);
+    snprintf(what.how, sizeof(what.how), "%s", how);
+    failure_log(failures_record(&p->group->failures, &what, process_output_last(&p->output)), p);
 }
 
 static void finish(struct app_process *p)
@@ -163,6 +178,7 @@ static void on_deadline(struct timer *t)
         log_warn(p, "process-start-timeout",
                  "start_timeout_ms=%llu last_status=%d action=\"end it, try anew\"",
                  (unsigned long long)p->group->s->start_timeout_ms, p->readiness.last_status);
+        app_process_failed(p, FAILURE_START_TIMEOUT, "");
         group_count(p->group, AGENT_STAT_spawn_failures);
         app_process_stop(p);
         return;
@@ -329,6 +345,7 @@ void app_process_go_on(struct app_process *p, bool was_ready)
 void app_process_on_refused(struct app_process *p, const char *why)
 {
     log_error(p, "process-not-spawned", "reason=\"%s\"", why);
+    app_process_failed(p, FAILURE_NOT_SPAWNED, why);
     group_count(p->group, AGENT_STAT_spawn_failures);
     finish(p);
 }
@@ -343,6 +360,9 @@ void app_process_on_died(struct app_process *p, const char *how)
         log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu", how,
                  process_state_text(p->state), (unsigned long long)lived_ms,
                  (unsigned long long)p->requests);
+        /* Its last words may still be in the pipe. */
+        process_output_stop(&p->output);
+        app_process_failed(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how);
         group_count(p->group, AGENT_STAT_deaths);
     }
     finish(p);

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/net/addr.h"
 #include "common/net/conn_pool.h"
+#include "worker-agent/failures.h"
 #include "worker-agent/keeper_link.h"
 #include "worker-agent/process_output.h"
 #include "worker-agent/readiness.h"
@@ -61,6 +62,9 @@ void app_process_go_on(struct app_process *p, bool was_ready);
 void app_process_stop(struct app_process *p);
 /* SIGKILL now. */
 void app_process_kill(struct app_process *p);
+/* Keep for operators that it has failed, HOW, and what it wrote last: its slot's failure, the log.
+ */
+void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how);
 /* Its first request is on its way / has come back: ANSWERED shows that it is ready. */
 void app_process_first_sent(struct app_process *p);
 void app_process_first_done(struct app_process *p, bool answered);

@@ -46,25 +46,38 @@ static void pass_line(struct process_output *o)
     text_fini(&shown);
 }
 
-static void end_line(struct process_output *o)
+/* A long line comes in pieces; its beginning is kept. */
+static void keep(struct process_output *o)
 {
-    if (o->len > 0 && o->line[o->len - 1] == '\r')
+    if (o->within)
+        last_lines_cut(&o->last);
+    else
+        last_lines_add(&o->last, (struct slice){o->line, o->len});
+}
+
+/* WHOLE: the line ends here, not only the room for it. */
+static void end_line(struct process_output *o, bool whole)
+{
+    if (whole && o->len > 0 && o->line[o->len - 1] == '\r')
         --o->len;
-    if (o->len > 0)
+    if (o->len > 0) {
+        keep(o);
         pass_line(o);
+    }
     o->len = 0;
+    o->within = !whole;
 }
 
 static void take(struct process_output *o, const char *p, size_t n)
 {
     for (size_t i = 0; i < n; ++i) {
         if (p[i] == '\n') {
-            end_line(o);
+            end_line(o, true);
             continue;
         }
         o->line[o->len++] = p[i];
         if (o->len == OUTPUT_LINE_MAX)
-            end_line(o);
+            end_line(o, false);
     }
 }
 
@@ -121,8 +134,21 @@ void process_output_stop(struct process_output *o)
         return;
     if (o->fd >= 0)
         (void)read_some(o);
-    end_line(o);
+    end_line(o, true);
     tell_dropped(o);
     close_it(o);
     o->loop = NULL;
+}
+
+const struct last_lines *process_output_last(struct process_output *o)
+{
+    if (o->loop != NULL && o->fd >= 0)
+        (void)read_some(o);
+    return &o->last;
+}
+
+void process_output_forget(struct process_output *o)
+{
+    ASSERT(o->loop == NULL);
+    last_lines_fini(&o->last);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a process writes to its standard output and error: passed to our log line by line, bounded
- * in length and number. Embedded in the process. Control loop only.
+ * in length and number, and the last lines kept, for the day it dies. Embedded in the process.
+ * Control loop only.
  */
 #ifndef RLB_AGENT_PROCESS_OUTPUT_H
 #define RLB_AGENT_PROCESS_OUTPUT_H
 
 #include "common/base/stats.h"
 #include "common/net/loop.h"
+#include "worker-agent/last_lines.h"
 
 enum {
     /* Bytes of a line; a longer one is cut into several. */
@@ -27,6 +29,8 @@ struct process_output {
     uint64_t second;
     unsigned lines; /* in this second */
     unsigned dropped;
+    bool within; /* a line whose beginning was passed on already */
+    struct last_lines last;
 };
 
 /* Takes FD. */
@@ -35,5 +39,12 @@ void process_output_start(struct process_output *o, struct loop *l, int fd, cons
 /* Reads what is left, passes it on, and closes. Harmless when never started (zeroed, or stopped).
  */
 void process_output_stop(struct process_output *o);
+/*
+ * The last lines, those that are still to be read included, even such as were too many for the log;
+ * also after stop. Borrowed until O is used again.
+ */
+const struct last_lines *process_output_last(struct process_output *o);
+/* After stop: nothing is kept any more. */
+void process_output_forget(struct process_output *o);
 
 #endif

@@ -185,6 +185,7 @@ void slot_process_stuck(struct slot_request *r)
     log_warn(s->process, "process-stuck",
              "first_byte_timeout_ms=%llu action=\"end it, start another\"",
              (unsigned long long)s->group->s->first_byte_timeout_ms);
+    app_process_failed(s->process, FAILURE_STUCK, "");
     app_process_stop(s->process);
 }
 

@@ -257,6 +257,99 @@ void text_add_escaped(struct text *t, struct slice s)
     }
 }
 
+/* A character that is not ASCII, well-formed. */
+static uint32_t utf8_decode(const char *at, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)at;
+    uint32_t c = p[0] & (0x7fU >> len);
+
+    for (size_t i = 1; i < len; ++i)
+        c = c << 6 | (p[i] & 0x3f);
+    return c;
+}
+
+/*
+ * Characters that are not seen, or that change how others are: C1 controls, the soft hyphen, marks
+ * of direction and their isolates, zero widths, line and paragraph ends, tags, private use.
+ */
+static bool is_invisible(uint32_t c)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},
+        {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xe000, 0xf8ff},
+        {0xfeff, 0xfeff}, {0xfff0, 0xfffb}, {0xfffe, 0xffff}, {0xe0000, 0x10ffff},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(ranges); ++i) {
+        if (c >= ranges[i].first && c <= ranges[i].last)
+            return true;
+    }
+    return false;
+}
+
+/* Length of the character at the start of S that may be shown as it is; 0: none. */
+static size_t visible_length(struct slice s)
+{
+    unsigned char c = (unsigned char)s.p[0];
+    size_t len;
+
+    if (c < 0x80)
+        return (c >= 0x20 && c != 0x7f) || c == '\t' ? 1 : 0;
+    len = utf8_length(s);
+    return len == 0 || is_invisible(utf8_decode(s.p, len)) ? 0 : len;
+}
+
+void text_add_visible(struct text *t, struct slice s)
+{
+    while (s.len != 0) {
+        size_t len = visible_length(s);
+
+        if (len != 0)
+            text_add(t, (struct slice){s.p, len});
+        else
+            text_addf(t, "\\x%02x", (unsigned char)s.p[0]);
+        if (len == 0)
+            len = 1;
+        s = (struct slice){s.p + len, s.len - len};
+    }
+}
+
+static const char *html_entity(char c)
+{
+    switch (c) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    case '\'':
+        return "&#39;";
+    default:
+        return NULL;
+    }
+}
+
+void text_add_html(struct text *t, struct slice s)
+{
+    size_t from = 0;
+
+    for (size_t i = 0; i < s.len; ++i) {
+        const char *entity = html_entity(s.p[i]);
+
+        if (entity == NULL)
+            continue;
+        text_add_visible(t, (struct slice){s.p + from, i - from});
+        text_add(t, slice_of(entity));
+        from = i + 1;
+    }
+    text_add_visible(t, (struct slice){s.p + from, s.len - from});
+}
+
 const char *text_cstr(struct text *t)
 {
     *text_reserve(t, 1) = '\0';

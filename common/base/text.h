@@ -88,6 +88,14 @@ void text_addf(struct text *t, const char *fmt, ...) printf_like(2, 3);
 void text_add_real(struct text *t, double v);
 /* Append S so that it fits one log line: control bytes, quotes, backslashes, non-ASCII as \xNN. */
 void text_add_escaped(struct text *t, struct slice s);
+/*
+ * Append S for a reader: tabs, visible ASCII and well-formed UTF-8 as they are; control bytes,
+ * other bytes, and characters that turn or hide what stands beside them (U+202E and its like) as
+ * \xNN.
+ */
+void text_add_visible(struct text *t, struct slice s);
+/* Append S as text of an HTML page: & < > " ' as entities, the rest as text_add_visible. */
+void text_add_html(struct text *t, struct slice s);
 /* NUL-terminates (not counted in ->len) and returns the bytes. */
 const char *text_cstr(struct text *t);
 

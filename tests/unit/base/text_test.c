@@ -181,6 +181,37 @@ static void what_is_no_visible_ascii_can_be_cleaned_away(void **state)
     assert_string_equal(empty, "");
 }
 
+static void visible_text_keeps_letters_and_nothing_that_hides(void **state)
+{
+    struct text t = {0};
+
+    (void)state;
+    text_add_visible(&t, SLICE_LIT("a\t\"\\<\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"));
+    assert_string_equal(text_cstr(&t), "a\t\"\\<\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
+    text_clear(&t);
+    /* ESC, NUL, DEL, CR; a C1 control; a right-to-left override; half a character; an overlong one.
+     */
+    text_add_visible(&t, SLICE_LIT("\x1b[2J\0\x7f\r"));
+    text_add_visible(&t, SLICE_LIT("\xc2\x9b|\xe2\x80\xae|\xe2\x82|\xc0\xaf|\xf3\xa0\x81\x81"));
+    assert_string_equal(text_cstr(&t),
+                        "\\x1b[2J\\x00\\x7f\\x0d\\xc2\\x9b|\\xe2\\x80\\xae|\\xe2\\x82|"
+                        "\\xc0\\xaf|\\xf3\\xa0\\x81\\x81");
+    text_fini(&t);
+}
+
+static void html_has_no_markup_of_strangers(void **state)
+{
+    struct text t = {0};
+
+    (void)state;
+    text_add_html(&t, SLICE_LIT("<b a=\"1\" c='2'>&\x01\xc3\xa4"));
+    assert_string_equal(text_cstr(&t), "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;\\x01\xc3\xa4");
+    text_clear(&t);
+    text_add_html(&t, SLICE_NULL);
+    assert_int_equal(t.len, 0);
+    text_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +226,8 @@ int main(void)
         cmocka_unit_test(a_text_grows),
         cmocka_unit_test(a_real_is_as_short_as_reads_back),
         cmocka_unit_test(escaped_text_fits_one_line),
+        cmocka_unit_test(visible_text_keeps_letters_and_nothing_that_hides),
+        cmocka_unit_test(html_has_no_markup_of_strangers),
         cmocka_unit_test(what_is_no_visible_ascii_can_be_cleaned_away),
     };
 
