@@ -19,6 +19,7 @@ void core_init(struct core *c)
     list_init(&c->wants);
     list_init(&c->runnable);
     list_init(&c->to_end);
+    list_init(&c->to_tell);
 }
 
 void core_group_init(struct core *c, struct core_group *g)
@@ -37,6 +38,7 @@ void core_group_fini(struct core_group *g)
     for (unsigned n = 0; n < g->nslots; ++n) {
         list_remove(&g->slots[n]->want);
         list_remove(&g->slots[n]->runnable);
+        list_remove(&g->slots[n]->told);
     }
     list_remove(&g->node);
 }
@@ -46,6 +48,11 @@ void core_slot_init(struct core_group *g, struct core_slot *s, unsigned n)
     *s = (struct core_slot){.group = g, .n = n};
     list_init(&s->leaving);
     list_init(&s->waiting);
+}
+
+bool core_slot_wants(const struct core_slot *s)
+{
+    return list_linked(&s->want);
 }
 
 bool core_slot_enabled(const struct core_slot *s)
@@ -95,17 +102,29 @@ void core_run_soon(struct core_slot *s)
         list_push_back(&s->group->core->runnable, &s->runnable);
 }
 
-/* P, in no slot, may be ended once it serves nobody. */
-static void end_when_done(struct core_process *p)
+void core_tell(struct core_slot *s)
+{
+    if (!list_linked(&s->told))
+        list_push_back(&s->group->core->to_tell, &s->told);
+}
+
+/* P, in no slot, is to be ended. */
+static void end_now(struct core_process *p)
 {
     struct core *c = p->slot->group->core;
 
-    if (p->sessions != 0 || p->ending)
+    if (p->ending)
         return;
     p->ending = true;
     ++c->nending;
     list_remove(&p->leaving);
     list_push_back(&c->to_end, &p->leaving);
+}
+
+static void end_when_done(struct core_process *p)
+{
+    if (p->sessions == 0)
+        end_now(p);
 }
 
 /* The slot's process is P from now on. */
@@ -114,6 +133,8 @@ static void take_slot(struct core_slot *s, struct core_process *p)
     struct core_group *g = s->group;
 
     s->process = p;
+    core_tell(s);
+    core_run_soon(s);
     ++g->nprocesses;
     g->nstarting += p->state == CORE_STARTING;
     g->ndoomed += p->doomed != CORE_KEEP;
@@ -130,6 +151,7 @@ static void vacate_slot(struct core_slot *s)
     g->nstarting -= p->state == CORE_STARTING;
     g->ndoomed -= p->doomed != CORE_KEEP;
     s->process = NULL;
+    core_tell(s);
     p = s->successor;
     s->successor = NULL;
     if (p != NULL) {
@@ -152,6 +174,41 @@ static void drop_from_slot(struct core_process *p)
     --s->group->core->successors;
 }
 
+/* Who waits for whichever process may have a place anywhere. */
+static void wake_group(struct core_group *g)
+{
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        if (g->slots[n]->process != NULL)
+            core_run_soon(g->slots[n]);
+    }
+}
+
+/* Who waits for whichever process, and was put in line at this slot, goes back to the group's line.
+ */
+static void give_back_waiting(struct core_slot *s)
+{
+    struct core_group *g = s->group;
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &s->waiting) {
+        struct core_request *r = list_entry(it, struct core_request, node);
+
+        if (!r->any)
+            continue;
+        list_remove(&r->node);
+        --s->nwaiting;
+        r->slot = NULL;
+        struct list *at = g->waiting.next;
+        while (at != &g->waiting && list_entry(at, struct core_request, node)->turn < r->turn)
+            at = at->next;
+        list_insert_before(at, &r->node);
+        ++g->nwaiting;
+    }
+    if (g->nwaiting != 0)
+        wake_group(g);
+}
+
 void core_leave_slot(struct core_process *p, enum core_reason why)
 {
     struct core_slot *s = p->slot;
@@ -164,7 +221,10 @@ void core_leave_slot(struct core_process *p, enum core_reason why)
     p->probing = false;
     core_place(p);
     list_push_back(&s->leaving, &p->leaving);
+    core_tell(s);
     end_when_done(p);
+    if (s->process == NULL)
+        give_back_waiting(s);
     core_want_again(s);
 }
 
@@ -180,17 +240,16 @@ void core_condemn(struct core_process *p, enum core_reason reason)
     s->group->core->changed = true;
 }
 
-void core_detach(struct core_process *p, enum core_reason reason, uint64_t now_ms)
+void core_detach(struct core_process *p, enum core_reason reason)
 {
-    (void)now_ms;
     if (p->state != CORE_LEAVING)
         core_leave_slot(p, reason);
-    if (p->ending)
-        return;
-    p->ending = true;
-    ++p->slot->group->core->nending;
-    list_remove(&p->leaving);
-    list_push_back(&p->slot->group->core->to_end, &p->leaving);
+}
+
+void core_end(struct core_process *p, enum core_reason reason)
+{
+    core_detach(p, reason);
+    end_now(p);
 }
 
 /* ---- processes come and go ---- */
@@ -205,6 +264,7 @@ static void enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
     ++g->core->count;
     s->renew = s->for_group = s->for_min = false;
     list_remove(&s->want);
+    core_tell(s);
     if (s->process == NULL) {
         take_slot(s, p);
         return;
@@ -240,6 +300,7 @@ void core_ready(struct core_process *p, uint64_t now_ms)
 
     if (p->state != CORE_STARTING)
         return;
+    core_tell(s);
     if (s->successor == p)
         core_leave_slot(old, old->doomed);
     ASSERT(s->process == p);
@@ -260,32 +321,6 @@ void core_hold(struct core_process *p, bool held)
 }
 
 static void session_over(struct core_request *r);
-
-/* Who waits for whichever process, and was put in line at this slot, goes back to the group's line.
- */
-static void give_back_waiting(struct core_slot *s)
-{
-    struct core_group *g = s->group;
-    struct list *it;
-    struct list *next;
-
-    list_for_each_safe (it, next, &s->waiting) {
-        struct core_request *r = list_entry(it, struct core_request, node);
-
-        if (!r->any)
-            continue;
-        list_remove(&r->node);
-        --s->nwaiting;
-        r->slot = NULL;
-        struct list *at = g->waiting.next;
-        while (at != &g->waiting && list_entry(at, struct core_request, node)->turn < r->turn)
-            at = at->next;
-        list_insert_before(at, &r->node);
-        ++g->nwaiting;
-    }
-    for (unsigned n = 0; n < g->nslots && g->nwaiting != 0; ++n)
-        core_run_soon(g->slots[n]);
-}
 
 void core_gone(struct core_process *p, uint64_t now_ms)
 {
@@ -418,6 +453,15 @@ static void wait_in(struct core_request *r, struct core_slot *s)
     }
 }
 
+/*
+ * Whether R is what the slot's successor waits for: without a ready_probe it becomes ready by
+ * answering a request, which the process before it would go on to get.
+ */
+static bool takes_probe(const struct core_slot *s, const struct core_request *r)
+{
+    return r->may_probe && s->successor != NULL && has_place(s->successor);
+}
+
 static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, uint64_t now_ms)
 {
     const struct core_group *g = s->group;
@@ -426,6 +470,8 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
 
     if (!core_slot_enabled(s))
         return CORE_QUEUE_FULL;
+    if (takes_probe(s, r))
+        p = s->successor;
     if (p != NULL && s->nwaiting == 0 && has_place(p)) {
         begin(r, p, now_ms);
         return CORE_GO_NOW;
@@ -464,6 +510,11 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
     const struct list *free = list_empty(&g->idle) ? &g->partly : &g->idle;
     struct core_slot *s = NULL;
 
+    if (g->nwaiting == 0 && g->replacing != NULL && g->replacing->nwaiting == 0 &&
+        takes_probe(g->replacing, r)) {
+        begin(r, g->replacing->successor, now_ms);
+        return CORE_GO_NOW;
+    }
     if (g->nwaiting == 0 && !list_empty(free)) {
         begin(r, list_first(free, struct core_process, in_group), now_ms);
         return CORE_GO_NOW;
@@ -475,6 +526,10 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
         return CORE_QUEUE_FULL;
     wait_in(r, s);
     core_want_more(g);
+    if (s != NULL)
+        core_run_soon(s);
+    else
+        wake_group(g);
     return CORE_WAIT;
 }
 
@@ -512,10 +567,11 @@ struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
     struct core_process *p = s->process;
     struct core_request *r = next_request(s);
 
-    /* A successor whose first request is its probe would never get one otherwise. */
-    if (s->successor != NULL && has_place(s->successor))
+    if (r == NULL || p == NULL)
+        return NULL;
+    if (takes_probe(s, r))
         p = s->successor;
-    if (r == NULL || p == NULL || !has_place(p))
+    if (!has_place(p))
         return NULL;
     leave_line(r);
     begin(r, p, now_ms);

@@ -5,7 +5,8 @@
  * structs below, tells what happens, and then carries out what core_next() decides, until it has
  * nothing more to say:
  *
- *   core_ask, core_leave, core_ready, core_gone, core_tick ... ──► core_next ──► GO a request
+ *   core_ask, core_leave, core_ready, core_gone, core_tick ... ──► core_next ──► TELL of a slot
+ *                                                                              GO a request
  *                                                                              SPAWN for a slot
  *                                                                              END a process
  *
@@ -79,6 +80,7 @@ struct core_slot {
     bool for_min;           /* one is wanted because the group has less than min_processes */
     struct list want;       /* core->wants */
     struct list runnable;   /* core->runnable */
+    struct list told;       /* core->to_tell */
 };
 
 struct core_group {
@@ -120,6 +122,9 @@ struct core_request {
     uint64_t turn;                /* order of asking */
     bool any;                     /* it asked for whichever process */
     bool placeless;               /* an upgraded connection: holds its process, but no place */
+    /* The owner's: it may be sent to a successor that nothing has shown to serve; another process
+       could have it after that. */
+    bool may_probe;
 };
 
 struct core {
@@ -127,6 +132,8 @@ struct core {
     unsigned max; /* processes in all; 0: no limit */
     bool overlap; /* one process beyond max while another is being replaced */
     bool stopped; /* nothing is spawned any more */
+    /* Processes of no group, which are on their way out: they take room. The owner's. */
+    unsigned strays;
     /* The core's. */
     unsigned count;   /* processes that are not gone: STARTING, READY, LEAVING */
     unsigned active;  /* of them with sessions */
@@ -135,7 +142,7 @@ struct core {
     unsigned successors;
     uint64_t turns;
     bool changed; /* since it was last decided who gets a process */
-    struct list idle, wants, runnable, to_end;
+    struct list idle, wants, runnable, to_end, to_tell;
 };
 
 void core_init(struct core *c);
@@ -170,18 +177,22 @@ void core_hold(struct core_process *p, bool held);
 void core_gone(struct core_process *p, uint64_t now_ms);
 /* P is to go for REASON: replaced where it would be missed. */
 void core_condemn(struct core_process *p, enum core_reason reason);
-/* P is to go at once, whoever it serves; nobody gets it any more. END follows. */
-void core_detach(struct core_process *p, enum core_reason reason, uint64_t now_ms);
+/* P is out of its slot now: nobody gets it any more. END follows when its sessions are over. */
+void core_detach(struct core_process *p, enum core_reason reason);
+/* The same, but whoever it serves: END follows at once. */
+void core_end(struct core_process *p, enum core_reason reason);
 
 /* ---- decisions ---- */
 /* Settings, or max, or a back-off, have changed; and now and then, for what time brings. */
 void core_tick(struct core *c, uint64_t now_ms);
 
-enum core_decision { CORE_NOTHING, CORE_GO, CORE_SPAWN, CORE_END };
+enum core_decision { CORE_NOTHING, CORE_TELL, CORE_GO, CORE_SPAWN, CORE_END };
 struct core_action {
     enum core_decision what;
     struct core_request *request; /* GO: it runs on request->process */
-    struct core_slot *slot;       /* SPAWN: call core_spawned() at once */
+    /* SPAWN: call core_spawned() at once. TELL: it has another process, or none, or wants one, or
+       has one that is leaving. */
+    struct core_slot *slot;
     struct core_process *process; /* END */
     enum core_reason why;         /* END */
 };
@@ -192,6 +203,8 @@ uint64_t core_due_ms(const struct core *c, uint64_t now_ms);
 
 /* Whether S would get a process if it were wanted: it is one of the first max_processes. */
 bool core_slot_enabled(const struct core_slot *s);
+/* Whether S has no process, and is to have one as soon as may be. */
+bool core_slot_wants(const struct core_slot *s);
 /* Asserts every invariant. For tests; walks everything. */
 void core_check(const struct core *c);
 

@@ -13,6 +13,8 @@
 void core_place(struct core_process *p);
 /* Somebody who waits at S may have a place now. */
 void core_run_soon(struct core_slot *s);
+/* The owner is to be told of S. */
+void core_tell(struct core_slot *s);
 /* P is in its slot no longer: detached. It is ended when its last session is over. */
 void core_leave_slot(struct core_process *p, enum core_reason why);
 /* The next request that has a place at S begins there; NULL: none. */

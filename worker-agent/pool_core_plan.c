@@ -26,8 +26,10 @@ void core_want(struct core_slot *s)
     struct core *c = s->group->core;
 
     c->changed = true;
-    if (s->process == NULL && !list_linked(&s->want) && core_slot_enabled(s))
-        list_push_back(&c->wants, &s->want);
+    if (s->process != NULL || list_linked(&s->want) || !core_slot_enabled(s))
+        return;
+    list_push_back(&c->wants, &s->want);
+    core_tell(s);
 }
 
 /* As many cold slots of G as are missing to min_processes, from the first. */
@@ -83,12 +85,12 @@ void core_want_more(struct core_group *g)
 /* Processes that will be there when those told to end have gone. */
 static unsigned staying(const struct core *c)
 {
-    return c->count - c->nending;
+    return c->count + c->strays - c->nending;
 }
 
 static bool has_room(const struct core *c)
 {
-    return c->max == 0 || c->count < c->max;
+    return c->max == 0 || c->count + c->strays < c->max;
 }
 
 /* Of those on the way out, enough for one more than BEFORE. */
@@ -149,6 +151,7 @@ static void drop_want(struct core_slot *s)
 {
     s->renew = s->for_group = s->for_min = false;
     list_remove(&s->want);
+    core_tell(s);
 }
 
 static bool decide_wants(struct core *c, uint64_t now_ms, struct core_action *out)
@@ -192,7 +195,8 @@ static struct core_process *coldest_doomed(const struct core_group *g)
         if (p == NULL || p->doomed == CORE_KEEP || p->state != CORE_READY ||
             !core_slot_enabled(p->slot))
             continue;
-        if (best == NULL || p->warmth < best->warmth)
+        if (best == NULL || p->warmth < best->warmth ||
+            (p->warmth <= best->warmth && p->served < best->served))
             best = p;
     }
     return best;
@@ -200,7 +204,7 @@ static struct core_process *coldest_doomed(const struct core_group *g)
 
 static bool may_overlap(const struct core *c)
 {
-    return has_room(c) || (c->overlap && c->count <= c->max);
+    return has_room(c) || (c->overlap && c->count + c->strays <= c->max);
 }
 
 /* Whether the replacement that G is at has not come to its end, good or bad. */
@@ -230,8 +234,9 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
         *out = (struct core_action){.what = CORE_SPAWN, .slot = s};
         return true;
     }
-    /* No room for two: it goes first, as soon as nobody is with it. */
-    if (p->sessions == 0 && !room_comes(c, 0)) {
+    /* No room for two: it goes first. Whom it serves it goes on serving, but nobody else: under
+       load there is no moment without a session. */
+    if (!room_comes(c, 0)) {
         g->replacing = s;
         s->renew = true;
         core_leave_slot(p, p->doomed);
@@ -268,8 +273,14 @@ enum core_decision core_next(struct core *c, uint64_t now_ms, struct core_action
 {
     *out = (struct core_action){.what = CORE_NOTHING};
     for (;;) {
-        struct list *node = list_pop_front(&c->to_end);
+        struct list *node = list_pop_front(&c->to_tell);
 
+        if (node != NULL) {
+            out->what = CORE_TELL;
+            out->slot = list_entry(node, struct core_slot, told);
+            return out->what;
+        }
+        node = list_pop_front(&c->to_end);
         if (node != NULL) {
             struct core_process *p = list_entry(node, struct core_process, leaving);
 

@@ -54,7 +54,8 @@ static void spawn(struct model *m, struct core_slot *s)
 
     assert_true(core_slot_enabled(s));
     assert_null(s->successor);
-    assert_true(c->max == 0 || c->count < c->max || (c->overlap && beside && c->count == c->max));
+    unsigned all = c->count + c->strays;
+    assert_true(c->max == 0 || all < c->max || (c->overlap && beside && all == c->max));
     assert_true(m->now_ms >= s->not_before_ms || beside);
     for (size_t i = 0; i < PROCESSES; ++i) {
         struct model_process *p = &m->processes[i];
@@ -98,6 +99,8 @@ static void carry_out(struct model *m)
             spawn(m, a.slot);
         } else if (a.what == CORE_GO) {
             granted(m, a.request);
+        } else if (a.what == CORE_TELL) {
+            assert_non_null(a.slot);
         } else {
             struct model_process *p = container_of(a.process, struct model_process, core);
 
@@ -158,7 +161,9 @@ static void do_process(struct model *m)
         break;
     case 3:
         if (below(m, 10) == 0)
-            core_detach(&p->core, CORE_CONDEMNED, m->now_ms);
+            core_detach(&p->core, CORE_CONDEMNED);
+        else if (below(m, 10) == 0)
+            core_end(&p->core, CORE_CONDEMNED);
         break;
     case 4:
         if (below(m, 10) == 0)
@@ -187,6 +192,7 @@ static void do_request(struct model *m)
         return;
     }
     struct core_slot *s = below(m, 3) == 0 ? NULL : m->slot_of[g][below(m, SLOTS)];
+    r->may_probe = below(m, 2) == 0;
     enum core_answer answer = core_ask(&m->groups[g], s, r, m->now_ms);
     if (answer == CORE_GO_NOW)
         granted(m, r);
@@ -215,6 +221,7 @@ static void do_settings(struct model *m)
         g->max_requests = below(m, 2) * below(m, 20);
         break;
     case 5:
+        m->core.strays = below(m, 3) / 2;
         g->max_idle_ms = below(m, 2) * 100;
         break;
     case 6:
@@ -296,6 +303,7 @@ static void settles(struct model *m)
     int rounds = 0;
 
     m->core.max = m->core.max == 0 ? 0 : m->core.max + GROUPS * 2;
+    m->core.strays = 0;
     for (size_t g = 0; g < GROUPS; ++g) {
         m->groups[g].replace_not_before_ms = 0;
         m->groups[g].max_requests = 0;
