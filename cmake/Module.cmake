@@ -8,6 +8,21 @@ function(rlb_module name)
   target_link_libraries(rlb_${name} PUBLIC ${M_LINK} PRIVATE rlb::flags ${M_PRIVATE})
 endfunction()
 
+# rlb_assets(NAME a.html b.js): the files of this folder's assets/ as C arrays in "assets.h", for the module NAME.
+function(rlb_assets name)
+  set(files ${ARGN})
+  list(TRANSFORM files PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/assets/)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/generated/assets.h)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake)
+  add_custom_command(
+    OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} "-DFILES=${files}" -P ${script}
+    DEPENDS ${files} ${script}
+    VERBATIM)
+  target_sources(rlb_${name} PRIVATE ${out})
+  target_include_directories(rlb_${name} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/generated)
+endfunction()
+
 # rlb_program(NAME LINK rlb::lb ...): main.c of this folder + its library, into build/bin.
 function(rlb_program name)
   cmake_parse_arguments(M "" "" "LINK;PRIVATE" ${ARGN})

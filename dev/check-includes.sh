@@ -80,8 +80,8 @@ done | awk '
     }
 
     function check_ours(from) {
-        # Made while building: the version, and the files of the status page.
-        if (included == "version.h" || (included == "assets.h" && from == "lb"))
+        # Made while building: the version, and the files of the status pages (rlb_assets).
+        if (included == "version.h" || (included == "assets.h" && from ~ /^(lb|worker-agent|common\/net)$/))
             return
         if (!exists(included))
             complain("not a path from the top of the tree")

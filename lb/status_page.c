@@ -1,37 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of pages, the small ones among them, and the live page, whose files (lb/assets) the
- * build turns into assets.h. The page is three files because its Content-Security-Policy allows
- * nothing inline.
+ * The table of pages, the small ones among them, and the live page, whose files (lb/assets, and the
+ * style that all programs share) the build turns into assets.h. The page is three files because its
+ * Content-Security-Policy allows nothing inline.
  */
 #include "lb/status.h"
 
 #include "assets.h"
 #include "lb/lb_parts.h"
-
-static int page_html(void *context, struct slice query, struct text *body)
-{
-    (void)context;
-    (void)query;
-    text_add(body, (struct slice){(const char *)asset_status_html, sizeof(asset_status_html)});
-    return 200;
-}
-
-static int page_js(void *context, struct slice query, struct text *body)
-{
-    (void)context;
-    (void)query;
-    text_add(body, (struct slice){(const char *)asset_status_js, sizeof(asset_status_js)});
-    return 200;
-}
-
-static int page_css(void *context, struct slice query, struct text *body)
-{
-    (void)context;
-    (void)query;
-    text_add(body, (struct slice){(const char *)asset_status_css, sizeof(asset_status_css)});
-    return 200;
-}
 
 static int page_status(void *context, struct slice query, struct text *body)
 {
@@ -95,9 +71,11 @@ void status_add(struct lb *lb, struct admin *a)
     static const char json[] = "application/json";
     static const char plain[] = "text/plain; charset=utf-8";
 
-    admin_add(a, "/", "text/html; charset=utf-8", page_html, lb);
-    admin_add(a, "/status.js", "text/javascript; charset=utf-8", page_js, lb);
-    admin_add(a, "/status.css", "text/css; charset=utf-8", page_css, lb);
+    admin_add_bytes(a, "/", "text/html; charset=utf-8",
+                    (struct slice){(const char *)asset_status_html, sizeof(asset_status_html)});
+    admin_add_bytes(a, "/status.js", "text/javascript; charset=utf-8",
+                    (struct slice){(const char *)asset_status_js, sizeof(asset_status_js)});
+    admin_add_style(a);
     admin_add(a, "/status.json", json, page_status, lb);
     admin_add(a, "/resumes.json", json, page_resumes, lb);
     admin_add(a, "/metrics", "text/plain; version=0.0.4; charset=utf-8", page_metrics, lb);

@@ -16,6 +16,8 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
+#include "assets.h"
+
 enum {
     ADMIN_TIMEOUT_MS = 10 * 1000,
     ADMIN_KEEP_ALIVE_MS = 60 * 1000,
@@ -29,7 +31,15 @@ struct admin_page {
     struct list node;
     char *path;
     char *content_type;
-    admin_page_fn make;
+    admin_page_fn make; /* NULL: bytes */
+    void *context;
+    struct slice bytes;
+};
+
+struct admin_action {
+    struct list node;
+    char *before, *after; /* the parts of its path beside the argument */
+    admin_action_fn act;
     void *context;
 };
 
@@ -41,6 +51,7 @@ struct admin {
     struct addr *addresses; /* bound */
     size_t naddresses;
     struct list pages;
+    struct list actions;
 };
 
 /* One request, in its own memory. */
@@ -177,12 +188,76 @@ static const struct admin_page *find_page(const struct admin *a, struct slice pa
     return NULL;
 }
 
+static bool is_argument(struct slice s)
+{
+    if (s.len == 0 || s.len > ADMIN_ARGUMENT_MAX)
+        return false;
+    for (size_t i = 0; i < s.len; ++i) {
+        char c = ascii_lower(s.p[i]);
+
+        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.')
+            return false;
+    }
+    return true;
+}
+
+/* Whose path it is, and what stands in it. */
+static const struct admin_action *find_action(const struct admin *a, struct slice path,
+                                              struct slice *argument)
+{
+    struct list *it;
+
+    list_for_each (it, &a->actions) {
+        const struct admin_action *x = list_entry(it, struct admin_action, node);
+        struct slice before = slice_of(x->before);
+        struct slice after = slice_of(x->after);
+
+        if (path.len < before.len + after.len || !slice_starts(path, before) ||
+            !slice_ends(path, after))
+            continue;
+        *argument = (struct slice){path.p + before.len, path.len - before.len - after.len};
+        if (is_argument(*argument))
+            return x;
+    }
+    return NULL;
+}
+
+/* The request is allowed, and of a method that PATH takes? Else it is answered. */
+static bool method_fits(struct admin_call *call, bool fits, const char *allowed)
+{
+    if (fits)
+        return true;
+    add_header(call->reply.req, "Allow", allowed);
+    answer_error(call, 405);
+    return false;
+}
+
 static void answer_page(struct admin_call *call, const struct admin_page *p, struct slice query)
 {
+    struct slice method = slice_of_iovec(call->reply.req->method);
     struct text body = {0};
-    int status = p->make(p->context, query, &body);
+    int status = 200;
 
-    answer(call, status, p->content_type, text_slice(&body));
+    if (!method_fits(call, slice_is(method, "GET") || slice_is(method, "HEAD"), "GET, HEAD"))
+        return;
+    if (p->make != NULL)
+        status = p->make(p->context, query, &body);
+    answer(call, status, p->content_type, p->make != NULL ? text_slice(&body) : p->bytes);
+    text_fini(&body);
+}
+
+static void answer_action(struct admin_call *call, const struct admin *a,
+                          const struct admin_action *x, struct slice argument)
+{
+    struct text body = {0};
+
+    if (!method_fits(call, slice_is(slice_of_iovec(call->reply.req->method), "POST"), "POST"))
+        return;
+    /* authorized() has let everybody pass. */
+    int status = a->token != NULL ? x->act(x->context, argument, &body) : 403;
+    if (a->token == NULL)
+        text_add(&body, SLICE_LIT("actions are off: the admin address has no token\n"));
+    answer(call, status, "text/plain; charset=utf-8", text_slice(&body));
     text_fini(&body);
 }
 
@@ -192,7 +267,7 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
     struct admin_call *call = h2o_mem_alloc_shared(&req->pool, sizeof(*call), NULL);
     struct slice query = slice_of_iovec(req->path);
     struct slice path = slice_cut(&query, '?');
-    struct slice method = slice_of_iovec(req->method);
+    struct slice argument = SLICE_NULL;
 
     http_reply_init(&call->reply, req, conn, &events, call);
     if (!host_allowed(a, slice_of_iovec(req->authority))) {
@@ -205,14 +280,13 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
         return;
     }
     const struct admin_page *p = find_page(a, path);
-    if (p == NULL) {
-        answer_error(call, 404);
-    } else if (!slice_is(method, "GET") && !slice_is(method, "HEAD")) {
-        add_header(req, "Allow", "GET, HEAD");
-        answer_error(call, 405);
-    } else {
+    const struct admin_action *x = p == NULL ? find_action(a, path, &argument) : NULL;
+    if (p != NULL)
         answer_page(call, p, query);
-    }
+    else if (x != NULL)
+        answer_action(call, a, x, argument);
+    else
+        answer_error(call, 404);
 }
 
 /* ---- life ---- */
@@ -270,6 +344,7 @@ enum err admin_create(struct loop *l, const struct admin_options *o, struct admi
         .context = a,
     };
     list_init(&a->pages);
+    list_init(&a->actions);
     copy_options(a, o);
     a->server = http_server_create(l, &so);
     for (size_t i = 0; i < o->naddresses && e == ERR_OK; ++i)
@@ -282,17 +357,49 @@ enum err admin_create(struct loop *l, const struct admin_options *o, struct admi
     return ERR_OK;
 }
 
-void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
-               void *context)
+static struct admin_page *add_page(struct admin *a, const char *path, const char *content_type)
 {
     struct admin_page *p = xcalloc(1, sizeof(*p));
 
     ASSERT(find_page(a, slice_of(path)) == NULL);
     p->path = xstrdup(path);
     p->content_type = xstrdup(content_type);
+    list_push_back(&a->pages, &p->node);
+    return p;
+}
+
+void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
+               void *context)
+{
+    struct admin_page *p = add_page(a, path, content_type);
+
+    ASSERT(page != NULL);
     p->make = page;
     p->context = context;
-    list_push_back(&a->pages, &p->node);
+}
+
+void admin_add_bytes(struct admin *a, const char *path, const char *content_type,
+                     struct slice bytes)
+{
+    add_page(a, path, content_type)->bytes = bytes;
+}
+
+void admin_add_style(struct admin *a)
+{
+    admin_add_bytes(a, "/status.css", "text/css; charset=utf-8",
+                    (struct slice){(const char *)asset_status_css, sizeof(asset_status_css)});
+}
+
+void admin_add_action(struct admin *a, const char *before, const char *after,
+                      admin_action_fn action, void *context)
+{
+    struct admin_action *x = xcalloc(1, sizeof(*x));
+
+    x->before = xstrdup(before);
+    x->after = xstrdup(after);
+    x->act = action;
+    x->context = context;
+    list_push_back(&a->actions, &x->node);
 }
 
 void admin_address(const struct admin *a, size_t i, struct addr *out)
@@ -324,6 +431,12 @@ void admin_destroy(struct admin *a)
         free(p->path);
         free(p->content_type);
         free(p);
+    }
+    list_for_each_safe (it, next, &a->actions) {
+        struct admin_action *x = list_entry(it, struct admin_action, node);
+        free(x->before);
+        free(x->after);
+        free(x);
     }
     for (size_t i = 0; i < a->nhosts; ++i)
         free(a->hosts[i]);

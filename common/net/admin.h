@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The admin address: small pages made on demand. On one loop (the control loop); owned by the
- * program. GET and HEAD only; checks the Host (a name other than an address, localhost or those
- * configured is refused, against DNS rebinding); never listens beyond loopback unless a token is
- * configured, which is then wanted as "Authorization: Bearer TOKEN".
+ * The admin address: small pages made on demand, and actions. On one loop (the control loop); owned
+ * by the program. Pages by GET and HEAD, actions by POST only; checks the Host (a name other than
+ * an address, localhost or those configured is refused, against DNS rebinding); never listens
+ * beyond loopback unless a token is configured, which is then wanted as "Authorization: Bearer
+ * TOKEN". Actions are always refused without one.
  */
 #ifndef RLB_NET_ADMIN_H
 #define RLB_NET_ADMIN_H
@@ -34,6 +35,24 @@ enum err admin_create(struct loop *l, const struct admin_options *o, struct admi
  */
 void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
                void *context);
+/* Serve BYTES, which outlive A. */
+void admin_add_bytes(struct admin *a, const char *path, const char *content_type,
+                     struct slice bytes);
+/* The style that all programs' pages share, at /status.css. */
+void admin_add_style(struct admin *a);
+enum {
+    /* Letters of what an action is for: more than any incarnation has. */
+    ADMIN_ARGUMENT_MAX = 64,
+};
+/* Does it to ARGUMENT; makes BODY, a line of text; returns the HTTP status. */
+typedef int (*admin_action_fn)(void *context, struct slice argument, struct text *body);
+/*
+ * POST BEFORE ARGUMENT AFTER ("/processes/", "/detach"). The argument is 1..ADMIN_ARGUMENT_MAX
+ * letters, digits, '-', '_' and '.'; anything else is no such path. Without a token configured:
+ * 403. No page of another site gets here: a browser sends no Authorization of ours for it.
+ */
+void admin_add_action(struct admin *a, const char *before, const char *after,
+                      admin_action_fn action, void *context);
 /* The address a listener is bound to (port 0 resolved). */
 void admin_address(const struct admin *a, size_t i, struct addr *out);
 /*

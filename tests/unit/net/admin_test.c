@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/net/admin.h"
+
+#include <stdio.h>
+
 #include "tests/support/raw_peer.h"
 
 struct fixture {
@@ -9,6 +12,7 @@ struct fixture {
     struct raw_peer client;
     bool stopped;
     struct text query;
+    struct text acted_on;
 };
 
 static int hello_page(void *context, struct slice query, struct text *body)
@@ -29,6 +33,15 @@ static int unready_page(void *context, struct slice query, struct text *body)
     return 503;
 }
 
+static int act(void *context, struct slice argument, struct text *body)
+{
+    struct fixture *f = context;
+
+    text_add(&f->acted_on, argument);
+    text_add(body, SLICE_LIT("done\n"));
+    return slice_is(argument, "nobody") ? 404 : 200;
+}
+
 static void create(struct fixture *f, const char *token)
 {
     static const char *const hosts[] = {"admin.example"};
@@ -42,6 +55,9 @@ static void create(struct fixture *f, const char *token)
     assert_true(addr_port(&f->addr) != 0);
     admin_add(f->admin, "/", "text/html; charset=utf-8", hello_page, f);
     admin_add(f->admin, "/readyz", "text/plain", unready_page, f);
+    admin_add_bytes(f->admin, "/fixed.js", "text/javascript", SLICE_LIT("let x\n"));
+    admin_add_style(f->admin);
+    admin_add_action(f->admin, "/processes/", "/detach", act, f);
     raw_init(&f->client);
     f->stopped = false;
 }
@@ -77,6 +93,7 @@ static int teardown(void **state)
     destroy(f);
     loop_destroy(f->loop);
     text_fini(&f->query);
+    text_fini(&f->acted_on);
     free(f);
     return 0;
 }
@@ -183,6 +200,79 @@ static void token_is_wanted_where_there_is_one(void **state)
                   "200");
 }
 
+static void fixed_bytes_and_the_common_style_are_served(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_status(f, "GET /fixed.js HTTP/1.1\r\nHost: localhost\r\n", "200");
+    assert_true(raw_has(&f->client, "\r\n\r\nlet x\n"));
+    assert_status(f, "GET /status.css HTTP/1.1\r\nHost: localhost\r\n", "200");
+    assert_true(raw_has(&f->client, "Content-Type: text/css; charset=utf-8\r\n"));
+    assert_true(raw_has(&f->client, "prefers-color-scheme: dark"));
+    assert_status(f, "POST /fixed.js HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n", "405");
+}
+
+/* ---- actions ---- */
+
+#define POST(path, more) "POST " path " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n" more
+#define BEARER "Authorization: Bearer s3cret\r\n"
+
+static void actions_are_off_without_a_token(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_status(f, POST("/processes/ab12/detach", ""), "403");
+    assert_status(f, POST("/processes/ab12/detach", BEARER), "403");
+    assert_int_equal(f->acted_on.len, 0);
+}
+
+static void an_action_wants_a_post_with_the_token(void **state)
+{
+    struct fixture *f = *state;
+
+    destroy(f);
+    create(f, "s3cret");
+    assert_status(f, POST("/processes/ab12/detach", ""), "401");
+    assert_status(f, POST("/processes/ab12/detach", "Authorization: Bearer guess\r\n"), "401");
+    assert_status(f, POST("/processes/ab12/detach?token=s3cret", "Cookie: token=s3cret\r\n"),
+                  "401");
+    assert_status(f, "GET /processes/ab12/detach HTTP/1.1\r\nHost: localhost\r\n" BEARER, "405");
+    assert_true(raw_has(&f->client, "Allow: POST\r\n"));
+    assert_status(f, "HEAD /processes/ab12/detach HTTP/1.1\r\nHost: localhost\r\n" BEARER, "405");
+    assert_status(f,
+                  "POST /processes/ab12/detach HTTP/1.1\r\nHost: evil.example\r\n"
+                  "Content-Length: 0\r\n" BEARER,
+                  "421");
+    assert_int_equal(f->acted_on.len, 0);
+    assert_status(f, POST("/processes/aB-1_2.c/detach", BEARER), "200");
+    assert_true(raw_has(&f->client, "\r\n\r\ndone\n"));
+    assert_string_equal(text_cstr(&f->acted_on), "aB-1_2.c");
+    assert_status(f, POST("/processes/nobody/detach", BEARER), "404");
+}
+
+static void what_an_action_is_for_is_a_short_word(void **state)
+{
+    struct fixture *f = *state;
+    char request[400];
+    char word[ADMIN_ARGUMENT_MAX + 2];
+
+    destroy(f);
+    create(f, "s3cret");
+    assert_status(f, POST("/processes//detach", BEARER), "404");
+    assert_status(f, POST("/processes/detach", BEARER), "404");
+    assert_status(f, POST("/processes/a/b/detach", BEARER), "404");
+    assert_status(f, POST("/processes/a%20b/detach", BEARER), "404");
+    assert_status(f, POST("/processes/a/detach/", BEARER), "404");
+    memset(word, 'a', sizeof(word));
+    word[ADMIN_ARGUMENT_MAX + 1] = '\0';
+    snprintf(request, sizeof(request), POST("/processes/%s/detach", BEARER), word);
+    assert_status(f, request, "404");
+    assert_int_equal(f->acted_on.len, 0);
+    snprintf(request, sizeof(request), POST("/processes/%s/detach", BEARER), word + 1);
+    assert_status(f, request, "200");
+    assert_int_equal(f->acted_on.len, ADMIN_ARGUMENT_MAX);
+}
+
 static void beyond_loopback_a_token_is_a_must(void **state)
 {
     struct fixture *f = *state;
@@ -219,6 +309,10 @@ int main(void)
         TEST(addresses_and_own_names_are_fine_as_host),
         TEST(foreign_names_are_refused_as_host),
         TEST(token_is_wanted_where_there_is_one),
+        TEST(fixed_bytes_and_the_common_style_are_served),
+        TEST(actions_are_off_without_a_token),
+        TEST(an_action_wants_a_post_with_the_token),
+        TEST(what_an_action_is_for_is_a_short_word),
         TEST(beyond_loopback_a_token_is_a_must),
         TEST(address_in_use_is_an_error),
     };
