@@ -17,26 +17,31 @@
 
 enum { TOP_DEFAULT = 10, TIMEOUT_MAX_S = 3600, TOP_MAX = 1000000 };
 
+/* A word shows a page, or does something. */
 struct word {
     const char *name;
-    const char *path; /* of the admin address */
+    const char *path; /* of the admin address; NULL: it does something */
     enum err (*print)(const json_t *page, const struct ctl_options *o, struct text *out);
+    enum err (*act)(const struct ctl_options *o, struct text *out, struct diag *d);
     const char *summary;
 };
 
 static const struct word words[] = {
-    {"status", "/status.json", ctl_status_text,
-     "applications, their workers, how requests were routed"},
-    {"resumes", "/resumes.json", ctl_resumes_text,
+    {"status", "/status.json", ctl_status_text, NULL,
+     "applications, their workers or processes, how requests were routed"},
+    {"resumes", "/resumes.json", ctl_resumes_text, NULL,
      "what each worker is good at: its best classes, with scores"},
+    {"detach", NULL, NULL, ctl_detach,
+     "ID: an agent takes this process out and ends it when its requests are done"},
 };
 
 static void print_help(FILE *out)
 {
     fputs("usage: resumelbctl [OPTIONS] WORD [APPLICATION]\n"
+          "       resumelbctl [OPTIONS] detach ID\n"
           "       resumelbctl tree [OPTIONS] VERB ...\n"
           "\n"
-          "Ask a running resumelb.\n"
+          "Ask a running resumelb or resumelb-agent.\n"
           "\n"
           "words:\n",
           out);
@@ -151,13 +156,19 @@ static int parse_command_line(int argc, char **argv, struct ctl_options *o,
             return code;
     }
     if (optind == argc)
-        return usage_error("want a word: status, resumes or tree", NULL);
+        return usage_error("want a word: status, resumes, detach or tree", NULL);
     *word = find_word(argv[optind]);
     if (*word == NULL)
         return usage_error("no such word", argv[optind]);
     if (argc - optind > 2)
         return usage_error("unexpected argument", argv[optind + 2]);
-    o->application = argv[optind + 1]; /* NULL at the end */
+    /* NULL at the end. */
+    if ((*word)->act == NULL)
+        o->application = argv[optind + 1];
+    else
+        o->process = argv[optind + 1];
+    if ((*word)->act != NULL && o->process == NULL)
+        return usage_error("want the id of a process, which status shows", NULL);
     return -1;
 }
 
@@ -182,28 +193,37 @@ static enum err read_token(const char *file, struct text *out, struct diag *d)
     return ERR_OK;
 }
 
-static enum err get_page(const struct ctl_options *o, const char *path, struct text *body,
-                         struct diag *d)
+enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path, int *status,
+                 struct text *body, struct diag *d)
 {
     struct text token = {0};
-    int status = 0;
     enum err e = o->token_file != NULL ? read_token(o->token_file, &token, d) : ERR_OK;
 
     if (e == ERR_OK) {
         struct fetch_request q = {
+            .method = method,
             .address = o->address,
             .path = path,
             .token = o->token_file != NULL ? text_cstr(&token) : NULL,
             .timeout_ms = o->timeout_ms,
         };
-        e = fetch(&q, &status, body, d);
+        e = fetch(&q, status, body, d);
     }
+    text_fini(&token);
+    return e;
+}
+
+static enum err get_page(const struct ctl_options *o, const char *path, struct text *body,
+                         struct diag *d)
+{
+    int status = 0;
+    enum err e = ctl_ask(o, "GET", path, &status, body, d);
+
     if (e == ERR_OK && status != 200) {
         diag_add(d, NULL, 0, 0, "%s: answered %s with status %d%s", o->address, path, status,
                  status == 401 ? " (--token-file?)" : "");
         e = ERR_BAD_RESPONSE;
     }
-    text_fini(&token);
     return e;
 }
 
@@ -225,9 +245,27 @@ static enum err print_page(const struct word *word, const struct ctl_options *o,
         diag_add(d, NULL, 0, 0, "%s: has no application '%s'", o->address, o->application);
     else if (e != ERR_OK)
         diag_add(d, NULL, 0, 0,
-                 "%s: %s has no applications in it; is this resumelb's admin address?", o->address,
+                 "%s: %s has no applications in it; is this an admin address of ours?", o->address,
                  word->path);
     json_decref(page);
+    return e;
+}
+
+/* What WORD has to say, to OUT. */
+static enum err run_word(const struct word *word, const struct ctl_options *o, struct text *out,
+                         struct diag *d)
+{
+    struct text body = {0};
+    enum err e;
+
+    if (word->act != NULL)
+        return word->act(o, out, d);
+    e = get_page(o, word->path, &body, d);
+    if (e == ERR_OK && o->json)
+        text_add(out, text_slice(&body));
+    else if (e == ERR_OK)
+        e = print_page(word, o, &body, out, d);
+    text_fini(&body);
     return e;
 }
 
@@ -249,7 +287,6 @@ int ctl_main(int argc, char **argv)
     struct ctl_options o = {
         .address = "127.0.0.1:8081", .timeout_ms = FETCH_TIMEOUT_MS, .top = TOP_DEFAULT};
     const struct word *word = NULL;
-    struct text body = {0};
     struct text out = {0};
     struct diag d = {0};
     int code = parse_command_line(argc, argv, &o, &word);
@@ -257,16 +294,12 @@ int ctl_main(int argc, char **argv)
     if (code >= 0)
         return code;
     ASSERT(word != NULL);
-    enum err e = get_page(&o, word->path, &body, &d);
-    if (e == ERR_OK && !o.json)
-        e = print_page(word, &o, &body, &out, &d);
-    struct slice answer = o.json ? text_slice(&body) : text_slice(&out);
-    if (e == ERR_OK && !print_answer(answer))
+    enum err e = run_word(word, &o, &out, &d);
+    if (e == ERR_OK && !print_answer(text_slice(&out)))
         e = ERR_SYSTEM;
     if (d.text != NULL)
         fprintf(stderr, "resumelbctl: %s", d.text);
     diag_fini(&d);
     text_fini(&out);
-    text_fini(&body);
     return e == ERR_OK ? CTL_OK : CTL_FAILED;
 }

@@ -20,12 +20,24 @@ struct ctl_options {
     unsigned timeout_ms;
     bool json;
     const char *application; /* only this one; NULL: all */
+    const char *process;     /* detach: its id */
     const char *cls;         /* resumes: only this request class */
     size_t top;              /* resumes: so many classes of each worker; 0: all */
 };
 
 /* The whole main(). Returns the exit code. */
 int ctl_main(int argc, char **argv);
+
+/* ---- what words share ---- */
+/*
+ * Ask the admin address that O names, with its token; the answer's status and body, whatever they
+ * are. What went wrong goes to D in words. Errors: those of fetch(), and of reading the token.
+ */
+enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path, int *status,
+                 struct text *body, struct diag *d) must_check;
+
+/* detach.c: take O->process out of the pool; what came of it to OUT. */
+enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *d) must_check;
 
 /*
  * ---- the words, as text from the parsed page ----

@@ -111,8 +111,10 @@ static enum err send_request(struct asking *a)
     /* A unix socket has no host; "localhost" is one that every admin address answers to. */
     const char *host = strncmp(a->q->address, "unix:", 5) == 0 ? "localhost" : a->q->address;
 
-    text_addf(&head, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAccept: */*\r\n",
-              a->q->path, host);
+    text_addf(&head, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAccept: */*\r\n",
+              a->q->method, a->q->path, host);
+    if (strcmp(a->q->method, "POST") == 0)
+        text_add(&head, SLICE_LIT("Content-Length: 0\r\n"));
     if (a->q->token != NULL)
         text_addf(&head, "Authorization: Bearer %s\r\n", a->q->token);
     text_add(&head, SLICE_LIT("\r\n"));

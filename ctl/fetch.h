@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One HTTP GET to an admin address, blocking: for a tool that asks once and ends. Everything is
+ * One HTTP request to an admin address, blocking: for a tool that asks once and ends. Everything is
  * bounded: the time in all, and the bytes taken. Nothing outlives the call; any thread.
  */
 #ifndef RLB_CTL_FETCH_H
@@ -19,6 +19,7 @@ enum {
 };
 
 struct fetch_request {
+    const char *method;  /* "GET"; or "POST", without a body */
     const char *address; /* as for the program: HOST:PORT, [IPV6]:PORT, unix:/path */
     const char *path;    /* "/status.json" */
     const char *token;   /* sent as "Authorization: Bearer TOKEN"; or NULL */

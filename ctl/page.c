@@ -79,6 +79,21 @@ void page_add_duration(struct text *out, double seconds)
         text_addf(out, "%" PRIu64 "s", s);
 }
 
+void page_print_refused(const json_t *application, struct text *out)
+{
+    const json_t *row;
+    size_t i;
+
+    json_array_foreach(json_object_get(application, "refused"), i, row)
+    {
+        text_add(out, SLICE_LIT("  refused setting "));
+        page_add_text(out, row, "name");
+        text_add(out, SLICE_LIT(": "));
+        page_add_text(out, row, "why");
+        text_add_char(out, '\n');
+    }
+}
+
 enum err page_check(const json_t *page, const struct ctl_options *o)
 {
     const json_t *applications = json_object_get(page, "applications");

@@ -25,6 +25,9 @@ void page_add_real(struct text *out, const json_t *object, const char *name);
 /* Seconds as "3d 4h", "2h 5m", "1m 7s", "12s". */
 void page_add_duration(struct text *out, double seconds);
 
+/* A line for each setting of the tree that is refused. */
+void page_print_refused(const json_t *application, struct text *out);
+
 /* Errors: ERR_SYNTAX (no applications in it), ERR_NOT_FOUND (not the one that O asks for). */
 enum err page_check(const json_t *page, const struct ctl_options *o) must_check;
 typedef void (*page_application_fn)(const char *name, json_t *application,

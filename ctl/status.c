@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl status: one block per application.
+ * resumelbctl status: one block per application. What an agent says is status_agent.c's.
  */
 #include "ctl/ctl.h"
 #include "ctl/page.h"
+#include "ctl/status_agent.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -121,7 +122,6 @@ static void print_shares(const char *label, json_t *counts, struct text *out)
 static void print_warnings(const json_t *application, struct text *out)
 {
     const json_t *tree = json_object_get(application, "tree");
-    const json_t *refused = json_object_get(application, "refused");
     const json_t *row;
     size_t i;
 
@@ -134,14 +134,7 @@ static void print_warnings(const json_t *application, struct text *out)
         text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
         text_add_char(out, '\n');
     }
-    json_array_foreach(refused, i, row)
-    {
-        text_add(out, SLICE_LIT("  refused setting "));
-        page_add_text(out, row, "name");
-        text_add(out, SLICE_LIT(": "));
-        page_add_text(out, row, "why");
-        text_add_char(out, '\n');
-    }
+    page_print_refused(application, out);
 }
 
 static void print_application(const char *name, json_t *a, const struct ctl_options *o,
@@ -183,7 +176,9 @@ enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct
 {
     enum err e = page_check(page, o);
 
-    if (e == ERR_OK) {
+    if (e == ERR_OK && status_is_agent(page)) {
+        status_agent_print(page, o, out);
+    } else if (e == ERR_OK) {
         print_program(page, out);
         page_each_application(page, o, print_application, out);
     }

@@ -94,8 +94,11 @@ static void stop(struct peer *p)
 
 static enum err ask(const char *address, unsigned timeout_ms, int *status, struct text *out)
 {
-    struct fetch_request q = {
-        .address = address, .path = "/status.json", .token = "secret", .timeout_ms = timeout_ms};
+    struct fetch_request q = {.method = "GET",
+                              .address = address,
+                              .path = "/status.json",
+                              .token = "secret",
+                              .timeout_ms = timeout_ms};
     struct diag d = {0};
     enum err e = fetch(&q, status, out, &d);
 

@@ -197,6 +197,8 @@ static void a_bad_command_line_is_bad_usage(void **state)
         {"--nonsense", "status", NULL},
         {"status", "-a", NULL},
         {"resumes", "-n", "x", NULL},
+        {"detach", NULL},
+        {"detach", "a", "b", NULL},
         {"resumes", "-n", "-1", NULL},
         {"status", "-t", "0", NULL},
         {"status", "-t", "1000000", NULL},
