@@ -180,6 +180,23 @@ static void on_died(void *context, const char *id, const char *how)
         app_process_on_died(p, how);
 }
 
+/* What the agent before us has at it still takes places of ours. */
+static void on_busy(void *context, const char *id, unsigned n)
+{
+    struct app_process *p = find_process(context, id);
+
+    if (p == NULL)
+        return;
+    p->busy_elsewhere = n;
+    if (p->slot != NULL)
+        slot_process_moved(p->slot);
+}
+
+static void on_left(void *context, struct kept_process *k)
+{
+    adopt(context, k);
+}
+
 static void on_lost(void *context)
 {
     struct app_pool *pool = context;
@@ -187,7 +204,14 @@ static void on_lost(void *context)
     pool->keeper_lost(pool->context);
 }
 
-const struct keeper_link_events app_pool_keeper_events = {on_spawned, on_refused, on_died, on_lost};
+const struct keeper_link_events app_pool_keeper_events = {
+    .spawned = on_spawned,
+    .refused = on_refused,
+    .died = on_died,
+    .busy = on_busy,
+    .left = on_left,
+    .lost = on_lost,
+};
 
 void app_pool_keeper_lost(struct app_pool *pool)
 {

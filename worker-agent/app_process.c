@@ -317,6 +317,7 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     struct stats_cell *cell = s != NULL ? s->group->cell : NULL;
 
     p->pid = k->pid;
+    p->busy_elsewhere = k->busy;
     process_output_start(&p->output, pool->loop, k->output_fd, p, cell);
     k->output_fd = -1;
     bool good = make_backend(p, k->address);

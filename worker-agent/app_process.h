@@ -46,6 +46,7 @@ struct app_process {
     struct process_output output;
     uint64_t since_ms, ready_since_ms;
     uint64_t requests;
+    unsigned busy_elsewhere; /* requests that the agent before us still has at it */
     struct loop_deferred freeing;
 };
 

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One loop over poll(2). Descriptors: the agent (if there is one), the listening socket for the
- * next one, those who connected to it and have not said hello, and signalfd.
+ * One loop over poll(2). Descriptors: the agents (none, one, or two while one follows another), the
+ * listening socket for the next one, those who connected to it and have not said hello, and
+ * signalfd.
  *
- *      agent there --- its socket closes ---> waiting for the next one --- adopt_timeout ---+
- *           ^                                    |                                          v
- *           +------------ hello -----------------+                  bye ------------->  ending:
- * TERM, KILL at each stop_timeout, exit
+ *   one agent --- its socket closes ---> waiting for the next one --- adopt_timeout ---+
+ *     ^   |                                  |                                         v
+ *     |   +--- hello of another --+          |                  bye ------------->  ending: TERM,
+ *     |                           v          |                                      KILL at each
+ *     +--- either's closes --- two agents    |                                      stop_timeout,
+ *     +------------ hello -------------------+                                      exit
  */
 #include "worker-agent/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,12 +29,12 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/net/addr.h"
 #include "worker-agent/keeper_files.h"
-#include "worker-agent/spawner.h"
+#include "worker-agent/keeper_kept.h"
+#include "worker-agent/packet_queue.h"
 
 enum {
     /* Who connected and has not said hello; and how long they may take. */
@@ -38,25 +42,13 @@ enum {
     STRANGER_MS = 5000,
     /* How long the one before us may take to let go of its lock. */
     LOCK_WAIT_MS = 60000,
+    /* The one that is obeyed, and the one before it. */
+    AGENTS_MAX = 2,
 };
 
-struct kept { /* one process */
-    struct list node;
-    char id[INCARNATION_MAX + 1];
-    char application[APP_NAME_MAX + 1];
-    char spec[FINGERPRINT_LEN + 1];
-    char *note;
-    unsigned slot;
-    uint64_t stop_timeout_ms;
-    uint64_t started_ms;
-    uint64_t kill_ms; /* while ending: when SIGTERM turns into SIGKILL */
-    struct spawned spawned;
-};
-
-struct outgoing { /* a message that the agent's socket had no room for */
-    struct list node;
-    json_t *message;
-    int pass;
+struct agent_end {
+    struct packet_queue out; /* bounded by the number of processes: a few messages each */
+    uint64_t number;         /* of those that said hello so far */
 };
 
 struct stranger {
@@ -69,11 +61,11 @@ struct keeper {
     const char *state_dir;
     char *socket_path;
     int signals_fd, listen_fd, lock_fd;
-    int agent_fd; /* -1: none */
-    struct list outgoing;
+    struct agent_end agents[AGENTS_MAX]; /* the last is obeyed */
+    size_t nagents;
+    uint64_t agents_so_far;
     struct stranger strangers[STRANGERS_MAX];
-    struct list kept;
-    size_t nkept;
+    struct kept_all kept;
     uint64_t adopt_timeout_ms;
     uint64_t adopt_until_ms; /* without an agent */
     bool ending;
@@ -84,178 +76,168 @@ static uint64_t now_ms(void)
     return clock_mono_us() / 1000;
 }
 
-/* ---- to the agent ---- */
+/* ---- to the agents ---- */
 
-static void outgoing_free(struct outgoing *o)
+static bool is_obeyed(const struct keeper *k, size_t i)
 {
-    json_decref(o->message);
-    if (o->pass >= 0)
-        close(o->pass);
-    free(o);
+    return i + 1 == k->nagents;
 }
 
-static void agent_gone(struct keeper *k)
+/* Takes MESSAGE. PASS is borrowed. A peer that has gone is found out about by reading. */
+static void tell_one(struct keeper *k, size_t i, json_t *message, int pass)
 {
-    struct list *node;
+    packet_queue_add(&k->agents[i].out, message, pass);
+    (void)!packet_queue_flush(&k->agents[i].out);
+}
 
-    close(k->agent_fd);
-    k->agent_fd = -1;
-    while ((node = list_pop_front(&k->outgoing)) != NULL)
-        outgoing_free(list_entry(node, struct outgoing, node));
+static void tell(struct keeper *k, json_t *message, int pass)
+{
+    ASSERT(message != NULL);
+    if (k->nagents > 0)
+        tell_one(k, k->nagents - 1, message, pass);
+    else
+        json_decref(message);
+}
+
+static void tell_all(struct keeper *k, json_t *message)
+{
+    for (size_t i = 0; i < k->nagents; ++i)
+        tell_one(k, i, json_incref(message), -1);
+    json_decref(message);
+}
+
+static void add_agent(struct keeper *k, int fd)
+{
+    struct agent_end *a = &k->agents[k->nagents++];
+
+    packet_queue_init(&a->out, fd);
+    a->number = ++k->agents_so_far;
+}
+
+static void tell_busy(struct keeper *k, const struct kept *p)
+{
+    tell(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", p->id, "n", (int)p->busy), -1);
+}
+
+/* The one that was followed has finished, or died: nothing is busy any more. */
+static void former_gone(struct keeper *k)
+{
+    struct list *it;
+
+    log_info(NULL, "keeper-former-agent-gone", "processes=%zu", k->kept.n);
+    list_for_each (it, &k->kept.items) {
+        struct kept *p = list_entry(it, struct kept, node);
+
+        if (p->busy == 0)
+            continue;
+        kept_set_busy(p, 0);
+        tell_busy(k, p);
+    }
+}
+
+/* The one that followed has died: the one before is obeyed again, and gets what the other had
+ * started. */
+static void heir_gone(struct keeper *k, uint64_t number)
+{
+    struct list *it;
+
+    log_warn(NULL, "keeper-back-to-former-agent", "processes=%zu", k->kept.n);
+    list_for_each (it, &k->kept.items) {
+        struct kept *p = list_entry(it, struct kept, node);
+
+        p->term_deferred = false;
+        p->busy = 0;
+        if (p->agent == number)
+            tell(k, kept_message(p, now_ms()), p->spawned.output_fd);
+    }
+}
+
+static void none_left(struct keeper *k)
+{
+    struct list *it;
+
+    list_for_each (it, &k->kept.items)
+        kept_set_busy(list_entry(it, struct kept, node), 0);
     k->adopt_until_ms = now_ms() + k->adopt_timeout_ms;
     if (!k->ending)
-        log_warn(NULL, "keeper-agent-gone", "processes=%zu adopt_timeout_ms=%llu", k->nkept,
+        log_warn(NULL, "keeper-agent-gone", "processes=%zu adopt_timeout_ms=%llu", k->kept.n,
                  (unsigned long long)k->adopt_timeout_ms);
 }
 
-static void flush(struct keeper *k)
+static void agent_gone(struct keeper *k, size_t i)
 {
-    struct list *node;
+    bool was_obeyed = is_obeyed(k, i);
+    uint64_t number = k->agents[i].number;
 
-    while ((node = list_pop_front(&k->outgoing)) != NULL) {
-        struct outgoing *o = list_entry(node, struct outgoing, node);
-        enum err e = keeper_send(k->agent_fd, o->message, o->pass);
-
-        if (e == ERR_BUSY) {
-            list_push_front(&k->outgoing, node);
-            return;
-        }
-        outgoing_free(o);
-        if (e == ERR_PEER_CLOSED) {
-            agent_gone(k);
-            return;
-        }
+    packet_queue_clear(&k->agents[i].out);
+    close(k->agents[i].out.fd);
+    for (size_t at = i; at + 1 < k->nagents; ++at) {
+        k->agents[at].out.fd = k->agents[at + 1].out.fd;
+        k->agents[at].number = k->agents[at + 1].number;
+        list_splice_back(&k->agents[at].out.items, &k->agents[at + 1].out.items);
     }
-}
-
-/* Takes MESSAGE. PASS is borrowed. The queue is bounded by the number of processes: four messages
- * each. */
-static void tell(struct keeper *k, json_t *message, int pass)
-{
-    struct outgoing *o;
-
-    ASSERT(message != NULL);
-    if (k->agent_fd < 0) {
-        json_decref(message);
-        return;
-    }
-    o = xcalloc(1, sizeof(*o));
-    o->message = message;
-    o->pass = pass >= 0 ? fcntl(pass, F_DUPFD_CLOEXEC, 3) : -1;
-    list_push_back(&k->outgoing, &o->node);
-    flush(k);
+    --k->nagents;
+    if (k->nagents == 0)
+        none_left(k);
+    else if (was_obeyed)
+        heir_gone(k, number);
+    else
+        former_gone(k);
 }
 
 /* ---- processes ---- */
 
-static struct kept *find_id(struct keeper *k, const json_t *message)
+static enum err spawn(struct keeper *k, const struct spawn_request *r, struct kept **out,
+                      char why[KEEPER_WHY_MAX])
 {
-    const char *id = json_string_value(json_object_get(message, "id"));
-    struct list *it;
+    struct spawned spawned;
 
-    list_for_each (it, &k->kept) {
-        struct kept *p = list_entry(it, struct kept, node);
-
-        if (id != NULL && strcmp(p->id, id) == 0)
-            return p;
-    }
-    return NULL;
-}
-
-static struct kept *find_pid(struct keeper *k, pid_t pid)
-{
-    struct list *it;
-
-    list_for_each (it, &k->kept) {
-        struct kept *p = list_entry(it, struct kept, node);
-
-        if (p->spawned.pid == pid)
-            return p;
-    }
-    return NULL;
-}
-
-static void kept_free(struct keeper *k, struct kept *p)
-{
-    list_remove(&p->node);
-    --k->nkept;
-    free(p->note);
-    free(p);
-}
-
-static enum err spawn(struct keeper *k, const struct spawn_request *r, char why[KEEPER_WHY_MAX])
-{
-    struct kept *p;
-
-    if (k->nkept >= KEEPER_PROCESSES_MAX) {
+    if (k->kept.n >= KEEPER_PROCESSES_MAX) {
         snprintf(why, KEEPER_WHY_MAX, "%d processes are all that one keeper has",
                  KEEPER_PROCESSES_MAX);
         return ERR_TOO_LARGE;
     }
-    p = xcalloc(1, sizeof(*p));
-    enum err e = spawner_start(&k->spawner, r, &p->spawned, why);
-    if (e != ERR_OK) {
-        free(p);
-        return e;
-    }
-    memcpy(p->id, r->id, sizeof(p->id));
-    memcpy(p->application, r->application, sizeof(p->application));
-    memcpy(p->spec, r->spec, sizeof(p->spec));
-    p->note = xstrdup("");
-    p->slot = r->slot;
-    p->stop_timeout_ms = r->stop_timeout_ms;
-    p->started_ms = now_ms();
-    list_push_back(&k->kept, &p->node);
-    ++k->nkept;
-    return ERR_OK;
+    enum err e = spawner_start(&k->spawner, r, &spawned, why);
+    if (e == ERR_OK)
+        *out = kept_add(&k->kept, r, &spawned, k->agents[k->nagents - 1].number, now_ms());
+    return e;
 }
 
-static void on_spawn(struct keeper *k, const json_t *message)
+static void on_spawn(struct keeper *k, size_t from, const json_t *message)
 {
     struct spawn_request r = {0};
     char why[KEEPER_WHY_MAX] = "";
     const char *id = json_string_value(json_object_get(message, "id"));
+    struct kept *p = NULL;
     bool good = spawn_request_parse(message, &r, why) && !k->ending;
 
-    if (good && spawn(k, &r, why) == ERR_OK) {
-        struct kept *p = list_entry(k->kept.prev, struct kept, node);
-
+    if (good && !is_obeyed(k, from)) {
+        snprintf(why, sizeof(why), "another agent has taken over");
+        good = false;
+    }
+    if (good && spawn(k, &r, &p, why) == ERR_OK) {
         tell(k,
              json_pack("{s:s, s:s, s:I, s:s}", "op", "spawned", "id", p->id, "pid",
                        (json_int_t)p->spawned.pid, "address", p->spawned.address),
              p->spawned.output_fd);
     } else {
-        tell(k,
-             json_pack("{s:s, s:s, s:s}", "op", "refused", "id", id != NULL ? id : "", "why", why),
-             -1);
+        tell_one(
+            k, from,
+            json_pack("{s:s, s:s, s:s}", "op", "refused", "id", id != NULL ? id : "", "why", why),
+            -1);
     }
     spawn_request_fini(&r);
-}
-
-/* What it died of: its exit or signal, or why it never came to be (from the error pipe). */
-static void describe_death(const struct kept *p, const siginfo_t *si, char out[KEEPER_WHY_MAX])
-{
-    ssize_t n = read(p->spawned.error_fd, out, KEEPER_WHY_MAX - 1);
-
-    if (n > 0) {
-        out[n] = '\0';
-        /* A path in it may be no UTF-8, which JSON has to be. */
-        ascii_clean(out);
-    } else if (si->si_code == CLD_EXITED)
-        snprintf(out, KEEPER_WHY_MAX, "exit %d", si->si_status);
-    else
-        snprintf(out, KEEPER_WHY_MAX, "signal %d", si->si_status);
 }
 
 static void bury(struct keeper *k, struct kept *p, const siginfo_t *si)
 {
     char how[KEEPER_WHY_MAX];
 
-    describe_death(p, si, how);
+    kept_describe_death(p, si, how);
     spawner_bury(&p->spawned);
     waitpid(p->spawned.pid, NULL, 0);
-    tell(k, json_pack("{s:s, s:s, s:s}", "op", "died", "id", p->id, "how", how), -1);
-    kept_free(k, p);
+    tell_all(k, json_pack("{s:s, s:s, s:s}", "op", "died", "id", p->id, "how", how));
+    kept_remove(&k->kept, p);
 }
 
 static void reap(struct keeper *k)
@@ -265,7 +247,7 @@ static void reap(struct keeper *k)
 
         if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) != 0 || si.si_pid == 0)
             return;
-        struct kept *p = find_pid(k, si.si_pid);
+        struct kept *p = kept_of_pid(&k->kept, si.si_pid);
         if (p != NULL)
             bury(k, p, &si);
         else
@@ -275,32 +257,13 @@ static void reap(struct keeper *k)
 
 static void end_all(struct keeper *k)
 {
-    struct list *it;
-
     if (k->ending)
         return;
     k->ending = true;
-    list_for_each (it, &k->kept) {
-        struct kept *p = list_entry(it, struct kept, node);
-
-        kill(-p->spawned.pid, SIGTERM);
-        p->kill_ms = now_ms() + p->stop_timeout_ms;
-    }
+    kept_end_all(&k->kept, now_ms());
 }
 
-static void kill_overdue(struct keeper *k)
-{
-    struct list *it;
-
-    list_for_each (it, &k->kept) {
-        struct kept *p = list_entry(it, struct kept, node);
-
-        if (now_ms() >= p->kill_ms)
-            kill(-p->spawned.pid, SIGKILL);
-    }
-}
-
-/* ---- from the agent ---- */
+/* ---- from the agents ---- */
 
 static void send_list(struct keeper *k)
 {
@@ -308,17 +271,12 @@ static void send_list(struct keeper *k)
 
     tell(k,
          json_pack("{s:s, s:i, s:I, s:I}", "op", "hello", "v", KEEPER_VERSION, "pid",
-                   (json_int_t)getpid(), "processes", (json_int_t)k->nkept),
+                   (json_int_t)getpid(), "processes", (json_int_t)k->kept.n),
          -1);
-    list_for_each (it, &k->kept) {
+    list_for_each (it, &k->kept.items) {
         struct kept *p = list_entry(it, struct kept, node);
 
-        tell(k,
-             json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:s, s:s, s:I}", "op", "process", "id",
-                       p->id, "application", p->application, "slot", (int)p->slot, "spec", p->spec,
-                       "pid", (json_int_t)p->spawned.pid, "address", p->spawned.address, "note",
-                       p->note, "age_ms", (json_int_t)(now_ms() - p->started_ms)),
-             p->spawned.output_fd);
+        tell(k, kept_message(p, now_ms()), p->spawned.output_fd);
     }
 }
 
@@ -328,7 +286,7 @@ static void on_hello(struct keeper *k, const json_t *message)
     json_int_t timeout = json_integer_value(json_object_get(message, "adopt_timeout_ms"));
 
     if (v != KEEPER_VERSION || k->ending) {
-        /* Another version of us: it will say bye. */
+        /* Another version of us: it will say bye, or (while it is to follow another) go. */
         tell(k,
              json_pack("{s:s, s:i, s:i}", "op", "hello", "v", k->ending ? 0 : KEEPER_VERSION,
                        "processes", 0),
@@ -342,35 +300,50 @@ static void on_hello(struct keeper *k, const json_t *message)
 
 static void on_signal(struct keeper *k, const json_t *message)
 {
-    struct kept *p = find_id(k, message);
+    struct kept *p = kept_of_message(&k->kept, message);
     json_int_t signal_number = json_integer_value(json_object_get(message, "signal"));
 
-    /* The group: a shell before the program, or a master's own processes, are meant as well. */
     if (p != NULL && (signal_number == SIGTERM || signal_number == SIGKILL))
-        kill(-p->spawned.pid, (int)signal_number);
+        kept_signal(p, (int)signal_number);
 }
 
 static void on_note(struct keeper *k, const json_t *message)
 {
-    struct kept *p = find_id(k, message);
+    struct kept *p = kept_of_message(&k->kept, message);
     const char *note = json_string_value(json_object_get(message, "note"));
 
-    if (p == NULL || note == NULL || strlen(note) > KEEPER_WHY_MAX)
-        return;
-    free(p->note);
-    p->note = xstrdup(note);
+    if (p != NULL && note != NULL && strlen(note) <= KEEPER_WHY_MAX)
+        kept_set_note(p, note);
 }
 
-static void on_message(struct keeper *k, const json_t *message)
+/* Before it is followed, or after. */
+static void on_busy(struct keeper *k, size_t from, const json_t *message)
+{
+    struct kept *p = kept_of_message(&k->kept, message);
+    json_int_t n = json_integer_value(json_object_get(message, "n"));
+
+    if (p == NULL || n < 0 || n > INT_MAX)
+        return;
+    kept_set_busy(p, (unsigned)n);
+    if (!is_obeyed(k, from))
+        tell_busy(k, p);
+}
+
+static void on_message(struct keeper *k, size_t from, const json_t *message)
 {
     const char *op = json_string_value(json_object_get(message, "op"));
 
     if (op == NULL)
         return;
-    if (strcmp(op, "hello") == 0)
+    if (strcmp(op, "spawn") == 0)
+        on_spawn(k, from, message);
+    else if (strcmp(op, "busy") == 0)
+        on_busy(k, from, message);
+    /* The rest is for the one in charge alone. */
+    else if (!is_obeyed(k, from))
+        return;
+    else if (strcmp(op, "hello") == 0)
         on_hello(k, message);
-    else if (strcmp(op, "spawn") == 0)
-        on_spawn(k, message);
     else if (strcmp(op, "signal") == 0)
         on_signal(k, message);
     else if (strcmp(op, "note") == 0)
@@ -379,26 +352,25 @@ static void on_message(struct keeper *k, const json_t *message)
         end_all(k);
 }
 
-static void read_agent(struct keeper *k)
+/* What agent I has said, AT_MOST messages of it. May be its end. */
+static void read_agent(struct keeper *k, size_t i, int at_most)
 {
-    enum { AT_ONCE = 64 };
-
-    for (int i = 0; i < AT_ONCE && k->agent_fd >= 0; ++i) {
+    for (int n = 0; n < at_most; ++n) {
         json_t *message;
         int passed;
-        enum err e = keeper_receive(k->agent_fd, &message, &passed);
+        enum err e = keeper_receive(k->agents[i].out.fd, &message, &passed);
 
         if (e == ERR_BUSY)
             return;
         if (e == ERR_PEER_CLOSED) {
-            agent_gone(k);
+            agent_gone(k, i);
             return;
         }
         if (e != ERR_OK)
             continue;
         if (passed >= 0)
             close(passed);
-        on_message(k, message);
+        on_message(k, i, message);
         json_decref(message);
     }
 }
@@ -421,8 +393,9 @@ static void accept_stranger(struct keeper *k)
 }
 
 /*
- * The agent before may look alive for a moment longer; as it held the lock on state_dir that the
- * new one has now, it is not.
+ * It follows the agent that is there, which may be dead already, or have called it (SIGUSR2): then
+ * what that one had asked for before is done first, and it stays to finish its requests. Either
+ * way the new one has the lock on state_dir.
  */
 static void read_stranger(struct keeper *k, struct stranger *s)
 {
@@ -439,12 +412,14 @@ static void read_stranger(struct keeper *k, struct stranger *s)
     }
     if (passed >= 0)
         close(passed);
-    if (k->agent_fd >= 0)
-        agent_gone(k);
-    k->agent_fd = s->fd;
+    if (k->nagents > 0)
+        read_agent(k, k->nagents - 1, 4 * KEEPER_PROCESSES_MAX);
+    if (k->nagents == AGENTS_MAX)
+        agent_gone(k, 0);
+    add_agent(k, s->fd);
     s->fd = -1;
-    log_info(NULL, "keeper-has-new-agent", "processes=%zu", k->nkept);
-    on_message(k, message);
+    log_info(NULL, "keeper-has-new-agent", "processes=%zu agents=%zu", k->kept.n, k->nagents);
+    on_message(k, k->nagents - 1, message);
     json_decref(message);
 }
 
@@ -456,7 +431,7 @@ static void on_signals(struct keeper *k)
 
     while (read(k->signals_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
         /* SIGTERM to all of a service: while there is an agent, the end is its to arrange. */
-        if (si.ssi_signo == SIGTERM && k->agent_fd < 0)
+        if (si.ssi_signo == SIGTERM && k->nagents == 0)
             end_all(k);
     }
     reap(k);
@@ -475,14 +450,14 @@ static int wait_ms(const struct keeper *k)
     uint64_t at = now + LONGEST_MS;
     struct list *it;
 
-    if (k->agent_fd < 0 && !k->ending)
+    if (k->nagents == 0 && !k->ending)
         sooner(&at, k->adopt_until_ms);
     for (size_t i = 0; i < STRANGERS_MAX; ++i) {
         if (k->strangers[i].fd >= 0)
             sooner(&at, k->strangers[i].until_ms);
     }
     if (k->ending) {
-        list_for_each (it, &k->kept)
+        list_for_each (it, &k->kept.items)
             sooner(&at, list_entry(it, struct kept, node)->kill_ms);
     }
     return at <= now ? 1 : (int)(at - now);
@@ -496,37 +471,46 @@ static void look_at_clock(struct keeper *k)
             k->strangers[i].fd = -1;
         }
     }
-    if (k->agent_fd < 0 && !k->ending && now_ms() >= k->adopt_until_ms) {
+    if (k->nagents == 0 && !k->ending && now_ms() >= k->adopt_until_ms) {
         log_warn(NULL, "keeper-ends", "reason=\"no agent within adopt_timeout\" processes=%zu",
-                 k->nkept);
+                 k->kept.n);
         end_all(k);
     }
     if (k->ending)
-        kill_overdue(k);
+        kept_kill_overdue(&k->kept, now_ms());
 }
 
 static void turn(struct keeper *k)
 {
-    struct pollfd fds[3 + STRANGERS_MAX] = {
+    enum { AT_ONCE = 64 };
+    struct pollfd fds[2 + AGENTS_MAX + STRANGERS_MAX] = {
         {.fd = k->signals_fd, .events = POLLIN},
         {.fd = k->listen_fd, .events = POLLIN},
-        {.fd = k->agent_fd, .events = POLLIN},
     };
+    struct pollfd *agents = fds + 2;
+    struct pollfd *strangers = agents + AGENTS_MAX;
 
-    if (!list_empty(&k->outgoing))
-        fds[2].events |= POLLOUT;
+    for (size_t i = 0; i < AGENTS_MAX; ++i) {
+        agents[i] =
+            (struct pollfd){.fd = i < k->nagents ? k->agents[i].out.fd : -1, .events = POLLIN};
+        if (i < k->nagents && !list_empty(&k->agents[i].out.items))
+            agents[i].events |= POLLOUT;
+    }
     for (size_t i = 0; i < STRANGERS_MAX; ++i)
-        fds[3 + i] = (struct pollfd){.fd = k->strangers[i].fd, .events = POLLIN};
+        strangers[i] = (struct pollfd){.fd = k->strangers[i].fd, .events = POLLIN};
     if (poll(fds, ARRAY_LEN(fds), wait_ms(k)) < 0)
         return;
     if (fds[0].revents != 0)
         on_signals(k);
-    if (fds[2].revents != 0 && k->agent_fd >= 0)
-        read_agent(k);
-    if (k->agent_fd >= 0)
-        flush(k);
+    /* From the last: one that goes moves those after it. */
+    for (size_t i = AGENTS_MAX; i-- > 0;) {
+        if (agents[i].revents == 0)
+            continue;
+        (void)!packet_queue_flush(&k->agents[i].out);
+        read_agent(k, i, AT_ONCE);
+    }
     for (size_t i = 0; i < STRANGERS_MAX; ++i) {
-        if (fds[3 + i].revents != 0 && k->strangers[i].fd >= 0)
+        if (strangers[i].revents != 0 && k->strangers[i].fd >= 0)
             read_stranger(k, &k->strangers[i]);
     }
     if (fds[1].revents != 0)
@@ -554,18 +538,15 @@ static void set_up_process(struct keeper *k)
 
 void keeper_run(int agent_fd, const struct keeper_options *o)
 {
-    struct keeper k = {.state_dir = o->state_dir,
-                       .agent_fd = agent_fd,
-                       .spawner = {.nofile = o->nofile},
-                       .adopt_timeout_ms = 10000};
+    struct keeper k = {
+        .state_dir = o->state_dir, .spawner = {.nofile = o->nofile}, .adopt_timeout_ms = 10000};
 
-    list_init(&k.outgoing);
-    list_init(&k.kept);
+    kept_init(&k.kept);
     for (size_t i = 0; i < STRANGERS_MAX; ++i)
         k.strangers[i].fd = -1;
     agent_fd = fcntl(agent_fd, F_DUPFD_CLOEXEC, 3);
-    k.agent_fd = agent_fd;
     keeper_files_only(agent_fd);
+    add_agent(&k, agent_fd);
     set_up_process(&k);
     k.spawner.run_dir = xasprintf("%s/%s", k.state_dir, KEEPER_RUN_NAME);
     k.socket_path = xasprintf("%s/%s", k.state_dir, KEEPER_SOCKET_NAME);
@@ -573,10 +554,10 @@ void keeper_run(int agent_fd, const struct keeper_options *o)
         !keeper_files_run_dir(k.spawner.run_dir) ||
         !keeper_files_listen(k.socket_path, &k.listen_fd))
         _exit(1);
-    while (!k.ending || k.nkept > 0)
+    while (!k.ending || k.kept.n > 0)
         turn(&k);
     keeper_files_end_orphans();
     unlink(k.socket_path);
-    /* The agent sees its socket close: the sign that all is done. */
+    /* The agents see their sockets close: the sign that all is done. */
     _exit(0);
 }

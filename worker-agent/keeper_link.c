@@ -2,6 +2,7 @@
 #include "worker-agent/keeper_link.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "worker-agent/packet_queue.h"
 
 enum {
     /* How long a keeper that is there may take to answer; one just forked may have to wait for the
@@ -23,18 +25,12 @@ enum {
     RETRY_MS = 5,
 };
 
-struct unsent {
-    struct list node;
-    json_t *message;
-};
-
 struct keeper_link {
-    int fd;
+    struct packet_queue out; /* bounded by what the processes there may be need: a few each */
     pid_t pid;
     struct loop *loop;
     struct watch *watch;
     struct timer retry;
-    struct list unsent; /* bounded by what the processes there may be need: a few each */
     const struct keeper_link_events *events;
     void *context;
 };
@@ -71,11 +67,12 @@ static void copy_text(char *out, size_t room, const json_t *m, const char *name)
         memcpy(out, s, strlen(s) + 1);
 }
 
-static void take_process(const json_t *m, int output_fd, struct kept_list *out)
+static void read_process(const json_t *m, int output_fd, struct kept_process *p)
 {
-    struct kept_process *p = &out->items[out->n++];
+    json_int_t busy = json_integer_value(json_object_get(m, "busy"));
 
     *p = (struct kept_process){.output_fd = output_fd};
+    p->busy = busy > 0 && busy <= INT_MAX ? (unsigned)busy : 0;
     copy_text(p->id, sizeof(p->id), m, "id");
     copy_text(p->application, sizeof(p->application), m, "application");
     copy_text(p->spec, sizeof(p->spec), m, "spec");
@@ -108,7 +105,7 @@ static bool receive_list(int fd, size_t n, uint64_t until_us, struct kept_list *
             drop_list(out);
             return false;
         }
-        take_process(m, output_fd, out);
+        read_process(m, output_fd, &out->items[out->n++]);
         json_decref(m);
     }
     return true;
@@ -193,35 +190,48 @@ static void enlarge(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
+/* Find one, or (unless it is to be there) fork one. *PID is 0: neither. The socket to it. */
+static int reach_keeper(const struct keeper_options *o, uint64_t adopt_timeout_ms, pid_t *pid,
+                        struct kept_list *out)
+{
+    int fd = connect_to_keeper(o->state_dir);
+
+    *pid = fd >= 0 ? greet(fd, adopt_timeout_ms, HELLO_MS, out) : 0;
+    if (*pid != 0)
+        return fd;
+    if (o->follow) {
+        log_error(NULL, "keeper-not-joined",
+                  "reason=\"it is not there, is ending, or of another version\"");
+        return fd;
+    }
+    if (fd >= 0)
+        dismiss(fd);
+    fd = fork_keeper(o);
+    if (fd < 0)
+        return fd;
+    *pid = greet(fd, adopt_timeout_ms, FORKED_HELLO_MS, out);
+    if (*pid == 0)
+        log_error(NULL, "keeper-failed", "it did not start; its own messages say why");
+    return fd;
+}
+
 struct keeper_link *keeper_link_open(const struct keeper_options *o, uint64_t adopt_timeout_ms,
                                      struct kept_list *out)
 {
     struct keeper_link *k;
-    pid_t pid = 0;
-    int fd = connect_to_keeper(o->state_dir);
+    pid_t pid;
 
     *out = (struct kept_list){0};
-    if (fd >= 0) {
-        pid = greet(fd, adopt_timeout_ms, HELLO_MS, out);
-        if (pid == 0)
-            dismiss(fd);
-    }
+    int fd = reach_keeper(o, adopt_timeout_ms, &pid, out);
     if (pid == 0) {
-        fd = fork_keeper(o);
-        if (fd < 0)
-            return NULL;
-        pid = greet(fd, adopt_timeout_ms, FORKED_HELLO_MS, out);
-        if (pid == 0) {
-            log_error(NULL, "keeper-failed", "it did not start; its own messages say why");
+        if (fd >= 0)
             close(fd);
-            return NULL;
-        }
+        return NULL;
     }
     enlarge(fd);
     k = xcalloc(1, sizeof(*k));
-    k->fd = fd;
     k->pid = pid;
-    list_init(&k->unsent);
+    packet_queue_init(&k->out, fd);
     return k;
 }
 
@@ -258,6 +268,16 @@ static void on_message(struct keeper_link *k, const json_t *m, int passed)
         const char *how = json_string_value(json_object_get(m, "how"));
 
         k->events->died(k->context, id, how != NULL ? how : "");
+    } else if (strcmp(op, "busy") == 0) {
+        json_int_t n = json_integer_value(json_object_get(m, "n"));
+
+        k->events->busy(k->context, id, n > 0 && n <= INT_MAX ? (unsigned)n : 0);
+    } else if (strcmp(op, "process") == 0) {
+        struct kept_process p;
+
+        read_process(m, passed, &p);
+        k->events->left(k->context, &p);
+        passed = p.output_fd;
     }
     if (passed >= 0)
         close(passed);
@@ -270,7 +290,7 @@ static void on_readable(void *context)
     while (k->watch != NULL) {
         json_t *message;
         int passed;
-        enum err e = keeper_receive(k->fd, &message, &passed);
+        enum err e = keeper_receive(k->out.fd, &message, &passed);
 
         if (e == ERR_BUSY)
             return;
@@ -289,22 +309,9 @@ static void on_readable(void *context)
 
 static void flush(struct keeper_link *k)
 {
-    struct list *node;
-
-    while ((node = list_pop_front(&k->unsent)) != NULL) {
-        struct unsent *u = list_entry(node, struct unsent, node);
-        enum err e = keeper_send(k->fd, u->message, -1);
-
-        if (e == ERR_BUSY) {
-            list_push_front(&k->unsent, node);
-            timer_start(k->loop, &k->retry, RETRY_MS);
-            return;
-        }
-        if (e == ERR_TOO_LARGE)
-            log_error(NULL, "keeper-message-too-large", "limit=%d", KEEPER_MESSAGE_MAX);
-        json_decref(u->message);
-        free(u);
-    }
+    /* That it has gone is found out about by reading. */
+    if (packet_queue_flush(&k->out) == ERR_BUSY)
+        timer_start(k->loop, &k->retry, RETRY_MS);
 }
 
 static void on_retry(struct timer *t)
@@ -314,11 +321,7 @@ static void on_retry(struct timer *t)
 
 static void tell(struct keeper_link *k, json_t *message)
 {
-    struct unsent *u = xcalloc(1, sizeof(*u));
-
-    ASSERT(message != NULL);
-    u->message = message;
-    list_push_back(&k->unsent, &u->node);
+    packet_queue_add(&k->out, message, -1);
     flush(k);
 }
 
@@ -329,7 +332,7 @@ void keeper_link_start(struct keeper_link *k, struct loop *l, const struct keepe
     k->events = e;
     k->context = context;
     timer_init(&k->retry, on_retry);
-    k->watch = watch_start(l, k->fd, on_readable, k);
+    k->watch = watch_start(l, k->out.fd, on_readable, k);
 }
 
 void keeper_link_spawn(struct keeper_link *k, json_t *message)
@@ -347,6 +350,11 @@ void keeper_link_note(struct keeper_link *k, const char *id, const char *note)
     tell(k, json_pack("{s:s, s:s, s:s}", "op", "note", "id", id, "note", note));
 }
 
+void keeper_link_busy(struct keeper_link *k, const char *id, unsigned n)
+{
+    tell(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", id, "n", (int)n));
+}
+
 void keeper_link_bye(struct keeper_link *k)
 {
     tell(k, json_pack("{s:s}", "op", "bye"));
@@ -358,14 +366,8 @@ void keeper_link_destroy(struct keeper_link *k)
         return;
     watch_stop(k->watch);
     timer_stop(&k->retry);
-    struct list *node;
-    while ((node = list_pop_front(&k->unsent)) != NULL) {
-        struct unsent *u = list_entry(node, struct unsent, node);
-
-        json_decref(u->message);
-        free(u);
-    }
-    close(k->fd);
+    packet_queue_clear(&k->out);
+    close(k->out.fd);
     free(k);
 }
 

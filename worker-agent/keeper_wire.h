@@ -8,11 +8,21 @@
  *   hello {v, adopt_timeout_ms}           ->
  *                                         <-   hello {v, pid, processes}
  *                                         <-   process {id, application, slot, spec, pid, address,
- * note} + output, once for each process there is spawn {struct spawn_request}          ->
- *                                         <-   spawned {id, pid, address} + output, or refused {id,
- * why} note {id, note}                       ->   (kept for the next agent) signal {id, signal} ->
+ *                                                       note, age_ms, busy} + output, each
+ *   spawn {struct spawn_request}          ->
+ *                                         <-   spawned {id, pid, address} + output, or
+ *                                              refused {id, why}
+ *   note {id, note}                       ->   (kept for the next agent)
+ *   signal {id, signal}                   ->
  *                                         <-   died {id, how}
  *   bye                                   ->   (ends all processes, then itself)
+ *
+ * While one agent follows another, the one before says how many requests it still has at a process,
+ * and the new one hears of it; when the new one dies, the one before gets what it had started.
+ *
+ *   busy {id, n}                          ->   (SIGTERM waits for n = 0)
+ *                                         <-   busy {id, n}
+ *                                         <-   process {...} + output
  */
 #ifndef RLB_AGENT_KEEPER_WIRE_H
 #define RLB_AGENT_KEEPER_WIRE_H
@@ -22,7 +32,7 @@
 #include <jansson.h>
 
 enum {
-    KEEPER_VERSION = 1,
+    KEEPER_VERSION = 2,
     /* A command with its environment (APP_WORDS_BYTES_MAX), and the rest of the message. */
     KEEPER_MESSAGE_MAX = 160 * 1024,
     /* Processes of one keeper. */

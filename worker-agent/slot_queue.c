@@ -45,8 +45,14 @@ static size_t places(const struct slot *s)
         return (size_t)s->group->s->concurrency;
     if (s->process == NULL)
         return 0;
-    if (s->process->state == PROCESS_READY)
-        return (size_t)s->group->s->concurrency;
+    size_t taken = s->process->busy_elsewhere;
+    if (s->process->state == PROCESS_READY) {
+        size_t all = (size_t)s->group->s->concurrency;
+
+        return all > taken ? all - taken : 0;
+    }
+    if (taken > 0)
+        return 0;
     return s->process->state == PROCESS_STARTING && s->process->takes_first ? 1 : 0;
 }
 

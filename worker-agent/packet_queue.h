@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages on their way into a packet socket (keeper_wire.h) that may be full for a while. Embedded
+ * in the socket's owner, who closes it; bounded by what its user has to say. One thread at a time.
+ */
+#ifndef RLB_AGENT_PACKET_QUEUE_H
+#define RLB_AGENT_PACKET_QUEUE_H
+
+#include "common/base/list.h"
+#include "worker-agent/keeper_wire.h"
+
+struct packet_queue {
+    int fd;
+    struct list items;
+};
+
+void packet_queue_init(struct packet_queue *q, int fd);
+/* Takes MESSAGE. PASS: a descriptor to go with it (stays the caller's, may be closed at once), or
+ * -1. Nothing is sent before packet_queue_flush. */
+void packet_queue_add(struct packet_queue *q, json_t *message, int pass);
+/*
+ * Send what the socket takes. A message over the limit of a packet is dropped, and logged.
+ * Errors: ERR_BUSY (some are left), ERR_PEER_CLOSED.
+ */
+enum err packet_queue_flush(struct packet_queue *q) must_check;
+/* Drop what has not been sent. */
+void packet_queue_clear(struct packet_queue *q);
+
+#endif
