@@ -10,6 +10,7 @@
 
 #include "common/base/file.h"
 #include "common/base/map.h"
+#include "common/tree/tree.h"
 
 enum {
     /* A name is a folder's name in state_dir and a label in metrics. */
@@ -222,10 +223,7 @@ static void check_tree(struct configuration *c, struct application_config *a, st
 {
     const char *path = a->s.tree_path;
 
-    if (a->s.tree != NULL && !slice_starts(slice_of(a->s.tree), SLICE_LIT("directory:")) &&
-        !slice_starts(slice_of(a->s.tree), SLICE_LIT("zookeeper://")))
-        config_complain(&c->file, place(a, "tree"), d,
-                        "tree: expected directory:/path or zookeeper://HOST:PORT,.../path");
+    tree_check_config(&c->file, place(a, "tree"), a->s.tree, d);
     if (path == NULL)
         return;
     if (path[0] != '/' || strlen(path) > TREE_PATH_BYTES_MAX || strstr(path, "//") != NULL ||

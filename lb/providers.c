@@ -41,6 +41,7 @@ struct providers {
     size_t n;
     size_t nhosts, nrefused;
     size_t nregistered; /* known workers with a provider */
+    char *problem;      /* of the last reading; NULL: none */
     bool heard;         /* the tree has told them */
     bool remembered;    /* they are of another life */
     size_t before;      /* registered before this reading */
@@ -365,6 +366,8 @@ static void on_workers(void *context, const struct tree_node *node)
 {
     struct providers *set = context;
 
+    free(set->problem);
+    set->problem = xstrdup(node->exists || !node->providers_known ? node->problem : NULL);
     if (!node->providers_known) {
         /* It answers, but not this. */
         remember(set);
@@ -404,6 +407,7 @@ void providers_destroy(struct providers *set)
     timer_stop(&set->wait);
     for (size_t i = 0; i < set->n; ++i)
         drop(set->items[i]);
+    free(set->problem);
     free(set->items);
     free(set);
 }
@@ -462,6 +466,10 @@ void providers_describe(const struct providers *set, struct json_writer *w)
 {
     struct list *it;
 
+    if (set->problem != NULL)
+        json_put_text(w, "providers_problem", slice_of(set->problem));
+    else
+        json_put_null(w, "providers_problem");
     json_open_array(w, "refused_providers");
     each_refused(set, w, put_name);
     json_close_array(w);

@@ -9,6 +9,8 @@
 
 #include "worker-agent/app_config.h"
 
+#include "common/tree/tree.h"
+
 /* ---- admin ---- */
 
 static void read_admin_address(struct agent_config *c, const char *text,
@@ -84,6 +86,7 @@ static void check_top(struct agent_config *c, struct diag *d)
                         STATE_DIR_MAX);
     if (c->s.applications == NULL || c->s.applications->n == 0)
         config_complain(&c->yaml, c->yaml.root, d, "applications: at least one is required");
+    tree_check_config(&c->yaml, top_node(c, "tree"), c->s.tree, d);
     read_allow(c, d);
 }
 

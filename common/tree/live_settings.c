@@ -42,6 +42,8 @@ struct live_settings {
     struct refusal *refusals; /* per row */
     json_t *properties;       /* the last good ones; NULL: none */
     json_t *warned;           /* unknown names we have spoken of */
+    uint64_t birth;           /* of the node that said them; 0: cannot tell */
+    char *problem;            /* of the last reading; NULL: none */
     bool heard;               /* the tree has told something */
     bool remembered;          /* properties are of another life */
     uint64_t remembered_age_s, remembered_ms;
@@ -391,12 +393,14 @@ static bool is_raw(const json_t *properties)
 
 void live_settings_node(struct live_settings *l, const struct tree_node *node)
 {
-    /* One that was gone and is back with nothing in it was made by somebody's registration below.
-     */
-    bool bare = (l->held || l->remembered) && json_object_size(node->properties) == 0;
+    /* One that was made anew with nothing in it was made by somebody's registration below. */
+    bool anew = l->held || l->remembered || (l->birth != 0 && node->birth != l->birth);
+    bool bare = anew && json_object_size(node->properties) == 0;
 
     l->heard = true;
     l->counts.remembered = l->remembered = false;
+    free(l->problem);
+    l->problem = xstrdup(node->problem);
     if (!node->exists) {
         hold(l, "the node is gone");
         return;
@@ -413,6 +417,7 @@ void live_settings_node(struct live_settings *l, const struct tree_node *node)
         log_info(l->o.subject, "settings-back", "path=%s", l->path);
         end_hold(l);
     }
+    l->birth = node->birth;
     if (l->properties != NULL && json_equal(l->properties, node->properties))
         return;
     json_decref(l->properties);
@@ -481,6 +486,7 @@ void live_settings_destroy(struct live_settings *l)
     values_fini(l, &l->now);
     json_decref(l->properties);
     json_decref(l->warned);
+    free(l->problem);
     free(l->path);
     free(l);
 }
@@ -553,6 +559,10 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
     json_close_object(w);
     text_fini(&value);
     describe_refused(l, w);
+    if (l->problem != NULL)
+        json_put_text(w, "problem", slice_of(l->problem));
+    else
+        json_put_null(w, "problem");
     json_put_bool(w, "held", l->held);
     json_put_real(w, "held_s", l->held ? seconds_since(l, l->held_ms) : 0);
     json_put_bool(w, "remembered", l->remembered);

@@ -71,7 +71,8 @@ struct live_settings_counts {
 void live_settings_counts(const struct live_settings *l, struct live_settings_counts *out);
 /*
  * Members "settings" (each value with its origin, and why the tree's is refused), "refused",
- * "held", "held_s", "remembered" of what is open in W.
+ * "problem" (why the node cannot be read, or where its links lead nowhere; or null), "held",
+ * "held_s", "remembered" of what is open in W.
  */
 void live_settings_describe(const struct live_settings *l, struct json_writer *w);
 

@@ -28,6 +28,7 @@ struct tree_watch {
     bool ended;
     bool reported; /* at least once; what follows is the last report */
     bool exists;
+    uint64_t birth;
     bool parses;
     bool providers_known;
     char *problem;
@@ -154,24 +155,56 @@ static bool name_set_equal(const struct name_set *a, const struct name_set *b)
 
 /* ---- the tree ---- */
 
+static enum err find_backend(struct slice url, const struct tree_backend **out, struct slice *place,
+                             struct diag *d)
+{
+    *place = url;
+    struct slice scheme = slice_cut(place, ':');
+
+    for (size_t i = 0; i < ARRAY_LEN(backends); ++i) {
+        if (!slice_is(scheme, backends[i]->scheme) || place->len == 0)
+            continue;
+        *out = backends[i];
+        return ERR_OK;
+    }
+    diag_add(d, NULL, 0, 0,
+             "tree '%.*s': want directory:/path or zookeeper://HOST:PORT,HOST:PORT/path",
+             SLICE_FMT(url));
+    return place->len == 0 ? ERR_SYNTAX : ERR_UNSUPPORTED;
+}
+
+enum err tree_check_url(struct slice url, struct diag *d)
+{
+    const struct tree_backend *backend = NULL;
+    struct slice place;
+    enum err e = find_backend(url, &backend, &place, d);
+
+    return e != ERR_OK ? e : backend->check(place, d);
+}
+
+void tree_check_config(const struct config *c, const struct config_node *at, const char *url,
+                       struct diag *d)
+{
+    struct diag why = {0};
+
+    if (url != NULL && tree_check_url(slice_of(url), &why) != ERR_OK) {
+        struct slice rest = slice_of(why.text);
+        struct slice line = slice_cut(&rest, '\n');
+
+        config_complain(c, at, d, "%.*s", SLICE_FMT(line));
+    }
+    diag_fini(&why);
+}
+
 enum err tree_open(struct loop *l, struct slice url, const struct tree_options *o,
                    struct tree **out, struct diag *d)
 {
     static const struct tree_options none = {0};
-    struct slice place = url;
-    struct slice scheme = slice_cut(&place, ':');
+    const struct tree_backend *backend = NULL;
+    struct slice place;
+    enum err e = find_backend(url, &backend, &place, d);
 
-    if (place.len == 0) {
-        diag_add(d, NULL, 0, 0, "tree '%.*s': want SCHEME:PLACE, e.g. directory:/run/resumelb/tree",
-                 SLICE_FMT(url));
-        return ERR_SYNTAX;
-    }
-    for (size_t i = 0; i < ARRAY_LEN(backends); ++i) {
-        if (slice_is(scheme, backends[i]->scheme))
-            return backends[i]->open(l, place, o != NULL ? o : &none, out, d);
-    }
-    diag_add(d, NULL, 0, 0, "tree '%.*s': no such kind of tree", SLICE_FMT(url));
-    return ERR_UNSUPPORTED;
+    return e != ERR_OK ? e : backend->open(l, place, o != NULL ? o : &none, out, d);
 }
 
 void tree_close(struct tree *t)
@@ -204,6 +237,7 @@ static void look_soon(struct loop *l, struct timer *look, uint64_t looked_ms)
 struct view {
     bool pending;
     bool exists;
+    uint64_t birth;
     bool parses;
     bool providers_known;
     const char *problem;
@@ -224,6 +258,7 @@ static void see_node(struct tree_watch *w, struct view *v)
     if (found != FOUND_NODE)
         return;
     v->exists = true;
+    v->birth = at.spot->birth;
     v->parses = at.spot->parses;
     v->problem = at.spot->problem;
     v->children = name_set_ref(at.spot->children);
@@ -262,9 +297,9 @@ static bool same_problem(const char *a, const char *b)
 
 static bool view_is_news(const struct tree_watch *w, const struct view *v)
 {
-    return !w->reported || v->exists != w->exists || v->parses != w->parses ||
-           v->providers_known != w->providers_known || !same_problem(v->problem, w->problem) ||
-           !json_equal(v->properties, w->properties) ||
+    return !w->reported || v->exists != w->exists || v->birth != w->birth ||
+           v->parses != w->parses || v->providers_known != w->providers_known ||
+           !same_problem(v->problem, w->problem) || !json_equal(v->properties, w->properties) ||
            !provider_set_equal(v->providers, w->providers) ||
            !name_set_equal(v->children, w->children);
 }
@@ -283,6 +318,7 @@ static void keep_view(struct tree_watch *w, struct view *v)
     name_set_drop(w->children);
     w->children = v->children;
     w->exists = v->exists;
+    w->birth = v->birth;
     w->parses = v->parses;
     w->providers_known = v->providers_known;
     w->reported = true;
@@ -306,6 +342,7 @@ static void report(struct tree_watch *w)
 {
     struct tree_node node = {
         .exists = w->exists,
+        .birth = w->birth,
         .parses = w->parses,
         .problem = w->problem,
         .properties = w->properties,

@@ -9,6 +9,7 @@
 #ifndef RLB_TREE_TREE_H
 #define RLB_TREE_TREE_H
 
+#include "common/base/config.h"
 #include "common/base/text.h"
 #include "common/net/loop.h"
 
@@ -31,6 +32,11 @@ struct tree_options {
  */
 enum err tree_open(struct loop *l, struct slice url, const struct tree_options *o,
                    struct tree **out, struct diag *d) must_check;
+/* Whether tree_open() would take URL, but for what the machine says. The same errors. */
+enum err tree_check_url(struct slice url, struct diag *d) must_check;
+/* The same of the value URL (NULL: none) that stands at AT; problems are told at their place. */
+void tree_check_config(const struct config *c, const struct config_node *at, const char *url,
+                       struct diag *d);
 /* Waits, bounded, until our own providers are taken back where others see them. */
 void tree_close(struct tree *t);
 
@@ -53,6 +59,7 @@ struct tree_provider {
 /* What a watched node is at the moment. Borrowed for the call. */
 struct tree_node {
     bool exists;
+    uint64_t birth;      /* differs when the node was made anew; 0: cannot tell */
     bool parses;         /* properties are a JSON object (property links followed) */
     const char *problem; /* why not, or of a link that leads nowhere (its property keeps its last
                             value); or NULL */

@@ -67,6 +67,7 @@ struct tree_spot {
     bool known;                     /* false: not heard of yet (nothing below means anything) */
     bool exists;                    /* now */
     bool parses;                    /* now */
+    uint64_t birth;                 /* differs when it was made anew; 0: cannot tell */
     json_t *properties;             /* the last good ones, links and all; never NULL */
     char *problem;                  /* why it does not parse; owned */
     struct provider_set *providers; /* NULL: cannot be read */
@@ -77,7 +78,8 @@ struct tree_spot {
 struct tree_entry;
 
 struct tree_backend {
-    const char *scheme; /* before the ':' of a URL */
+    const char *scheme;                                    /* before the ':' of a URL */
+    enum err (*check)(struct slice place, struct diag *d); /* of open()'s place */
     enum err (*open)(struct loop *l, struct slice place, const struct tree_options *o,
                      struct tree **out, struct diag *d);
     void (*close)(struct tree *t);

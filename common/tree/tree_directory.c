@@ -341,6 +341,7 @@ static void directory_refresh(struct tree_spot *s)
     struct dir *d = s->place;
 
     dir_update(d);
+    s->birth = d->exists ? (uint64_t)d->ino : 0;
     dir_read(d);
 }
 
@@ -362,15 +363,19 @@ static void directory_status(const struct tree *base, struct tree_status *out)
     out->connected = access(t->root, R_OK | X_OK) == 0;
 }
 
-static enum err directory_open(struct loop *l, struct slice place, const struct tree_options *o,
-                               struct tree **out, struct diag *d)
+static struct slice without_slashes(struct slice place)
 {
-    (void)o;
+    while (place.len > 1 && place.p[place.len - 1] == '/')
+        --place.len;
+    return place;
+}
+
+static enum err directory_check(struct slice place, struct diag *d)
+{
     /* A node's path, a provider's name and the terminator must fit behind it. */
     enum { ROOT_MAX = PATH_MAX - TREE_PATH_MAX - NAME_MAX - 2 };
 
-    while (place.len > 1 && place.p[place.len - 1] == '/')
-        --place.len;
+    place = without_slashes(place);
     if (place.p[0] != '/' || memchr(place.p, '\0', place.len) != NULL) {
         diag_add(d, NULL, 0, 0, "tree 'directory:%.*s': want an absolute path", SLICE_FMT(place));
         return ERR_SYNTAX;
@@ -380,9 +385,20 @@ static enum err directory_open(struct loop *l, struct slice place, const struct 
                  place.len == 1 ? "the root directory cannot be a tree" : "path too long");
         return ERR_SYNTAX;
     }
+    return ERR_OK;
+}
+
+static enum err directory_open(struct loop *l, struct slice place, const struct tree_options *o,
+                               struct tree **out, struct diag *d)
+{
+    enum err e = directory_check(place, d);
+
+    (void)o;
+    if (e != ERR_OK)
+        return e;
     struct directory *t = xcalloc(1, sizeof(*t));
     t->base = (struct tree){.backend = &tree_directory, .loop = l};
-    t->root = xslicedup(place);
+    t->root = xslicedup(without_slashes(place));
     t->anchor = -1;
     t->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (t->inotify < 0)
@@ -410,6 +426,7 @@ static void directory_close(struct tree *base)
 
 const struct tree_backend tree_directory = {
     .scheme = "directory",
+    .check = directory_check,
     .open = directory_open,
     .close = directory_close,
     .status = directory_status,

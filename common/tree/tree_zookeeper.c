@@ -51,6 +51,7 @@ static void on_connected(void *context, int64_t id)
     bool same = t->id == id;
 
     t->connected = t->begun = true;
+    timer_stop(&t->give_up);
     t->loss_seen = false;
     ++t->counts.connections;
     if (!same)
@@ -68,6 +69,7 @@ static void on_disconnected(void *context)
 
     t->connected = false;
     t->lost_ms = loop_now_ms(t->base.loop);
+    timer_start(t->base.loop, &t->give_up, (uint64_t)ZK_GIVE_UP_TIMES * t->timeout_ms);
     log_warn(NULL, "tree-disconnected",
              "hosts=%s path=%s hint=\"going on with what was last known\"", t->hosts, t->prefix);
 }
@@ -94,6 +96,7 @@ static void on_ended(void *context, const char *why)
     struct zookeeper *t = context;
     uint64_t lasted_ms = loop_now_ms(t->base.loop) - t->opened_ms;
 
+    timer_stop(&t->give_up);
     if (t->connected)
         t->lost_ms = loop_now_ms(t->base.loop);
     t->connected = false;
@@ -116,6 +119,15 @@ static void on_ended(void *context, const char *why)
     log_warn(NULL, "tree-session-ended", "hosts=%s path=%s why=\"%s\" next_in_ms=%u", t->hosts,
              t->prefix, why, t->reopen_ms);
     timer_start(t->base.loop, &t->reopen, t->reopen_ms == 0 ? 0 : jittered(t->reopen_ms));
+}
+
+/*
+ * Servers that have lost their data never take back a session that has seen more than they have,
+ * and the client asks them for ever.
+ */
+static void on_give_up(struct timer *timer)
+{
+    on_ended(container_of(timer, struct zookeeper, give_up), "away for longer than its time");
 }
 
 static void on_changed(void *context, const char *full, enum zk_change what)
@@ -244,6 +256,17 @@ static void zookeeper_free(struct zookeeper *t)
     free(t);
 }
 
+static enum err zookeeper_check(struct slice place, struct diag *d)
+{
+    char *hosts = NULL;
+    char *prefix = NULL;
+    enum err e = zookeeper_url_parse(place, &hosts, &prefix, d);
+
+    free(hosts);
+    free(prefix);
+    return e;
+}
+
 static enum err zookeeper_open(struct loop *l, struct slice place, const struct tree_options *o,
                                struct tree **out, struct diag *d)
 {
@@ -268,6 +291,7 @@ static enum err zookeeper_open(struct loop *l, struct slice place, const struct 
     list_init(&t->suspects);
     timer_init(&t->reopen, on_reopen);
     timer_init(&t->verify, on_verify);
+    timer_init(&t->give_up, on_give_up);
     timer_start(l, &t->verify, ZK_VERIFY_MS);
     open_session(t);
     *out = &t->base;
@@ -281,6 +305,7 @@ static void zookeeper_close(struct tree *base)
     ASSERT(t->nodes.first == NULL);
     timer_stop(&t->reopen);
     timer_stop(&t->verify);
+    timer_stop(&t->give_up);
     /* The end of the session takes back what is left of our providers. */
     if (t->session != NULL)
         zk_session_close(t->session, t->connected ? ZK_CLOSE_WAIT_MS : 0);
@@ -290,6 +315,7 @@ static void zookeeper_close(struct tree *base)
 
 const struct tree_backend tree_zookeeper = {
     .scheme = "zookeeper",
+    .check = zookeeper_check,
     .open = zookeeper_open,
     .close = zookeeper_close,
     .status = zookeeper_status,

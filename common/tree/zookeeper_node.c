@@ -141,6 +141,7 @@ void zk_node_data(struct zk_node *n, const struct zk_call *c)
     json_t *v = NULL;
 
     n->exists = c->result == ZK_OK;
+    n->birth = (uint64_t)c->stat.birth_zxid;
     if (n->exists)
         v = n->spot == NULL ? decode_member(n, text_slice(&c->data))
                             : decode(text_slice(&c->data), why);
@@ -308,6 +309,7 @@ void zk_node_show(struct zk_node *n)
         s->children = NULL;
         return;
     }
+    s->birth = n->birth;
     if (n->properties != NULL)
         tree_spot_set_properties(s, json_incref(n->properties));
     else

@@ -27,6 +27,7 @@ struct zk_session {
     unsigned refs;
     bool abandoned;        /* zk_session_close was called: nothing is posted any more */
     bool closed;           /* the handle is */
+    bool orderly;          /* the server is to hear of its end */
     struct list under_way; /* calls that the library has */
     /* Set before its thread starts. */
     struct loop *loop;
@@ -314,6 +315,10 @@ static void *keep(void *context)
     while (!s->abandoned)
         pthread_cond_wait(&s->changed, &s->mutex);
     pthread_mutex_unlock(&s->mutex);
+    /* What has not been read of a socket when it is closed makes the kernel drop what was written:
+     * so let all answers come first. */
+    if (zh != NULL && s->orderly && zoo_state(zh) == ZOO_CONNECTED_STATE)
+        (void)zoo_exists(zh, "/", 0, NULL);
     if (zh != NULL)
         zookeeper_close(zh);
     free_lost_calls(s);
@@ -385,6 +390,7 @@ void zk_session_close(struct zk_session *s, unsigned wait_ms)
     }
     pthread_mutex_lock(&s->mutex);
     s->abandoned = true;
+    s->orderly = wait_ms != 0;
     pthread_cond_broadcast(&s->changed);
     while (wait_ms != 0 && !s->closed) {
         if (pthread_cond_timedwait(&s->changed, &s->mutex, &until) == ETIMEDOUT)
@@ -480,7 +486,8 @@ static void take_stat(struct zk_call *c, const struct Stat *stat)
 {
     if (stat == NULL)
         return;
-    c->stat = (struct zk_stat){.data_zxid = stat->mzxid,
+    c->stat = (struct zk_stat){.birth_zxid = stat->czxid,
+                               .data_zxid = stat->mzxid,
                                .children_zxid = stat->pzxid,
                                .owner = stat->ephemeralOwner,
                                .data_length = stat->dataLength,

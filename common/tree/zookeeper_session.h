@@ -62,6 +62,7 @@ enum zk_result {
 };
 
 struct zk_stat {
+    int64_t birth_zxid;    /* of its creation */
     int64_t data_zxid;     /* of the last change of the data */
     int64_t children_zxid; /* of the last child that came or went */
     int64_t owner;         /* the session that a node ends with; 0: none */

@@ -30,6 +30,8 @@ enum {
     /* Between two sessions, when the first did not last; doubled up to the second, with jitter. */
     ZK_REOPEN_MS_MIN = 100,
     ZK_REOPEN_MS_MAX = 10000,
+    /* A session that was away for so many times its time-out is over, whoever says so. */
+    ZK_GIVE_UP_TIMES = 2,
     /* How long the end of a program waits for the server to hear of it. */
     ZK_CLOSE_WAIT_MS = 1000,
     /* A node's path, the tree's own place in the server included. */
@@ -49,7 +51,7 @@ struct zookeeper {
     int64_t id;         /* of the session last connected to; 0 before the first */
     uint64_t lost_ms;   /* when the connection was lost last */
     uint64_t opened_ms; /* when the session was opened */
-    struct timer reopen, verify;
+    struct timer reopen, verify, give_up;
     unsigned reopen_ms;   /* the last pause; 0: none yet */
     struct map nodes;     /* by path within the tree */
     struct map entries;   /* by path within the tree */
@@ -86,6 +88,7 @@ struct zk_node {
     struct zk_read data, children;
     /* What was read last. */
     bool known, exists;
+    uint64_t birth;
     json_t *properties; /* NULL: what is there does not parse, or cannot be read; PROBLEM says */
     char *problem;
     bool children_known;

@@ -6,7 +6,7 @@ import random
 import pytest
 from support.base import wait_until
 from support.zookeeper import Tree
-from zookeeper_support import Load, Place, in_force, knows, rest, tree_of, workers
+from zookeeper_support import Load, Place, in_force, knows, rest, setting, tree_of, workers
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
 SEED = int(os.environ.get('RLB_SEED', random.randrange(1 << 30)))
@@ -113,3 +113,34 @@ def test_after_any_chaos_the_tree_is_true(world, turn):
     load.go_on(50)
     load.stop()
     assert Tree(chaos.place.client, '/app').properties('')['variance'] == 9.5
+
+
+def test_a_server_that_lost_all_its_data(world):
+    """An empty tree is no reason to drop workers that answer, and everything comes back by registering."""
+    place = Place(world)
+    addresses = workers(world, 4)
+    lb = place.balancer(settings_hold='300s')
+    for w in addresses:
+        place.tree.register('/workers', w)
+    place.tree.set('', variance=2)
+    wait_until(knows(lb, addresses), 'the workers')
+    wait_until(in_force(lb, 'variance', '2'), 'the setting')
+    load = Load([lb])
+    load.go_on(100)
+    place.server.kill()
+    data = place.server.folder / place.server.name / 'data'
+    data.rename(data.with_name('lost'))
+    place.server.start()
+    wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree', 20)
+    load.go_on(100)
+    assert knows(lb, addresses)()
+    assert setting(lb, 'variance')['value'] == '2'
+    fresh = place.connect()
+    tree = Tree(fresh, '/app')
+    tree.set('', variance=3)
+    for w in addresses:
+        tree.register('/workers', w)
+    wait_until(in_force(lb, 'variance', '3'), 'the setting')
+    tree.unregister('/workers', addresses[0])
+    wait_until(knows(lb, addresses[1:]), 'one less')
+    load.stop()

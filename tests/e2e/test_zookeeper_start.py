@@ -2,10 +2,11 @@
 """The parts start in any order; in the end everybody knows everybody."""
 import itertools
 import os
+import subprocess
 
 import pytest
 from agent_support import TinyAgent
-from support.base import wait_until
+from support.base import BIN, wait_until
 from support.zookeeper import Server, Tree, connect
 from zookeeper_support import Load, in_force, knows, tree_of
 
@@ -66,3 +67,13 @@ def test_in_any_order(world, order):
     load.go_on(20)
     load.stop()
     assert agent.served()
+
+
+def test_bad_urls_are_refused_at_the_line(world):
+    for url in ('zookeeper://', 'zookeeper:///app', 'zookeeper://host:0/app', 'zookeeper://h:99999/a',
+                'zookeeper://h:1,/a', 'zookeeper://h:1/../a', 'zookeeperr://h:1/a'):
+        file = world.folder / 'bad.yaml'
+        file.write_text('listen: [{address: 127.0.0.1:1}]\ntree: "%s"\n' % url)
+        done = subprocess.run([BIN / 'resumelb', '-t', '-c', file], stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 1, url
+        assert 'bad.yaml:2:' in done.stderr, (url, done.stderr)

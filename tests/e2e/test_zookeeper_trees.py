@@ -237,6 +237,7 @@ def test_loops_of_links_are_said_and_do_no_harm(world, properties, elsewhere):
     place.tree.set('/lb', retries=5, **properties)
     wait_until(in_force(lb, 'retries', '5'), 'what is no link')
     wait_until(lambda: 'loop' in lb.process.output(), 'a word about the loop')
+    assert 'loop' in lb.app('app')['problem'] and 'loop' in tree_of(lb)['providers_problem']
     assert setting(lb, 'variance')['value'] == '2.5', 'the last good value'
     assert blue in lb.workers('app')
     place.tree.set('/lb', **{'workers ->': '/pools/green/workers', 'variance =>': '/shared limit'})

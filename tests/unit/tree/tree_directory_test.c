@@ -399,13 +399,13 @@ static void urls_that_name_no_place_are_refused(void **state)
         enum err error;
         const char *says;
     } rows[] = {
-        {"", ERR_SYNTAX, "want SCHEME:PLACE"},
-        {"directory", ERR_SYNTAX, "want SCHEME:PLACE"},
-        {"directory:", ERR_SYNTAX, "want SCHEME:PLACE"},
+        {"", ERR_SYNTAX, "want directory:/path"},
+        {"directory", ERR_SYNTAX, "want directory:/path"},
+        {"directory:", ERR_SYNTAX, "want directory:/path"},
         {"directory:run/tree", ERR_SYNTAX, "absolute"},
         {"directory:/", ERR_SYNTAX, "root directory"},
         {"directory:////", ERR_SYNTAX, "root directory"},
-        {"gopher://x/", ERR_UNSUPPORTED, "no such kind"},
+        {"gopher://x/", ERR_UNSUPPORTED, "want directory:/path"},
     };
     struct world *w = *state;
 
