@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cold and starting processes are not brought in here: that takes a look at the whole application
- * (membership_reserve).
+ * (cold_slots.c).
  */
 #include "lb/known_worker.h"
 
@@ -115,6 +115,10 @@ static void keep_line(struct known_worker *k, const struct resume_line *line)
     resume_copy(&skills, &line->skills);
     k->last = *line;
     k->last.skills = skills;
+    if (line->state != RESUME_STARTING)
+        k->starting_ms = 0;
+    else if (k->starting_ms == 0)
+        k->starting_ms = loop_now_ms(k->app->lb->control);
 }
 
 static void on_resume(void *context, const struct resume_line *line)

@@ -52,6 +52,7 @@ void membership_forget(struct membership *ms, struct known_worker *k)
     map_remove(&ms->known, &k->in_known);
     known_worker_destroy(k);
     missing_workers_remove(&ms->missing, k);
+    cold_slots_forget(&ms->cold, k);
     list_remove(&k->touched);
     list_remove(&k->in_kind);
 }
@@ -82,10 +83,11 @@ void membership_each(const struct membership *ms,
         each(context, k);
 }
 
-/* ---- cold and starting ones ---- */
+/* ---- their kinds ---- */
 
 void membership_sort(struct known_worker *k)
 {
+    enum worker_kind from = k->kind;
     enum worker_kind kind = known_worker_kind(k);
 
     if (list_linked(&k->in_kind) && k->kind == kind)
@@ -93,33 +95,12 @@ void membership_sort(struct known_worker *k)
     list_remove(&k->in_kind);
     k->kind = kind;
     list_push_back(&k->membership->kinds[kind], &k->in_kind);
-}
-
-static struct known_worker *first_of(const struct membership *ms, enum worker_kind kind)
-{
-    const struct list *head = &ms->kinds[kind];
-
-    return list_empty(head) ? NULL : list_entry(head->next, struct known_worker, in_kind);
+    cold_slots_moved(&k->membership->cold, k, from);
 }
 
 void membership_reserve(struct membership *ms)
 {
-    struct known_worker *k;
-
-    if (ms->stopping)
-        return;
-    if (first_of(ms, WORKER_WARM) != NULL) {
-        while ((k = first_of(ms, WORKER_COLD_IN)) != NULL)
-            known_worker_leave(k);
-        return;
-    }
-    if (first_of(ms, WORKER_STARTING_IN) != NULL || first_of(ms, WORKER_COLD_IN) != NULL)
-        return;
-    k = first_of(ms, WORKER_STARTING_OUT);
-    if (k == NULL)
-        k = first_of(ms, WORKER_COLD_OUT);
-    if (k != NULL)
-        known_worker_join(k);
+    cold_slots_settle(&ms->cold);
 }
 
 /* ---- settings ---- */
@@ -132,6 +113,7 @@ static void settings_changed(struct application *a)
         if (k->worker != NULL)
             member_settings_changed(member_of(k->worker));
     }
+    membership_reserve(a->membership);
 }
 
 static bool is_away(struct application *a)
@@ -194,6 +176,7 @@ enum err membership_start(struct application *a, const struct application_config
     for (size_t i = 0; i < WORKER_KINDS; ++i)
         list_init(&ms->kinds[i]);
     missing_workers_init(&ms->missing, ms);
+    cold_slots_init(&ms->cold, ms);
     a->membership = ms;
     a->live =
         application_live_create(a, config, path != NULL ? path : "/", settings_changed, is_away);
@@ -231,6 +214,7 @@ void membership_stop(struct application *a)
     map_for_each_safe (struct known_worker, k, &ms->known, in_known)
         membership_forget(ms, k);
     missing_workers_fini(&ms->missing);
+    cold_slots_fini(&ms->cold);
     listed_workers_destroy(ms->listed);
     application_live_destroy(a->live);
     a->live = NULL;

@@ -56,9 +56,8 @@ void membership_describe(const struct membership *ms, struct json_writer *w);
 /* K's part in the choice below may have changed: worker, state, whether it is in the pool. */
 void membership_sort(struct known_worker *k);
 /*
- * Some worker's state has changed.  Cold and starting ones are kept out of the pool; one of them
- * comes in when there is no warm worker at all (a starting one first), and cold ones leave again
- * when there is.
+ * Some worker's state has changed: who of those that are cold or starting comes into the pool, and
+ * who leaves it (cold_slots.h).
  */
 void membership_reserve(struct membership *ms);
 /* Nothing holds K any more. */

@@ -9,6 +9,7 @@
 
 #include "common/base/map.h"
 #include "common/tree/settings_watch.h"
+#include "lb/cold_slots.h"
 #include "lb/configuration.h"
 #include "lb/known_worker.h"
 #include "lb/lb.h"
@@ -39,6 +40,7 @@ struct membership {
     struct settings_watch *settings;
     struct providers *providers;
     struct missing_workers missing;
+    struct cold_slots cold;
     struct tree_registration **entries; /* our own, where we are registered */
     size_t nentries;
     bool stopping;

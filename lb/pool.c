@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Membership, and the counting of requests. Who may stand in the line is pool_version.c's, who is
- * good at what pool_skills.c's, who is picked pool_resume.c's or pool_classless.c's, who waits
- * pool_wait.c's.
+ * good at what pool_skills.c's, who is picked pool_resume.c's or pool_classless.c's, who is brought
+ * in because of overload pool_called.c's, who waits pool_wait.c's.
  */
 #include "lb/pool.h"
 
@@ -52,6 +52,7 @@ struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
     list_init(&p->leaving);
     list_init(&p->versions);
     list_init(&p->waiting);
+    list_init(&p->called);
     p->fingerprint = xstrdup(fingerprint != NULL ? fingerprint : "");
     apply(p, s);
     pool_skills_init(p);
@@ -66,6 +67,7 @@ void pool_destroy(struct pool *p)
     ASSERT(p->backlog == 0);
     ASSERT(p->nwaiting == 0);
     ASSERT(p->nreleased == 0);
+    ASSERT(list_empty(&p->called));
     pool_skills_fini(p);
     pool_versions_fini(p);
     pthread_mutex_destroy(&p->lock);
@@ -128,6 +130,9 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     if (!is_member(w))
         admit(p, w);
     set_version(p, w, pool_version_locked(p, version != NULL ? version : ""));
+    w->has_shown = r->n != 0;
+    if (w->call == WORKER_RELIEVES && w->has_shown)
+        pool_uncall_locked(p, w);
     if (w->place == WORKER_IN_LINE)
         pool_skills_replace(p, w, r);
     else
@@ -141,6 +146,7 @@ static void expel(struct pool *p, struct worker *w)
 {
     if (w->place == WORKER_IN_LINE)
         pool_unseat_locked(p, w, false);
+    pool_uncall_locked(p, w);
     list_remove(&w->place_node);
     list_remove(&w->member_node);
     --p->nmembers;
@@ -229,6 +235,8 @@ static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
         --p->places;
     worker_set_backlog(w, backlog + 1);
     ++p->backlog;
+    if (w->call != WORKER_NOT_CALLED)
+        pool_called_took_locked(p, w);
     tick(p, w);
     ++p->picks[out->reason];
     list_push_back(&w->in_hand, &out->node_);

@@ -29,6 +29,9 @@ struct pool_settings {
     size_t max_waiting;          /* requests parked, or on the way back; over it ERR_QUEUE_FULL */
     bool backlog_shared;         /* what others have in hand counts (worker_report) */
     uint64_t backlog_max_age_ms; /* ... for so long after it was reported; >= 1 */
+    /* More requests in hand than this, for each that a worker serves at once, are too many
+     * (pool_overloaded); 0: never. */
+    uint64_t spawn_backlog;
 };
 
 /* Why a worker was picked. One row each in pick_reason.def: name (access log, metrics) and text. */
@@ -128,6 +131,32 @@ void pool_put(struct pool *p, struct pool_pick *pick, struct list *released);
  * given it in a RELEASED list is still about to deliver that, so its memory must stay until then.
  */
 bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released);
+
+/* ---- workers brought in because of overload; by one thread ---- */
+
+/*
+ * One look at whether each worker in the line has too much in hand, with what others have in hand,
+ * those that are to be woken left out.
+ *   for_ms  for how long each look has found so, since the last one that did not, or was forgotten
+ * Cost: O(workers in the line) when it is so; else up to the first that has not.
+ */
+bool pool_overloaded(struct pool *p, uint64_t now_ms, uint64_t *for_ms);
+/* The time starts anew. */
+void pool_overload_forget(struct pool *p);
+
+enum pool_call {
+    POOL_CALL_NONE,
+    /* It has no process yet: it gets the next request that would go to an overloaded worker, one
+     * only, which has it started. */
+    POOL_CALL_WAKE,
+    /* Its process is new: it gets such requests as long as it has not too many itself, until it
+     * has a resume with skills. No call when it has one already. */
+    POOL_CALL_RELIEVE,
+};
+/* W is called in; that ends when it leaves. Nothing when it is no member. */
+void pool_call(struct pool *p, struct worker *w, enum pool_call how);
+/* Whether W was to be woken and has got its request. */
+bool pool_woke(struct pool *p, const struct worker *w);
 
 /* ---- for status pages and tests ---- */
 

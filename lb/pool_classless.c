@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What one would do without resumes: the least backlog (with what other load balancers have in
- * hand), of several the one nearest to the front.
+ * hand), of several the one nearest to the front. Who is brought in because of overload has the
+ * least, and needs no rule of its own.
  */
 #include "lb/pool_internal.h"
 

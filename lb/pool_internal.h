@@ -31,6 +31,13 @@ enum {
     WORKER_REPORT_BITS = 24,
 };
 
+enum worker_call {
+    WORKER_NOT_CALLED,
+    WORKER_TO_WAKE,
+    WORKER_WOKEN, /* it was to be woken, and has got its request */
+    WORKER_RELIEVES,
+};
+
 enum worker_place { WORKER_OUTSIDE, WORKER_ASIDE, WORKER_IN_LINE, WORKER_LEAVING };
 
 /* A worker's score for one class. A class's skills are in the order they were given, oldest first.
@@ -74,6 +81,9 @@ struct worker {
     enum worker_place place;
     struct list place_node;  /* pool->aside, ->line or ->leaving, as PLACE says */
     struct list member_node; /* pool->members */
+    struct list called_node; /* pool->called: those to be woken and those that relieve */
+    enum worker_call call;   /* a member's */
+    bool has_shown;          /* its last resume had skills */
     bool unavailable;
     struct version *version;  /* NULL when no member */
     _Atomic uint64_t backlog; /* written under the lock, read by worker_report without */
@@ -130,6 +140,10 @@ struct pool {
     size_t nreleased; /* turns given and not yet used or given back */
     uint64_t next_ticket;
     bool owes_turns; /* one was due when there was no list to put the waiter on */
+
+    struct list called;
+    bool above;              /* the last look found all of the line above spawn_backlog ... */
+    uint64_t above_since_ms; /* ... and each since then */
 
     uint64_t picks[PICK_REASONS];
 };
@@ -214,6 +228,14 @@ void pool_reseat_locked(struct pool *p);
 void pool_versions_fini(struct pool *p);
 /* Takes W out of the line. KEEP: with a copy of what it is good at. */
 void pool_unseat_locked(struct pool *p, struct worker *w, bool keep);
+
+/* pool_called.c: who was brought in because of overload */
+/* Who gets R rather than PICKED, whom the rule names; or NULL. */
+struct worker *pool_called_locked(struct pool *p, const struct pool_request *r,
+                                  const struct worker *picked, uint64_t since_ms);
+/* W, who is called in, has got a request, by whatever rule. */
+void pool_called_took_locked(struct pool *p, struct worker *w);
+void pool_uncall_locked(struct pool *p, struct worker *w);
 
 /* pool_wait.c: who waits for a worker */
 /* ERR_BUSY: parked. ERR_QUEUE_FULL: not. */

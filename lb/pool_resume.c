@@ -5,7 +5,8 @@
  *
  * What other load balancers have in hand at a worker is added to its backlog where scores are
  * divided, and to its mean and the front's where the cutoff compares them. The means themselves are
- * of our own requests: theirs have decayed in theirs. Without reports, to the bit the original.
+ * of our own requests: theirs have decayed in theirs. Without reports, and without workers brought
+ * in because of overload (pool_called.c), to the bit the original.
  */
 #include "lb/pool_internal.h"
 
@@ -59,6 +60,15 @@ static struct worker *best_skilled(const struct pool_class *c, const struct pool
     return best;
 }
 
+/* W, who gets one of CLS without being known to be good at it. C may be NULL. */
+static struct worker *learn(struct pool *p, const struct pool_class *c, struct worker *w,
+                            struct slice cls)
+{
+    if (pool_skill_of(c, w) == NULL)
+        pool_skill_assign(p, w, cls, p->settings.unskilled_score);
+    return w;
+}
+
 static struct worker *pick(struct pool *p, const struct pool_request *r, struct worker *front,
                            struct pool_pick *out)
 {
@@ -69,14 +79,19 @@ static struct worker *pick(struct pool *p, const struct pool_request *r, struct 
     out->max_backlog = spread > 1 ? spread : 1;
     out->min_backlog = front->mean.mean + (double)worker_others(front, since_ms) + 1;
     struct worker *best = c != NULL ? best_skilled(c, r, since_ms, out) : NULL;
+    struct worker *called = list_empty(&p->called)
+                                ? NULL
+                                : pool_called_locked(p, r, best != NULL ? best : front, since_ms);
+    if (called != NULL) {
+        out->reason = PICK_CALLED;
+        return learn(p, c, called, r->cls);
+    }
     if (best != NULL) {
         out->reason = PICK_SKILLED;
         return best;
     }
     out->reason = out->skipped != 0 ? PICK_SPILL : PICK_UNSKILLED;
-    if (pool_skill_of(c, front) == NULL)
-        pool_skill_assign(p, front, r->cls, p->settings.unskilled_score);
-    return front;
+    return learn(p, c, front, r->cls);
 }
 
 const struct pool_rule pool_rule_resume = {.pick = pick};

@@ -139,6 +139,9 @@ static void check_worker(const struct pool *p, const struct worker *w, enum work
     ASSERT(w->pool == p);
     ASSERT(w->place == place);
     ASSERT(backlog == in_hand);
+    ASSERT(place != WORKER_LEAVING || w->call == WORKER_NOT_CALLED);
+    ASSERT(list_linked(&w->called_node) ==
+           (w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES));
     ASSERT(list_linked(&w->member_node) == (place != WORKER_LEAVING));
     ASSERT((w->version != NULL) == (place != WORKER_LEAVING));
     ASSERT(place == WORKER_IN_LINE || w->nslots == 0);
@@ -179,6 +182,19 @@ static void check_line(const struct pool *p)
     }
 }
 
+static void check_called(const struct pool *p)
+{
+    struct list *it;
+
+    list_for_each (it, &p->called) {
+        const struct worker *w = list_entry(it, struct worker, called_node);
+
+        ASSERT(w->pool == p);
+        ASSERT(w->place == WORKER_IN_LINE || w->place == WORKER_ASIDE);
+        ASSERT(w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES);
+    }
+}
+
 static void check_waiting(const struct pool *p)
 {
     uint64_t next_ticket = 0;
@@ -210,6 +226,7 @@ void pool_check(struct pool *p)
     ASSERT(line.backlog + aside.backlog + leaving.backlog == p->backlog);
     ASSERT(line.places == p->places);
     check_line(p);
+    check_called(p);
     check_waiting(p);
     pool_skills_check(p);
     pool_unlock(p);

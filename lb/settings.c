@@ -136,6 +136,7 @@ void app_pool_settings(const struct app_settings *s, struct pool_settings *out)
         .max_waiting = (size_t)s->worker_wait_max,
         .backlog_shared = s->backlog_shared,
         .backlog_max_age_ms = s->backlog_max_age_ms,
+        .spawn_backlog = (uint64_t)s->spawn_backlog,
     };
 }
 

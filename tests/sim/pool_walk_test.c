@@ -37,6 +37,7 @@ struct walk {
     struct list released;
     unsigned long picks;
     unsigned long turns;
+    unsigned long woken;
 };
 
 static uint32_t below(struct walk *w, uint32_t n)
@@ -103,6 +104,21 @@ static void step_worker_available(struct walk *w)
         return;
     w->available[i] = below(w, 2) != 0;
     pool_set_available(w->pool, w->workers[i], w->available[i], &w->released);
+}
+
+static void step_worker_called(struct walk *w)
+{
+    struct worker *worker = w->workers[below(w, WORKERS)];
+    uint64_t for_ms = 0;
+
+    if (worker != NULL) {
+        w->woken += pool_woke(w->pool, worker);
+        pool_call(w->pool, worker, (enum pool_call)below(w, 3));
+    }
+    if (pool_overloaded(w->pool, w->picks, &for_ms))
+        assert_in_range(for_ms, 0, w->picks);
+    else
+        assert_int_equal(for_ms, 0);
 }
 
 static size_t some_workers(struct walk *w, struct worker *out[EXCLUDED_MAX])
@@ -187,6 +203,7 @@ static void step_settings(struct walk *w)
     s->backlog_history = 1 + below(w, 20);
     s->max_classes = 1 + below(w, 80);
     s->max_waiting = below(w, REQUESTS);
+    s->spawn_backlog = below(w, 3);
     pool_set(w->pool, s);
 }
 
@@ -200,7 +217,9 @@ static void take_step(struct walk *w)
         step_worker_leaves(w);
     else if (kind < 22)
         step_worker_available(w);
-    else if (kind < 23)
+    else if (kind < 26)
+        step_worker_called(w);
+    else if (kind < 27)
         step_settings(w);
     else
         step_request(w);
@@ -273,9 +292,11 @@ static void run(uint64_t seed)
         w.requests[i].waiter.context = &w.requests[i];
     for (int i = 0; i < STEPS; ++i)
         take_step(&w);
-    print_message("seed %llu: %lu picks, %lu turns\n", (unsigned long long)seed, w.picks, w.turns);
+    print_message("seed %llu: %lu picks, %lu turns, %lu woken\n", (unsigned long long)seed, w.picks,
+                  w.turns, w.woken);
     assert_true(w.picks > STEPS / 20);
     assert_true(w.turns > STEPS / 200);
+    assert_true(w.woken > 0);
     end(&w);
 }
 
