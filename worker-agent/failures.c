@@ -23,12 +23,22 @@ void failures_fini(struct failures *f)
     *f = (struct failures){0};
 }
 
+/* Applications get more slots as they are wanted. */
+static void make_room(struct failures *f, unsigned slot)
+{
+    if (slot < f->nslots)
+        return;
+    f->of_slot = xrealloc(f->of_slot, ((size_t)slot + 1) * sizeof(struct failure *));
+    while (f->nslots <= slot)
+        f->of_slot[f->nslots++] = NULL;
+}
+
 const struct failure *failures_record(struct failures *f, const struct failure *what,
                                       const struct last_lines *lines)
 {
     struct failure *to;
 
-    ASSERT(what->slot < f->nslots);
+    make_room(f, what->slot);
     to = f->of_slot[what->slot];
     if (to == NULL)
         to = f->of_slot[what->slot] = xcalloc(1, sizeof(*to));

@@ -42,6 +42,7 @@ struct failures {
     const struct failure *newest; /* NULL: none */
 };
 
+/* NSLOTS: how many there are for now. */
 void failures_init(struct failures *f, unsigned nslots);
 void failures_fini(struct failures *f);
 /*

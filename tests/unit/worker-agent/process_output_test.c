@@ -215,6 +215,12 @@ static void the_newest_failure_of_a_slot_takes_the_place_of_the_last(void **stat
     assert_int_equal(failures_of(&all, 0)->pid, 3);
     assert_int_equal(failures_of(&all, 1)->pid, 2);
     assert_int_equal(all.newest->pid, 3);
+    /* Slots that came later. */
+    assert_null(failures_of(&all, 7));
+    failures_record(&all, &(struct failure){.slot = 7, .pid = 4, .at_ms = 4}, NULL);
+    assert_int_equal(failures_of(&all, 7)->pid, 4);
+    assert_null(failures_of(&all, 6));
+    assert_int_equal(failures_of(&all, 1)->pid, 2);
     json_t *page = described(NULL, 0);
     assert_true(json_is_null(json_object_get(page, "last_failure")));
     json_decref(page);
