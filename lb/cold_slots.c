@@ -3,15 +3,19 @@
  * Overload is looked at ten times per spawn_after, as long as there is somebody to call: "stayed
  * above" means at each look. One look at which any warm worker has not too much ends it.
  *
- * Which one is called: the one that has been cold for longest. So one whose start failed is tried
- * after all others, and none is worn out by starting and ending again and again. How much room its
- * host has nobody here knows; its agent refuses when there is none, and then the next is called.
+ * Which one is called: of those that have failed least since they were last warm, the first in an
+ * order of names that looks like chance, and is the same at every load balancer. They come to need
+ * another process at the same moment (when the last one has become ready), all call the same slot,
+ * and one process starts, not one for each; and slots of one host, which are neighbours by name,
+ * come in turns with those of others. How much room a host has nobody here knows: its agent refuses
+ * when there is none, and then another is called.
  */
 #include "lb/cold_slots.h"
 
 #include "common/base/log.h"
 #include "lb/lb.h"
 #include "lb/membership_internal.h"
+#include "lb/route_wait.h"
 
 enum {
     /* Looks at the overload: ten per spawn_after, within these. At 10 ms and 1,000 workers, all
@@ -59,6 +63,15 @@ static void end_call(struct cold_slots *c)
     pool_overload_forget(c->membership->app->pool);
 }
 
+static void call_in_pool(struct cold_slots *c, struct known_worker *k, enum pool_call how)
+{
+    struct list released;
+
+    list_init(&released);
+    pool_call(c->membership->app->pool, k->worker, how, &released);
+    route_wait_wake(&released);
+}
+
 static void call(struct cold_slots *c, struct known_worker *k, uint64_t now_ms)
 {
     log_call(c, k, "overload");
@@ -66,10 +79,10 @@ static void call(struct cold_slots *c, struct known_worker *k, uint64_t now_ms)
     c->called_ms = now_ms;
     c->woken_ms = 0;
     known_worker_join(k);
-    pool_call(c->membership->app->pool, k->worker, POOL_CALL_WAKE);
+    call_in_pool(c, k, POOL_CALL_WAKE);
 }
 
-/* It has not even started. It goes to the end of those that are cold. */
+/* It has not even started. */
 static void give_up(struct cold_slots *c, const char *why)
 {
     struct known_worker *k = c->called;
@@ -88,6 +101,7 @@ static void follow_cold(struct cold_slots *c, uint64_t now_ms)
         if (!c->overloaded)
             give_up(c, "overload-has-gone");
     } else if (now_ms - c->woken_ms >= WOKEN_PATIENCE_MS) {
+        ++c->called->calls_failed;
         give_up(c, "refused");
     }
 }
@@ -98,6 +112,39 @@ static void follow(struct cold_slots *c, uint64_t now_ms)
         follow_cold(c, now_ms);
     else if (now_ms - c->called_ms >= START_PATIENCE_MS)
         end_call(c);
+}
+
+/* ---- which one ---- */
+
+/* FNV-1a, mixed: a small change of the name moves it anywhere. */
+static uint64_t place_of(const char *name)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (; *name != '\0'; ++name)
+        h = (h ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    h = (h ^ (h >> 33)) * UINT64_C(0xff51afd7ed558ccd);
+    h = (h ^ (h >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return h ^ (h >> 33);
+}
+
+static struct known_worker *best_cold(const struct cold_slots *c)
+{
+    struct known_worker *best = NULL;
+    uint64_t best_place = 0;
+    struct list *it;
+
+    list_for_each (it, &c->membership->kinds[WORKER_COLD_OUT]) {
+        struct known_worker *k = known_at(it);
+        uint64_t place = place_of(k->name);
+
+        if (best != NULL && (k->calls_failed > best->calls_failed ||
+                             (k->calls_failed == best->calls_failed && place >= best_place)))
+            continue;
+        best = k;
+        best_place = place;
+    }
+    return best;
 }
 
 /* ---- looking ---- */
@@ -156,7 +203,7 @@ static void on_look(struct timer *t)
     } else if (some_will_be_ready(c, now_ms)) {
         pool_overload_forget(c->membership->app->pool);
     } else if (c->overloaded && for_ms >= settings_of(c)->spawn_after_ms) {
-        struct known_worker *k = first_of(c, WORKER_COLD_OUT);
+        struct known_worker *k = best_cold(c);
 
         if (k != NULL)
             call(c, k, now_ms);
@@ -179,12 +226,15 @@ void cold_slots_moved(struct cold_slots *c, struct known_worker *k, enum worker_
 
     if (from == WORKER_COLD_IN && (k->kind == WORKER_STARTING_IN || k->kind == WORKER_WARM))
         stat_add(application_control_stats(a), APP_STAT_cold_spawns, 1);
-    if (was_called && (!had_no_process(k->kind) || k->kind == WORKER_COLD_OUT))
+    if (k->kind == WORKER_WARM)
+        k->calls_failed = 0;
+    if (was_called && (!had_no_process(k->kind) || k->kind == WORKER_COLD_OUT)) {
+        k->calls_failed += k->kind != WORKER_WARM;
         end_call(c);
+    }
     /* It comes while it is needed, whoever called it: it takes what the others have too much of. */
     if (k->kind == WORKER_WARM && had_no_process(from))
-        pool_call(a->pool, k->worker,
-                  was_called || c->overloaded ? POOL_CALL_RELIEVE : POOL_CALL_NONE);
+        call_in_pool(c, k, was_called || c->overloaded ? POOL_CALL_RELIEVE : POOL_CALL_NONE);
 }
 
 void cold_slots_forget(struct cold_slots *c, const struct known_worker *k)
@@ -216,11 +266,16 @@ static void bring_in(struct cold_slots *c)
 {
     struct known_worker *k;
 
+    /* It stands aside: but there is nobody else now. */
+    if (c->called != NULL && c->called->kind == WORKER_COLD_IN) {
+        call_in_pool(c, c->called, POOL_CALL_NONE);
+        end_call(c);
+    }
     if (first_of(c, WORKER_STARTING_IN) != NULL || first_of(c, WORKER_COLD_IN) != NULL)
         return;
     k = first_of(c, WORKER_STARTING_OUT);
     if (k == NULL)
-        k = first_of(c, WORKER_COLD_OUT);
+        k = best_cold(c);
     if (k == NULL)
         return;
     log_call(c, k, "no-warm-worker");

@@ -59,8 +59,9 @@ struct known_worker {
     struct resume_feed *feed;
     struct worker *worker;   /* counted; NULL: nobody is there */
     struct resume_line last; /* what its stream said last */
-    uint64_t starting_ms; /* since when it has said that it is starting, over all its lives; 0: it
-                             has not */
+    unsigned calls_failed; /* since it was warm: it was called (cold_slots.h), and did not start */
+    uint64_t starting_ms;  /* since when it has said that it is starting, over all its lives; 0: it
+                              has not */
     bool silent;
     struct loop_deferred deferred;
 };

@@ -146,15 +146,15 @@ void pool_overload_forget(struct pool *p);
 
 enum pool_call {
     POOL_CALL_NONE,
-    /* It has no process yet: it gets the next request that would go to an overloaded worker, one
-     * only, which has it started. */
+    /* It has no process yet: it gets the next request that would go to an overloaded worker, which
+     * has it started; then it stands aside, until it leaves or is called otherwise. */
     POOL_CALL_WAKE,
     /* Its process is new: it gets such requests as long as it has not too many itself, until it
      * has a resume with skills. No call when it has one already. */
     POOL_CALL_RELIEVE,
 };
 /* W is called in; that ends when it leaves. Nothing when it is no member. */
-void pool_call(struct pool *p, struct worker *w, enum pool_call how);
+void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list *released);
 /* Whether W was to be woken and has got its request. */
 bool pool_woke(struct pool *p, const struct worker *w);
 

@@ -26,12 +26,6 @@ static bool is_above(const struct pool *p, const struct worker *w, uint64_t othe
 
 /* ---- looking ---- */
 
-/* One that has no process, or had none a moment ago, says nothing of those that have. */
-static bool is_cold(const struct worker *w)
-{
-    return w->call == WORKER_TO_WAKE || w->call == WORKER_WOKEN;
-}
-
 static bool all_above(const struct pool *p, uint64_t now_ms)
 {
     uint64_t since_ms = pool_reports_since(&p->settings, now_ms);
@@ -40,7 +34,8 @@ static bool all_above(const struct pool *p, uint64_t now_ms)
     list_for_each (it, &p->line) {
         const struct worker *w = list_entry(it, struct worker, place_node);
 
-        if (!is_cold(w) && !is_above(p, w, worker_others(w, since_ms)))
+        /* One without a process says nothing of those that have one. */
+        if (w->call != WORKER_TO_WAKE && !is_above(p, w, worker_others(w, since_ms)))
             return false;
     }
     return true;
@@ -74,10 +69,11 @@ void pool_uncall_locked(struct pool *p, struct worker *w)
     w->call = WORKER_NOT_CALLED;
 }
 
-void pool_call(struct pool *p, struct worker *w, enum pool_call how)
+void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list *released)
 {
     pool_lock(p);
     bool is_member = w->place == WORKER_IN_LINE || w->place == WORKER_ASIDE;
+    bool woke = w->call == WORKER_WOKEN;
     pool_uncall_locked(p, w);
     if (how == POOL_CALL_WAKE && is_member)
         w->call = WORKER_TO_WAKE;
@@ -85,6 +81,10 @@ void pool_call(struct pool *p, struct worker *w, enum pool_call how)
         w->call = WORKER_RELIEVES;
     if (w->call != WORKER_NOT_CALLED)
         list_push_back(&p->called, &w->called_node);
+    if (woke && is_member) {
+        pool_reseat_locked(p);
+        pool_release_locked(p, released);
+    }
     pool_unlock(p);
 }
 
@@ -110,10 +110,12 @@ void pool_called_took_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
     list_remove(&w->called_node);
-    if (w->call == WORKER_TO_WAKE)
+    if (w->call == WORKER_TO_WAKE) {
         w->call = WORKER_WOKEN;
-    else if (w->call == WORKER_RELIEVES)
+        pool_reseat_locked(p);
+    } else if (w->call == WORKER_RELIEVES) {
         list_push_back(&p->called, &w->called_node);
+    }
 }
 
 struct worker *pool_called_locked(struct pool *p, const struct pool_request *r,

@@ -3,7 +3,8 @@
  * The inside of rlb::pool: only pool*.c and worker.c include this. Everything here is guarded by
  * pool->lock, but for what is constant after creation and a worker's count of references.
  *
- * A member stands in the line, or aside (another version is active, or it is drained or ejected).
+ * A member stands in the line, or aside (another version is active, it is drained or ejected, or it
+ * has just been woken).
  * What a worker in the line is good at stands in the table of classes; what one aside is good at is
  * kept as a resume until it is back.
  *
@@ -34,7 +35,7 @@ enum {
 enum worker_call {
     WORKER_NOT_CALLED,
     WORKER_TO_WAKE,
-    WORKER_WOKEN, /* it was to be woken, and has got its request */
+    WORKER_WOKEN, /* it was to be woken, and has got its request: it stands aside */
     WORKER_RELIEVES,
 };
 

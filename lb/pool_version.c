@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who stands in the line: the available members, under single_version only those of the active
- * version. That is the version most members run; it changes only when another has strictly more,
- * and of several such the one seen first wins. A version none of whose members is available counts
- * as having none: an outage of one version must not keep another one idle. Source: zc.resumelb
- * lb.py Pool._new_version and _quorum (formulas: tests/oracle/README.md).
+ * Who stands in the line: the available members but those that were just woken (pool_called.c),
+ * under single_version only those of the active version. That is the version most members run; it
+ * changes only when another has strictly more, and of several such the one seen first wins. A
+ * version none of whose members is available counts as having none: an outage of one version must
+ * not keep another one idle. Source: zc.resumelb lb.py Pool._new_version and _quorum (formulas:
+ * tests/oracle/README.md).
  */
 #include <stdlib.h>
 
@@ -134,7 +135,8 @@ void pool_unseat_locked(struct pool *p, struct worker *w, bool keep)
 
 static bool belongs_in_line(const struct pool *p, const struct worker *w)
 {
-    return !w->unavailable && (!p->settings.single_version || w->version == p->active);
+    return !w->unavailable && w->call != WORKER_WOKEN &&
+           (!p->settings.single_version || w->version == p->active);
 }
 
 void pool_reseat_locked(struct pool *p)

@@ -178,7 +178,8 @@ static void check_line(const struct pool *p)
     list_for_each (it, &p->aside) {
         const struct worker *w = list_entry(it, struct worker, place_node);
 
-        ASSERT(w->unavailable || (p->settings.single_version && w->version != p->active));
+        ASSERT(w->unavailable || w->call == WORKER_WOKEN ||
+               (p->settings.single_version && w->version != p->active));
     }
 }
 

@@ -171,7 +171,7 @@ static void live(struct sim *m, int n)
             return;
         enter(m, s, WARM);
         tell(m, s);
-        pool_call(m->pool, s->worker, n == m->called ? POOL_CALL_RELIEVE : POOL_CALL_NONE);
+        pool_call(m->pool, s->worker, n == m->called ? POOL_CALL_RELIEVE : POOL_CALL_NONE, NULL);
         if (n == m->called) {
             m->called = -1;
             pool_overload_forget(m->pool);
@@ -247,7 +247,7 @@ static void look(struct sim *m)
     if (m->called == -1)
         return;
     tell(m, &m->slots[m->called]);
-    pool_call(m->pool, m->slots[m->called].worker, POOL_CALL_WAKE);
+    pool_call(m->pool, m->slots[m->called].worker, POOL_CALL_WAKE, NULL);
 }
 
 /* ---- the course of events ---- */

@@ -113,7 +113,7 @@ static void step_worker_called(struct walk *w)
 
     if (worker != NULL) {
         w->woken += pool_woke(w->pool, worker);
-        pool_call(w->pool, worker, (enum pool_call)below(w, 3));
+        pool_call(w->pool, worker, (enum pool_call)below(w, 3), &w->released);
     }
     if (pool_overloaded(w->pool, w->picks, &for_ms))
         assert_in_range(for_ms, 0, w->picks);

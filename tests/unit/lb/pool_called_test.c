@@ -125,7 +125,7 @@ static void it_is_never_overload_when_it_is_switched_off(void **state)
     load(&f, 1, 9);
     assert_false(overloaded(&f, 1, 0));
     fixture_resume(&f, 1, "");
-    pool_call(f.pool, f.workers[1], POOL_CALL_WAKE);
+    pool_call(f.pool, f.workers[1], POOL_CALL_WAKE, &f.released);
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_end(&f);
 }
@@ -154,7 +154,7 @@ static void who_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_o
     start(&f, POOL_POLICY_RESUME);
     load(&f, 2, 3);
     fixture_resume(&f, 5, "a=1");
-    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE);
+    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE, &f.released);
     pool_check(f.pool);
     /* Itself it is no sign that the load has gone. */
     assert_true(overloaded(&f, 1, 0));
@@ -163,11 +163,15 @@ static void who_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_o
     assert_int_equal(fixture_latest(&f)->reason, PICK_CALLED);
     assert_true(pool_woke(f.pool, f.workers[5]));
     assert_true(overloaded(&f, 2, 1));
-    /* The rest go where the rule says, even when its request has come to nothing. */
+    /* The rest go elsewhere, even when its request has come to nothing. */
     assert_in_range(fixture_get(&f, "a"), 0, 1);
     assert_int_equal(fixture_latest(&f)->reason, PICK_SKILLED);
+    assert_in_range(fixture_get(&f, "new"), 0, 1);
     fixture_put(&f, 5);
     assert_in_range(fixture_get(&f, "a"), 0, 1);
+    pool_call(f.pool, f.workers[5], POOL_CALL_NONE, &f.released);
+    assert_false(pool_woke(f.pool, f.workers[5]));
+    assert_int_equal(fixture_get(&f, "other"), 5);
     fixture_end(&f);
 }
 
@@ -179,7 +183,7 @@ static void who_is_to_be_woken_sleeps_on_when_there_is_room_elsewhere(void **sta
     start(&f, POOL_POLICY_RESUME);
     load(&f, 2, 2);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE);
+    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE, &f.released);
     for (int i = 0; i < 2; ++i) {
         assert_in_range(fixture_get(&f, "a"), 0, 1);
         assert_false(pool_woke(f.pool, f.workers[5]));
@@ -197,7 +201,7 @@ static void who_is_excluded_is_not_woken_by_that_request(void **state)
     start(&f, POOL_POLICY_RESUME);
     load(&f, 1, 3);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE);
+    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE, &f.released);
     struct pool_request r = {
         .cls = SLICE_LIT("a"), .excluded = &f.workers[5], .nexcluded = 1, .retry = true};
     assert_int_equal(pool_get(f.pool, &r, 1, &pick), ERR_OK);
@@ -217,7 +221,7 @@ static void a_new_process_takes_what_the_others_have_too_much_of(void **state)
     fixture_resume(&f, 5, "");
     /* The rule alone leaves it without: all are overloaded alike, and none knows it for "a". */
     assert_in_range(fixture_get(&f, "a"), 0, 1);
-    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE);
+    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE, &f.released);
     for (int i = 0; i < 3; ++i) {
         assert_int_equal(fixture_get(&f, "a"), 5);
         assert_int_equal(fixture_latest(&f)->reason, PICK_CALLED);
@@ -240,7 +244,7 @@ static void its_first_skills_end_that(void **state)
     start(&f, POOL_POLICY_RESUME);
     load(&f, 1, 6);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE);
+    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE, &f.released);
     fixture_resume(&f, 5, "");
     assert_int_equal(fixture_get(&f, "a"), 5);
     fixture_resume(&f, 5, "b=3");
@@ -248,7 +252,7 @@ static void its_first_skills_end_that(void **state)
     assert_int_equal(fixture_get(&f, "b"), 5);
     /* Who comes with skills competes by them from the start. */
     fixture_resume(&f, 6, "c=3");
-    pool_call(f.pool, f.workers[6], POOL_CALL_RELIEVE);
+    pool_call(f.pool, f.workers[6], POOL_CALL_RELIEVE, &f.released);
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_end(&f);
 }
@@ -262,7 +266,7 @@ static void those_that_relieve_take_turns(void **state)
     load(&f, 1, 6);
     for (int i = 5; i < 8; ++i) {
         fixture_resume(&f, i, "");
-        pool_call(f.pool, f.workers[i], POOL_CALL_RELIEVE);
+        pool_call(f.pool, f.workers[i], POOL_CALL_RELIEVE, &f.released);
     }
     for (int i = 0; i < 9; ++i)
         assert_int_equal(fixture_get(&f, "a"), 5 + i % 3);
@@ -278,15 +282,15 @@ static void who_leaves_is_called_no_more(void **state)
     start(&f, POOL_POLICY_RESUME);
     load(&f, 1, 6);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE);
+    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE, &f.released);
     assert_int_equal(fixture_get(&f, "a"), 5);
     fixture_remove(&f, 5);
     assert_false(pool_woke(f.pool, f.workers[5]));
     fixture_resume(&f, 5, "");
     assert_string_equal(fixture_line(&f), "5 0");
     assert_int_equal(fixture_get(&f, "a"), 0);
-    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE);
-    pool_call(f.pool, f.workers[5], POOL_CALL_NONE);
+    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE, &f.released);
+    pool_call(f.pool, f.workers[5], POOL_CALL_NONE, &f.released);
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_end(&f);
 }
@@ -299,7 +303,7 @@ static void who_stands_aside_is_not_asked(void **state)
     start(&f, POOL_POLICY_RESUME);
     load(&f, 1, 6);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE);
+    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE, &f.released);
     fixture_available(&f, 5, false);
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_available(&f, 5, true);
@@ -315,7 +319,7 @@ static void without_classes_the_least_backlog_wakes_it(void **state)
     start(&f, POOL_POLICY_CLASSLESS);
     load(&f, 2, 3);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE);
+    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE, &f.released);
     assert_true(overloaded(&f, 1, 0));
     assert_int_equal(fixture_get(&f, "a"), 5);
     assert_int_equal(fixture_latest(&f)->reason, PICK_CLASSLESS);

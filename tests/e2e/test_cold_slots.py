@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slots without a process: out of the pool until the warm ones do not suffice, one after the other, and out again."""
+import json
+import os
+import re
+import signal
+import threading
+import time
+
+from agent_support import TinyAgent
+from support.base import PATIENCE, wait_until
+from support.http import Client
+from test_feeds import Agent, becomes, in_pool, pool, state
+
+REFUSAL = b'HTTP/1.1 503 Service Unavailable\r\nResumelb-Unprocessed: 1\r\nContent-Length: 0\r\n\r\n'
+
+
+class Slot(Agent):
+    """An agent's slot that keeps its requests until it is told to answer, or refuses them."""
+
+    def __init__(self, world, answer=b'hello'):
+        super().__init__(world, answer)
+        self.may_answer = threading.Event()
+        self.refuses = False
+        world.closers.insert(0, self.may_answer.set)
+
+    def respond(self, c):
+        if self.refuses:
+            c.write(REFUSAL)
+            return
+        self.may_answer.wait(120)
+        c.answer(self.answer)
+
+
+class Clients:
+    """Requests under way, each on a connection of its own."""
+
+    def __init__(self, lb):
+        self.lb, self.all = lb, []
+
+    def ask(self, n, method='GET', host='x'):
+        for _ in range(n):
+            c = Client(self.lb.address, seconds=60)
+            c.send(method, host=host, body=b'x' if method == 'POST' else None)
+            self.all.append(c)
+
+    def statuses(self):
+        return [c.receive().status for c in self.all]
+
+
+def place(slot):
+    """Where in the order every load balancer calls it: FNV-1a of its name, mixed."""
+    bits = (1 << 64) - 1
+    h = 0xcbf29ce484222325
+    for c in slot.address.encode():
+        h = ((h ^ c) * 0x100000001b3) & bits
+    h = ((h ^ (h >> 33)) * 0xff51afd7ed558ccd) & bits
+    h = ((h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53) & bits
+    return h ^ (h >> 33)
+
+
+def stage(world, cold=2, **settings):
+    """A warm worker that answers nothing yet, and cold ones, in the order in which they will be called."""
+    warm, rest = Slot(world), sorted((Slot(world) for _ in range(cold)), key=place)
+    settings = dict({'spawn_after': '200ms'}, **settings)
+    lb = pool(world, [warm, *rest], pool=settings)
+    warm.say('w')
+    becomes(lb, warm, 'ready')
+    for i, slot in enumerate(rest):
+        slot.say('c%d' % i, 'cold')
+        becomes(lb, slot, 'cold')
+    return lb, warm, rest
+
+
+def log_of(lb, event):
+    return [line for line in lb.process.output().splitlines() if event in line]
+
+
+def backlog(lb, slot):
+    return lb.workers()[slot.address]['backlog']
+
+
+def spawns(lb):
+    return lb.app()['stats']['cold_spawns']
+
+
+# ---- by the state that the streams tell ----
+
+def test_a_cold_slot_comes_in_when_the_warm_ones_stay_above_spawn_backlog(world):
+    lb, warm, (first, second) = stage(world, spawn_after='1s')
+    clients = Clients(lb)
+    clients.ask(2)
+    wait_until(lambda: backlog(lb, warm) == 2, 'two requests')
+    since = time.monotonic()
+    clients.ask(1)
+    wait_until(lambda: first.address in in_pool(lb), 'the first in the order')
+    assert time.monotonic() - since > 0.9
+    assert in_pool(lb) == {warm.address, first.address}
+    assert 'why=overload' in log_of(lb, 'cold-slot-called')[0]
+    # one request, which starts its process: nobody else waits for that
+    clients.ask(1)
+    wait_until(lambda: first.requests == 1, 'the request that wakes it')
+    assert lb.app()['picks']['called'] == 1
+    clients.ask(3)
+    wait_until(lambda: warm.requests == 6, 'the rest to go to the warm one')
+    first.say('c0', 'starting')
+    wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out while it starts')
+    assert spawns(lb) == 1
+    # the next is not called meanwhile, nor does anybody else go there
+    clients.ask(3)
+    wait_until(lambda: warm.requests == 9, 'the rest to go to the warm one')
+    time.sleep(1.5)
+    assert (in_pool(lb), first.requests, second.requests) == ({warm.address}, 1, 0)
+    # ready, it takes what the warm one has too much of, though it never showed any skill
+    first.say('c0', 'ready')
+    becomes(lb, first, 'ready')
+    clients.ask(2)
+    wait_until(lambda: first.requests == 3, 'what is too much for the warm one')
+    first.may_answer.set()
+    warm.may_answer.set()
+    assert set(clients.statuses()) == {200}
+    assert lb.app()['stats']['retries'] == 0
+
+
+def test_sustained_overload_calls_one_after_the_other(world):
+    lb, warm, (first, second) = stage(world, cold=2)
+    clients = Clients(lb)
+    clients.ask(4)
+    wait_until(lambda: first.address in in_pool(lb), 'the first')
+    clients.ask(1)
+    wait_until(lambda: first.requests == 1, 'its request')
+    first.say('c0', 'starting')
+    first.say('c0', 'ready')
+    becomes(lb, first, 'ready')
+    # it is not overloaded yet: nobody else is called
+    time.sleep(0.6)
+    assert second.address not in in_pool(lb)
+    clients.ask(3)
+    wait_until(lambda: backlog(lb, first) > 2, 'it to be overloaded as well')
+    wait_until(lambda: second.address in in_pool(lb), 'the second')
+    clients.ask(1)
+    wait_until(lambda: second.requests == 1, 'its request')
+    for slot in (warm, first, second):
+        slot.may_answer.set()
+    assert set(clients.statuses()) == {200}
+    # its request is answered, its state not told: after a while it is out again, and it is not called anew
+    wait_until(lambda: second.address not in in_pool(lb), 'it to be out', 20)
+    assert 'why=refused' in log_of(lb, 'cold-slot-not-woken')[0]
+
+
+def test_a_called_slot_leaves_when_the_overload_has_gone_before_its_request(world):
+    lb, warm, (first, _) = stage(world)
+    clients = Clients(lb)
+    clients.ask(3)
+    wait_until(lambda: first.address in in_pool(lb), 'the call')
+    warm.may_answer.set()
+    assert clients.statuses() == [200] * 3
+    wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out')
+    assert first.requests == 0
+    assert spawns(lb) == 0
+    assert 'why=overload-has-gone' in log_of(lb, 'cold-slot-not-woken')[0]
+
+
+def test_new_classes_alone_bring_nobody_in(world):
+    lb, warm, cold = stage(world, cold=3)
+    warm.may_answer.set()
+    for i in range(100):
+        assert lb.get(host='new%d' % i).status == 200
+    assert warm.requests == 100
+    assert in_pool(lb) == {warm.address}
+    assert [c.requests for c in cold] == [0, 0, 0]
+
+
+def test_a_slot_that_goes_cold_leaves_the_pool(world):
+    lb, warm, (first, _) = stage(world)
+    clients = Clients(lb)
+    clients.ask(3)
+    wait_until(lambda: first.address in in_pool(lb), 'the call')
+    clients.ask(1)
+    wait_until(lambda: first.requests == 1, 'its request')
+    first.say('c0', 'ready')
+    becomes(lb, first, 'ready')
+    assert spawns(lb) == 1
+    first.may_answer.set()
+    warm.may_answer.set()
+    assert set(clients.statuses()) == {200}
+    first.say('c0b', 'cold')
+    becomes(lb, first, 'cold')
+    wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out')
+
+
+def test_a_slot_that_refuses_is_passed_over_and_the_next_is_called(world):
+    """Its host has no room: the request that should have woken it is served elsewhere, a POST too."""
+    lb, warm, (first, second) = stage(world)
+    first.refuses = True
+    clients = Clients(lb)
+    clients.ask(3)
+    wait_until(lambda: first.address in in_pool(lb), 'the call')
+    clients.ask(1, 'POST')
+    wait_until(lambda: first.requests == 1 and warm.requests == 4, 'it to be refused, and to go to the warm one')
+    # one request only, however long it takes
+    clients.ask(3)
+    wait_until(lambda: warm.requests == 7, 'the others to go to the warm one')
+    assert first.requests == 1
+    wait_until(lambda: second.address in in_pool(lb), 'the next to be called', 20)
+    assert first.address not in in_pool(lb)
+    warm.may_answer.set()
+    second.may_answer.set()
+    assert set(clients.statuses()) == {200}
+    w = lb.workers()[first.address]
+    assert (w['failures'], w['ejected']) == (0, False)
+    stats = lb.app()['stats']
+    assert (stats['unprocessed'], stats['retries'], stats['ejections'], stats['responses_5xx']) == (1, 0, 0, 0)
+
+
+def test_what_is_starting_anyway_is_waited_for(world):
+    """As when another load balancer has called it: one process for both."""
+    lb, warm, (first, second) = stage(world)
+    second.say('c1', 'starting')
+    becomes(lb, second, 'starting')
+    clients = Clients(lb)
+    clients.ask(5)
+    wait_until(lambda: backlog(lb, warm) == 5, 'the requests')
+    time.sleep(1)
+    assert in_pool(lb) == {warm.address}
+    second.say('c1', 'ready')
+    wait_until(lambda: second.address in in_pool(lb), 'it to come in')
+    # and it is used, called or not
+    clients.ask(3)
+    wait_until(lambda: second.requests == 3, 'what is too much for the warm one')
+    wait_until(lambda: first.address in in_pool(lb), 'now the other is called')
+    for slot in (warm, first, second):
+        slot.may_answer.set()
+    assert set(clients.statuses()) == {200}
+
+
+def test_it_can_be_switched_off_and_on(world):
+    lb, warm, (first, _) = stage(world, spawn_backlog=0)
+    clients = Clients(lb)
+    clients.ask(9)
+    wait_until(lambda: backlog(lb, warm) == 9, 'the requests')
+    time.sleep(0.7)
+    assert in_pool(lb) == {warm.address}
+    lb.reload({'pool': {'spawn_backlog': 8, 'spawn_after': '0s'}})
+    wait_until(lambda: first.address in in_pool(lb), 'the call')
+    lb.reload({'pool': {'spawn_backlog': 0}})
+    wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out')
+    assert 'why=switched-off' in log_of(lb, 'cold-slot-not-woken')[0]
+    lb.reload({'pool': {'spawn_backlog': 9, 'spawn_after': '0s'}})
+    time.sleep(0.3)
+    assert in_pool(lb) == {warm.address}
+    warm.may_answer.set()
+    assert set(clients.statuses()) == {200}
+
+
+def test_without_a_warm_worker_one_comes_in_at_once(world):
+    lb, warm, (first, second) = stage(world, spawn_after='1h')
+    warm.end('stop')
+    wait_until(lambda: len(in_pool(lb)) == 1, 'a cold one')
+    assert in_pool(lb) == {first.address}
+    assert 'why=no-warm-worker' in log_of(lb, 'cold-slot-called')[0]
+    clients = Clients(lb)
+    clients.ask(2)
+    first.say('c0', 'starting')
+    becomes(lb, first, 'starting')
+    assert spawns(lb) == 1
+    # who waits for it goes on waiting there: there is nobody else
+    clients.ask(1)
+    wait_until(lambda: first.requests == 3, 'the requests')
+    first.say('c0', 'ready')
+    becomes(lb, first, 'ready')
+    first.may_answer.set()
+    assert clients.statuses() == [200] * 3
+    assert (second.requests, state(lb, second)) == (0, 'cold')
+
+
+# ---- with an agent ----
+
+class Load:
+    """N clients that ask without pause, each request taking the process DELAY seconds."""
+
+    def __init__(self, lb, n, delay, hosts=6):
+        self.lb, self.delay, self.hosts = lb, delay, hosts
+        self.stopping, self.failures, self.done = threading.Event(), [], 0
+        self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(n)]
+        for t in self.threads:
+            t.start()
+
+    def run(self, i):
+        with Client(self.lb.address, seconds=60) as c:
+            while not self.stopping.is_set():
+                i += 1
+                r = c.request('POST' if i % 3 == 0 else 'GET', '/%d' % i, 'site%d' % (i % self.hosts),
+                              [('X-Delay', str(self.delay))], b'x' if i % 3 == 0 else None)
+                if r.status != 200:
+                    self.failures.append((r.status, r.text[:200]))
+                self.done += 1
+
+    def stop(self):
+        self.stopping.set()
+        for t in self.threads:
+            t.join(60 * PATIENCE)
+        assert not self.failures, self.failures[:5]
+
+
+def balancer(world, agent, name='resumelb', **settings):
+    lb = world.resumelb({'workers': agent.addresses, 'resume': 'stream', 'pool': settings}, wait=False, name=name)
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(lambda: sorted(w['state'] for w in lb.workers().values()) == ['cold', 'cold', 'cold', 'ready'],
+               'one warm and three cold slots', 20)
+    return lb
+
+
+def processes(agent):
+    return [s['process']['pid'] for s in agent.app()['slots'] if s.get('process', {}).get('pid')]
+
+
+def cold_addresses(lb):
+    return {w['name'] for w in lb.workers().values() if w['state'] == 'cold'}
+
+
+def seconds_of(line):
+    """When a line was logged, within its hour."""
+    minutes, seconds = re.search(r'T\d\d:(\d\d):(\d\d\.?\d*)', line).groups()
+    return 60 * int(minutes) + float(seconds)
+
+
+def called_at(lb):
+    return [seconds_of(line) for line in log_of(lb, 'cold-slot-called') if 'why=overload' in line]
+
+
+def test_an_agents_processes_are_started_one_after_the_other_as_the_load_calls_for_them(world):
+    agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4, env={'BOOT_DELAY': '0.3'}).wait_ready()
+    lb = balancer(world, agent)
+    # many new classes, no overload: one process is enough
+    for i in range(60):
+        assert lb.get(host='new%d' % i).status == 200
+    assert len(processes(agent)) == 1
+    load = Load(lb, 16, 0.05)
+    wait_until(lambda: len(processes(agent)) == 4, 'all four processes', 60)
+    wait_until(lambda: len(in_pool(lb)) == 4, 'all four in the pool', 20)
+    wait_until(lambda: all(w['requests'] > 20 for w in lb.workers().values()), 'each to have its part', 30)
+    load.stop()
+    calls = called_at(lb)
+    assert len(calls) == 3
+    # spawn_after, and the time that the one before took to start
+    assert all((b - a) % 3600 >= 1.2 for a, b in zip(calls, calls[1:])), calls
+    assert spawns(lb) == 3
+    stats = lb.app()['stats']
+    assert (stats['unprocessed'], stats['connect_failures'], stats['responses_5xx']) == (0, 0, 0)
+
+
+def test_nobody_is_started_again_and_again(world):
+    """A load that two processes carry: the other two stay cold, or at least are not called any more."""
+    agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
+    lb = balancer(world, agent, spawn_after='300ms')
+    load = Load(lb, 4, 0.02)
+    wait_until(lambda: spawns(lb) >= 1, 'the first call', 30)
+    done = load.done
+    wait_until(lambda: load.done > done + 100, 'some time')
+    calls = len(called_at(lb))
+    before = len(processes(agent))
+    done = load.done
+    wait_until(lambda: load.done > done + 200, 'some more time', 30)
+    assert len(called_at(lb)) <= calls + 1
+    load.stop()
+    assert before <= 3
+
+
+def test_a_slot_whose_process_ended_is_cold_again_and_out(world):
+    agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
+    lb = balancer(world, agent, spawn_after='100ms')
+    load = Load(lb, 8, 0.05)
+    wait_until(lambda: len(in_pool(lb)) >= 2, 'another process', 30)
+    load.stop()
+    for slot in agent.app()['slots'][1:]:
+        if slot.get('process', {}).get('pid'):
+            os.kill(slot['process']['pid'], signal.SIGKILL)
+    wait_until(lambda: len(cold_addresses(lb)) == 3, 'the others to be cold again', 20)
+    wait_until(lambda: in_pool(lb) == {agent.address}, 'them to be out')
+    for i in range(20):
+        assert lb.get(host='new%d' % i).status == 200
+    assert len(processes(agent)) == 1
+
+
+def test_two_load_balancers_in_the_same_need_start_one_process_at_a_time(world):
+    agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4, env={'BOOT_DELAY': '1'}).wait_ready()
+    lbs = [balancer(world, agent, 'lb%d' % i) for i in range(2)]
+    loads = [Load(lb, 8, 0.05) for lb in lbs]
+    wait_until(lambda: len(processes(agent)) >= 3, 'three processes', 60)
+    for load in loads:
+        load.stop()
+    # each took a second to start, and the next was not called before it was ready
+    starts = [seconds_of(line) for line in agent.process.output().splitlines() if 'process-spawned' in line]
+    assert all((b - a) % 3600 >= 1.5 for a, b in zip(starts, starts[1:])), starts
+    # a process of either's call serves both
+    for lb in lbs:
+        assert len([w for w in lb.workers().values() if w['requests'] > 5]) >= 2, json.dumps(lb.workers())
