@@ -86,6 +86,15 @@ static void rest(struct resume_feed *f, enum resume_end how)
     f->events->gone(f->context, how);
 }
 
+/* The one try at once: what is there may be the same worker as before. */
+static void again(struct resume_feed *f)
+{
+    close_up(f);
+    f->reconnecting = true;
+    connect_now(f);
+    f->events->broken(f->context);
+}
+
 /* It cannot be had, or it broke. WHY is for the log. */
 static void fail(struct resume_feed *f, const char *why)
 {
@@ -95,14 +104,10 @@ static void fail(struct resume_feed *f, const char *why)
         log_warn(NULL, was_open ? "feed-broken" : "feed-failed",
                  "application=%s worker=%s why=\"%s\"", f->app->name, f->name, why);
     f->failing = !was_open;
-    if (!was_open || f->reconnecting) {
+    if (!was_open || f->reconnecting)
         rest(f, RESUME_END_NONE);
-        return;
-    }
-    close_up(f);
-    f->reconnecting = true;
-    connect_now(f);
-    f->events->broken(f->context);
+    else
+        again(f);
 }
 
 /* ---- lines ---- */
@@ -149,6 +154,9 @@ static void take_line(struct resume_feed *f, struct slice bytes)
         return;
     if (e != ERR_OK) {
         refuse_line(f, why);
+    } else if (line.end == RESUME_END_UPGRADE && f->state == FEED_OPEN) {
+        /* Another agent has the address, and the same incarnation behind it. */
+        again(f);
     } else if (line.end != RESUME_END_NONE) {
         log_info(NULL, "feed-ended", "application=%s worker=%s", f->app->name, f->name);
         f->rest_ms = REST_MIN_MS;

@@ -128,11 +128,20 @@ void process_output_start(struct process_output *o, struct loop *l, int fd, cons
     o->watch = watch_start(l, fd, on_readable, o);
 }
 
+void process_output_mute(struct process_output *o, bool muted)
+{
+    if (o->loop == NULL || o->fd < 0 || o->muted == muted)
+        return;
+    o->muted = muted;
+    watch_stop(o->watch);
+    o->watch = muted ? NULL : watch_start(o->loop, o->fd, on_readable, o);
+}
+
 void process_output_stop(struct process_output *o)
 {
     if (o->loop == NULL)
         return;
-    if (o->fd >= 0)
+    if (o->fd >= 0 && !o->muted)
         (void)read_some(o);
     end_line(o, true);
     tell_dropped(o);

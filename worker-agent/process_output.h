@@ -29,6 +29,7 @@ struct process_output {
     uint64_t second;
     unsigned lines; /* in this second */
     unsigned dropped;
+    bool muted;
     bool within; /* a line whose beginning was passed on already */
     struct last_lines last;
 };
@@ -36,6 +37,8 @@ struct process_output {
 /* Takes FD. */
 void process_output_start(struct process_output *o, struct loop *l, int fd, const void *subject,
                           struct stats_cell *stats);
+/* Leave what comes to somebody else who reads it as well, or read it again. */
+void process_output_mute(struct process_output *o, bool muted);
 /* Reads what is left, passes it on, and closes. Harmless when never started (zeroed, or stopped).
  */
 void process_output_stop(struct process_output *o);

@@ -96,6 +96,18 @@ void slot_meters_set(struct slot_meters *m, const struct meter_settings *s)
     }
 }
 
+void slot_meters_renew(struct slot_meters *m)
+{
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        struct slot_meter *one = &m->items[i];
+
+        if (one->meter == NULL)
+            continue;
+        resume_fini(&one->resume);
+        meter_resume(one->meter, m->max_skills, &one->resume);
+    }
+}
+
 /* ---- the file ---- */
 
 static void print_one(const struct slot_meter *one, const struct resume_line *who, struct text *out)

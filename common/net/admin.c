@@ -291,12 +291,13 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
 
 /* ---- life ---- */
 
-static enum err listen_at(struct admin *a, const struct addr *address)
+static enum err listen_at(struct admin *a, const struct admin_options *options,
+                          const struct addr *address)
 {
     struct addr_listen_options lo = {.mode = 0660};
     struct http_listen_options o = {.tag = a};
-    int fd;
-    enum err e = addr_listen(address, &lo, &fd);
+    int fd = options->take_socket != NULL ? options->take_socket(options->context, address) : -1;
+    enum err e = fd < 0 ? addr_listen(address, &lo, &fd) : ERR_OK;
 
     if (e != ERR_OK)
         return e;
@@ -348,7 +349,7 @@ enum err admin_create(struct loop *l, const struct admin_options *o, struct admi
     copy_options(a, o);
     a->server = http_server_create(l, &so);
     for (size_t i = 0; i < o->naddresses && e == ERR_OK; ++i)
-        e = listen_at(a, &o->addresses[i]);
+        e = listen_at(a, o, &o->addresses[i]);
     if (e != ERR_OK) {
         admin_destroy(a);
         return e;
@@ -400,6 +401,11 @@ void admin_add_action(struct admin *a, const char *before, const char *after,
     x->act = action;
     x->context = context;
     list_push_back(&a->actions, &x->node);
+}
+
+struct http_server *admin_server(const struct admin *a)
+{
+    return a->server;
 }
 
 void admin_address(const struct admin *a, size_t i, struct addr *out)

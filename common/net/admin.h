@@ -20,7 +20,11 @@ struct admin_options {
     const char *token;        /* or NULL */
     const char *const *hosts; /* further Host names that are fine */
     size_t nhosts;
+    /* A listening socket for ADDRESS that somebody has left us, or -1. NULL: there are none. */
+    int (*take_socket)(void *context, const struct addr *address);
+    void *context;
 };
+struct http_server;
 /* Makes BODY; returns the HTTP status (200, 503, ...). QUERY: the raw query string. */
 typedef int (*admin_page_fn)(void *context, struct slice query, struct text *body);
 
@@ -53,6 +57,8 @@ typedef int (*admin_action_fn)(void *context, struct slice argument, struct text
  */
 void admin_add_action(struct admin *a, const char *before, const char *after,
                       admin_action_fn action, void *context);
+/* Its server: to hold it, or to pass on its sockets. */
+struct http_server *admin_server(const struct admin *a);
 /* The address a listener is bound to (port 0 resolved). */
 void admin_address(const struct admin *a, size_t i, struct addr *out);
 /*

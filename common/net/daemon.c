@@ -53,6 +53,8 @@ static void print_help(const struct daemon_program *p)
            "exit status: 0 good, %d bad configuration, %d bad usage\n"
            "signals: TERM drains and exits, INT stops at once, HUP reads the configuration again\n",
            EXIT_CONFIG, EXIT_USAGE);
+    if (p->more_signals != NULL)
+        printf("         %s\n", p->more_signals);
 }
 
 static enum action parse_command_line(int argc, char **argv, struct command_line *out)
@@ -174,6 +176,7 @@ static void fill_signals(sigset_t *set)
     sigaddset(set, SIGINT);
     sigaddset(set, SIGHUP);
     sigaddset(set, SIGCHLD);
+    sigaddset(set, SIGUSR2);
 }
 
 static void raise_descriptor_limit(void)
@@ -232,6 +235,8 @@ static void (*handler_of(const struct daemon_signals *s, uint32_t signo))(void *
         return s->on_hup;
     case SIGCHLD:
         return s->on_child;
+    case SIGUSR2:
+        return s->on_usr2;
     default:
         return NULL;
     }

@@ -23,6 +23,8 @@ struct daemon_program {
     bool (*describe)(const char *what, FILE *out);
     /* Start, run, stop; the exit code. */
     int (*run)(const char *file);
+    /* A line for --help about signals beyond those that all programs take, or NULL. */
+    const char *more_signals;
 };
 /* The whole main(): parses -c -t -v -h --describe, calls the above. */
 int daemon_main(const struct daemon_program *p, int argc, char **argv);
@@ -33,6 +35,7 @@ struct daemon_signals {
     void (*on_int)(void *context);   /* SIGINT: stop at once */
     void (*on_hup)(void *context);   /* SIGHUP: re-read and reopen */
     void (*on_child)(void *context); /* SIGCHLD, or NULL */
+    void (*on_usr2)(void *context);  /* SIGUSR2: start the new program; NULL: ignored */
     void *context;
 };
 /* Before threads start: block the signals in this (and so every later) thread; ignore SIGPIPE;
@@ -43,7 +46,8 @@ size_t daemon_descriptor_limit(void);
 /* Deliver them on L from now on (signalfd). */
 struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_signals *s);
 void daemon_signals_stop(struct daemon_watch *w);
-/* sd_notify: "READY=1", "STOPPING=1", "RELOADING=1", "STATUS=..."; nothing without NOTIFY_SOCKET.
+/* sd_notify: "READY=1", "MAINPID=...", "STOPPING=1", "RELOADING=1", "STATUS=..."; nothing without
+ * NOTIFY_SOCKET.
  */
 void daemon_notify(const char *state);
 /* 128 random bits as hex: an incarnation, a request id. OUT has 33 bytes. */

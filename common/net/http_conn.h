@@ -37,7 +37,7 @@ struct http_server {
     size_t nconns, ntunnels;
     struct timer sweep;
     struct timer accept_again; /* runs after descriptors ran out */
-    bool accept_paused, draining;
+    bool accept_paused, held, draining;
     void (*drained)(void *context);
     void *drained_context;
     struct loop_deferred end_of_drain;

@@ -95,23 +95,28 @@ static int on_req(h2o_handler_t *self, h2o_req_t *req)
 
 static void on_accept(h2o_socket_t *sock, const char *err);
 
-static void pause_accepting(struct http_server *s)
+static void stop_accepting(struct http_server *s)
 {
     struct list *it;
 
-    if (s->accept_paused)
-        return;
     s->accept_paused = true;
-    http_server_count(s, COUNT_ACCEPT_PAUSES);
     list_for_each (it, &s->listeners)
         h2o_socket_read_stop(list_entry(it, struct http_listener, node)->sock);
+}
+
+static void pause_accepting(struct http_server *s)
+{
+    if (s->accept_paused)
+        return;
+    http_server_count(s, COUNT_ACCEPT_PAUSES);
+    stop_accepting(s);
 }
 
 static void resume_accepting(struct http_server *s)
 {
     struct list *it;
 
-    if (!s->accept_paused || http_server_full(s) || timer_running(&s->accept_again))
+    if (!s->accept_paused || s->held || http_server_full(s) || timer_running(&s->accept_again))
         return;
     s->accept_paused = false;
     list_for_each (it, &s->listeners)
@@ -121,6 +126,15 @@ static void resume_accepting(struct http_server *s)
 static void on_accept_again(struct timer *t)
 {
     resume_accepting(container_of(t, struct http_server, accept_again));
+}
+
+void http_server_hold(struct http_server *s, bool hold)
+{
+    s->held = hold;
+    if (hold && !s->accept_paused)
+        stop_accepting(s);
+    else
+        resume_accepting(s);
 }
 
 static void on_accept_error(struct http_server *s, int error)
@@ -143,7 +157,7 @@ static void on_accept(h2o_socket_t *sock, const char *err)
     struct http_server *s = l->server;
 
     (void)err; /* nothing is read from a listener */
-    for (int i = 0; i < ACCEPTS_PER_EVENT; ++i) {
+    for (int i = 0; i < ACCEPTS_PER_EVENT && !s->held; ++i) {
         if (http_server_full(s)) {
             pause_accepting(s);
             return;
@@ -205,6 +219,20 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     if (!s->accept_paused)
         h2o_socket_read_start(l->sock, on_accept);
     return l;
+}
+
+int http_listener_fd(const struct http_listener *l)
+{
+    return h2o_socket_get_fd(l->sock);
+}
+
+void http_server_each_socket(const struct http_server *s, void (*each)(void *context, int fd),
+                             void *context)
+{
+    struct list *it;
+
+    list_for_each (it, &s->listeners)
+        each(context, http_listener_fd(list_entry(it, struct http_listener, node)));
 }
 
 void http_listener_close(struct http_listener *l)
