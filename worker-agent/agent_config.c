@@ -97,14 +97,14 @@ static void check_budget(const struct agent_config *c, struct diag *d)
     int64_t always = 0;
 
     for (size_t i = 0; i < c->napps; ++i)
-        always += c->apps[i]->attach != NULL ? 0 : c->apps[i]->nmin;
+        always += c->apps[i]->attach != NULL ? 0 : c->apps[i]->s.min_processes;
     if (c->s.max_processes != 0 && always > c->s.max_processes)
         config_complain(&c->yaml, top_node(c, "max_processes"), d,
                         "max_processes: %lld is less than the %lld of all min_processes together",
                         (long long)c->s.max_processes, (long long)always);
 }
 
-struct seen_slot {
+struct seen_address {
     struct addr addr;
     const struct app_config *app;
 };
@@ -114,25 +114,35 @@ static int compare_seen(const void *a, const void *b)
     char x[ADDR_TEXT_MAX];
     char y[ADDR_TEXT_MAX];
 
-    return strcmp(addr_format(&((const struct seen_slot *)a)->addr, x),
-                  addr_format(&((const struct seen_slot *)b)->addr, y));
+    return strcmp(addr_format(&((const struct seen_address *)a)->addr, x),
+                  addr_format(&((const struct seen_address *)b)->addr, y));
 }
 
-/* Two slots at one address would take each other's requests. */
+/* All that the application listens at. Returns how many. */
+static size_t see_addresses(const struct app_config *app, struct seen_address *seen)
+{
+    size_t n = 0;
+
+    for (unsigned k = 0; app->has_address && k < app->nslots; ++k)
+        slot_address_of(&app->address, k, &seen[n++].addr);
+    for (size_t k = 0; k < app->ndoors; ++k)
+        seen[n++].addr = app->doors[k];
+    for (size_t k = 0; k < n; ++k)
+        seen[k].app = app;
+    return n;
+}
+
+/* Two that listen at one address would take each other's requests. */
 static void check_addresses(const struct agent_config *c, struct diag *d)
 {
     size_t total = 0;
 
     for (size_t i = 0; i < c->napps; ++i)
-        total += c->apps[i]->nslots;
-    struct seen_slot *seen = xcalloc(total + 1, sizeof(*seen));
+        total += c->apps[i]->nslots + c->apps[i]->ndoors;
+    struct seen_address *seen = xcalloc(total + 1, sizeof(*seen));
     size_t n = 0;
-    for (size_t i = 0; i < c->napps; ++i) {
-        for (unsigned k = 0; k < c->apps[i]->nslots; ++k, ++n) {
-            slot_address_of(&c->apps[i]->address, k, &seen[n].addr);
-            seen[n].app = c->apps[i];
-        }
-    }
+    for (size_t i = 0; i < c->napps; ++i)
+        n += see_addresses(c->apps[i], seen + n);
     qsort(seen, n, sizeof(*seen), compare_seen);
     for (size_t i = 1; i < n; ++i) {
         char text[ADDR_TEXT_MAX];
@@ -141,9 +151,8 @@ static void check_addresses(const struct agent_config *c, struct diag *d)
         if (compare_seen(&seen[i - 1], &seen[i]) != 0 ||
             (a->sa.sa_family != AF_UNIX && addr_port(a) == 0))
             continue;
-        config_complain(&c->yaml, c->s.applications, d,
-                        "applications: %s and %s both have a slot at %s", seen[i - 1].app->name,
-                        seen[i].app->name, addr_format(a, text));
+        config_complain(&c->yaml, c->s.applications, d, "applications: %s and %s both listen at %s",
+                        seen[i - 1].app->name, seen[i].app->name, addr_format(a, text));
     }
     free(seen);
 }
@@ -162,7 +171,8 @@ static void read_apps(struct agent_config *c, struct diag *d)
     }
     c->apps = xcalloc(map->n + 1, sizeof(struct app_config *));
     for (size_t i = 0; i < map->n; ++i) {
-        struct app_config *app = app_config_read(&c->yaml, map->keys[i], map->items[i], d);
+        struct app_config *app =
+            app_config_read(&c->yaml, map->keys[i], map->items[i], (unsigned)c->s.max_processes, d);
 
         if (agent_config_app(c, app->name) != NULL)
             config_complain(&c->yaml, map->keys[i], d, "applications: %s stands here twice",

@@ -46,7 +46,10 @@ struct app_config {
     struct env_var *env;          /* what the file gives */
     size_t nenv;
     struct slot_address address;
-    unsigned nslots, nmin;
+    bool has_address;
+    struct addr *doors; /* its own addresses: `listen` */
+    size_t ndoors;
+    unsigned nslots;     /* at start */
     struct addr *attach; /* nslots of them, or NULL */
     enum listen_mode listen;
     char *path; /* in the tree */

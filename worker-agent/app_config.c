@@ -15,6 +15,7 @@ struct reader {
     const struct config *yaml;
     const struct config_node *key, *map;
     struct app_config *c;
+    unsigned host_max;
     struct diag *d;
 };
 
@@ -201,8 +202,6 @@ static void read_attach(const struct reader *r)
                             "attach: \"%s\" is not a numeric HOST:PORT or unix:/path",
                             c->s.attach.items[i]);
     }
-    c->nslots = (unsigned)c->s.attach.n;
-    c->nmin = 0;
 }
 
 static void read_processes(const struct reader *r)
@@ -213,11 +212,7 @@ static void read_processes(const struct reader *r)
         read_attach(r);
         return;
     }
-    c->nmin = (unsigned)c->s.min_processes;
-    c->nslots = c->s.max_processes != 0 ? (unsigned)c->s.max_processes : c->nmin;
-    if (c->nslots < c->nmin)
-        complain(r, "max_processes", "is less than min_processes");
-    if (c->nslots == 0)
+    if (c->s.min_processes == 0 && c->s.max_processes == 0 && r->host_max == 0)
         complain(r, "max_processes",
                  "with neither min_processes nor max_processes there are no slots");
     check_command(r);
@@ -225,26 +220,63 @@ static void read_processes(const struct reader *r)
     find_user(r);
 }
 
+static void read_listen(const struct reader *r)
+{
+    struct app_config *c = r->c;
+
+    c->doors = xcalloc(c->s.listen.n + 1, sizeof(*c->doors));
+    for (size_t i = 0; i < c->s.listen.n; ++i) {
+        if (addr_parse(slice_of(c->s.listen.items[i]), &c->doors[c->ndoors]) == ERR_OK)
+            ++c->ndoors;
+        else
+            config_complain(r->yaml, place(r, "listen"), r->d,
+                            "listen: \"%s\" is not a numeric HOST:PORT or unix:/path",
+                            c->s.listen.items[i]);
+    }
+}
+
+unsigned app_config_slots(const struct app_settings *s, const struct slot_address *a,
+                          unsigned host_max)
+{
+    unsigned room = a != NULL ? slot_address_room(a) : APP_SLOTS_MAX;
+    unsigned n = (unsigned)s->min_processes;
+
+    if (s->max_processes != 0)
+        return (unsigned)s->max_processes;
+    if (host_max > n)
+        n = host_max < room ? host_max : room;
+    return n != 0 ? n : 1;
+}
+
+/* And with it how many slots there are. */
 static void read_address(const struct reader *r)
 {
     struct app_config *c = r->c;
+    /* Those that are asked for; that there may be more follows from the address. */
+    unsigned n = (unsigned)(c->s.max_processes != 0 ? c->s.max_processes : c->s.min_processes);
     char why[SETTINGS_WHY_ROOM];
 
-    if (c->s.address == NULL) {
-        if (config_get(r->map, "address") == NULL)
-            complain(r, "address", "is required");
-        return;
-    }
-    if (slot_address_parse(slice_of(c->s.address), c->nslots, &c->address, why) != ERR_OK)
+    if (c->s.attach.n != 0)
+        n = (unsigned)c->s.attach.n;
+    if (c->s.address == NULL && c->s.listen.n == 0 && config_get(r->map, "address") == NULL)
+        complain(r, "address", "is required (or listen)");
+    if (c->s.address != NULL &&
+        slot_address_parse(slice_of(c->s.address), n, &c->address, why) != ERR_OK) {
         config_complain(r->yaml, place(r, "address"), r->d, "address: \"%s\" %s", c->s.address,
                         why);
+        return;
+    }
+    c->has_address = c->s.address != NULL;
+    c->nslots = n;
+    if (c->s.attach.n == 0)
+        c->nslots = app_config_slots(&c->s, c->has_address ? &c->address : NULL, r->host_max);
 }
 
 struct app_config *app_config_read(const struct config *yaml, const struct config_node *key,
-                                   const struct config_node *map, struct diag *d)
+                                   const struct config_node *map, unsigned host_max, struct diag *d)
 {
     struct app_config *c = xcalloc(1, sizeof(*c));
-    struct reader r = {.yaml = yaml, .key = key, .map = map, .c = c, .d = d};
+    struct reader r = {.yaml = yaml, .key = key, .map = map, .c = c, .host_max = host_max, .d = d};
     unsigned errors_before = d->errors;
     char why[SETTINGS_WHY_ROOM];
 
@@ -268,6 +300,7 @@ struct app_config *app_config_read(const struct config *yaml, const struct confi
         complain(&r, "version", "is too long");
     read_environment(&r);
     read_processes(&r);
+    read_listen(&r);
     read_address(&r);
     if (d->errors == errors_before)
         command_spec(c, c->spec);
@@ -284,6 +317,7 @@ void app_config_destroy(struct app_config *c)
     }
     free(c->env);
     free(c->attach);
+    free(c->doors);
     free(c->path);
     free(c->home);
     slot_address_fini(&c->address);

@@ -7,9 +7,19 @@
 
 #include "worker-agent/agent_config.h"
 
-/* Never NULL; what was wrong is in D, and the result then only good for app_config_destroy. */
+/*
+ * Never NULL; what was wrong is in D, and the result then only good for app_config_destroy.
+ *   host_max  max_processes of the host
+ */
 struct app_config *app_config_read(const struct config *yaml, const struct config_node *key,
-                                   const struct config_node *map, struct diag *d);
+                                   const struct config_node *map, unsigned host_max,
+                                   struct diag *d);
+/*
+ * How many slots an application with settings S has; not with attach.
+ *   a  what its slots' addresses have room for; NULL: they have none, so any number
+ */
+unsigned app_config_slots(const struct app_settings *s, const struct slot_address *a,
+                          unsigned host_max);
 void app_config_destroy(struct app_config *c);
 
 #endif

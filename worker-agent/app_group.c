@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "worker-agent/app_config.h"
 #include "worker-agent/app_pool.h"
+#include "worker-agent/front.h"
 #include "worker-agent/slot.h"
 
 static void describe(const struct log_subject *self, char *out, size_t room)
@@ -25,19 +27,119 @@ static void count_live(struct app_group *g)
     *told = now;
 }
 
+/* ---- slots ---- */
+
+static unsigned slots_wanted(const struct app_group *g, const struct app_settings *s)
+{
+    return app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
+}
+
+static void add_slot(struct app_group *g)
+{
+    size_t n = g->nslots + 1;
+
+    g->slots = xrealloc(g->slots, n * sizeof(struct slot *));
+    g->core_slots = xrealloc(g->core_slots, n * sizeof(struct core_slot *));
+    g->slots[g->nslots] = slot_create(g, g->nslots);
+    g->core_slots[g->nslots] = &g->slots[g->nslots]->core;
+    ++g->nslots;
+}
+
+/* The core knows those that listen. */
+static void show_slots(struct app_group *g)
+{
+    g->core.slots = g->core_slots;
+    g->core.nslots = g->nslots;
+}
+
+/* More slots than there are, while running. */
+static void grow(struct app_group *g, unsigned wanted)
+{
+    while (g->nslots < wanted) {
+        add_slot(g);
+        struct slot *s = g->slots[g->nslots - 1];
+
+        if (!slot_listen(s)) {
+            log_error(g, "slot-not-made", "slot=%u wanted=%u action=\"go on with %u slots\"", s->n,
+                      wanted, s->n);
+            --g->nslots;
+            slot_destroy(s);
+            show_slots(g);
+            return;
+        }
+        show_slots(g);
+        slot_start(s);
+    }
+}
+
+/* Settings in force into the core. */
+static void apply(struct app_group *g)
+{
+    const struct app_settings *s = g->s;
+    struct core_group *c = &g->core;
+
+    c->concurrency = s->concurrency != 0 ? (unsigned)s->concurrency : APP_CONCURRENCY_MAX;
+    c->queue = s->queue == APP_QUEUE_PRIVATE ? CORE_QUEUE_PRIVATE : CORE_QUEUE_GLOBAL;
+    c->max_queue = (size_t)s->max_queue;
+    if (g->attach == NULL) {
+        unsigned wanted = slots_wanted(g, s);
+
+        c->min_processes = (unsigned)s->min_processes;
+        c->max_processes = wanted;
+        c->max_requests = (uint64_t)s->max_requests;
+        c->max_idle_ms = s->max_idle_time_ms;
+        if (g->started)
+            grow(g, wanted);
+    }
+    core_tick(c->core, loop_now_ms(g->pool->loop));
+    app_pool_settle(g->pool);
+}
+
+void app_group_restart(struct app_group *g)
+{
+    log_info(g, "application-restarts", "action=\"processes are replaced one after the other\"");
+    ++g->core.generation;
+    core_tick(g->core.core, loop_now_ms(g->pool->loop));
+    app_pool_settle(g->pool);
+}
+
+void app_group_set_one_shot(struct app_group *g, bool one_shot)
+{
+    if (g->core.one_shot == one_shot || g->attach != NULL)
+        return;
+    log_info(g, "application-one-request-per-process", "on=%s", one_shot ? "yes" : "no");
+    g->core.one_shot = one_shot;
+    core_tick(g->core.core, loop_now_ms(g->pool->loop));
+    app_pool_settle(g->pool);
+}
+
+/* ---- live settings ---- */
+
 static void on_live_changed(void *context, bool values)
 {
     struct app_group *g = context;
 
     count_live(g);
-    for (unsigned n = 0; values && n < g->nslots; ++n)
+    if (!values)
+        return;
+    apply(g);
+    for (unsigned n = 0; n < g->nslots; ++n)
         slot_settings_changed(g->slots[n]);
 }
 
-static bool check_live(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
+static bool check_live(void *context, const void *settings, char why[SETTINGS_WHY_ROOM])
 {
-    (void)context;
-    return app_settings_check(s, why);
+    const struct app_group *g = context;
+    const struct app_settings *s = settings;
+    unsigned room = g->has_address ? slot_address_room(&g->address) : APP_SLOTS_MAX;
+
+    if (!app_settings_check(s, why))
+        return false;
+    if (g->attach != NULL || (s->max_processes <= room && s->min_processes <= room))
+        return true;
+    snprintf(why, SETTINGS_WHY_ROOM, "address has room for %u slots, and changes at a restart only",
+             room);
+    return false;
 }
 
 static uint64_t hold_ms(void *context, const void *now)
@@ -76,6 +178,29 @@ static struct live_settings *create_live(struct app_group *g, const struct app_c
     return live_settings_create(&o);
 }
 
+/* What stays as it was at the start, whatever configuration comes. */
+static void copy_addresses(struct app_group *g, const struct app_config *c)
+{
+    char why[SETTINGS_WHY_ROOM];
+
+    g->has_address = c->has_address;
+    if (g->has_address) {
+        enum err e = slot_address_parse(slice_of(c->s.address), 1, &g->address, why);
+
+        ASSERT(e == ERR_OK);
+    }
+    if (c->attach != NULL) {
+        g->attach = xcalloc(c->nslots, sizeof(*g->attach));
+        memcpy(g->attach, c->attach, c->nslots * sizeof(*g->attach));
+    }
+    g->door.group = g;
+    g->ndoors = c->ndoors;
+    g->listeners = xcalloc(c->ndoors + 1, sizeof(struct http_listener *));
+    g->doors = xcalloc(c->ndoors + 1, sizeof(*g->doors));
+    for (size_t i = 0; i < c->ndoors; ++i)
+        g->doors[i] = c->doors[i];
+}
+
 struct app_group *app_group_create(struct app_pool *pool, const struct app_config *c)
 {
     struct app_group *g = xcalloc(1, sizeof(*g));
@@ -90,17 +215,14 @@ struct app_group *app_group_create(struct app_pool *pool, const struct app_confi
     g->cell = stats_cell(g->stats, 0);
     g->live = create_live(g, c);
     g->s = live_settings_now(g->live);
-    g->nmin = c->nmin;
-    if (c->attach != NULL) {
-        g->attach = xcalloc(c->nslots, sizeof(*g->attach));
-        memcpy(g->attach, c->attach, c->nslots * sizeof(*g->attach));
-    }
+    copy_addresses(g, c);
+    core_init(&g->attach_core);
+    core_group_init(g->attach != NULL ? &g->attach_core : &pool->core, &g->core);
     failures_init(&g->failures, c->nslots);
-    g->slots = xcalloc(c->nslots + 1, sizeof(struct slot *));
-    while (g->nslots < c->nslots) {
-        g->slots[g->nslots] = slot_create(g, g->nslots);
-        ++g->nslots;
-    }
+    while (g->nslots < c->nslots)
+        add_slot(g);
+    show_slots(g);
+    apply(g);
     return g;
 }
 
@@ -110,7 +232,25 @@ bool app_group_listen(struct app_group *g)
         if (!slot_listen(g->slots[n]))
             return false;
     }
+    for (size_t i = 0; i < g->ndoors; ++i) {
+        g->listeners[i] = front_listen(g->pool->front, &g->doors[i], &g->door, g);
+        if (g->listeners[i] == NULL)
+            return false;
+    }
     return true;
+}
+
+void app_group_stop_listening(struct app_group *g)
+{
+    for (unsigned n = 0; n < g->nslots; ++n)
+        slot_stop_listening(g->slots[n]);
+    for (size_t i = 0; i < g->ndoors; ++i) {
+        if (g->listeners[i] == NULL)
+            continue;
+        http_listener_close(g->listeners[i]);
+        g->listeners[i] = NULL;
+        front_unlink(&g->doors[i]);
+    }
 }
 
 static void watch_settings(struct app_group *g)
@@ -132,6 +272,8 @@ void app_group_start(struct app_group *g)
 {
     /* Settings first: what a process is started with and how long it may take. */
     watch_settings(g);
+    g->started = true;
+    apply(g);
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_start(g->slots[n]);
 }
@@ -139,28 +281,29 @@ void app_group_start(struct app_group *g)
 /* Whether what needs a restart is as it was. */
 static bool same_shape(const struct app_group *g, const struct app_config *c)
 {
-    const struct app_settings *old = &g->config->s;
-    bool same_attach = c->s.attach.n == old->attach.n;
-    bool same_advertise = g->advertise == NULL
-                              ? c->s.advertise == NULL
-                              : c->s.advertise != NULL && strcmp(c->s.advertise, g->advertise) == 0;
+    static const char *const names[] = {"address", "listen", "advertise", "path", "attach"};
 
-    for (size_t i = 0; same_attach && i < c->s.attach.n; ++i)
-        same_attach = strcmp(c->s.attach.items[i], old->attach.items[i]) == 0;
-    return same_attach && same_advertise && strcmp(c->s.address, old->address) == 0 &&
-           strcmp(c->path, g->path) == 0 && c->nslots == g->nslots && c->nmin == g->nmin;
+    for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
+        const struct setting_row *row = settings_find(&app_table, slice_of(names[i]));
+
+        if (!settings_same(row, &g->config->s, &c->s))
+            return false;
+    }
+    return true;
 }
 
 void app_group_configure(struct app_group *g, const struct app_config *c)
 {
     if (!same_shape(g, c))
         log_warn(g, "configuration-needs-restart",
-                 "settings=\"address, advertise, path, attach, min_processes, max_processes\"");
+                 "settings=\"address, listen, advertise, path, attach\"");
     if (strcmp(c->spec, g->config->spec) != 0)
         log_info(g, "configuration-for-new-processes",
                  "reason=\"command, environment, root, user or version has changed\"");
     g->config = c;
     live_settings_set_yaml(g->live, &c->s, c->origins);
+    /* The host's budget may be another. */
+    apply(g);
 }
 
 void app_group_destroy(struct app_group *g)
@@ -169,9 +312,17 @@ void app_group_destroy(struct app_group *g)
         return;
     settings_watch_stop(g->watch);
     tree_memory_close(g->memory);
+    app_group_stop_listening(g);
+    for (unsigned n = 0; n < g->nslots; ++n)
+        slot_end_attached(g->slots[n]);
+    core_group_fini(&g->core);
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_destroy(g->slots[n]);
     free(g->slots);
+    free(g->core_slots);
+    free(g->listeners);
+    free(g->doors);
+    slot_address_fini(&g->address);
     failures_fini(&g->failures);
     live_settings_destroy(g->live);
     stats_destroy(g->stats);

@@ -11,8 +11,11 @@
 #include "worker-agent/agent_config.h"
 #include "worker-agent/agent_stats.h"
 #include "worker-agent/failures.h"
+#include "worker-agent/front_door.h"
+#include "worker-agent/pool_core.h"
 
 struct app_pool;
+struct http_listener;
 struct slot;
 
 struct app_group {
@@ -27,21 +30,37 @@ struct app_group {
     char *advertise; /* host under which slots are registered, as at start; or NULL */
     struct stats *stats;
     struct stats_cell *cell;
-    struct slot **slots;
+    struct core_group core;
+    struct slot **slots; /* as many as were ever wanted; the core uses the first max_processes */
     unsigned nslots;
-    unsigned nmin;
+    struct core_slot **core_slots; /* theirs */
+    struct slot_address address;   /* as at start */
+    bool has_address;
+    bool started;              /* further slots are made as they are wanted */
+    struct addr *attach;       /* as many as slots, as at start; NULL: spawned */
+    struct core attach_core;   /* with attach: processes of others are in no budget */
+    uint64_t replace_delay_ms; /* of the last back-off; 0: none */
+    /* The application's own addresses, as at start. */
+    struct front_door door;
+    struct addr *doors;
+    struct http_listener **listeners;
+    size_t ndoors;
     struct failures failures;   /* of its processes, by slot */
-    struct addr *attach;        /* nslots, as at start; NULL: spawned */
     struct tree_memory *memory; /* of its node in the tree; NULL: no tree */
     struct settings_watch *watch;
 };
 
 struct app_group *app_group_create(struct app_pool *pool, const struct app_config *c);
-/* Slots listen. False: logged. */
+/* Slots and the application's own addresses listen. False: logged. */
 bool app_group_listen(struct app_group *g);
+void app_group_stop_listening(struct app_group *g);
 /* Register, watch the tree, start what is always there. After adoption. */
 void app_group_start(struct app_group *g);
 void app_group_configure(struct app_group *g, const struct app_config *c);
+/* Every process is replaced, one after the other, by one that starts from now on. */
+void app_group_restart(struct app_group *g);
+/* Whether each process serves one request only. */
+void app_group_set_one_shot(struct app_group *g, bool one_shot);
 /* No process has it any more. */
 void app_group_destroy(struct app_group *g);
 

@@ -10,7 +10,14 @@
 
 #include "worker-agent/front.h"
 #include "worker-agent/resume_stream.h"
-#include "worker-agent/slot.h"
+#include "worker-agent/slot_queue.h"
+
+/* How often the core looks at what time brings: idle processes, back-offs. */
+enum { TICK_MS = 1000 };
+
+static void settle_now(struct loop_deferred *d);
+static void on_due(struct timer *t);
+static void on_tick(struct timer *t);
 
 /* ---- life ---- */
 
@@ -18,7 +25,10 @@ void app_pool_init(struct app_pool *pool)
 {
     for (size_t i = 0; i < PROCESS_STATES; ++i)
         list_init(&pool->by_state[i]);
-    list_init(&pool->starved);
+    core_init(&pool->core);
+    pool->settling.run = settle_now;
+    timer_init(&pool->due, on_due);
+    timer_init(&pool->tick, on_tick);
 }
 
 static struct app_group *find_group(const struct app_pool *pool, const char *name)
@@ -30,12 +40,18 @@ static struct app_group *find_group(const struct app_pool *pool, const char *nam
     return NULL;
 }
 
+static void take_budget(struct app_pool *pool, const struct agent_config *c)
+{
+    pool->core.max = (unsigned)c->s.max_processes;
+    pool->core.overlap = c->s.replace_overlap;
+}
+
 static void adopt(struct app_pool *pool, struct kept_process *k)
 {
     struct app_group *g = find_group(pool, k->application);
     struct slot *s = g != NULL && k->slot < g->nslots ? g->slots[k->slot] : NULL;
-    bool fits = s != NULL && s->attached == NULL && s->process == NULL &&
-                strcmp(k->spec, g->config->spec) == 0;
+    bool fits = s != NULL && s->attached == NULL && s->core.process == NULL &&
+                strcmp(k->spec, g->config->spec) == 0 && !app_process_was_leaving(k);
 
     if (fits)
         slot_adopt(s, k);
@@ -45,7 +61,7 @@ static void adopt(struct app_pool *pool, struct kept_process *k)
 
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted)
 {
-    pool->max = (size_t)c->s.max_processes;
+    take_budget(pool, c);
     pool->groups = xcalloc(c->napps + 1, sizeof(struct app_group *));
     for (size_t i = 0; i < c->napps; ++i)
         pool->groups[pool->ngroups++] = app_group_create(pool, c->apps[i]);
@@ -53,25 +69,32 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct 
         if (!app_group_listen(pool->groups[i]))
             return false;
     }
-    for (size_t i = 0; i < adopted->n; ++i)
-        adopt(pool, &adopted->items[i]);
+    /* Those that serve first: another one of the same slot was to be its successor. */
+    for (int ready = 1; ready >= 0; --ready) {
+        for (size_t i = 0; i < adopted->n; ++i) {
+            if (app_process_was_ready(&adopted->items[i]) == (ready == 1))
+                adopt(pool, &adopted->items[i]);
+        }
+    }
     for (size_t i = 0; i < pool->ngroups; ++i)
         app_group_start(pool->groups[i]);
+    timer_start(pool->loop, &pool->tick, TICK_MS);
     return true;
 }
 
 void app_pool_fini(struct app_pool *pool)
 {
+    timer_stop(&pool->due);
+    timer_stop(&pool->tick);
     for (size_t i = 0; i < pool->ngroups; ++i)
         app_group_destroy(pool->groups[i]);
+    list_remove(&pool->settling.node);
     free(pool->groups);
 }
 
-static void serve_starved(struct app_pool *pool);
-
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
 {
-    pool->max = (size_t)c->s.max_processes;
+    take_budget(pool, c);
     pool->settings_hold_ms = c->s.settings_hold_ms;
     for (size_t i = 0; i < pool->ngroups; ++i) {
         const struct app_config *a = agent_config_app(c, pool->groups[i]->name);
@@ -79,37 +102,97 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
         ASSERT(a != NULL);
         app_group_configure(pool->groups[i], a);
     }
-    serve_starved(pool);
+    app_pool_settle(pool);
 }
 
-/* ---- the budget ---- */
+/* ---- what the core decides ---- */
 
-static bool has_room(const struct app_pool *pool)
+static void count_end(const struct app_process *p, enum core_reason why)
 {
-    return pool->max == 0 || pool->count < pool->max;
+    static const char *const words[] = {
+        [CORE_KEEP] = "none",           [CORE_IDLE] = "idle",
+        [CORE_GIVES_WAY] = "gives-way", [CORE_OVER_MAX] = "over-max",
+        [CORE_OUTDATED] = "outdated",   [CORE_SPENT] = "spent",
+        [CORE_CONDEMNED] = "condemned",
+    };
+
+    log_info(p, "process-to-end", "reason=%s requests=%llu", words[why],
+             (unsigned long long)p->requests);
+    if (why == CORE_IDLE)
+        group_count(p->group, AGENT_STAT_ended_idle);
+    if (why == CORE_GIVES_WAY)
+        group_count(p->group, AGENT_STAT_gave_way);
+    if (why == CORE_OVER_MAX)
+        group_count(p->group, AGENT_STAT_ended_over_max);
 }
 
-bool app_pool_admit(struct app_pool *pool, struct slot *s)
+static void carry_out(struct app_pool *pool, struct core *c)
 {
-    if (has_room(pool)) {
-        list_remove(&s->starved_node);
-        return true;
+    struct core_action a;
+
+    while (core_next(c, loop_now_ms(pool->loop), &a) != CORE_NOTHING) {
+        switch (a.what) {
+        case CORE_TELL:
+            slot_changed(slot_of(a.slot));
+            break;
+        case CORE_GO:
+            slot_request_go(a.request);
+            break;
+        case CORE_SPAWN:
+            app_process_spawn(pool, slot_of(a.slot));
+            break;
+        case CORE_END:
+            if (!app_process_ends(app_process_of(a.process)))
+                count_end(app_process_of(a.process), a.why);
+            app_process_stop(app_process_of(a.process));
+            break;
+        case CORE_NOTHING:
+            break;
+        }
     }
-    if (!list_linked(&s->starved_node))
-        list_push_back(&pool->starved, &s->starved_node);
-    return false;
 }
 
-static void serve_starved(struct app_pool *pool)
+static void settle_now(struct loop_deferred *d)
 {
-    while (has_room(pool)) {
-        struct list *node = list_pop_front(&pool->starved);
+    struct app_pool *pool = container_of(d, struct app_pool, settling);
+    uint64_t now_ms = loop_now_ms(pool->loop);
 
-        if (node == NULL)
-            return;
-        slot_may_spawn(list_entry(node, struct slot, starved_node));
+    carry_out(pool, &pool->core);
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        if (pool->groups[i]->attach != NULL)
+            carry_out(pool, &pool->groups[i]->attach_core);
     }
+    uint64_t due_ms = core_due_ms(&pool->core, now_ms);
+    if (due_ms != UINT64_MAX)
+        timer_start(pool->loop, &pool->due, due_ms - now_ms);
+    else
+        timer_stop(&pool->due);
 }
+
+void app_pool_settle(struct app_pool *pool)
+{
+    if (!list_linked(&pool->settling.node))
+        loop_defer(pool->loop, &pool->settling);
+}
+
+static void on_due(struct timer *t)
+{
+    struct app_pool *pool = container_of(t, struct app_pool, due);
+
+    core_tick(&pool->core, loop_now_ms(pool->loop));
+    app_pool_settle(pool);
+}
+
+static void on_tick(struct timer *t)
+{
+    struct app_pool *pool = container_of(t, struct app_pool, tick);
+
+    timer_start(pool->loop, t, TICK_MS);
+    core_tick(&pool->core, loop_now_ms(pool->loop));
+    app_pool_settle(pool);
+}
+
+/* ---- processes ---- */
 
 void app_pool_process_moved(struct app_pool *pool, struct app_process *p)
 {
@@ -126,9 +209,7 @@ void app_pool_process_moved(struct app_pool *pool, struct app_process *p)
         return;
     ASSERT(pool->count > 0);
     --pool->count;
-    if (!pool->draining)
-        serve_starved(pool);
-    else if (pool->count == 0 && pool->empty != NULL)
+    if (pool->draining && pool->count == 0 && pool->empty != NULL)
         pool->empty(pool->context);
 }
 
@@ -188,8 +269,10 @@ static void on_busy(void *context, const char *id, unsigned n)
     if (p == NULL)
         return;
     p->busy_elsewhere = n;
-    if (p->slot != NULL)
-        slot_process_moved(p->slot);
+    if (p->slot == NULL)
+        return;
+    core_elsewhere(&p->core, n);
+    app_pool_settle(p->pool);
 }
 
 static void on_left(void *context, struct kept_process *k)
@@ -242,6 +325,7 @@ void app_pool_drain(struct app_pool *pool)
     if (pool->draining)
         return;
     pool->draining = true;
+    pool->core.stopped = true;
     each_slot(pool, slot_publish);
 }
 
@@ -253,8 +337,9 @@ size_t app_pool_requests(const struct app_pool *pool)
         for (unsigned k = 0; k < pool->groups[i]->nslots; ++k) {
             const struct slot *s = pool->groups[i]->slots[k];
 
-            n += s->nwaiting + s->nrunning;
+            n += s->core.nwaiting + s->nrunning;
         }
+        n += pool->groups[i]->core.nwaiting;
     }
     return n;
 }
@@ -283,6 +368,8 @@ void app_pool_stop(struct app_pool *pool, bool at_once)
 {
     app_pool_leave(pool);
     each_slot(pool, refuse_waiting);
+    for (size_t i = 0; i < pool->ngroups; ++i)
+        slot_refuse_waiting_any(pool->groups[i], SLOT_STOPPED);
     for (size_t i = 0; i < PROCESS_KILLING; ++i) {
         struct list *it;
         struct list *next;
@@ -302,5 +389,6 @@ void app_pool_stop(struct app_pool *pool, bool at_once)
 
 void app_pool_stop_listening(struct app_pool *pool)
 {
-    each_slot(pool, slot_stop_listening);
+    for (size_t i = 0; i < pool->ngroups; ++i)
+        app_group_stop_listening(pool->groups[i]);
 }

@@ -11,6 +11,7 @@
 #include "worker-agent/agent_config.h"
 #include "worker-agent/app_group.h"
 #include "worker-agent/app_process.h"
+#include "worker-agent/pool_core.h"
 #include "worker-agent/resume_store.h"
 
 struct front;
@@ -36,10 +37,11 @@ struct app_pool {
     size_t ngroups;
     struct list by_state[PROCESS_STATES]; /* processes */
     size_t count;                         /* of them, but for ENDED */
-    size_t max;                           /* 0: no limit */
-    struct list starved;                  /* slots that wait for room, in order */
-    bool draining;                        /* no process is started any more; slots say so */
-    bool leaving; /* streams have ended, no slot is registered, new requests are refused */
+    struct core core;                     /* who gets a process, and who has to go */
+    struct loop_deferred settling; /* linked: the core is to be asked, before the loop waits */
+    struct timer due, tick;
+    bool draining; /* no process is started any more; slots say so */
+    bool leaving;  /* streams have ended, no slot is registered, new requests are refused */
 };
 
 /* POOL: the shared parts are set. */
@@ -51,9 +53,11 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct 
 /* A configuration read anew: its groups' live settings and budget. OLD is not used after this. */
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c);
 
-/* ---- the budget ---- */
-/* Whether S may have a process now. False: it is told by slot_may_spawn when there is room. */
-bool app_pool_admit(struct app_pool *pool, struct slot *s);
+/*
+ * Something has happened that the core was told: before the loop waits again, what it decides is
+ * carried out. The end of whatever calls the core; at any time, as nothing happens inside.
+ */
+void app_pool_settle(struct app_pool *pool);
 
 /* ---- keeper's messages ---- */
 extern const struct keeper_link_events app_pool_keeper_events; /* context: the pool */

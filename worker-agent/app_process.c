@@ -30,8 +30,17 @@ const char *process_state_text(enum process_state s)
 
 /* ---- life ---- */
 
-/* How long the keeper may take to answer, and an orphan to end. */
-enum { KEEPER_ANSWER_MS = 30000, ORPHAN_STOP_MS = 10000 };
+enum {
+    /* How long the keeper may take to answer, and a stray process to end. */
+    KEEPER_ANSWER_MS = 30000,
+    STRAY_STOP_MS = 10000,
+    /* How long a process whose connection broke may take to be reported dead. */
+    HOLD_MS = 50,
+};
+
+/* What is noted of it with the keeper, for the next agent. */
+#define NOTE_READY "ready"
+#define NOTE_LEAVING "leaving"
 
 static void describe(const struct log_subject *self, char *out, size_t room)
 {
@@ -61,10 +70,12 @@ static void enter(struct app_process *p, enum process_state state)
         p->ready_since_ms = now_ms;
     app_pool_process_moved(p->pool, p);
     if (p->slot != NULL && state != PROCESS_ENDED)
-        slot_process_moved(p->slot);
+        slot_publish(p->slot);
 }
 
 static void on_deadline(struct timer *t);
+static void on_shutdown(struct timer *t);
+static void on_held_over(struct timer *t);
 
 static struct app_process *create(struct app_pool *pool, struct slot *s, const char *id)
 {
@@ -79,21 +90,25 @@ static struct app_process *create(struct app_pool *pool, struct slot *s, const c
     p->freeing.run = free_now;
     p->output.fd = -1;
     timer_init(&p->deadline, on_deadline);
+    timer_init(&p->shutdown, on_shutdown);
+    timer_init(&p->held, on_held_over);
     p->since_ms = loop_now_ms(pool->loop);
     p->state = PROCESS_SPAWNING;
     app_pool_process_moved(pool, p);
     return p;
 }
 
-struct app_process *app_process_spawn(struct app_pool *pool, struct slot *s)
+void app_process_spawn(struct app_pool *pool, struct slot *s)
 {
-    struct app_process *p = create(pool, s, s->incarnation);
+    char id[INCARNATION_MAX + 1];
 
+    slot_next_incarnation(s, id);
+    struct app_process *p = create(pool, s, id);
+    core_spawned(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
     timer_start(pool->loop, &p->deadline, KEEPER_ANSWER_MS);
     keeper_link_spawn(pool->keeper, spawn_request_message(s->group->config, s->n, p->id,
                                                           s->group->s->stop_timeout_ms));
-    return p;
 }
 
 void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how)
@@ -108,14 +123,28 @@ void app_process_failed(struct app_process *p, enum failure_kind kind, const cha
     failure_log(failures_record(&p->group->failures, &what, process_output_last(&p->output)), p);
 }
 
+/* It will not serve, or not any more, and nobody wanted that. */
+static void back_off(struct app_process *p)
+{
+    if (p->failed || p->slot == NULL)
+        return;
+    p->failed = true;
+    slot_process_failed(p);
+}
+
+static void stop_timers(struct app_process *p)
+{
+    timer_stop(&p->deadline);
+    timer_stop(&p->shutdown);
+    timer_stop(&p->held);
+}
+
 static void finish(struct app_process *p)
 {
     struct slot *s = p->slot;
-    bool was_ready = p->ready_since_ms != 0;
-    bool expected = app_process_ends(p);
 
     readiness_stop(&p->readiness);
-    timer_stop(&p->deadline);
+    stop_timers(p);
     process_output_stop(&p->output);
     if (p->backend != NULL) {
         conn_backend_retire(p->backend);
@@ -123,25 +152,37 @@ static void finish(struct app_process *p)
         p->backend = NULL;
     }
     loop_defer(p->pool->loop, &p->freeing);
+    if (s != NULL)
+        slot_process_gone(p);
+    else
+        --p->pool->core.strays;
     p->slot = NULL;
     enter(p, PROCESS_ENDED);
-    if (s != NULL)
-        slot_process_ended(s, was_ready, expected);
+    app_pool_settle(p->pool);
 }
 
 /* ---- ending it ---- */
 
 static uint64_t stop_timeout_ms(const struct app_process *p)
 {
-    return p->group != NULL ? p->group->s->stop_timeout_ms : ORPHAN_STOP_MS;
+    return p->group != NULL ? p->group->s->stop_timeout_ms : STRAY_STOP_MS;
+}
+
+/* Nobody gets it any more. */
+static void leave_core(struct app_process *p)
+{
+    if (p->slot != NULL)
+        core_end(&p->core, CORE_CONDEMNED);
+    app_pool_settle(p->pool);
 }
 
 void app_process_kill(struct app_process *p)
 {
     if (p->state == PROCESS_KILLING)
         return;
+    leave_core(p);
     readiness_stop(&p->readiness);
-    timer_stop(&p->deadline);
+    stop_timers(p);
     if (p->state == PROCESS_SPAWNING) {
         /* It has no pid yet; on_spawned finds nobody by that name, and has it killed. */
         finish(p);
@@ -159,10 +200,77 @@ void app_process_stop(struct app_process *p)
         app_process_kill(p);
         return;
     }
+    leave_core(p);
     readiness_stop(&p->readiness);
+    stop_timers(p);
     keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
     timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
     enter(p, PROCESS_STOPPING);
+}
+
+void app_process_condemn(struct app_process *p, const char *why)
+{
+    if (p->slot == NULL || p->core.state == CORE_LEAVING || p->core.doomed != CORE_KEEP)
+        return;
+    log_info(p, "process-condemned", "reason=\"%s\" action=\"replace it, then end it\"", why);
+    core_condemn(&p->core, CORE_CONDEMNED);
+    app_pool_settle(p->pool);
+}
+
+void app_process_detach(struct app_process *p, const char *why)
+{
+    if (p->slot == NULL || p->core.state == CORE_LEAVING)
+        return;
+    log_info(p, "process-detached", "reason=\"%s\" requests=%u", why, p->core.sessions);
+    core_detach(&p->core, CORE_CONDEMNED);
+    app_pool_settle(p->pool);
+}
+
+void app_process_unreachable(struct app_process *p)
+{
+    if (p->slot == NULL || p->core.state == CORE_LEAVING)
+        return;
+    log_warn(p, "process-detached", "reason=\"it cannot be connected to\" requests=%u",
+             p->core.sessions);
+    back_off(p);
+    app_pool_settle(p->pool);
+}
+
+void app_process_leaves(struct app_process *p)
+{
+    uint64_t patience_ms = p->group->s->shutdown_timeout_ms;
+
+    if (p->state >= PROCESS_LEAVING || p->state == PROCESS_SPAWNING)
+        return;
+    readiness_stop(&p->readiness);
+    keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
+    if (patience_ms != 0)
+        timer_start(p->pool->loop, &p->shutdown, patience_ms);
+    enter(p, PROCESS_LEAVING);
+}
+
+static void on_shutdown(struct timer *t)
+{
+    struct app_process *p = container_of(t, struct app_process, shutdown);
+
+    log_warn(p, "process-shutdown-timeout", "requests=%u action=SIGTERM", p->core.sessions);
+    app_process_stop(p);
+}
+
+void app_process_hold(struct app_process *p)
+{
+    if (p->slot == NULL)
+        return;
+    core_hold(&p->core, true);
+    timer_start(p->pool->loop, &p->held, HOLD_MS);
+}
+
+static void on_held_over(struct timer *t)
+{
+    struct app_process *p = container_of(t, struct app_process, held);
+
+    core_hold(&p->core, false);
+    app_pool_settle(p->pool);
 }
 
 static void on_deadline(struct timer *t)
@@ -180,6 +288,7 @@ static void on_deadline(struct timer *t)
                  (unsigned long long)p->group->s->start_timeout_ms, p->readiness.last_status);
         app_process_failed(p, FAILURE_START_TIMEOUT, "");
         group_count(p->group, AGENT_STAT_spawn_failures);
+        back_off(p);
         app_process_stop(p);
         return;
     case PROCESS_STOPPING:
@@ -187,6 +296,7 @@ static void on_deadline(struct timer *t)
         app_process_kill(p);
         return;
     case PROCESS_READY:
+    case PROCESS_LEAVING:
     case PROCESS_KILLING:
     case PROCESS_ENDED:
         break;
@@ -199,10 +309,12 @@ static void on_deadline(struct timer *t)
 static void become_ready(struct app_process *p)
 {
     timer_stop(&p->deadline);
-    keeper_link_note(p->pool->keeper, p->id, "ready");
+    keeper_link_note(p->pool->keeper, p->id, NOTE_READY);
     log_info(p, "process-ready", "incarnation=%s after_ms=%llu", p->id,
              (unsigned long long)(loop_now_ms(p->pool->loop) - p->since_ms));
+    slot_process_ready(p);
     enter(p, PROCESS_READY);
+    app_pool_settle(p->pool);
 }
 
 static void accept_first(struct app_process *p)
@@ -210,9 +322,10 @@ static void accept_first(struct app_process *p)
     /* From here on it is its first request that shows whether it serves, and that may take long to
      * come. */
     timer_stop(&p->deadline);
-    p->takes_first = true;
     p->open = true;
-    slot_process_moved(p->slot);
+    core_probing(&p->core, true);
+    slot_publish(p->slot);
+    app_pool_settle(p->pool);
 }
 
 static void on_ready(struct readiness *r)
@@ -247,7 +360,6 @@ static void begin_starting(struct app_process *p)
 
 void app_process_first_sent(struct app_process *p)
 {
-    p->takes_first = false;
     timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
 }
 
@@ -325,14 +437,28 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
              k->address, k->note, s != NULL ? "\"go on\"" : "\"end it\"");
     /* The slot does not know it yet. */
     p->slot = NULL;
+    ++pool->core.strays;
     enter(p, PROCESS_STARTING);
     if (s == NULL || !good) {
         app_process_stop(p);
-        return p;
+        return NULL;
     }
+    --pool->core.strays;
     p->slot = s;
+    core_adopted(&s->core, &p->core, loop_now_ms(pool->loop));
+    core_elsewhere(&p->core, p->busy_elsewhere);
     group_count(s->group, AGENT_STAT_adopted);
     return p;
+}
+
+bool app_process_was_ready(const struct kept_process *k)
+{
+    return strcmp(k->note, NOTE_READY) == 0;
+}
+
+bool app_process_was_leaving(const struct kept_process *k)
+{
+    return strcmp(k->note, NOTE_LEAVING) == 0;
 }
 
 void app_process_go_on(struct app_process *p, bool was_ready)
@@ -348,6 +474,7 @@ void app_process_on_refused(struct app_process *p, const char *why)
     log_error(p, "process-not-spawned", "reason=\"%s\"", why);
     app_process_failed(p, FAILURE_NOT_SPAWNED, why);
     group_count(p->group, AGENT_STAT_spawn_failures);
+    back_off(p);
     finish(p);
 }
 
@@ -365,6 +492,7 @@ void app_process_on_died(struct app_process *p, const char *how)
         process_output_stop(&p->output);
         app_process_failed(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how);
         group_count(p->group, AGENT_STAT_deaths);
+        back_off(p);
     }
     finish(p);
 }

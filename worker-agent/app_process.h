@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One application process: one incarnation, from the request to the keeper to its burial. Made by
- * its slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it
- * has ended, between turns. The slot's pointer to it goes first. Control loop only.
+ * One application process: one incarnation, from the request to the keeper to its burial. Made for
+ * a slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it has
+ * ended, between turns. Whether it is its slot's process, the successor of that, or has left the
+ * slot is the core's to say (pool_core.h). Control loop only.
  */
 #ifndef RLB_AGENT_APP_PROCESS_H
 #define RLB_AGENT_APP_PROCESS_H
@@ -12,6 +13,7 @@
 #include "common/net/conn_pool.h"
 #include "worker-agent/failures.h"
 #include "worker-agent/keeper_link.h"
+#include "worker-agent/pool_core.h"
 #include "worker-agent/process_output.h"
 #include "worker-agent/readiness.h"
 
@@ -31,17 +33,20 @@ struct app_process {
     struct app_pool *pool;
     struct list state_node;
     enum process_state state;
-    struct app_group *group; /* NULL: adopted, but of no application any more; only to be ended */
-    struct slot *slot;       /* NULL: of no slot any more; only to be ended */
+    struct app_group *group;  /* NULL: adopted, but of no application any more; only to be ended */
+    struct slot *slot;        /* whom it was made for; NULL: nobody, only to be ended */
+    struct core_process core; /* while it has a slot */
     char id[INCARNATION_MAX + 1];
     char version[VERSION_MAX + 1]; /* what it runs */
     pid_t pid;                     /* 0: not yet */
     struct addr addr;
     struct conn_backend *backend; /* kept connections to it; from STARTING on */
-    /* Without a ready_probe, STARTING: its first request may be sent; that has been so at some
-     * time. */
-    bool takes_first, open;
+    bool
+        open; /* without a ready_probe, STARTING: it has come so far as to take its first request */
+    bool failed;           /* it was seen to */
     struct timer deadline; /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
+    struct timer shutdown; /* LEAVING: shutdown_timeout */
+    struct timer held;     /* running: it gets no request until it expires (app_process_hold) */
     struct readiness readiness;
     struct process_output output;
     uint64_t since_ms, ready_since_ms;
@@ -52,20 +57,48 @@ struct app_process {
 
 const char *process_state_text(enum process_state s);
 
-/* Ask the keeper for a process behind S, incarnation S->incarnation. */
-struct app_process *app_process_spawn(struct app_pool *pool, struct slot *s);
-/* One that the keeper had: behind S, or (S NULL) to be ended. Takes K's output descriptor. */
+static inline struct app_process *app_process_of(struct core_process *p)
+{
+    return container_of(p, struct app_process, core);
+}
+
+/* Ask the keeper for a process behind S, or for the successor of the one that it has. */
+void app_process_spawn(struct app_pool *pool, struct slot *s);
+/*
+ * One that the keeper had: behind S, which is cold, or (S NULL) to be ended. Takes K's output
+ * descriptor. NULL: it is to be ended.
+ */
 struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
                                       struct kept_process *k);
+/* What was known of it. */
+bool app_process_was_ready(const struct kept_process *k);
+bool app_process_was_leaving(const struct kept_process *k);
 /* S, which knows it now, lets it go on: WAS_READY, or to be found ready. */
 void app_process_go_on(struct app_process *p, bool was_ready);
-/* End it: SIGTERM, after stop_timeout SIGKILL. Any state; harmless when it is ending already. */
+
+/* ---- going; any state, harmless when it is going already ---- */
+/*
+ * It is to go, because of WHY (one word or text without quotes, for the log): it is replaced first
+ * where it would be missed, one process of the application at a time, and ends when it has nothing
+ * to do any more.
+ */
+void app_process_condemn(struct app_process *p, const char *why);
+/* It gets no request from now on, and is ended when it has nothing to do any more. */
+void app_process_detach(struct app_process *p, const char *why);
+/* End it now, whoever it serves: SIGTERM, after stop_timeout SIGKILL. */
 void app_process_stop(struct app_process *p);
 /* SIGKILL now. */
 void app_process_kill(struct app_process *p);
 /* Keep for operators that it has failed, HOW, and what it wrote last: its slot's failure, the log.
  */
 void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how);
+/* It cannot be connected to. */
+void app_process_unreachable(struct app_process *p);
+/* The core has taken it out of its slot, with requests that it goes on with. */
+void app_process_leaves(struct app_process *p);
+/* A request was lost on the way to it; it may have died, which we shall hear in a moment: no other
+ * goes there meanwhile. */
+void app_process_hold(struct app_process *p);
 /* Its first request is on its way / has come back: ANSWERED shows that it is ready. */
 void app_process_first_sent(struct app_process *p);
 void app_process_first_done(struct app_process *p, bool answered);

@@ -20,7 +20,7 @@ static void on_refused_gone(void *context, bool done)
 
 static const struct http_reply_events refused_events = {.gone = on_refused_gone};
 
-static void refuse(struct slot *s, h2o_req_t *req, struct http_conn *conn, int status,
+static void refuse(const struct slot *s, h2o_req_t *req, struct http_conn *conn, int status,
                    struct slice body)
 {
     struct http_reply *r = h2o_mem_alloc_shared(&req->pool, sizeof(*r), NULL);
@@ -40,8 +40,14 @@ static bool is_stream_path(const h2o_req_t *req)
 static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
 {
     struct front *f = context;
-    struct slot *s = http_conn_tag(conn);
+    const struct front_door *door = http_conn_tag(conn);
+    struct slot *s = door->slot;
     const struct addr *peer = http_conn_peer(conn);
+
+    if (s == NULL) {
+        exchange_start(f, door, req, conn);
+        return;
+    }
 
     if (!networks_have(f->allow, peer)) {
         char text[ADDR_TEXT_MAX];
@@ -51,7 +57,7 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
         return;
     }
     if (!is_stream_path(req)) {
-        exchange_start(f, s, req, conn);
+        exchange_start(f, door, req, conn);
         return;
     }
     if (!front_wants_stream(req) ||
@@ -110,22 +116,23 @@ void front_configure(struct front *f, const struct agent_config *c)
     http_server_set(f->server, &o);
 }
 
-struct http_listener *front_listen(struct front *f, struct slot *s)
+struct http_listener *front_listen(struct front *f, struct addr *a, struct front_door *door,
+                                   const void *subject)
 {
     const struct addr_listen_options lo = {.mode = 0660};
-    const struct http_listen_options ho = {.tag = s};
+    const struct http_listen_options ho = {.tag = door};
+    char text[ADDR_TEXT_MAX];
     struct addr bound;
     int fd;
 
     errno = 0;
-    if (addr_listen(&s->addr, &lo, &fd) != ERR_OK) {
-        log_error(s, "slot-cannot-listen", "error=\"%s\"", strerror(errno));
+    if (addr_listen(a, &lo, &fd) != ERR_OK) {
+        log_error(subject, "cannot-listen", "at=%s error=\"%s\"", addr_format(a, text),
+                  strerror(errno));
         return NULL;
     }
-    if (addr_of_socket(fd, &bound) == ERR_OK && s->addr.sa.sa_family != AF_UNIX) {
-        s->addr = bound;
-        addr_format(&bound, s->name);
-    }
+    if (addr_of_socket(fd, &bound) == ERR_OK && a->sa.sa_family != AF_UNIX)
+        *a = bound;
     return http_server_listen(f->server, fd, &ho);
 }
 

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP in front of the slots: who may connect, what is a resume stream, what goes to a process.
- * Owned by the agent; outlives slots' listeners and all exchanges. Control loop only.
+ * HTTP in front of slots and applications: who may connect, what is a resume stream, what goes to a
+ * process. Owned by the agent; outlives all listeners and exchanges. Control loop only.
  */
 #ifndef RLB_AGENT_FRONT_H
 #define RLB_AGENT_FRONT_H
 
 #include "common/net/http_server.h"
 #include "worker-agent/agent_config.h"
+#include "worker-agent/front_door.h"
 
 struct front;
-struct slot;
 
 struct front *front_create(struct loop *l, const struct agent_config *c);
 /* A configuration read anew. What C points to must live as long as it is the newest. */
 void front_configure(struct front *f, const struct agent_config *c);
-/* Listen at S->addr, which (and S->name) becomes the true one. NULL: logged. */
-struct http_listener *front_listen(struct front *f, struct slot *s);
+/* Listen at A, which becomes the true one. SUBJECT of log lines. NULL: logged. */
+struct http_listener *front_listen(struct front *f, struct addr *a, struct front_door *door,
+                                   const void *subject);
 /* Remove a unix socket's file. */
 void front_unlink(const struct addr *a);
 size_t front_connections(const struct front *f);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One request: from the load balancer to a process and back. It has two ends that end apart:
+ * One request: from the client, mostly a load balancer, to a process and back. It has two ends that
+ * end apart:
  *
  *   the process:  ask the slot -> (wait) -> connect -> send -> head -> body -> give the place back
  *   the client:   reply -> ... -> gone
@@ -11,7 +12,8 @@
  * unseen.
  *
  * Nothing that reached a process is tried again, but for a GET or HEAD on a kept connection that
- * proved dead. What no process has seen a byte of is answered 503 with "Resumelb-Unprocessed: 1".
+ * proved dead. What no process has seen a byte of is answered 503 with "Resumelb-Unprocessed: 1",
+ * or, when it came by the application's own address, given to another process.
  */
 #include "worker-agent/front_internal.h"
 
@@ -34,12 +36,15 @@ enum {
     HEAD_HELD_MS = 20,
     /* Per response, when all of them together are over response_buffers_total. */
     BUFFER_WHEN_FULL = 16 * 1024,
+    /* Processes that one request tries to connect to; when all of them cannot be reached, there is
+       more wrong than one of them. */
+    CONNECT_TRIES_MAX = 10,
 };
 
 struct exchange {
     struct list node; /* in the front's */
     struct front *front;
-    struct slot *slot;
+    const struct front_door *door;
     struct slot_request place;
     struct http_reply *reply; /* NULL: the client has gone */
     size_t counted_bytes;     /* of the reply's queue, in front->buffered_bytes */
@@ -55,6 +60,7 @@ struct exchange {
     uint64_t started_us;    /* when the process got it */
     bool unready;           /* it was the first of a process: its time is no service time */
     bool reused, retried;   /* the connection was a kept one; this is the second try */
+    unsigned tries;         /* processes that could not be connected to */
     bool touched;           /* a byte of it may have reached a process */
     bool has_head, paused, tunnel, worker_done, ended;
     int status;
@@ -63,12 +69,24 @@ struct exchange {
 
 static const struct app_settings *settings(const struct exchange *x)
 {
-    return x->slot->group->s;
+    return x->door->group->s;
+}
+
+/* By the application's own address, not by a slot's. */
+static bool is_direct(const struct exchange *x)
+{
+    return x->door->slot == NULL;
+}
+
+/* Whom log lines are about. */
+static const void *subject(const struct exchange *x)
+{
+    return x->place.slot != NULL ? (const void *)x->place.slot : x->door->group;
 }
 
 static void count(const struct exchange *x, enum agent_stat row)
 {
-    group_count(x->slot->group, row);
+    group_count(x->door->group, row);
 }
 
 /* ---- ends ---- */
@@ -149,8 +167,8 @@ static void account(struct exchange *x, uint64_t end_us, bool failed)
 
     if (x->unready)
         return;
-    slot_served(x->slot, fingerprint, cls, end_us > x->started_us ? end_us - x->started_us : 0,
-                failed);
+    slot_served(&x->place, fingerprint, is_direct(x) ? SLICE_NULL : cls,
+                end_us > x->started_us ? end_us - x->started_us : 0, failed);
 }
 
 /* The process has given its last byte. */
@@ -164,56 +182,17 @@ static void worker_finished(struct exchange *x)
 
 /* ---- our own answers ---- */
 
-/* What a load balancer is told beside the status; it passes neither on. */
-enum note {
-    NOTE_NONE,
-    NOTE_UNPROCESSED, /* no byte reached a process: anybody else may have any request */
-    NOTE_FAILED,      /* a process had it and failed it: another may have what is safe to repeat */
-};
-
-enum outcome {
-#define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
-#include "worker-agent/outcome.def"
-#undef OUTCOME
-    OUTCOMES
-};
-
-enum { FIGURE_NONE = AGENT_STATS };
-
-static const struct {
-    int status;
-    enum note note;
-    int figure; /* enum agent_stat, or FIGURE_NONE */
-    struct slice text;
-} outcomes[OUTCOMES] = {
-#define AGENT_STAT_NONE FIGURE_NONE
-#define OUTCOME(name, status, note, figure, text, doc)                                             \
-    [OUTCOME_##name] = {status, NOTE_##note, AGENT_STAT_##figure, {text "\n", sizeof(text)}},
-#include "worker-agent/outcome.def"
-#undef OUTCOME
-#undef AGENT_STAT_NONE
-};
-
 static void answer(struct exchange *x, enum outcome o)
 {
-    h2o_req_t *req;
+    size_t backlog = slot_backlog(&x->place);
 
-    if (outcomes[o].figure != FIGURE_NONE)
-        count(x, (enum agent_stat)outcomes[o].figure);
-    if (x->reply == NULL) {
+    if (outcome_figure(o) != FIGURE_NONE)
+        count(x, (enum agent_stat)outcome_figure(o));
+    if (x->reply == NULL)
         end_if_done(x);
-        return;
-    }
-    req = x->reply->req;
-    front_put_backlog(req, slot_backlog(&x->place));
-    if (outcomes[o].note == NOTE_UNPROCESSED)
-        h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("resumelb-unprocessed"), 0,
-                              "Resumelb-Unprocessed", H2O_STRLIT("1"));
-    if (outcomes[o].note == NOTE_FAILED)
-        h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("resumelb-failed"), 0,
-                              "Resumelb-Failed", H2O_STRLIT("1"));
-    /* May be the end of the reply, and of X with it (freed at the end of the turn). */
-    http_reply_simple(x->reply, outcomes[o].status, "text/plain; charset=utf-8", outcomes[o].text);
+    else
+        /* May be the end of the reply, and of X with it (freed at the end of the turn). */
+        front_answer(x->reply, o, is_direct(x) ? NULL : &backlog);
 }
 
 static void answer_refused(struct exchange *x, enum slot_refusal why)
@@ -232,6 +211,7 @@ static void answer_refused(struct exchange *x, enum slot_refusal why)
 /* ---- failure ---- */
 
 static void connect_to_process(struct exchange *x);
+static void ask(struct exchange *x);
 
 static bool may_try_fresh(const struct exchange *x, bool any_received, bool any_written)
 {
@@ -258,11 +238,20 @@ static void answer_failed(struct exchange *x, enum err e)
 /* No connection could be had. */
 static void on_no_connection(struct exchange *x, enum err e)
 {
-    log_warn(x->slot, "process-not-reachable", "error=\"%s\"", err_text(e));
+    log_warn(subject(x), "process-not-reachable", "error=\"%s\"", err_text(e));
     count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
-    slot_hold(x->slot);
+    slot_hold(&x->place);
+    if (!x->touched)
+        slot_not_reached(&x->place);
     leave_worker(x);
-    answer_failed(x, e);
+    if (!is_direct(x) || x->touched || x->reply == NULL || ++x->tries >= CONNECT_TRIES_MAX) {
+        answer_failed(x, e);
+        return;
+    }
+    count(x, AGENT_STAT_tries_elsewhere);
+    x->worker_done = false;
+    x->retried = false;
+    ask(x);
 }
 
 static void on_error(void *context, enum err e)
@@ -280,15 +269,15 @@ static void on_error(void *context, enum err e)
         return;
     }
     if (x->touched) {
-        log_warn(x->slot, "process-failed-request", "error=\"%s\" response_begun=%s", err_text(e),
-                 received ? "yes" : "no");
+        log_warn(subject(x), "process-failed-request", "error=\"%s\" response_begun=%s",
+                 err_text(e), received ? "yes" : "no");
         count(x, e == ERR_TIMEOUT ? AGENT_STAT_timeouts : AGENT_STAT_failures);
         account(x, clock_mono_us(), true);
     }
     if (e == ERR_TIMEOUT && !received && written)
         slot_process_stuck(&x->place);
     else if (!received)
-        slot_hold(x->slot);
+        slot_hold(&x->place);
     leave_worker(x);
     answer_failed(x, e);
 }
@@ -323,7 +312,8 @@ static void on_head(void *context, const struct http1_head *head, bool final)
 
         req->res.status = head->status;
         front_copy_headers(req, head);
-        front_put_backlog(req, slot_backlog(&x->place));
+        if (!is_direct(x))
+            front_put_backlog(req, slot_backlog(&x->place));
         http_reply_hold(x->reply, head->content_length, HEAD_HELD_MS);
     } else if (!final) {
         timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
@@ -372,7 +362,7 @@ static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to
 {
     struct exchange *x = context;
 
-    log_debug(x->slot, "tunnel-ended", "to_process=%llu to_client=%llu",
+    log_debug(subject(x), "tunnel-ended", "to_process=%llu to_client=%llu",
               (unsigned long long)to_worker_bytes, (unsigned long long)to_client_bytes);
     leave_worker(x);
     end_if_done(x);
@@ -389,6 +379,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     count(x, AGENT_STAT_responses_2xx);
     count(x, AGENT_STAT_tunnels);
     slot_answered(&x->place);
+    slot_upgraded(&x->place);
     conn_forget(http1_pooled(x->conn));
     if (x->reply == NULL) {
         http1_close(x->conn);
@@ -399,7 +390,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
     }
     h2o_req_t *req = x->reply->req;
     front_copy_headers(req, head);
-    front_put_backlog(req, slot_backlog(&x->place));
+    if (!is_direct(x))
+        front_put_backlog(req, slot_backlog(&x->place));
     h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_UPGRADE, "Upgrade", req->upgrade.base,
                    req->upgrade.len);
     http_reply_tunnel(x->reply, http1_take_socket(&x->conn), settings(x)->tunnel_idle_timeout_ms,
@@ -474,6 +466,13 @@ static void on_place(struct slot_request *r)
 {
     struct exchange *x = container_of(r, struct exchange, place);
 
+    int64_t limit = settings(x)->upgrade_concurrency;
+
+    if (x->upgrade && limit != 0 && slot_upgrades(r) >= limit) {
+        leave_worker(x);
+        answer(x, OUTCOME_UPGRADES);
+        return;
+    }
     x->unready = r->first;
     connect_to_process(x);
 }
@@ -531,29 +530,11 @@ static bool method_is(const h2o_req_t *req, const char *name)
     return slice_is((struct slice){req->method.base, req->method.len}, name);
 }
 
-void exchange_start(struct front *f, struct slot *s, h2o_req_t *req, struct http_conn *conn)
+static void ask(struct exchange *x)
 {
-    struct http_reply *reply = h2o_mem_alloc_shared(&req->pool, sizeof(*reply), NULL);
-    struct exchange *x = xcalloc(1, sizeof(*x));
     enum slot_refusal why;
 
-    x->front = f;
-    x->slot = s;
-    x->reply = reply;
-    x->is_head = method_is(req, "HEAD");
-    x->safe = x->is_head || method_is(req, "GET");
-    x->upgrade = front_wants_upgrade(req);
-    x->body = (struct slice){req->entity.base, req->entity.len};
-    x->place.go = on_place;
-    x->place.refused = on_place_refused;
-    x->freeing.run = free_now;
-    timer_init(&x->abandoned, on_abandoned);
-    front_read_class(req, &x->cls);
-    front_write_head(req, &x->head);
-    list_push_back(&f->exchanges, &x->node);
-    count(x, AGENT_STAT_requests);
-    http_reply_init(reply, req, conn, &reply_events, x);
-    switch (slot_ask(s, &x->place, &why)) {
+    switch (slot_ask(x->door->group, x->door->slot, &x->place, &why)) {
     case SLOT_GO:
         on_place(&x->place);
         return;
@@ -563,6 +544,46 @@ void exchange_start(struct front *f, struct slot *s, h2o_req_t *req, struct http
         answer_refused(x, why);
         return;
     }
+}
+
+static void write_head(struct exchange *x, const h2o_req_t *req, struct http_conn *conn)
+{
+    const struct addr *peer = http_conn_peer(conn);
+    char text[ADDR_TEXT_MAX];
+    struct forwarded forwarded = {.believed = networks_have(x->front->allow, peer)};
+
+    if (is_direct(x)) {
+        forwarded.peer = slice_of(addr_host(peer, text));
+        front_write_head(req, &forwarded, &x->head);
+    } else {
+        front_write_head(req, NULL, &x->head);
+    }
+}
+
+void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *req,
+                    struct http_conn *conn)
+{
+    struct http_reply *reply = h2o_mem_alloc_shared(&req->pool, sizeof(*reply), NULL);
+    struct exchange *x = xcalloc(1, sizeof(*x));
+
+    x->front = f;
+    x->door = door;
+    x->reply = reply;
+    x->is_head = method_is(req, "HEAD");
+    x->safe = x->is_head || method_is(req, "GET");
+    x->upgrade = front_wants_upgrade(req);
+    x->body = (struct slice){req->entity.base, req->entity.len};
+    x->place.core.may_probe = x->safe && !x->upgrade;
+    x->place.go = on_place;
+    x->place.refused = on_place_refused;
+    x->freeing.run = free_now;
+    timer_init(&x->abandoned, on_abandoned);
+    front_read_class(req, &x->cls);
+    write_head(x, req, conn);
+    list_push_back(&f->exchanges, &x->node);
+    count(x, AGENT_STAT_requests);
+    http_reply_init(reply, req, conn, &reply_events, x);
+    ask(x);
 }
 
 void exchanges_cut(struct front *f)

@@ -52,17 +52,63 @@ bool front_wants_upgrade(const h2o_req_t *req)
 
 /* ---- to the process ---- */
 
-/* Of ours, the process gets its request's class. */
-static bool passes(const h2o_req_t *req, struct slice name, struct slice value)
+/* Of ours, the process gets its request's class from a load balancer. */
+static bool passes(const h2o_req_t *req, const struct forwarded *forwarded, struct slice name,
+                   struct slice value)
 {
     enum http_field f = http_field_of(name);
 
-    if (f == FIELD_OURS)
-        return slice_eq_nocase(name, SLICE_LIT("resumelb-class")) && resume_is_class(value);
-    return f != FIELD_HOP && !http_request_lists(&req->headers, name);
+    switch (f) {
+    case FIELD_HOP:
+        return false;
+    case FIELD_OURS:
+        return forwarded == NULL && slice_eq_nocase(name, SLICE_LIT("resumelb-class")) &&
+               resume_is_class(value);
+    case FIELD_FOR:
+        /* All of them become one, with the peer at its end. */
+        return forwarded == NULL;
+    case FIELD_PROTO:
+    case FIELD_FORWARDED_HOST:
+    case FIELD_FORWARDED:
+        return forwarded == NULL || forwarded->believed;
+    case FIELD_OTHER:
+    case FIELD_COOKIE:
+    case FIELD_REQUEST_ID:
+    case FIELD_DATE:
+    case FIELD_SERVER:
+        break;
+    }
+    return !http_request_lists(&req->headers, name);
 }
 
-void front_write_head(const h2o_req_t *req, struct text *out)
+static bool has_field(const h2o_req_t *req, enum http_field f)
+{
+    for (size_t i = 0; i < req->headers.size; ++i) {
+        if (http_field_of(slice_of_iovec(*req->headers.entries[i].name)) == f)
+            return true;
+    }
+    return false;
+}
+
+/* X-Forwarded-*, as a server does that clients connect to. */
+static void put_forwarded(const h2o_req_t *req, const struct forwarded *forwarded, struct text *out)
+{
+    text_add(out, SLICE_LIT("X-Forwarded-For: "));
+    for (size_t i = 0; forwarded->believed && i < req->headers.size; ++i) {
+        if (http_field_of(slice_of_iovec(*req->headers.entries[i].name)) != FIELD_FOR)
+            continue;
+        text_add(out, slice_of_iovec(req->headers.entries[i].value));
+        text_add(out, SLICE_LIT(", "));
+    }
+    text_add(out, forwarded->peer);
+    text_add(out, SLICE_LIT("\r\n"));
+    if (!forwarded->believed || !has_field(req, FIELD_PROTO))
+        http_put_field(out, SLICE_LIT("X-Forwarded-Proto"), SLICE_LIT("http"));
+    if (!forwarded->believed || !has_field(req, FIELD_FORWARDED_HOST))
+        http_put_field(out, SLICE_LIT("X-Forwarded-Host"), slice_of_iovec(req->authority));
+}
+
+void front_write_head(const h2o_req_t *req, const struct forwarded *forwarded, struct text *out)
 {
     text_add(out, slice_of_iovec(req->method));
     text_add_char(out, ' ');
@@ -74,11 +120,13 @@ void front_write_head(const h2o_req_t *req, struct text *out)
         struct slice name = slice_of_iovec(*h->name);
         struct slice value = slice_of_iovec(h->value);
 
-        if (!passes(req, name, value))
+        if (!passes(req, forwarded, name, value))
             continue;
         http_put_field(out, h->orig_name != NULL ? (struct slice){h->orig_name, name.len} : name,
                        value);
     }
+    if (forwarded != NULL)
+        put_forwarded(req, forwarded, out);
     if (front_wants_upgrade(req)) {
         http_put_field(out, SLICE_LIT("Connection"), SLICE_LIT("Upgrade"));
         http_put_field(out, SLICE_LIT("Upgrade"), slice_of_iovec(req->upgrade));

@@ -5,6 +5,7 @@
 #ifndef RLB_AGENT_FRONT_INTERNAL_H
 #define RLB_AGENT_FRONT_INTERNAL_H
 
+#include "worker-agent/agent_stats.h"
 #include "worker-agent/front.h"
 #include "worker-agent/slot.h"
 
@@ -25,6 +26,12 @@ struct request_class {
     size_t fingerprint_len;
 };
 
+/* What a process is told of a client that has come without a load balancer. */
+struct forwarded {
+    struct slice peer;
+    bool believed; /* what the request says of clients before it (X-Forwarded-*) */
+};
+
 /* ---- front_headers.c: pure over a request or a response head ---- */
 
 /* Resumelb-Class and Resumelb-Classifier; what is not well-formed counts as absent. */
@@ -32,17 +39,39 @@ void front_read_class(const h2o_req_t *req, struct request_class *out);
 bool front_wants_stream(const h2o_req_t *req);
 /* Whether the client asks for another protocol (and may have it). */
 bool front_wants_upgrade(const h2o_req_t *req);
-/* The whole head for the process. */
-void front_write_head(const h2o_req_t *req, struct text *out);
+/* The whole head for the process. FORWARDED: what to say of the client; NULL: a load balancer has
+ * said it. */
+void front_write_head(const h2o_req_t *req, const struct forwarded *forwarded, struct text *out);
 /* The response's headers into REQ->res, but for those that are between us and the process. */
 void front_copy_headers(h2o_req_t *req, const struct http1_head *head);
 /* Resumelb-Backlog into REQ->res: what a load balancer is told of how much the slot has in hand. */
 void front_put_backlog(h2o_req_t *req, size_t backlog);
 
+/* ---- front_answer.c ---- */
+
+enum outcome {
+#define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
+#include "worker-agent/outcome.def"
+#undef OUTCOME
+    OUTCOMES
+};
+
+enum { FIGURE_NONE = AGENT_STATS };
+
+/* What O is counted as: an agent_stat, or FIGURE_NONE. */
+int outcome_figure(enum outcome o);
+/*
+ * Answer O; may be the end of REPLY.
+ *   backlog  for a load balancer: what the slot has in hand. NULL: another client, who is told
+ *            nothing that is between load balancers and us
+ */
+void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog);
+
 /* ---- front_exchange.c ---- */
 
-/* A request for S's process. */
-void exchange_start(struct front *f, struct slot *s, h2o_req_t *req, struct http_conn *conn);
+/* A request for the process of DOOR's slot, or for whichever of its application. */
+void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *req,
+                    struct http_conn *conn);
 /* Give up what all of them have at processes. */
 void exchanges_cut(struct front *f);
 

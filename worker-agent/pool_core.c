@@ -71,8 +71,8 @@ static bool has_place(const struct core_process *p)
     if (p->held || (g->one_shot && p->served > 0))
         return false;
     if (p->state == CORE_STARTING)
-        return p->probing && p->sessions == 0;
-    return p->state == CORE_READY && p->places < g->concurrency;
+        return p->probing && p->sessions + p->elsewhere == 0;
+    return p->state == CORE_READY && p->places + p->elsewhere < g->concurrency;
 }
 
 void core_place(struct core_process *p)
@@ -82,12 +82,14 @@ void core_place(struct core_process *p)
 
     struct list *home = NULL;
 
-    if (p->state != CORE_READY || p->sessions != 0)
+    bool idle = p->sessions + p->elsewhere == 0;
+
+    if (p->state != CORE_READY || !idle)
         list_remove(&p->idle);
     else if (!list_linked(&p->idle))
         list_push_back(&c->idle, &p->idle);
     if (p->state == CORE_READY && has_place(p))
-        home = p->sessions == 0 ? &g->idle : &g->partly;
+        home = idle ? &g->idle : &g->partly;
     if (home == p->home)
         return;
     p->home = home;
@@ -311,6 +313,16 @@ void core_ready(struct core_process *p, uint64_t now_ms)
     core_place(p);
     core_run_soon(s);
     s->group->core->changed = true;
+}
+
+void core_elsewhere(struct core_process *p, unsigned n)
+{
+    p->elsewhere = n;
+    if (p->state == CORE_LEAVING)
+        return;
+    core_place(p);
+    core_run_soon(p->slot);
+    p->slot->group->core->changed = true;
 }
 
 void core_hold(struct core_process *p, bool held)

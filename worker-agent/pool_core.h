@@ -60,6 +60,7 @@ struct core_process {
     bool ending;               /* END was said, or is about to be */
     bool held;                 /* no session begins for a moment */
     unsigned sessions, places; /* of them, those that hold a place */
+    unsigned elsewhere;        /* places that somebody else takes (core_elsewhere) */
     uint64_t served;           /* sessions that have begun */
     uint64_t last_used_ms;
     uint64_t generation; /* of its group when it was made */
@@ -171,6 +172,8 @@ void core_adopted(struct core_slot *s, struct core_process *p, uint64_t now_ms);
 /* Without a ready_probe: P takes one request, its probe. */
 void core_probing(struct core_process *p, bool probing);
 void core_ready(struct core_process *p, uint64_t now_ms);
+/* N requests of others are at P: so many places fewer. */
+void core_elsewhere(struct core_process *p, unsigned n);
 /* P takes no session until it does again. */
 void core_hold(struct core_process *p, bool held);
 /* P is gone, told to or not; its sessions are over, RUNNING requests have no process any more. */

@@ -23,7 +23,7 @@ static void check_process(const struct core_process *p, const struct core_slot *
     ASSERT(p->slot == s);
     ASSERT(p->places <= p->sessions);
     ASSERT(length(&p->running) == p->sessions);
-    ASSERT(list_linked(&p->idle) == (p->state == CORE_READY && p->sessions == 0));
+    ASSERT(list_linked(&p->idle) == (p->state == CORE_READY && p->sessions + p->elsewhere == 0));
     ASSERT(p->state == CORE_READY || p->home == NULL);
     ASSERT((p->home != NULL) == list_linked(&p->in_group));
     sum->active += p->sessions > 0;
@@ -89,7 +89,8 @@ static void check_no_lost_wakeup(const struct core *c, const struct core_group *
 
         if (p == NULL)
             continue;
-        bool first = p->state == CORE_STARTING && p->probing && p->sessions == 0 && !p->held;
+        bool first =
+            p->state == CORE_STARTING && p->probing && p->sessions + p->elsewhere == 0 && !p->held;
         if (p->home != NULL || (first && !(g->one_shot && p->served > 0)))
             ASSERT(g->slots[n]->nwaiting == 0 && g->nwaiting == 0);
     }

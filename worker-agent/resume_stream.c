@@ -154,7 +154,7 @@ void resume_stream_start(struct slot *s, h2o_req_t *req, struct http_conn *conn,
     stat_add(s->group->cell, AGENT_STAT_streams, 1);
     http_reply_init(reply, req, conn, &events, st);
     log_info(s, "stream-opened", "peer=%s", addr_format(http_conn_peer(conn), peer));
-    if (full || s->group->pool->leaving) {
+    if (full || s->group->pool->leaving || slot_is_out(s)) {
         st->ended = true;
         http_reply_simple(reply, 503, "text/plain; charset=utf-8",
                           full ? SLICE_LIT("too many streams\n") : SLICE_LIT("stopping\n"));

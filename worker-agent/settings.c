@@ -27,6 +27,10 @@ bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM
         snprintf(why, SETTINGS_WHY_ROOM, "respawn_delay_max is less than respawn_delay");
         return false;
     }
+    if (s->max_processes != 0 && s->max_processes < s->min_processes) {
+        snprintf(why, SETTINGS_WHY_ROOM, "max_processes is less than min_processes");
+        return false;
+    }
     if (s->max_skills > s->max_classes) {
         snprintf(why, SETTINGS_WHY_ROOM,
                  "max_skills is more than max_classes, which are all there can be");

@@ -24,6 +24,13 @@ struct app_settings {
 extern const struct settings_table agent_table, admin_table, app_table;
 
 enum { APP_SOCKET_UNIX, APP_SOCKET_TCP };
+enum { APP_QUEUE_GLOBAL, APP_QUEUE_PRIVATE };
+enum {
+    /* Slots of one application: the largest max_processes. */
+    APP_SLOTS_MAX = 1000,
+    /* The largest concurrency, which is also what "no limit" is. */
+    APP_CONCURRENCY_MAX = 10000,
+};
 
 /*
  * Rules across the fields of one application, for YAML and tree alike. False: WHY says what is

@@ -34,11 +34,6 @@ static struct meter_settings meter_settings_of(const struct slot *s)
 
 /* ---- state ---- */
 
-static bool always_there(const struct slot *s)
-{
-    return s->n < s->group->nmin;
-}
-
 /*
  * Load balancers send nothing to a starting process while there is a warm one. So one whose first
  * request is its probe has to be called ready, or it would never get that; but for a slot whose
@@ -46,31 +41,71 @@ static bool always_there(const struct slot *s)
  */
 static bool process_serves(const struct slot *s)
 {
-    return s->process->state == PROCESS_READY ||
-           (s->process->state == PROCESS_STARTING && s->process->open && s->start_failures == 0);
+    const struct app_process *p = slot_process(s);
+
+    return p->core.state == CORE_READY ||
+           (p->state == PROCESS_STARTING && p->open && s->start_failures == 0);
 }
 
 enum resume_state slot_state(const struct slot *s)
 {
-    if (s->group->pool->draining)
+    if (s->group->pool->draining || !core_slot_enabled(&s->core))
         return RESUME_DRAINING;
     if (s->attached != NULL)
         return RESUME_READY;
-    if (s->process != NULL)
+    if (slot_process(s) != NULL)
         return process_serves(s) ? RESUME_READY : RESUME_STARTING;
-    return always_there(s) || timer_running(&s->spawn) || list_linked(&s->starved_node)
-               ? RESUME_STARTING
-               : RESUME_COLD;
+    return core_slot_wants(&s->core) ? RESUME_STARTING : RESUME_COLD;
+}
+
+bool slot_is_out(const struct slot *s)
+{
+    return !core_slot_enabled(&s->core) && s->nrunning == 0 && s->core.nwaiting == 0;
 }
 
 static const char *version_of(const struct slot *s)
 {
-    return s->process != NULL ? s->process->version : s->group->config->s.version;
+    return slot_process(s) != NULL ? slot_process(s)->version : s->group->config->s.version;
+}
+
+static void new_incarnation(struct slot *s)
+{
+    char id[33];
+
+    daemon_random_id(id);
+    snprintf(s->incarnation, sizeof(s->incarnation), "%s", id);
+}
+
+static void forget_resume(struct slot *s);
+
+/* The incarnation is that of the process there is. */
+static void follow_process(struct slot *s)
+{
+    const struct app_process *p = slot_process(s);
+    bool same = p != NULL ? strcmp(p->id, s->incarnation) == 0 : !s->incarnated;
+
+    if (!same && s->incarnated) {
+        ++s->life;
+        if (!s->group->s->persistent)
+            forget_resume(s);
+    }
+    if (!same && p == NULL)
+        new_incarnation(s);
+    if (!same && p != NULL)
+        snprintf(s->incarnation, sizeof(s->incarnation), "%s", p->id);
+    s->incarnated = p != NULL;
+    if (p != NULL)
+        s->core.process->warmth = s->warmth;
 }
 
 void slot_publish(struct slot *s)
 {
     struct app_pool *pool = s->group->pool;
+    char name[ADDR_TEXT_MAX];
+
+    if (s->attached == NULL)
+        follow_process(s);
+    const struct app_process *p = slot_process(s);
     const struct registration_facts facts = {
         .application = s->group->name,
         .version = version_of(s),
@@ -79,13 +114,15 @@ void slot_publish(struct slot *s)
         .admin = pool->admin,
         .state = resume_state_text(slot_state(s)),
         .incarnation = s->incarnation,
-        .pid = s->process != NULL ? (long)s->process->pid : 0,
+        .pid = p != NULL ? (long)p->pid : 0,
     };
-
-    char name[ADDR_TEXT_MAX];
-
     if (s->listener == NULL || pool->leaving)
         return;
+    if (slot_is_out(s)) {
+        resume_streams_end(s, RESUME_END_STOP);
+        registration_end(&s->registration);
+        return;
+    }
     registration_name(s->group->advertise, &s->addr, name);
     registration_set(&s->registration, pool->tree, s->group->path, name, &facts);
     resume_streams_changed(s);
@@ -94,8 +131,7 @@ void slot_publish(struct slot *s)
 /* What stands in each line of the slot's, whatever the meter. */
 struct resume_line slot_line(const struct slot *s)
 {
-    struct resume_line line = {.state = slot_state(s),
-                               .concurrency = (unsigned)s->group->s->concurrency};
+    struct resume_line line = {.state = slot_state(s), .concurrency = s->group->core.concurrency};
 
     snprintf(line.incarnation, sizeof(line.incarnation), "%s", s->incarnation);
     snprintf(line.application, sizeof(line.application), "%s", s->group->name);
@@ -103,7 +139,18 @@ struct resume_line slot_line(const struct slot *s)
     return line;
 }
 
-/* ---- the resume file ---- */
+/* ---- the resume and its file ---- */
+
+static void weigh(struct slot *s)
+{
+    const struct slot_meter *m = slot_meters_find(&s->meters, SLICE_NULL);
+
+    s->warmth = 0;
+    for (size_t i = 0; m != NULL && i < m->resume.n; ++i)
+        s->warmth += m->resume.rows[i].score;
+    if (s->core.process != NULL)
+        s->core.process->warmth = s->warmth;
+}
 
 static char *resume_path(const struct slot *s)
 {
@@ -128,6 +175,7 @@ static void load_resume(struct slot *s)
                  aside ? "kept as .bad, started without skills" : "started without skills");
         group_count(s->group, AGENT_STAT_resume_file_errors);
     }
+    weigh(s);
     text_fini(&text);
     free(path);
 }
@@ -149,138 +197,137 @@ static void forget_resume(struct slot *s)
     char *path = resume_path(s);
 
     slot_meters_fini(&s->meters);
+    weigh(s);
     resume_store_remove(s->group->pool->store, path);
     free(path);
 }
 
-void slot_served(struct slot *s, struct slice fingerprint, struct slice cls, uint64_t service_us,
-                 bool failed)
+void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
+                 uint64_t service_us, bool failed)
 {
+    struct slot *s = r->slot;
     struct meter_settings ms = meter_settings_of(s);
 
     ++s->served;
     stat_observe(s->group->cell, AGENT_STAT_service_us, service_us);
+    /* What a process before this one did is none of its skills, but for those that it inherits. */
+    if (cls.p == NULL || (r->life != s->life && !s->group->s->persistent))
+        return;
     if (!slot_meters_add(&s->meters, &ms, fingerprint, cls, (double)service_us / 1e6, failed))
         return;
     group_count(s->group, AGENT_STAT_resumes);
+    weigh(s);
     if (s->group->s->persistent)
         save_resume(s);
     resume_streams_changed(s);
 }
 
-/* ---- its process ---- */
+/* ---- its processes ---- */
 
-static void new_incarnation(struct slot *s)
+void slot_next_incarnation(const struct slot *s, char out[INCARNATION_MAX + 1])
 {
     char id[33];
 
     daemon_random_id(id);
-    snprintf(s->incarnation, sizeof(s->incarnation), "%s", id);
-}
-
-void slot_want_process(struct slot *s)
-{
-    struct app_pool *pool = s->group->pool;
-    uint64_t now_ms = loop_now_ms(pool->loop);
-
-    if (s->attached != NULL || s->process != NULL || pool->draining || timer_running(&s->spawn))
-        return;
-    if (now_ms < s->not_before_ms) {
-        timer_start(pool->loop, &s->spawn, s->not_before_ms - now_ms);
-    } else if (app_pool_admit(pool, s)) {
-        s->process = app_process_spawn(pool, s);
-    }
-    slot_publish(s);
-}
-
-/* A process that was wanted some time ago. */
-static void want_still(struct slot *s)
-{
-    if (always_there(s) || s->nwaiting > 0)
-        slot_want_process(s);
-    else
-        slot_publish(s);
-}
-
-static void on_spawn_time(struct timer *t)
-{
-    want_still(container_of(t, struct slot, spawn));
-}
-
-void slot_may_spawn(struct slot *s)
-{
-    want_still(s);
+    /* That of a cold slot is known already. */
+    snprintf(out, INCARNATION_MAX + 1, "%s", s->incarnated ? id : s->incarnation);
 }
 
 void slot_adopt(struct slot *s, struct kept_process *k)
 {
-    snprintf(s->incarnation, sizeof(s->incarnation), "%s", k->id);
-    s->process = app_process_adopt(s->group->pool, s, k);
-    if (app_process_ends(s->process)) {
-        s->process = NULL;
-        new_incarnation(s);
+    struct app_process *p = app_process_adopt(s->group->pool, s, k);
+
+    if (p == NULL)
         return;
-    }
-    app_process_go_on(s->process, strcmp(k->note, "ready") == 0);
+    follow_process(s);
+    app_process_go_on(p, app_process_was_ready(k));
 }
 
-void slot_process_moved(struct slot *s)
+void slot_process_ready(struct app_process *p)
 {
-    if (s->process == NULL)
+    struct slot *s = p->slot;
+    bool succeeds = s->core.successor == &p->core;
+
+    s->start_failures = 0;
+    core_ready(&p->core, loop_now_ms(s->group->pool->loop));
+    if (!succeeds)
         return;
-    if (s->process->state == PROCESS_READY)
-        s->start_failures = 0;
+    s->group->replace_delay_ms = 0;
+    group_count(s->group, AGENT_STAT_replaced);
+}
+
+void slot_changed(struct slot *s)
+{
+    struct list *it;
+    struct list *next;
+
     slot_publish(s);
-    slot_dispatch(s);
-    /* Elsewhere they may be served before this one has ended and the next is ready. */
-    if (s->process != NULL && app_process_ends(s->process))
+    list_for_each_safe (it, next, &s->core.leaving)
+        app_process_leaves(app_process_of(list_entry(it, struct core_process, leaving)));
+    if (!core_slot_enabled(&s->core))
         slot_refuse_waiting(s, SLOT_NOT_STARTED);
 }
 
-/* The next one is not to come before; longer each time, anew when the last one lived long. */
-static void back_off(struct slot *s, uint64_t lived_ms)
+/* When to try again: longer each time (*DELAY_MS), anew when the last one lived long. */
+static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint64_t lived_ms)
 {
-    const struct app_settings *a = s->group->s;
-    uint64_t now_ms = loop_now_ms(s->group->pool->loop);
+    const struct app_settings *a = g->s;
+    uint64_t now_ms = loop_now_ms(g->pool->loop);
 
-    if (lived_ms >= a->respawn_delay_max_ms || s->delay_ms == 0)
-        s->delay_ms = a->respawn_delay_ms;
+    if (lived_ms >= a->respawn_delay_max_ms || *delay_ms == 0)
+        *delay_ms = a->respawn_delay_ms;
     else
-        s->delay_ms *= 2;
-    if (s->delay_ms > a->respawn_delay_max_ms)
-        s->delay_ms = a->respawn_delay_max_ms;
+        *delay_ms *= 2;
+    if (*delay_ms > a->respawn_delay_max_ms)
+        *delay_ms = a->respawn_delay_max_ms;
     /* Between half of it and all: slots that died together do not come back together. */
-    uint64_t half = s->delay_ms / 2;
-    s->not_before_ms = now_ms + half + (uint64_t)random() % (half + 1);
+    uint64_t half = *delay_ms / 2;
+    return now_ms + half + (uint64_t)random() % (half + 1);
 }
 
-void slot_process_ended(struct slot *s, bool was_ready, bool expected)
+void slot_process_failed(struct app_process *p)
 {
-    struct app_pool *pool = s->group->pool;
-    uint64_t lived_ms = was_ready ? loop_now_ms(pool->loop) - s->process->ready_since_ms : 0;
+    struct slot *s = p->slot;
+    struct app_group *g = s->group;
+    bool was_ready = p->ready_since_ms != 0;
+    uint64_t lived_ms = was_ready ? loop_now_ms(g->pool->loop) - p->ready_since_ms : 0;
 
-    s->process = NULL;
-    new_incarnation(s);
-    timer_stop(&s->held);
-    if (!was_ready)
-        ++s->start_failures;
-    if (!expected || !was_ready)
-        back_off(s, lived_ms);
-    if (!s->group->s->persistent)
-        forget_resume(s);
-    slot_abandon_running(s);
+    if (p->core.state == CORE_LEAVING)
+        return;
+    if (s->core.successor == &p->core) {
+        g->core.replace_not_before_ms = next_try_ms(g, &g->replace_delay_ms, 0);
+        group_count(g, AGENT_STAT_replace_failures);
+        log_warn(s, "process-not-replaced", "next_try_ms=%llu action=\"the old one stays\"",
+                 (unsigned long long)(g->core.replace_not_before_ms - loop_now_ms(g->pool->loop)));
+        core_detach(&p->core, CORE_CONDEMNED);
+        return;
+    }
+    s->start_failures += !was_ready;
+    s->core.not_before_ms = next_try_ms(g, &s->delay_ms, lived_ms);
+    core_detach(&p->core, CORE_CONDEMNED);
+    follow_process(s);
+    if (s->core.process != NULL && s->core.process->state == CORE_READY)
+        return;
+    /* Elsewhere they may be served before the next one is ready. */
     slot_refuse_waiting(s, SLOT_NOT_STARTED);
-    if (always_there(s))
-        slot_want_process(s);
-    slot_publish(s);
+    if (!was_ready && g->core.nprocesses == 0)
+        slot_refuse_waiting_any(g, SLOT_NOT_STARTED);
+}
+
+void slot_process_gone(struct app_process *p)
+{
+    struct slot *s = p->slot;
+
+    slot_abandon_running(&p->core);
+    core_gone(&p->core, loop_now_ms(s->group->pool->loop));
+    if (!s->group->pool->leaving)
+        return;
+    /* Nobody comes after it. */
+    slot_refuse_waiting(s, SLOT_STOPPED);
+    slot_refuse_waiting_any(s->group, SLOT_STOPPED);
 }
 
 /* ---- life ---- */
-
-static void on_held_over(struct timer *t)
-{
-    slot_dispatch(container_of(t, struct slot, held));
-}
 
 struct slot *slot_create(struct app_group *g, unsigned n)
 {
@@ -289,13 +336,13 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     s->subject.describe = describe;
     s->group = g;
     s->n = n;
-    slot_address_of(&g->config->address, n, &s->addr);
-    addr_format(&s->addr, s->name);
-    list_init(&s->waiting);
-    list_init(&s->running);
+    s->door = (struct front_door){.group = g, .slot = s};
+    if (g->has_address) {
+        slot_address_of(&g->address, n, &s->addr);
+        addr_format(&s->addr, s->name);
+    }
+    core_slot_init(&g->core, &s->core, n);
     list_init(&s->streams);
-    timer_init(&s->held, on_held_over);
-    timer_init(&s->spawn, on_spawn_time);
     s->meters.max_skills = (size_t)g->s->max_skills;
     new_incarnation(s);
     if (g->attach != NULL)
@@ -303,8 +350,11 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     return s;
 }
 
-static void make_attached_backend(struct slot *s)
+/* Somebody else's process is always there, and always the same. */
+static void attach(struct slot *s)
 {
+    uint64_t now_ms = loop_now_ms(s->group->pool->loop);
+
     const struct conn_pool_settings cs = {
         .idle_timeout_ms = s->group->s->idle_connection_timeout_ms, .max_waiting = 1};
     char text[ADDR_TEXT_MAX];
@@ -312,25 +362,30 @@ static void make_attached_backend(struct slot *s)
     addr_format(s->attached, text);
     s->attached_backend = conn_pool_backend(s->group->pool->conn_pool, slice_of(text),
                                             slice_of(s->incarnation), 0, &cs);
+    core_adopted(&s->core, &s->attached_process, now_ms);
+    core_ready(&s->attached_process, now_ms);
 }
 
 bool slot_listen(struct slot *s)
 {
-    s->listener = front_listen(s->group->pool->front, s);
-    if (s->listener == NULL)
-        return false;
+    struct app_group *g = s->group;
+
+    if (g->has_address) {
+        s->listener = front_listen(g->pool->front, &s->addr, &s->door, s);
+        if (s->listener == NULL)
+            return false;
+        addr_format(&s->addr, s->name);
+    }
     if (s->group->s->persistent)
         load_resume(s);
     if (s->attached != NULL)
-        make_attached_backend(s);
+        attach(s);
     return true;
 }
 
 void slot_start(struct slot *s)
 {
     slot_publish(s);
-    if (always_there(s))
-        slot_want_process(s);
 }
 
 void slot_settings_changed(struct slot *s)
@@ -339,30 +394,35 @@ void slot_settings_changed(struct slot *s)
 
     s->meters.max_skills = (size_t)s->group->s->max_skills;
     slot_meters_set(&s->meters, &ms);
-    if (s->process != NULL)
-        app_process_settings_changed(s->process);
+    if (slot_process(s) != NULL)
+        app_process_settings_changed(slot_process(s));
+    if (slot_successor(s) != NULL)
+        app_process_settings_changed(slot_successor(s));
     slot_publish(s);
-    slot_dispatch(s);
 }
 
 void slot_stop_listening(struct slot *s)
 {
-    timer_stop(&s->spawn);
-    list_remove(&s->starved_node);
     if (s->listener != NULL)
         http_listener_close(s->listener);
     s->listener = NULL;
-    if (s->addr.sa.sa_family == AF_UNIX)
+    if (s->group->has_address && s->addr.sa.sa_family == AF_UNIX)
         front_unlink(&s->addr);
+}
+
+void slot_end_attached(struct slot *s)
+{
+    if (s->attached == NULL || s->core.process == NULL)
+        return;
+    core_gone(&s->attached_process, loop_now_ms(s->group->pool->loop));
 }
 
 void slot_destroy(struct slot *s)
 {
     if (s == NULL)
         return;
-    ASSERT(list_empty(&s->waiting));
-    ASSERT(list_empty(&s->running));
-    timer_stop(&s->held);
+    ASSERT(s->core.nwaiting == 0);
+    ASSERT(s->nrunning == 0);
     slot_stop_listening(s);
     registration_end(&s->registration);
     if (s->attached_backend != NULL) {

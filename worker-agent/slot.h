@@ -3,9 +3,11 @@
  * A slot: a numbered, registered address with at most one process behind it, the requests that wait
  * for that process, its meters and its resume file. Owned by its group. Control loop only.
  *
- *   cold -- request --> starting -- ready --> ready -- process dies --> starting (n <
- * min_processes) ^                    |                                                   or cold
- *     +---- n >= min ------+ start fails
+ *   cold -- wanted --> starting -- ready --> ready -- process dies or ends --> cold, or starting
+ *
+ * While its process is being replaced, the slot has a second one, the successor; when that is ready
+ * the slot is its, another incarnation, and the old one finishes what it has. Who gets a process
+ * when is decided in pool_core.h.
  */
 #ifndef RLB_AGENT_SLOT_H
 #define RLB_AGENT_SLOT_H
@@ -14,10 +16,9 @@
 #include "common/net/loop.h"
 #include "common/wire/resume_line.h"
 #include "worker-agent/app_process.h"
+#include "worker-agent/front_door.h"
 #include "worker-agent/registration.h"
 #include "worker-agent/slot_meter.h"
-
-struct http_listener;
 
 /* Why a request will not reach a process; it is answered "Resumelb-Unprocessed". */
 enum slot_refusal {
@@ -29,11 +30,15 @@ enum slot_refusal {
 
 enum slot_request_state { SLOT_REQUEST_NONE, SLOT_REQUEST_WAITING, SLOT_REQUEST_RUNNING };
 
-/* Embedded in a request (front_exchange.h); zeroed before its first use. */
+struct http_listener;
+
+/* Embedded in a request (front_exchange.c); zeroed before its first use. */
 struct slot_request {
-    struct list node; /* in the slot's waiting or running list */
-    enum slot_request_state state;
-    struct slot *slot;
+    struct core_request core;      /* may_probe is the owner's to set */
+    enum slot_request_state state; /* as counted */
+    struct app_group *group;
+    struct slot *slot; /* NULL: of no slot, until it has a process */
+    uint64_t life;     /* slot->life when it got its process */
     struct timer timeout;
     uint64_t asked_us;
     bool first; /* it is the probe of a process without ready_probe */
@@ -49,21 +54,21 @@ struct slot {
     struct log_subject subject;
     struct app_group *group;
     unsigned n;
-    struct addr addr;
+    struct core_slot core;
+    struct addr addr; /* unset when slots have no addresses */
     char name[ADDR_TEXT_MAX];
-    struct http_listener *listener;
-    struct app_process *process;           /* NULL: none */
+    struct front_door door;
+    struct http_listener *listener;        /* NULL: it has no address, or listens no more */
     char incarnation[INCARNATION_MAX + 1]; /* of the process, or of the next one */
+    bool incarnated;                       /* a process has that incarnation */
+    uint64_t life;                         /* raised when the process is another one */
     const struct addr *attached;           /* the process is somebody else's; NULL: ours */
+    struct core_process attached_process;
     struct conn_backend *attached_backend;
-    struct list waiting, running;
-    size_t nwaiting, nrunning; /* an upgraded connection runs until it ends */
-    struct timer held;         /* running: no request goes out until it expires (slot_hold) */
-    struct timer spawn;        /* running: a process is wanted, and comes when it expires */
-    struct list starved_node;
-    uint64_t not_before_ms;  /* no process is started before */
+    size_t nrunning;         /* at all its processes; an upgraded connection runs until it ends */
     uint64_t delay_ms;       /* of the last back-off; 0: none */
     unsigned start_failures; /* processes in a row that died without getting ready */
+    double warmth;           /* the sum of its scores */
     struct slot_meters meters;
     struct registration registration;
     struct list streams; /* resume_stream.h */
@@ -73,46 +78,83 @@ struct slot {
 struct slot *slot_create(struct app_group *g, unsigned n);
 /* Errors are logged. */
 bool slot_listen(struct slot *s);
-/* Register, and have a process if n < min_processes. */
+/* Register. */
 void slot_start(struct slot *s);
 void slot_settings_changed(struct slot *s);
 void slot_stop_listening(struct slot *s);
+/* Nobody's process is behind it any more. Before the group's core ends. */
+void slot_end_attached(struct slot *s);
 void slot_destroy(struct slot *s);
 /* What load balancers are told. */
 enum resume_state slot_state(const struct slot *s);
+/* It is one too many (max_processes), and has nothing left to do: load balancers are to forget it.
+ */
+bool slot_is_out(const struct slot *s);
+
+static inline struct slot *slot_of(struct core_slot *s)
+{
+    return container_of(s, struct slot, core);
+}
+
+/* The one that gets its requests, if it is ready; NULL: none, or somebody else's. */
+static inline struct app_process *slot_process(const struct slot *s)
+{
+    return s->core.process != NULL && s->attached == NULL ? app_process_of(s->core.process) : NULL;
+}
+
+/* What is to take the place of that; NULL: nothing. */
+static inline struct app_process *slot_successor(const struct slot *s)
+{
+    return s->core.successor != NULL ? app_process_of(s->core.successor) : NULL;
+}
 
 /* ---- requests ---- */
 enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REFUSED };
 /*
- * Ask for a place at the process: there is one (R->backend, R->addr), or it will come, or (*WHY)
- * not. A cold slot starts a process. Places are given in the order of asking, `concurrency` at
- * once.
+ * Ask for a place at the process of S, or (S NULL) at whichever process of G: there is one
+ * (R->backend, R->addr, R->slot), or it will come, or (*WHY) not. Where there is no process one is
+ * started. Places are given in the order of asking, `concurrency` at once.
  */
-enum slot_answer slot_ask(struct slot *s, struct slot_request *r, enum slot_refusal *why);
+enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
+                          enum slot_refusal *why);
 /* R has done with its place, or gives up waiting. Harmless when it has neither. */
 void slot_leave(struct slot_request *r);
 /* The process has answered R (its head is there): so it serves. */
 void slot_answered(struct slot_request *r);
-/* A request was lost on the way; the process may have died, which we shall hear in a moment: hold
- * the next. */
-void slot_hold(struct slot *s);
+/* R was lost on the way; the process may have died, which we shall hear in a moment: hold the next.
+ */
+void slot_hold(struct slot_request *r);
+/* R's process could not be connected to: nobody else gets it. */
+void slot_not_reached(struct slot_request *r);
+/* Upgraded connections that R's process has. */
+unsigned slot_upgrades(const struct slot_request *r);
+/* R is an upgraded connection now: its place goes to others. */
+void slot_upgraded(struct slot_request *r);
 /* Requests that R's slot has in hand, waiting and running, whoever sent them; R is one of them even
  * when it has left. */
 size_t slot_backlog(const struct slot_request *r);
 /* R's process did not answer in time. */
 void slot_process_stuck(struct slot_request *r);
-/* Count a served request. Not those that a starting process got: they waited for its start. */
-void slot_served(struct slot *s, struct slice fingerprint, struct slice cls, uint64_t service_us,
-                 bool failed);
+/* Count R, which was served. Not those that a starting process got: they waited for its start. */
+void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
+                 uint64_t service_us, bool failed);
 
-/* ---- from its process and the pool ---- */
+/* ---- from its processes and the pool ---- */
 void slot_adopt(struct slot *s, struct kept_process *k);
-void slot_process_moved(struct slot *s);
-void slot_process_ended(struct slot *s, bool was_ready, bool expected);
-void slot_may_spawn(struct slot *s);
+/* The incarnation of the process that it gets next. */
+void slot_next_incarnation(const struct slot *s, char out[INCARNATION_MAX + 1]);
+/* P, of its slot, serves. */
+void slot_process_ready(struct app_process *p);
+/* P has failed: the next one has to wait. Before it leaves the slot. */
+void slot_process_failed(struct app_process *p);
+/* P is no more. */
+void slot_process_gone(struct app_process *p);
+/* Its processes, or whether it wants one, have changed. */
+void slot_changed(struct slot *s);
 /* Tell everybody who listens (tree, streams) what state it is in now. */
 void slot_publish(struct slot *s);
-/* Answer all who wait. */
+/* Answer all who wait at the slot, or for whichever process of the group. */
 void slot_refuse_waiting(struct slot *s, enum slot_refusal why);
+void slot_refuse_waiting_any(struct app_group *g, enum slot_refusal why);
 
 #endif

@@ -90,6 +90,30 @@ void slot_address_fini(struct slot_address *a)
     *a = (struct slot_address){0};
 }
 
+unsigned slot_address_room(const struct slot_address *a)
+{
+    unsigned room = APP_SLOTS_MAX;
+
+    if (!a->numbered)
+        return 1;
+    if (a->unix_pattern == NULL) {
+        unsigned ports = addr_port(&a->base) != 0 ? 65536 - addr_port(&a->base) : APP_SLOTS_MAX;
+
+        return ports < room ? ports : room;
+    }
+    /* Fewer digits may fit where more do not. */
+    for (; room > 1; room /= 10) {
+        char *text = unix_text(a->unix_pattern, room - 1);
+        struct addr last;
+        enum err e = addr_parse(slice_of(text), &last);
+
+        free(text);
+        if (e == ERR_OK)
+            break;
+    }
+    return room;
+}
+
 void slot_address_of(const struct slot_address *a, unsigned n, struct addr *out)
 {
     if (a->unix_pattern != NULL) {

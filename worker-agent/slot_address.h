@@ -11,6 +11,7 @@
 #define RLB_AGENT_SLOT_ADDRESS_H
 
 #include "common/net/addr.h"
+#include "worker-agent/settings.h"
 
 struct slot_address {
     struct addr base;   /* host and first port; unset for unix */
@@ -26,7 +27,9 @@ struct slot_address {
 enum err slot_address_parse(struct slice text, unsigned nslots, struct slot_address *out,
                             char why[160]) must_check;
 void slot_address_fini(struct slot_address *a);
-/* The address of slot N < NSLOTS. */
+/* How many slots it has room for, at most APP_SLOTS_MAX. */
+unsigned slot_address_room(const struct slot_address *a);
+/* The address of slot N < slot_address_room(). */
 void slot_address_of(const struct slot_address *a, unsigned n, struct addr *out);
 
 #endif

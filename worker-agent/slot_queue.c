@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests of a slot: waiting in order, running up to `concurrency`. A request is in one of the two
- * lists or in none, as its state says.
+ * Requests of slots and of whole applications: who waits and who runs is in the core; here are
+ * their time-outs, their figures, and what they get of their process.
  *
  * A process without ready_probe gets its first request while it is STARTING, alone: that is its
  * probe.
@@ -11,207 +11,272 @@
 #include "worker-agent/app_group.h"
 #include "worker-agent/app_pool.h"
 
-/* How long a process whose connection broke may take to be reported dead. */
-enum { HOLD_MS = 50 };
-
-static void count_lists(struct slot *s, int waiting, int running)
+static struct loop *loop_of(const struct slot_request *r)
 {
-    s->nwaiting += (size_t)waiting;
-    s->nrunning += (size_t)running;
-    if (waiting != 0)
-        stat_add(s->group->cell, AGENT_STAT_requests_waiting, waiting);
-    if (running != 0)
-        stat_add(s->group->cell, AGENT_STAT_requests_running, running);
+    return r->group->pool->loop;
 }
 
-static void leave_list(struct slot_request *r)
+/* R's process, when it has one that is ours. */
+static struct app_process *process_of(const struct slot_request *r)
 {
-    if (r->state == SLOT_REQUEST_WAITING)
-        count_lists(r->slot, -1, 0);
-    if (r->state == SLOT_REQUEST_RUNNING)
-        count_lists(r->slot, 0, -1);
-    list_remove(&r->node);
-    timer_stop(&r->timeout);
-    r->state = SLOT_REQUEST_NONE;
+    if (r->core.process == NULL || r->slot == NULL || r->slot->attached != NULL)
+        return NULL;
+    return app_process_of(r->core.process);
+}
+
+/* The only one who changes a request's state: the figures follow it. */
+static void enter(struct slot_request *r, enum slot_request_state state)
+{
+    struct stats_cell *cell = r->group->cell;
+
+    if (r->state == SLOT_REQUEST_WAITING) {
+        stat_add(cell, AGENT_STAT_requests_waiting, -1);
+        timer_stop(&r->timeout);
+    }
+    if (r->state == SLOT_REQUEST_RUNNING) {
+        stat_add(cell, AGENT_STAT_requests_running, -1);
+        --r->slot->nrunning;
+    }
+    r->state = state;
+    if (state == SLOT_REQUEST_WAITING)
+        stat_add(cell, AGENT_STAT_requests_waiting, 1);
+    if (state == SLOT_REQUEST_RUNNING) {
+        stat_add(cell, AGENT_STAT_requests_running, 1);
+        ++r->slot->nrunning;
+    }
 }
 
 /* ---- places ---- */
 
-static size_t places(const struct slot *s)
+static void run(struct slot_request *r)
 {
-    if (timer_running(&s->held))
-        return 0;
-    if (s->attached != NULL)
-        return (size_t)s->group->s->concurrency;
-    if (s->process == NULL)
-        return 0;
-    size_t taken = s->process->busy_elsewhere;
-    if (s->process->state == PROCESS_READY) {
-        size_t all = (size_t)s->group->s->concurrency;
-
-        return all > taken ? all - taken : 0;
-    }
-    if (taken > 0)
-        return 0;
-    return s->process->state == PROCESS_STARTING && s->process->takes_first ? 1 : 0;
-}
-
-static void run(struct slot *s, struct slot_request *r)
-{
+    struct slot *s = slot_of(r->core.process->slot);
     struct conn_backend *backend = s->attached_backend;
 
-    leave_list(r);
-    r->state = SLOT_REQUEST_RUNNING;
-    list_push_back(&s->running, &r->node);
-    count_lists(s, 0, 1);
-    stat_observe(s->group->cell, AGENT_STAT_queue_wait_us,
-                 loop_now_us(s->group->pool->loop) - r->asked_us);
+    r->slot = s;
+    r->life = s->life;
+    enter(r, SLOT_REQUEST_RUNNING);
+    stat_observe(s->group->cell, AGENT_STAT_queue_wait_us, loop_now_us(loop_of(r)) - r->asked_us);
     if (s->attached != NULL) {
         r->addr = *s->attached;
     } else {
-        r->addr = s->process->addr;
-        backend = s->process->backend;
-        ++s->process->requests;
-        r->first = s->process->state == PROCESS_STARTING;
+        struct app_process *p = app_process_of(r->core.process);
+
+        r->addr = p->addr;
+        backend = p->backend;
+        ++p->requests;
+        r->first = p->state == PROCESS_STARTING;
         if (r->first)
-            app_process_first_sent(s->process);
+            app_process_first_sent(p);
     }
     r->backend = conn_backend_ref(backend);
 }
 
-void slot_dispatch(struct slot *s)
+void slot_request_go(struct core_request *core)
 {
-    while (s->nwaiting > 0 && s->nrunning < places(s)) {
-        struct slot_request *r = list_first(&s->waiting, struct slot_request, node);
+    struct slot_request *r = container_of(core, struct slot_request, core);
 
-        run(s, r);
-        r->go(r);
-    }
+    run(r);
+    r->go(r);
 }
 
 static void on_timeout(struct timer *t)
 {
     struct slot_request *r = container_of(t, struct slot_request, timeout);
 
-    leave_list(r);
+    core_leave(&r->core, loop_now_ms(loop_of(r)));
+    enter(r, SLOT_REQUEST_NONE);
     r->refused(r, SLOT_QUEUE_TIMEOUT);
 }
+
+/* ---- asking ---- */
 
 /* A process that fails to start again and again is no reason to wait. */
 static bool will_not_start(const struct slot *s)
 {
-    return s->attached == NULL && s->process == NULL && s->start_failures > 0 &&
-           loop_now_ms(s->group->pool->loop) < s->not_before_ms;
+    return s->core.process == NULL && s->start_failures > 0 &&
+           loop_now_ms(s->group->pool->loop) < s->core.not_before_ms;
 }
 
-static bool has_ready_process(const struct slot *s)
+/* The same of all processes that there could be. */
+static bool none_will_start(const struct app_group *g)
 {
-    return s->attached != NULL || (s->process != NULL && s->process->state == PROCESS_READY);
+    if (g->core.nprocesses > 0)
+        return false;
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        if (core_slot_enabled(&g->slots[n]->core) && !will_not_start(g->slots[n]))
+            return false;
+    }
+    return true;
 }
 
-enum slot_answer slot_ask(struct slot *s, struct slot_request *r, enum slot_refusal *why)
+static bool has_ready_process(const struct app_group *g, const struct slot *s)
 {
-    const struct app_settings *a = s->group->s;
-    uint64_t wait_ms = a->queue_timeout_ms + (has_ready_process(s) ? 0 : a->start_timeout_ms);
+    if (s == NULL)
+        return g->core.nprocesses > g->core.nstarting;
+    return s->core.process != NULL && s->core.process->state == CORE_READY;
+}
 
+/* Whether there is no sense in asking the core. */
+static bool is_hopeless(const struct app_group *g, const struct slot *s, enum slot_refusal *why)
+{
+    bool any = s != NULL ? s->core.process != NULL : g->core.nprocesses > 0;
+
+    *why = SLOT_STOPPED;
+    if (g->pool->leaving || (g->pool->draining && !any))
+        return true;
+    *why = SLOT_NOT_STARTED;
+    if (s != NULL)
+        return !core_slot_enabled(&s->core) || will_not_start(s);
+    return none_will_start(g);
+}
+
+enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
+                          enum slot_refusal *why)
+{
+    const struct app_settings *a = g->s;
+    uint64_t wait_ms = a->queue_timeout_ms + (has_ready_process(g, s) ? 0 : a->start_timeout_ms);
+
+    r->group = g;
     r->slot = s;
-    r->asked_us = loop_now_us(s->group->pool->loop);
-    if (s->group->pool->leaving ||
-        (s->group->pool->draining && s->process == NULL && s->attached == NULL)) {
-        *why = SLOT_STOPPED;
+    r->asked_us = loop_now_us(g->pool->loop);
+    if (is_hopeless(g, s, why))
         return SLOT_REFUSED;
-    }
-    if (s->nwaiting == 0 && s->nrunning < places(s)) {
-        run(s, r);
+    app_pool_settle(g->pool);
+    switch (core_ask(&g->core, s != NULL ? &s->core : NULL, &r->core, loop_now_ms(loop_of(r)))) {
+    case CORE_GO_NOW:
+        run(r);
         return SLOT_GO;
+    case CORE_WAIT:
+        enter(r, SLOT_REQUEST_WAITING);
+        timer_init(&r->timeout, on_timeout);
+        timer_start(loop_of(r), &r->timeout, wait_ms);
+        return SLOT_WAIT;
+    case CORE_QUEUE_FULL:
+        break;
     }
-    if (will_not_start(s)) {
-        *why = SLOT_NOT_STARTED;
-        return SLOT_REFUSED;
-    }
-    if (s->nwaiting >= (size_t)a->max_queue && (has_ready_process(s) || s->nwaiting > 0)) {
-        *why = SLOT_QUEUE_FULL;
-        return SLOT_REFUSED;
-    }
-    r->state = SLOT_REQUEST_WAITING;
-    list_push_back(&s->waiting, &r->node);
-    count_lists(s, 1, 0);
-    timer_init(&r->timeout, on_timeout);
-    timer_start(s->group->pool->loop, &r->timeout, wait_ms);
-    slot_want_process(s);
-    return SLOT_WAIT;
+    *why = SLOT_QUEUE_FULL;
+    return SLOT_REFUSED;
 }
+
+/* ---- going ---- */
 
 void slot_leave(struct slot_request *r)
 {
-    struct slot *s = r->slot;
-    bool ran = r->state == SLOT_REQUEST_RUNNING;
+    struct app_process *p = process_of(r);
+    bool first = r->first;
 
     if (r->backend != NULL)
         conn_backend_release(r->backend);
     r->backend = NULL;
     if (r->state == SLOT_REQUEST_NONE)
         return;
-    leave_list(r);
-    if (!ran)
-        return;
-    if (r->first && s->process != NULL)
-        app_process_first_done(s->process, false);
-    slot_dispatch(s);
+    enter(r, SLOT_REQUEST_NONE);
+    r->first = false;
+    core_leave(&r->core, loop_now_ms(loop_of(r)));
+    if (first && p != NULL)
+        app_process_first_done(p, false);
+    app_pool_settle(r->group->pool);
 }
 
 void slot_answered(struct slot_request *r)
 {
-    bool first = r->first;
+    struct app_process *p = process_of(r);
 
-    if (r->state != SLOT_REQUEST_RUNNING || !first)
+    if (r->state != SLOT_REQUEST_RUNNING || !r->first)
         return;
     r->first = false;
-    if (r->slot->process != NULL)
-        app_process_first_done(r->slot->process, true);
+    if (p != NULL)
+        app_process_first_done(p, true);
+}
+
+void slot_upgraded(struct slot_request *r)
+{
+    if (r->state != SLOT_REQUEST_RUNNING)
+        return;
+    core_upgraded(&r->core, loop_now_ms(loop_of(r)));
+    app_pool_settle(r->group->pool);
+}
+
+unsigned slot_upgrades(const struct slot_request *r)
+{
+    const struct core_process *p = r->core.process;
+
+    return p != NULL ? p->sessions - p->places : 0;
 }
 
 size_t slot_backlog(const struct slot_request *r)
 {
-    return r->slot->nwaiting + r->slot->nrunning + (r->state == SLOT_REQUEST_NONE ? 1 : 0);
+    if (r->slot == NULL)
+        return r->group->core.nwaiting + 1;
+    return r->slot->core.nwaiting + r->slot->nrunning + (r->state == SLOT_REQUEST_NONE ? 1 : 0);
 }
 
-void slot_hold(struct slot *s)
+void slot_hold(struct slot_request *r)
 {
-    if (s->attached == NULL && s->process != NULL)
-        timer_start(s->group->pool->loop, &s->held, HOLD_MS);
+    struct app_process *p = process_of(r);
+
+    if (p != NULL)
+        app_process_hold(p);
+}
+
+void slot_not_reached(struct slot_request *r)
+{
+    struct app_process *p = process_of(r);
+
+    if (p != NULL)
+        app_process_unreachable(p);
 }
 
 void slot_process_stuck(struct slot_request *r)
 {
-    struct slot *s = r->slot;
+    struct app_process *p = process_of(r);
 
-    if (r->state != SLOT_REQUEST_RUNNING || s->process == NULL || s->group->s->concurrency > 1)
+    if (r->state != SLOT_REQUEST_RUNNING || p == NULL || r->group->s->concurrency != 1)
         return;
-    log_warn(s->process, "process-stuck",
-             "first_byte_timeout_ms=%llu action=\"end it, start another\"",
-             (unsigned long long)s->group->s->first_byte_timeout_ms);
-    app_process_failed(s->process, FAILURE_STUCK, "");
-    app_process_stop(s->process);
+    log_warn(p, "process-stuck", "first_byte_timeout_ms=%llu action=\"end it, start another\"",
+             (unsigned long long)r->group->s->first_byte_timeout_ms);
+    app_process_failed(p, FAILURE_STUCK, "");
+    app_process_stop(p);
+    /* Elsewhere they may be served before the next one is ready. */
+    if (!has_ready_process(r->group, r->slot))
+        slot_refuse_waiting(r->slot, SLOT_NOT_STARTED);
 }
 
-void slot_abandon_running(struct slot *s)
+void slot_abandon_running(struct core_process *p)
 {
-    while (!list_empty(&s->running)) {
-        struct slot_request *r = list_first(&s->running, struct slot_request, node);
+    struct list *it;
 
-        leave_list(r);
+    list_for_each (it, &p->running) {
+        struct core_request *core = list_entry(it, struct core_request, node);
+        struct slot_request *r = container_of(core, struct slot_request, core);
+
+        enter(r, SLOT_REQUEST_NONE);
         r->first = false;
+    }
+}
+
+/* ---- refusing ---- */
+
+static void refuse(struct list *waiting, size_t n, enum slot_refusal why)
+{
+    /* Those who wait now: who is refused may come again. */
+    for (; n > 0 && !list_empty(waiting); --n) {
+        struct core_request *core = list_first(waiting, struct core_request, node);
+        struct slot_request *r = container_of(core, struct slot_request, core);
+
+        core_leave(core, loop_now_ms(loop_of(r)));
+        enter(r, SLOT_REQUEST_NONE);
+        r->refused(r, why);
     }
 }
 
 void slot_refuse_waiting(struct slot *s, enum slot_refusal why)
 {
-    /* Those who wait now: who is refused may come again. */
-    for (size_t n = s->nwaiting; n > 0 && !list_empty(&s->waiting); --n) {
-        struct slot_request *r = list_first(&s->waiting, struct slot_request, node);
+    refuse(&s->core.waiting, s->core.nwaiting, why);
+}
 
-        leave_list(r);
-        r->refused(r, why);
-    }
+void slot_refuse_waiting_any(struct app_group *g, enum slot_refusal why)
+{
+    refuse(&g->core.waiting, g->core.nwaiting, why);
 }

@@ -39,7 +39,7 @@ static void put_meters(struct json_writer *w, const struct slot *s)
 
 static void put_process(struct json_writer *w, const struct slot *s, uint64_t now_ms)
 {
-    const struct app_process *p = s->process;
+    const struct app_process *p = slot_process(s);
     char address[ADDR_TEXT_MAX];
 
     if (p == NULL)
@@ -66,9 +66,9 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     put_text(w, "address", s->name);
     put_text(w, "state", resume_state_text(slot_state(s)));
     put_text(w, "incarnation", s->incarnation);
-    json_put_int(w, "waiting", (int64_t)s->nwaiting);
+    json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
     json_put_int(w, "running", (int64_t)s->nrunning);
-    json_put_int(w, "backlog", (int64_t)(s->nwaiting + s->nrunning));
+    json_put_int(w, "backlog", (int64_t)(s->core.nwaiting + s->nrunning));
     json_put_int(w, "served", (int64_t)s->served);
     json_put_int(w, "streams", (int64_t)streams);
     json_put_int(w, "start_failures", s->start_failures);
@@ -106,8 +106,8 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     json_open_object(w, g->name);
     put_text(w, "path", g->path);
     put_text(w, "version", g->config->s.version);
-    json_put_int(w, "min_processes", g->nmin);
-    json_put_int(w, "max_processes", g->nslots);
+    json_put_int(w, "min_processes", g->core.min_processes);
+    json_put_int(w, "max_processes", g->attach != NULL ? g->nslots : g->core.max_processes);
     json_put_bool(w, "attached", g->attach != NULL);
     put_figures(w, g);
     live_settings_describe(g->live, w);
@@ -134,7 +134,7 @@ static int page_status(void *context, struct slice query, struct text *body)
     json_put_real(&w, "uptime_s", (double)(now_ms - a->started_ms) / 1000);
     json_put_int(&w, "connections", (int64_t)front_connections(a->front));
     json_put_int(&w, "processes", (int64_t)a->pool.count);
-    json_put_int(&w, "max_processes", (int64_t)a->pool.max);
+    json_put_int(&w, "max_processes", (int64_t)a->pool.core.max);
     if (a->tree != NULL) {
         json_open_object(&w, "tree");
         put_text(&w, "url", a->config->s.tree);
@@ -239,22 +239,24 @@ static int page_health(void *context, struct slice query, struct text *body)
     return 200;
 }
 
-/* How many slots that always have a process have none that serves. */
+/* How many processes of those that are always there do not serve yet. */
 static size_t count_unready(const struct agent *a)
 {
     size_t unready = 0;
 
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
         const struct app_group *g = a->pool.groups[i];
+        unsigned ready = 0;
 
-        for (unsigned n = 0; n < g->nmin; ++n) {
-            const struct app_process *p = g->slots[n]->process;
+        for (unsigned n = 0; n < g->nslots; ++n) {
+            const struct app_process *p = slot_process(g->slots[n]);
 
             /* Without a ready_probe a process waits for its first request, which nobody sends to
              * who is not ready. */
-            if (p == NULL || (p->state != PROCESS_READY && !p->open))
-                ++unready;
+            ready += p != NULL && (p->core.state == CORE_READY || p->open);
         }
+        if (ready < g->core.min_processes)
+            unready += g->core.min_processes - ready;
     }
     return unready;
 }

@@ -371,10 +371,10 @@ def test_a_bad_or_local_setting_in_the_tree_is_refused_alone(world):
     agent = TinyAgent(world, history=100).wait_ready()
     agent.write_node({'history': 7, 'max_queue': 5})
     wait_until(lambda: setting(agent, 'history')['value'] == '7', 'the setting')
-    agent.write_node({'history': -1, 'max_queue': 6, 'command': '/bin/evil', 'user': 'root', 'min_processes': 9})
+    agent.write_node({'history': -1, 'max_queue': 6, 'command': '/bin/evil', 'user': 'root', 'address': '0.0.0.0:1'})
     wait_until(lambda: setting(agent, 'max_queue')['value'] == '6', 'the good one')
     assert setting(agent, 'history')['value'] == '7' and 'refused' in setting(agent, 'history')
-    for name in ('command', 'user', 'min_processes'):
+    for name in ('command', 'user', 'address'):
         assert setting(agent, name)['origin'] != 'tree' and 'refused' in setting(agent, name)
     assert agent.figures()['settings_refused'] == 4
 

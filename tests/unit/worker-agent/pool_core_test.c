@@ -164,6 +164,8 @@ static void do_process(struct model *m)
             core_detach(&p->core, CORE_CONDEMNED);
         else if (below(m, 10) == 0)
             core_end(&p->core, CORE_CONDEMNED);
+        else if (below(m, 4) == 0)
+            core_elsewhere(&p->core, below(m, 3) / 2);
         break;
     case 4:
         if (below(m, 10) == 0)
@@ -269,6 +271,7 @@ static void calm(struct model *m)
         if (!p->used)
             continue;
         core_hold(&p->core, false);
+        core_elsewhere(&p->core, 0);
         if (p->told_to_end)
             bury(m, p);
         else

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the agent answers by itself: outcome.def, and what a load balancer is told beside.
+ */
+#include "worker-agent/front_internal.h"
+
+enum note {
+    NOTE_NONE,
+    NOTE_UNPROCESSED, /* no byte reached a process: anybody else may have any request */
+    NOTE_FAILED,      /* a process had it and failed it: another may have what is safe to repeat */
+};
+
+static const struct {
+    int status;
+    enum note note;
+    int figure; /* enum agent_stat, or FIGURE_NONE */
+    struct slice text;
+} outcomes[OUTCOMES] = {
+#define AGENT_STAT_NONE FIGURE_NONE
+#define OUTCOME(name, status, note, figure, text, doc)                                             \
+    [OUTCOME_##name] = {status, NOTE_##note, AGENT_STAT_##figure, {text "\n", sizeof(text)}},
+#include "worker-agent/outcome.def"
+#undef OUTCOME
+#undef AGENT_STAT_NONE
+};
+
+int outcome_figure(enum outcome o)
+{
+    return outcomes[o].figure;
+}
+
+/* Literals: name in lower case, and as it is sent. */
+#define ADD_HEADER(req, lower, name, value)                                                        \
+    h2o_add_header_by_str(&(req)->pool, &(req)->res.headers, H2O_STRLIT(lower), 0, name,           \
+                          H2O_STRLIT(value))
+
+void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog)
+{
+    h2o_req_t *req = reply->req;
+
+    if (backlog != NULL) {
+        front_put_backlog(req, *backlog);
+        if (outcomes[o].note == NOTE_UNPROCESSED)
+            ADD_HEADER(req, "resumelb-unprocessed", "Resumelb-Unprocessed", "1");
+        if (outcomes[o].note == NOTE_FAILED)
+            ADD_HEADER(req, "resumelb-failed", "Resumelb-Failed", "1");
+    } else if (outcomes[o].status == 503) {
+        /* Seconds: a place may be free any moment. */
+        ADD_HEADER(req, "retry-after", "Retry-After", "1");
+    }
+    http_reply_simple(reply, outcomes[o].status, "text/plain; charset=utf-8", outcomes[o].text);
+}
