@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which GET requests a slot gets most often, within a fixed number of counters. Embedded in the
+ * slot. Plain computation; one thread.
+ *
+ * Source: Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in
+ * data streams" (space saving): a newcomer takes over the counter of the least frequent one, and
+ * what that had counted is the most by which the newcomer's is too high. We rank by what is
+ * certain, and halve all counters now and then, so that what was frequent yesterday gives way.
+ */
+#ifndef RLB_AGENT_WARM_TARGETS_H
+#define RLB_AGENT_WARM_TARGETS_H
+
+#include "common/base/limits.h"
+#include "common/base/map.h"
+
+enum {
+    /* Longer ones are seldom frequent, and would cost as much as they are long. */
+    WARM_TARGET_MAX = 1024,
+    WARM_HOST_MAX = 255,
+    /* Counters per wanted target: what comes often enough to be wanted keeps its own. */
+    WARM_COUNTERS_EACH = 4,
+    /* The most that are wanted (warm_up); with the above 400 counters, 600 KiB per slot at worst.
+     */
+    WARM_WANTED_MAX = 100,
+    /* Requests per counter after which all are halved. */
+    WARM_HALVE_AFTER = 256,
+    /* Fewer requests than this do not make a target frequent. */
+    WARM_SEEN_MIN = 2,
+};
+
+struct warm_target {
+    struct map_node node;
+    uint64_t count, error;
+    struct slice host, cls, target; /* of bytes; CLS may be empty */
+    size_t nbytes;
+    char bytes[];
+};
+
+struct warm_targets { /* zeroed, it counts nothing */
+    struct map by_bytes;
+    struct warm_target **items; /* n of room */
+    size_t n, room;
+    size_t wanted;
+    uint64_t until_halved;
+};
+
+/* Keep what is needed to tell the WANTED most frequent; 0: nothing. */
+void warm_targets_want(struct warm_targets *w, size_t wanted);
+/* Count a request. Not one whose parts are too long or empty (but for CLS). */
+void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cls,
+                      struct slice target);
+/*
+ * The most frequent, most frequent first: pointers into W, good until the next add, into OUT, which
+ * has room for WARM_WANTED_MAX. Returns how many, at most as many as are wanted.
+ */
+size_t warm_targets_top(const struct warm_targets *w, const struct warm_target **out);
+void warm_targets_fini(struct warm_targets *w);
+
+#endif

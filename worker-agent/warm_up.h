@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replaying a slot's most frequent requests to a new process, one after the other, before it gets
+ * traffic. Nothing of it is metered or counted as a request; what fails is counted and goes on with
+ * the next. Embedded in the process. Control loop only.
+ *
+ * Each carries the Host and the class it had, and "Resumelb-Warm-Up: 1", which clients cannot send:
+ * an application that counts visits can tell.
+ */
+#ifndef RLB_AGENT_WARM_UP_H
+#define RLB_AGENT_WARM_UP_H
+
+#include "common/net/http1_client.h"
+#include "common/net/loop.h"
+#include "worker-agent/warm_targets.h"
+
+enum {
+    /* All of them together: a replacement waits for so long at most. */
+    WARM_UP_TOTAL_MS = 10000,
+};
+
+struct warm_up {
+    struct loop *loop; /* NULL: not under way */
+    struct addr addr;
+    char **heads;
+    size_t n, at;
+    struct http1_connect *attempt;
+    struct http1_conn *conn;
+    int status; /* of the present one; 0: no answer yet */
+    struct timer total;
+    unsigned answered, failed;       /* with 200, and not; the rest was not sent */
+    void (*done)(struct warm_up *w); /* once, later, unless stopped */
+};
+
+/* W is zeroed or stopped. False: there is nothing to replay, and no done(). */
+bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
+                   const struct warm_targets *targets);
+/* Harmless when it is not under way. */
+void warm_up_stop(struct warm_up *w);
+static inline bool warm_up_running(const struct warm_up *w)
+{
+    return w->loop != NULL;
+}
+
+#endif
