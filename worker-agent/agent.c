@@ -18,6 +18,7 @@
 #include "common/tree/tree_figures.h"
 #include "version.h"
 #include "worker-agent/agent_internal.h"
+#include "worker-agent/status.h"
 
 /* ---- what main.c needs without running ---- */
 
@@ -48,6 +49,7 @@ static void describe_outcomes(FILE *out)
 static void describe_stats(FILE *out)
 {
     stats_describe(AGENT_STATS_PREFIX, &agent_stats_table, out);
+    status_metrics_describe(out);
     fprintf(out, "\nThose of the tree, when there is one.\n\n"
                  "| metric | kind | unit | label | meaning |\n| --- | --- | --- | --- | --- |\n");
     tree_figures_describe(AGENT_STATS_PREFIX, "", out);

@@ -2,6 +2,7 @@
  *
  * What the agent answers by itself: outcome.def, and what a load balancer is told beside.
  */
+#include "worker-agent/error_body.h"
 #include "worker-agent/front_internal.h"
 
 enum note {
@@ -34,9 +35,12 @@ int outcome_figure(enum outcome o)
     h2o_add_header_by_str(&(req)->pool, &(req)->res.headers, H2O_STRLIT(lower), 0, name,           \
                           H2O_STRLIT(value))
 
-void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog)
+void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog,
+                  const struct front_whose *whose)
 {
     h2o_req_t *req = reply->req;
+    struct text shown = {0};
+    const char *type = front_explain(req, o, outcomes[o].text, whose, &shown);
 
     if (backlog != NULL) {
         front_put_backlog(req, *backlog);
@@ -48,5 +52,11 @@ void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlo
         /* Seconds: a place may be free any moment. */
         ADD_HEADER(req, "retry-after", "Retry-After", "1");
     }
-    http_reply_simple(reply, outcomes[o].status, "text/plain; charset=utf-8", outcomes[o].text);
+    if (type != NULL) {
+        ADD_HEADER(req, "content-security-policy", "Content-Security-Policy", ERROR_BODY_POLICY);
+        ADD_HEADER(req, "x-content-type-options", "X-Content-Type-Options", "nosniff");
+    }
+    http_reply_simple(reply, outcomes[o].status, type != NULL ? type : "text/plain; charset=utf-8",
+                      type != NULL ? text_slice(&shown) : outcomes[o].text);
+    text_fini(&shown);
 }

@@ -185,6 +185,7 @@ static void worker_finished(struct exchange *x)
 static void answer(struct exchange *x, enum outcome o)
 {
     size_t backlog = slot_backlog(&x->place);
+    const struct front_whose whose = {x->door->group, x->place.slot};
 
     if (outcome_figure(o) != FIGURE_NONE)
         count(x, (enum agent_stat)outcome_figure(o));
@@ -192,7 +193,7 @@ static void answer(struct exchange *x, enum outcome o)
         end_if_done(x);
     else
         /* May be the end of the reply, and of X with it (freed at the end of the turn). */
-        front_answer(x->reply, o, is_direct(x) ? NULL : &backlog);
+        front_answer(x->reply, o, is_direct(x) ? NULL : &backlog, &whose);
 }
 
 static void answer_refused(struct exchange *x, enum slot_refusal why)

@@ -58,6 +58,12 @@ enum outcome {
 
 enum { FIGURE_NONE = AGENT_STATS };
 
+/* Whose request was not served. */
+struct front_whose {
+    const struct app_group *group;
+    const struct slot *slot; /* NULL: it was for whichever process, and had none */
+};
+
 /* What O is counted as: an agent_stat, or FIGURE_NONE. */
 int outcome_figure(enum outcome o);
 /*
@@ -65,7 +71,17 @@ int outcome_figure(enum outcome o);
  *   backlog  for a load balancer: what the slot has in hand. NULL: another client, who is told
  *            nothing that is between load balancers and us
  */
-void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog);
+void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog,
+                  const struct front_whose *whose);
+
+/* ---- front_error.c ---- */
+/*
+ * Append the body of answer O, whose text by itself is REASON: with what its process has said, in
+ * HTML if REQ asks for that. Its Content-Type; NULL: nothing is shown (show_errors, or O explains
+ * itself).
+ */
+const char *front_explain(const h2o_req_t *req, enum outcome o, struct slice reason,
+                          const struct front_whose *whose, struct text *out);
 
 /* ---- front_exchange.c ---- */
 
