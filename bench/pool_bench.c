@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a routing decision costs: pool_get + pool_put on a warm pool, by policy and number of
- * threads. pool_bench [WORKERS [CLASSES [PAIRS]]]
+ * threads; and what a look at the overload costs, when there is one and when there is none.
+ * pool_bench [WORKERS [CLASSES [PAIRS]]]
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include "common/base/text.h"
 #include "lb/pool.h"
 
-enum { THREADS_MAX = 8, NAME_ROOM = 64 };
+enum { THREADS_MAX = 8, NAME_ROOM = 64, LOOKS = 1000, ABOVE = 3 };
 
 struct bench {
     struct pool *pool;
@@ -69,6 +70,31 @@ static double pair_ns(const struct bench *b, unsigned nthreads)
     return (double)(clock_mono_us() - start) * 1000 / (double)(b->pairs * nthreads);
 }
 
+/* Each worker with IN_HAND requests. */
+static void bench_look(const struct bench *b, size_t nworkers, size_t in_hand, const char *what)
+{
+    struct pool_pick *picks = xcalloc(nworkers * in_hand + 1, sizeof(*picks));
+    uint64_t for_ms = 0;
+    bool above = false;
+
+    for (size_t i = 0; i < nworkers * in_hand; ++i) {
+        struct pool_request request = {.cls = slice_of(b->classes[i % b->nclasses])};
+
+        if (pool_get(b->pool, &request, i, &picks[i]) != ERR_OK)
+            abort();
+    }
+    uint64_t start = clock_mono_us();
+    for (unsigned i = 0; i < LOOKS; ++i)
+        above = pool_overloaded(b->pool, i, &for_ms);
+    printf("look       %zu workers, %s: %9.1f us per look\n", nworkers, what,
+           (double)(clock_mono_us() - start) / LOOKS);
+    if (above != (in_hand >= ABOVE))
+        abort();
+    for (size_t i = 0; i < nworkers * in_hand; ++i)
+        pool_put(b->pool, &picks[i], NULL);
+    free(picks);
+}
+
 static void bench_policy(enum pool_policy policy, const char *name, struct bench *b,
                          size_t nworkers)
 {
@@ -77,7 +103,10 @@ static void bench_policy(enum pool_policy policy, const char *name, struct bench
                               .backlog_history = 9,
                               .unskilled_score = 1,
                               .max_classes = 100000,
-                              .max_waiting = 1};
+                              .max_waiting = 1,
+                              .backlog_shared = true,
+                              .backlog_max_age_ms = 2000,
+                              .spawn_backlog = ABOVE - 1};
     struct worker **workers = xcalloc(nworkers, sizeof(struct worker *));
     struct list released;
 
@@ -96,6 +125,10 @@ static void bench_policy(enum pool_policy policy, const char *name, struct bench
     for (unsigned n = 1; n <= THREADS_MAX; n *= 2)
         printf("%-10s %zu workers, %zu classes, %u threads: %7.1f ns per get+put\n", name, nworkers,
                b->nclasses, n, pair_ns(b, n));
+    if (policy == POOL_POLICY_CLASSLESS) {
+        bench_look(b, nworkers, 0, "idle");
+        bench_look(b, nworkers, ABOVE, "all overloaded");
+    }
     for (size_t i = 0; i < nworkers; ++i) {
         pool_remove(b->pool, workers[i], &released);
         worker_unref(workers[i]);

@@ -18,8 +18,8 @@
 #include "lb/route_wait.h"
 
 enum {
-    /* Looks at the overload: ten per spawn_after, within these. At 10 ms and 1,000 workers, all
-     * of them overloaded, looking takes a few thousandths of the control thread's time. */
+    /* Looks at the overload: ten per spawn_after, within these. One at 1,000 workers, all of them
+     * overloaded, takes 3 us (bench/RESULTS.md). */
     LOOKS = 10,
     LOOK_MIN_MS = 10,
     LOOK_MAX_MS = 100,

@@ -234,6 +234,7 @@ static void on_process_failure(struct exchange *x, bool final)
 static void on_unprocessed(struct exchange *x, bool final)
 {
     stat_add(x->al->stats, APP_STAT_unprocessed, 1);
+    worker_refused(x->member->worker, loop_now_ms(x->home->loop));
     drop_answer(x, final);
     if (x->ntried < TRIED_MAX) {
         try_another(x, OUTCOME_WORKERS_BUSY);
@@ -260,6 +261,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         on_unprocessed(x, final);
         return;
     }
+    worker_answered(x->member->worker);
     if (is_process_failure(x, head)) {
         on_process_failure(x, final);
         return;

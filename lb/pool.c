@@ -101,6 +101,7 @@ static void admit(struct pool *p, struct worker *w)
         w->mean = (struct decayed){0};
     }
     atomic_store_explicit(&w->report, 0, memory_order_relaxed);
+    atomic_store_explicit(&w->full_until_ms, 0, memory_order_relaxed);
     w->pool = p;
     w->place = WORKER_ASIDE;
     list_push_back(&p->aside, &w->place_node);
@@ -188,18 +189,26 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
     pool_unlock(p);
 }
 
-/* The first of the line that is not excluded, or NULL. */
-static struct worker *front_for(const struct pool *p, const struct pool_request *r)
+/* The first of the line that is not excluded and has room; else the first not excluded; or NULL. */
+static struct worker *front_for(const struct pool *p, const struct pool_request *r, uint64_t now_ms,
+                                bool *has_room)
 {
+    struct worker *first = NULL;
     struct list *it;
 
     list_for_each (it, &p->line) {
         struct worker *w = list_entry(it, struct worker, place_node);
 
-        if (!pool_excludes(r, w))
+        if (pool_excludes(r, w))
+            continue;
+        if (!worker_is_full(w, now_ms)) {
+            *has_room = true;
             return w;
+        }
+        if (first == NULL)
+            first = w;
     }
-    return NULL;
+    return first;
 }
 
 static bool all_members_excluded(const struct pool *p, const struct pool_request *r)
@@ -247,20 +256,21 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_ms,
                   struct pool_pick *out)
 {
     enum err result = ERR_OK;
+    bool has_room = false;
 
     ASSERT(r->nexcluded <= TRIED_MAX);
     pool_lock(p);
     /* First, or whoever parks below could find itself among those released. */
     if (p->owes_turns)
         pool_release_locked(p, r->released);
-    struct worker *front = front_for(p, r);
+    struct worker *front = front_for(p, r, now_ms, &has_room);
     if (front == NULL && hopeless(p, r)) {
         pool_end_turn_locked(p, r->waiter);
         result = ERR_NO_WORKER;
     } else if (front == NULL || pool_must_park(p, r->waiter)) {
         result = pool_park_locked(p, r->waiter);
     } else {
-        *out = (struct pool_pick){.started_ms = now_ms};
+        *out = (struct pool_pick){.started_ms = now_ms, .some_have_room_ = has_room};
         struct worker *w = p->rule->pick(p, r, front, out);
         if (r->retry)
             out->reason = PICK_RETRY;

@@ -75,11 +75,13 @@ struct pool_pick {
     enum pick_reason reason;
     uint64_t started_ms; /* as given to pool_get */
     /* Why, in numbers (policy resume; else 0): skilled workers were passed over (SKIPPED of them)
-     * whose mean backlog was more than MAX_BACKLOG above MIN_BACKLOG; of those over it only by
-     * what others have in hand, the ones that would have been picked. */
+     * whose mean backlog was more than MAX_BACKLOG above MIN_BACKLOG, or who refused a request a
+     * moment ago; of those over it only by what others have in hand, the ones that would have been
+     * picked. */
     double max_backlog, min_backlog;
     size_t skipped;
-    struct list node_; /* pool's: the worker's requests in hand, oldest first */
+    struct list node_;    /* pool's: the worker's requests in hand, oldest first */
+    bool some_have_room_; /* pool's: who refused a request a moment ago is left out */
 };
 
 /* FINGERPRINT: of the application's classifier, FINGERPRINT_LEN hex digits or "". */

@@ -119,7 +119,8 @@ void pool_called_took_locked(struct pool *p, struct worker *w)
 }
 
 struct worker *pool_called_locked(struct pool *p, const struct pool_request *r,
-                                  const struct worker *picked, uint64_t since_ms)
+                                  const struct worker *picked, uint64_t since_ms,
+                                  const struct pool_pick *out)
 {
     struct list *it;
     int looked = 0;
@@ -132,7 +133,7 @@ struct worker *pool_called_locked(struct pool *p, const struct pool_request *r,
 
         if (++looked > CALLED_LOOK_MAX)
             return NULL;
-        if (may_take(p, r, w, since_ms))
+        if (!pool_spares(out, w) && may_take(p, r, w, since_ms))
             return w;
     }
     return NULL;

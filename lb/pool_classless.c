@@ -18,7 +18,7 @@ static struct worker *pick(struct pool *p, const struct pool_request *r, struct 
         struct worker *w = list_entry(it, struct worker, place_node);
         uint64_t backlog = worker_backlog(w) + worker_others(w, since_ms);
 
-        if (backlog < least && !pool_excludes(r, w)) {
+        if (backlog < least && !pool_excludes(r, w) && !pool_spares(out, w)) {
             best = w;
             least = backlog;
         }

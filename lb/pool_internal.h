@@ -92,7 +92,8 @@ struct worker {
     /* What others had in hand and when (WORKER_REPORT_BITS); 0: nothing. Written without the lock:
      * in one word, so that nobody sees the one without the other. */
     _Atomic uint64_t report;
-    struct list in_hand; /* pool_pick.node_, oldest first */
+    _Atomic uint64_t full_until_ms; /* it refused a request; written without the lock; 0: not */
+    struct list in_hand;            /* pool_pick.node_, oldest first */
     struct skill_slot *slots;
     uint32_t nslots;
     uint32_t slots_room;
@@ -103,7 +104,8 @@ struct worker {
 /* A policy. */
 struct pool_rule {
     /*
-     * Choose a worker that is not excluded. FRONT is the first such in the line; there is one.
+     * Choose a worker that is not excluded, nor spared. FRONT is the first such in the line; there
+     * is one.
      * Fills OUT->reason and, where the policy has them, the numbers behind it.
      */
     struct worker *(*pick)(struct pool *p, const struct pool_request *r, struct worker *front,
@@ -202,6 +204,18 @@ static inline uint64_t worker_others(const struct worker *w, uint64_t since_ms)
     return report_others(atomic_load_explicit(&w->report, memory_order_relaxed), since_ms);
 }
 
+/* W refused a request a moment ago. */
+static inline bool worker_is_full(const struct worker *w, uint64_t now_ms)
+{
+    return atomic_load_explicit(&w->full_until_ms, memory_order_relaxed) > now_ms;
+}
+
+/* W is full, and others are not, of which one will be OUT. */
+static inline bool pool_spares(const struct pool_pick *out, const struct worker *w)
+{
+    return out->some_have_room_ && worker_is_full(w, out->started_ms);
+}
+
 extern const struct pool_rule pool_rule_resume;
 extern const struct pool_rule pool_rule_classless;
 
@@ -233,7 +247,8 @@ void pool_unseat_locked(struct pool *p, struct worker *w, bool keep);
 /* pool_called.c: who was brought in because of overload */
 /* Who gets R rather than PICKED, whom the rule names; or NULL. */
 struct worker *pool_called_locked(struct pool *p, const struct pool_request *r,
-                                  const struct worker *picked, uint64_t since_ms);
+                                  const struct worker *picked, uint64_t since_ms,
+                                  const struct pool_pick *out);
 /* W, who is called in, has got a request, by whatever rule. */
 void pool_called_took_locked(struct pool *p, struct worker *w);
 void pool_uncall_locked(struct pool *p, struct worker *w);

@@ -37,7 +37,7 @@ static struct worker *best_skilled(const struct pool_class *c, const struct pool
 
         if (pool_excludes(r, s->worker))
             continue;
-        if (is_over(s->worker, 0, out)) {
+        if (is_over(s->worker, 0, out) || pool_spares(out, s->worker)) {
             ++out->skipped;
             continue;
         }
@@ -79,9 +79,10 @@ static struct worker *pick(struct pool *p, const struct pool_request *r, struct 
     out->max_backlog = spread > 1 ? spread : 1;
     out->min_backlog = front->mean.mean + (double)worker_others(front, since_ms) + 1;
     struct worker *best = c != NULL ? best_skilled(c, r, since_ms, out) : NULL;
-    struct worker *called = list_empty(&p->called)
-                                ? NULL
-                                : pool_called_locked(p, r, best != NULL ? best : front, since_ms);
+    struct worker *called =
+        list_empty(&p->called)
+            ? NULL
+            : pool_called_locked(p, r, best != NULL ? best : front, since_ms, out);
     if (called != NULL) {
         out->reason = PICK_CALLED;
         return learn(p, c, called, r->cls);

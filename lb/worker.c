@@ -71,6 +71,18 @@ void worker_report(struct worker *w, uint64_t total, uint64_t now_ms)
         atomic_store_explicit(&w->report, report, memory_order_relaxed);
 }
 
+void worker_refused(struct worker *w, uint64_t now_ms)
+{
+    atomic_store_explicit(&w->full_until_ms, now_ms + WORKER_REFUSAL_MS, memory_order_relaxed);
+}
+
+void worker_answered(struct worker *w)
+{
+    /* Most often it is so already: leave the line to those who read it. */
+    if (atomic_load_explicit(&w->full_until_ms, memory_order_relaxed) != 0)
+        atomic_store_explicit(&w->full_until_ms, 0, memory_order_relaxed);
+}
+
 const char *worker_name(const struct worker *w)
 {
     return w->name;

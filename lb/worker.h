@@ -15,6 +15,10 @@ enum {
     /* Requests in hand that a worker may report: what stands beside a time in one word. An agent's
      * limits (max_queue, concurrency) end at 1,010,000. */
     WORKER_REPORT_MAX = (1 << 24) - 1,
+    /* How long one that has refused a request is spared, when nothing of it says that it takes some
+     * again: one that is stuck refuses a few requests in that time, rather than each; one that has
+     * room again (another load balancer's were served) is idle no longer than this. */
+    WORKER_REFUSAL_MS = 250,
 };
 
 struct worker;
@@ -40,6 +44,15 @@ void worker_unref(struct worker *w);
  *   now_ms  monotonic milliseconds, of the clock that pool_get is given
  */
 void worker_report(struct worker *w, uint64_t total, uint64_t now_ms);
+
+/*
+ * W has refused a request, its queue being full (or whatever it is, it had no byte of it): it is
+ * picked for others only when there is nobody else, until it answers one, or WORKER_REFUSAL_MS have
+ * passed. Any loop; no lock.
+ */
+void worker_refused(struct worker *w, uint64_t now_ms);
+/* W has answered a request: so it takes some. Any loop; no lock. */
+void worker_answered(struct worker *w);
 
 const char *worker_name(const struct worker *w);
 const char *worker_incarnation(const struct worker *w);

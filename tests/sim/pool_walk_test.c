@@ -106,6 +106,16 @@ static void step_worker_available(struct walk *w)
     pool_set_available(w->pool, w->workers[i], w->available[i], &w->released);
 }
 
+static void step_worker_refuses(struct walk *w)
+{
+    struct worker *worker = w->workers[below(w, WORKERS)];
+
+    if (worker != NULL && below(w, 3) != 0)
+        worker_refused(worker, w->picks);
+    else if (worker != NULL)
+        worker_answered(worker);
+}
+
 static void step_worker_called(struct walk *w)
 {
     struct worker *worker = w->workers[below(w, WORKERS)];
@@ -217,8 +227,10 @@ static void take_step(struct walk *w)
         step_worker_leaves(w);
     else if (kind < 22)
         step_worker_available(w);
-    else if (kind < 26)
+    else if (kind < 25)
         step_worker_called(w);
+    else if (kind < 26)
+        step_worker_refuses(w);
     else if (kind < 27)
         step_settings(w);
     else

@@ -303,6 +303,73 @@ static void the_active_version_and_its_line_do_not_depend_on_reports(void **stat
     fixture_end(&f);
 }
 
+/* ---- what a worker refused ---- */
+
+static void who_refused_a_request_is_spared_for_a_while(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start(&f, POOL_POLICY_RESUME);
+    fixture_resume(&f, 0, "a=1000");
+    fixture_resume(&f, 1, "");
+    worker_refused(f.workers[0], 1000);
+    assert_int_equal(ask_at(&f, "a", 1000), 1);
+    assert_int_equal(ask_at(&f, "a", 1000 + WORKER_REFUSAL_MS - 1), 1);
+    assert_int_equal(ask_at(&f, "new", 1000 + WORKER_REFUSAL_MS - 1), 1);
+    assert_int_equal(ask_at(&f, "a", 1000 + WORKER_REFUSAL_MS), 0);
+    fixture_end(&f);
+}
+
+static void its_next_answer_ends_that(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start(&f, POOL_POLICY_RESUME);
+    fixture_resume(&f, 0, "a=1000");
+    fixture_resume(&f, 1, "");
+    worker_refused(f.workers[0], 1000);
+    assert_int_equal(get_at(&f, "a", 1000), 1);
+    assert_int_equal(fixture_latest(&f)->reason, PICK_SPILL);
+    assert_int_equal(fixture_latest(&f)->skipped, 1);
+    worker_answered(f.workers[0]);
+    assert_int_equal(get_at(&f, "a", 1000), 0);
+    assert_int_equal(fixture_latest(&f)->reason, PICK_SKILLED);
+    fixture_end(&f);
+}
+
+static void when_all_have_refused_it_is_as_if_none_had(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start(&f, POOL_POLICY_RESUME);
+    fixture_resume(&f, 0, "a=10");
+    fixture_resume(&f, 1, "b=10");
+    for (int i = 0; i < 2; ++i)
+        worker_refused(f.workers[i], 1000);
+    assert_int_equal(get_at(&f, "a", 1000), 0);
+    assert_int_equal(get_at(&f, "b", 1000), 1);
+    fixture_end(&f);
+}
+
+static void without_classes_who_refused_is_spared_too(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start(&f, POOL_POLICY_CLASSLESS);
+    for (int i = 0; i < 2; ++i)
+        fixture_resume(&f, i, "");
+    worker_refused(f.workers[0], 1000);
+    for (int i = 0; i < 3; ++i)
+        assert_int_equal(get_at(&f, "a", 1000), 1);
+    worker_answered(f.workers[0]);
+    assert_int_equal(get_at(&f, "a", 1000), 0);
+    fixture_end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +384,10 @@ int main(void)
         cmocka_unit_test(nothing_of_it_counts_when_it_is_switched_off),
         cmocka_unit_test(classless_takes_the_least_of_all_that_is_in_hand),
         cmocka_unit_test(who_comes_back_comes_without_the_last_report),
+        cmocka_unit_test(who_refused_a_request_is_spared_for_a_while),
+        cmocka_unit_test(its_next_answer_ends_that),
+        cmocka_unit_test(when_all_have_refused_it_is_as_if_none_had),
+        cmocka_unit_test(without_classes_who_refused_is_spared_too),
         cmocka_unit_test(the_active_version_and_its_line_do_not_depend_on_reports),
     };
 

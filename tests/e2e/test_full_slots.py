@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A slot whose queue is full: what it refuses is served elsewhere, at once, whatever the method, and is no failure."""
+import contextlib
+import os
+import signal
+import threading
+
+from agent_support import TinyAgent
+from support.base import PATIENCE, wait_until
+from support.http import Client
+
+
+class Load:
+    """Clients that ask without pause, each third request a POST; all must be answered 200."""
+
+    def __init__(self, address, n, hosts=8):
+        self.address, self.hosts, self.stopping = address, hosts, threading.Event()
+        self.failures, self.done, self.posts, self.lock = [], 0, 0, threading.Lock()
+        self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(n)]
+        for t in self.threads:
+            t.start()
+
+    def run(self, n):
+        with Client(self.address, seconds=60) as c:
+            i = n
+            while not self.stopping.is_set():
+                i += 1
+                post = i % 3 == 0
+                r = c.request('POST' if post else 'GET', '/load-%d-%d' % (n, i), 'site%d' % (i % self.hosts),
+                              body=b'x' if post else None)
+                with self.lock:
+                    self.done += 1
+                    self.posts += post
+                if r.status != 200:
+                    self.failures.append((r.status, r.text[:200]))
+
+    def go_on(self, n):
+        target = self.done + n
+        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n, 60)
+        assert not self.failures, self.failures[:5]
+
+    def stop(self):
+        self.stopping.set()
+        for t in self.threads:
+            t.join(60 * PATIENCE)
+        assert not self.failures, self.failures[:5]
+
+
+def balancer(world, agents, name):
+    lb = world.resumelb({'workers': [a.address for a in agents], 'resume': 'stream', 'start_wait': '50ms'}, wait=False,
+                        name=name)
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(lambda: all(w['state'] == 'ready' for w in lb.workers().values()), 'both workers')
+    return lb
+
+
+def stage(world, balancers=1):
+    """Two agents of one slot each, and load balancers whose load has made both good at classes."""
+    agents = [TinyAgent(world, name='stuck', max_queue=2, history=20).wait_ready(),
+              TinyAgent(world, name='other', history=20).wait_ready()]
+    lbs = [balancer(world, agents, 'lb%d' % i) for i in range(balancers)]
+    loads = [Load(lb.address, 8) for lb in lbs]
+    for lb in lbs:
+        wait_until(lambda: all(w['skills'] > 1 for w in lb.workers().values()), 'both to be good at something', 30)
+    return agents, lbs, loads
+
+
+@contextlib.contextmanager
+def stuck_with_a_full_queue(agent):
+    """Its process answers nothing; the load fills its queue."""
+    pid = agent.pid()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: (agent.slot()['running'], agent.slot()['waiting']) == (1, 2), 'the queue to fill')
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def no_failures(lb, agent, before):
+    """Nothing of it counts against anybody."""
+    after, w = lb.app()['stats'], lb.workers()[agent.address]
+    for name in ('retries', 'ejections', 'connect_failures', 'responses_5xx'):
+        assert after[name] == before[name], name
+    assert (w['failures'], w['ejected'], w['available']) == (0, False, True)
+
+
+def test_what_a_stuck_slot_refuses_is_served_by_the_other_and_is_no_failure(world):
+    (stuck, other), (lb,), (load,) = stage(world)
+    before = lb.app()['stats']
+    with stuck_with_a_full_queue(stuck):
+        # three clients of eight wait for it; the others are served
+        wait_until(lambda: lb.app()['stats']['unprocessed'] > before['unprocessed'], 'a refusal')
+        assert lb.workers()[stuck.address]['backlog'] <= 4
+        served, refused = load.done, lb.app()['stats']['unprocessed']
+        load.go_on(500)
+        served, refused = load.done - served, lb.app()['stats']['unprocessed'] - refused
+        # it is asked a few times a second, not by each request of a class that it is good at
+        assert refused <= served / 20, (refused, served)
+    load.go_on(100)
+    load.stop()
+    no_failures(lb, stuck, before)
+    # each POST ran once
+    posts = [line for a in (stuck, other) for line in a.served() if line.startswith('POST')]
+    assert len(posts) == len(set(posts)) == load.posts
+
+
+def test_a_load_balancer_spares_a_slot_that_another_one_has_filled(world):
+    (stuck, other), lbs, loads = stage(world, 2)
+    before = [lb.app()['stats'] for lb in lbs]
+    with stuck_with_a_full_queue(stuck):
+        for lb, load in zip(lbs, loads):
+            served, refused = load.done, lb.app()['stats']['unprocessed']
+            load.go_on(300)
+            served, refused = load.done - served, lb.app()['stats']['unprocessed'] - refused
+            assert refused <= served / 20, (refused, served)
+    for load in loads:
+        load.stop()
+    for lb, b in zip(lbs, before):
+        no_failures(lb, stuck, b)
