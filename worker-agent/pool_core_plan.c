@@ -234,9 +234,9 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
         *out = (struct core_action){.what = CORE_SPAWN, .slot = s};
         return true;
     }
-    /* No room for two: it goes first. Whom it serves it goes on serving, but nobody else: under
-       load there is no moment without a session. */
-    if (!room_comes(c, 0)) {
+    /* There never is room for two: it goes first. Whom it serves it goes on serving, but nobody
+       else: under load there is no moment without a session. */
+    if (!c->overlap && !room_comes(c, 0)) {
         g->replacing = s;
         s->renew = true;
         core_leave_slot(p, p->doomed);

@@ -382,9 +382,170 @@ static void invariants_hold_over_random_sequences(void **state)
     }
 }
 
+/* ---- one decision at a time ---- */
+
+/* Like the model, but nothing happens at random: what is spawned is ready at once. */
+static struct model *create_calm(void)
+{
+    struct model *m = create(1);
+
+    for (size_t g = 0; g < GROUPS; ++g)
+        m->groups[g].min_processes = 0;
+    return m;
+}
+
+/* A request for whichever process of group G, served at once. */
+static void serve(struct model *m, size_t g)
+{
+    struct core_request *r = &m->requests[0];
+
+    (void)core_ask(&m->groups[g], NULL, r, m->now_ms);
+    for (int i = 0; i < 4 && r->state != CORE_REQUEST_RUNNING; ++i) {
+        carry_out(m);
+        for (size_t k = 0; k < PROCESSES; ++k) {
+            if (m->processes[k].used && m->processes[k].told_to_end)
+                bury(m, &m->processes[k]);
+            else if (m->processes[k].used)
+                core_ready(&m->processes[k].core, m->now_ms);
+        }
+    }
+    assert_int_equal(r->state, CORE_REQUEST_RUNNING);
+    core_leave(r, m->now_ms);
+    carry_out(m);
+    core_check(&m->core);
+}
+
+static void the_longest_idle_of_another_group_gives_way(void **state)
+{
+    struct model *m = create_calm();
+
+    (void)state;
+    m->core.max = 2;
+    serve(m, 0);
+    m->now_ms += 5000;
+    for (int i = 0; i < 3; ++i)
+        serve(m, 1);
+    m->now_ms += 5000;
+    /* Used lately, if seldom. */
+    m->groups[0].traffic = 100;
+    serve(m, 2);
+    assert_int_equal(m->groups[0].nprocesses, 0);
+    assert_int_equal(m->groups[1].nprocesses, 1);
+    assert_int_equal(m->groups[2].nprocesses, 1);
+    free(m);
+}
+
+static void of_those_that_idle_alike_the_one_with_less_traffic_gives_way(void **state)
+{
+    struct model *m = create_calm();
+
+    (void)state;
+    m->core.max = 2;
+    for (int i = 0; i < 5; ++i)
+        serve(m, 0);
+    serve(m, 1);
+    serve(m, 2);
+    assert_int_equal(m->groups[0].nprocesses, 1);
+    assert_int_equal(m->groups[1].nprocesses, 0);
+    free(m);
+}
+
+static void a_group_above_its_minimum_gives_way_before_one_that_is_not(void **state)
+{
+    struct model *m = create_calm();
+
+    (void)state;
+    m->core.max = 2;
+    serve(m, 0);
+    m->groups[0].min_processes = 1;
+    m->now_ms += 60000;
+    serve(m, 1);
+    serve(m, 2);
+    assert_int_equal(m->groups[0].nprocesses, 1);
+    assert_int_equal(m->groups[1].nprocesses, 0);
+    /* A request that waits is worth more than what is merely to be there, which comes back after.
+     */
+    m->groups[2].min_processes = 1;
+    serve(m, 3);
+    assert_int_equal(m->groups[0].nprocesses + m->groups[2].nprocesses, 2);
+    free(m);
+}
+
+static void the_coldest_is_replaced_first_and_one_at_a_time(void **state)
+{
+    struct model *m = create_calm();
+    struct core_group *g = &m->groups[0];
+    struct core_action a;
+
+    (void)state;
+    m->core.max = 0;
+    g->min_processes = 3;
+    core_tick(&m->core, m->now_ms);
+    calm(m);
+    calm(m);
+    assert_int_equal(g->nprocesses, 3);
+    for (unsigned n = 0; n < 3; ++n)
+        m->slots[0][n].process->warmth = n == 1 ? 1 : 5;
+    ++g->generation;
+    core_tick(&m->core, m->now_ms);
+    while (core_next(&m->core, m->now_ms, &a) == CORE_TELL)
+        ;
+    assert_int_equal(a.what, CORE_SPAWN);
+    assert_ptr_equal(a.slot, &m->slots[0][1]);
+    spawn(m, a.slot);
+    carry_out(m);
+    assert_int_equal(m->core.successors, 1);
+    assert_non_null(m->slots[0][1].successor);
+    free(m);
+}
+
+static void a_process_that_serves_one_request_is_followed_by_another(void **state)
+{
+    struct model *m = create_calm();
+
+    (void)state;
+    m->groups[0].one_shot = true;
+    for (int i = 0; i < 5; ++i)
+        serve(m, 0);
+    for (size_t i = 0; i < PROCESSES; ++i)
+        assert_true(!m->processes[i].used || m->processes[i].core.served <= 1);
+    /* One per request, and at most a successor that was not needed any more. */
+    assert_in_range(m->spawned, 5, 10);
+    free(m);
+}
+
+static void an_upgraded_connection_holds_its_process_but_no_place(void **state)
+{
+    struct model *m = create_calm();
+    struct core_request *upgraded = &m->requests[1];
+
+    (void)state;
+    serve(m, 0);
+    assert_int_equal(core_ask(&m->groups[0], NULL, upgraded, m->now_ms), CORE_GO_NOW);
+    core_upgraded(upgraded, m->now_ms);
+    serve(m, 0);
+    assert_int_equal(m->spawned, 1);
+    struct core_process *p = upgraded->process;
+    core_detach(p, CORE_CONDEMNED);
+    carry_out(m);
+    assert_int_equal(m->ended, 0);
+    core_leave(upgraded, m->now_ms);
+    carry_out(m);
+    assert_int_equal(m->ended, 1);
+    free(m);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(invariants_hold_over_random_sequences)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(invariants_hold_over_random_sequences),
+        cmocka_unit_test(the_longest_idle_of_another_group_gives_way),
+        cmocka_unit_test(of_those_that_idle_alike_the_one_with_less_traffic_gives_way),
+        cmocka_unit_test(a_group_above_its_minimum_gives_way_before_one_that_is_not),
+        cmocka_unit_test(the_coldest_is_replaced_first_and_one_at_a_time),
+        cmocka_unit_test(a_process_that_serves_one_request_is_followed_by_another),
+        cmocka_unit_test(an_upgraded_connection_holds_its_process_but_no_place),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

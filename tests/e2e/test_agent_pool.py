@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's pool: processes on demand, within a budget, replaced without losing a request."""
+import itertools
+import json
+import os
+import threading
+
+import pytest
+
+from agent_support import Background, TinyAgent, alive
+from support.base import free_port, wait_until
+from support.http import Client, get
+from test_agent_life import classified, rewrite, setting
+
+# Answers many at a time, upgrades connections, and can be made to accept none any more.
+THREADED = r'''
+import json, os, socket, sys, threading
+if len(sys.argv) > 1:
+    listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+else:
+    listener = socket.socket(fileno=3)
+def serve(conn):
+    with conn, conn.makefile("rwb") as stream:
+        head = []
+        while True:
+            line = stream.readline().strip().lower()
+            if not line:
+                break
+            head.append(line)
+        if b"upgrade: echo" in head:
+            stream.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+            stream.flush()
+            while data := conn.recv(1000):
+                conn.sendall(data)
+            return
+        if head and head[0].startswith(b"get /deaf"):
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        body = json.dumps({"pid": os.getpid()}).encode()
+        stream.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        stream.flush()
+while True:
+    try:
+        conn, _ = listener.accept()
+    except OSError:
+        break
+    threading.Thread(target=serve, args=(conn,)).start()
+threading.Event().wait()
+'''
+
+
+class PoolAgent(TinyAgent):
+    """An agent whose application also has an address of its own."""
+
+    def __init__(self, world, **settings):
+        self.front = '127.0.0.1:%d' % free_port()
+        settings.setdefault('listen', [self.front])
+        super().__init__(world, **settings)
+
+    def ask(self, target='/', **kw):
+        return get(self.front, target, **kw)
+
+    def pids(self):
+        return [s['process']['pid'] if s.get('process') else None for s in self.app()['slots']]
+
+    def states(self):
+        return [s['state'] for s in self.app()['slots']]
+
+    def processes(self):
+        return self.json()['processes']
+
+
+class Threaded(PoolAgent):
+    def __init__(self, world, server=(), **settings):
+        script = world.folder / 'threaded.py'
+        script.write_text(THREADED)
+        self.argv = ['/usr/bin/python3', '-S', '-E', str(script), *server]
+        super().__init__(world, ready_probe='/', **settings)
+
+    def start(self):
+        self.config['applications']['app']['command'] = self.argv
+        super().start()
+
+
+def add_application(agent, name, **settings):
+    """One more application of the same kind, with an address of its own only. Before the agent starts again."""
+    front = '127.0.0.1:%d' % free_port()
+    app = dict(agent.config['applications']['app'])
+    app.pop('address')
+    app.update(listen=[front], min_processes=0, max_processes=2)
+    app.update(settings)
+    agent.config['applications'][name] = app
+    return front
+
+
+def restart(agent):
+    agent.process.stop()
+    agent.start()
+    return agent.wait_listening()
+
+
+def processes_of(agent, name):
+    return agent.json()['applications'][name]['figures']['processes']
+
+
+def hold(agent, go, n=1, address=None):
+    """N requests that run until GO is there."""
+    return [Background(address or agent.front, target='/held', headers=[('X-Until', str(go))]) for _ in range(n)]
+
+
+# ---- on demand ----
+
+def test_processes_start_when_they_are_asked_for_and_end_when_they_idle(world):
+    agent = PoolAgent(world, slots=3, min_processes=0, max_processes=3, max_idle_time='1s').wait_ready()
+    assert agent.processes() == 0 and agent.states() == ['cold'] * 3
+    assert agent.ask().status == 200
+    assert agent.processes() == 1
+    wait_until(lambda: agent.processes() == 0, 'the idle process to end')
+    assert agent.figures()['ended_idle'] == 1 and agent.figures()['deaths'] == 0
+    assert agent.states() == ['cold'] * 3
+    assert agent.ask().status == 200
+
+
+def test_what_is_always_there_does_not_end_for_idling(world):
+    agent = PoolAgent(world, slots=2, min_processes=1, max_processes=2, max_idle_time='1s').wait_ready()
+    go = world.folder / 'go'
+    requests = hold(agent, go, 2)
+    wait_until(lambda: agent.app()['figures']['requests_running'] == 2, 'a second process for the second request')
+    go.write_text('')
+    assert [r.result().status for r in requests] == [200, 200]
+    wait_until(lambda: agent.processes() == 1, 'one of them to end')
+    assert agent.figures()['ended_idle'] == 1
+    assert agent.figures()['deaths'] == 0 and agent.ask().status == 200
+
+
+def test_the_least_number_of_processes_is_kept_whoever_is_killed(world):
+    agent = PoolAgent(world, slots=3, min_processes=2, max_processes=3).wait_ready()
+    for _ in range(5):
+        victim = next(p for p in agent.pids() if p)
+        os.kill(victim, 9)
+        wait_until(lambda: not alive(victim), 'it to be gone')
+        wait_until(lambda: agent.ready() and victim not in agent.pids(), 'another')
+    assert agent.processes() == 2
+
+
+# ---- the budget ----
+
+def test_an_idle_process_gives_way_to_another_applications_request(world):
+    agent = PoolAgent(world, min_processes=0, max_processes=1, top={'max_processes': 2})
+    fronts = [agent.front] + [add_application(agent, 'app%d' % i) for i in range(2)]
+    restart(agent)
+    assert get(fronts[0], '/').status == 200
+    for _ in range(5):
+        assert get(fronts[1], '/').status == 200
+    assert [processes_of(agent, n) for n in ('app', 'app0', 'app1')] == [1, 1, 0]
+    # the one that has idled for longer, and has the least traffic
+    assert get(fronts[2], '/').status == 200
+    assert [processes_of(agent, n) for n in ('app', 'app0', 'app1')] == [0, 1, 1]
+    assert agent.figures()['gave_way'] == 1 and agent.processes() == 2
+
+
+def test_those_above_their_minimum_give_way_first(world):
+    agent = PoolAgent(world, min_processes=1, max_processes=1, top={'max_processes': 2})
+    fronts = [agent.front] + [add_application(agent, 'app%d' % i) for i in range(2)]
+    restart(agent).wait_ready()
+    for _ in range(3):
+        assert get(fronts[1], '/').status == 200
+    assert get(fronts[2], '/').status == 200
+    assert [processes_of(agent, n) for n in ('app', 'app0', 'app1')] == [1, 0, 1]
+
+
+def test_who_finds_all_busy_waits_until_one_is_free(world):
+    go = world.folder / 'go'
+    agent = PoolAgent(world, min_processes=0, max_processes=1, top={'max_processes': 1})
+    other = add_application(agent, 'other')
+    restart(agent)
+    held = hold(agent, go)
+    wait_until(lambda: agent.figures()['requests_running'] == 1, 'the first to run')
+    waiting = Background(other)
+    wait_until(lambda: agent.json()['applications']['other']['figures']['requests_waiting'] == 1, 'the other to wait')
+    assert agent.processes() == 1
+    go.write_text('')
+    assert held[0].result().status == 200
+    assert waiting.result().status == 200
+    assert [processes_of(agent, n) for n in ('app', 'other')] == [0, 1]
+
+
+def test_maxima_are_lowered_and_raised_while_running(world):
+    agent = PoolAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
+    streams = [agent.stream(n) for n in range(4)]
+    agent.write_node({'min_processes': 4})
+    wait_until(lambda: agent.states() == ['ready'] * 4, 'four processes')
+    # an application's, by the tree
+    agent.write_node({'min_processes': 1, 'max_processes': 3})
+    wait_until(lambda: agent.processes() == 3, 'the process that is too many to end')
+    wait_until(lambda: streams[3].ended, 'its slot to go')
+    assert streams[3].last() == {'end': 'stop'} and not streams[0].ended
+    wait_until(lambda: agent.provider(3) is None, 'its registration to go')
+    # the host's, by the file
+    agent.config['max_processes'] = 2
+    rewrite(agent)
+    wait_until(lambda: agent.processes() == 2, 'another to end')
+    assert agent.figures()['ended_over_max'] == 2
+    # more than there ever were
+    free = int(agent.addresses[-1].split(':')[1]) + 1
+    agent.config['max_processes'] = 8
+    rewrite(agent)
+    agent.write_node({'min_processes': 5, 'max_processes': 5})
+    wait_until(lambda: agent.processes() == 5, 'all five')
+    agent.wait_ready()
+    assert get('127.0.0.1:%d' % free, '/').status == 200
+    wait_until(lambda: (agent.provider(3) or {}).get('state') == 'ready', 'the fourth to be registered again')
+
+
+def test_more_slots_than_the_address_has_room_for_are_refused(world):
+    agent = PoolAgent(world)
+    agent.config['applications']['app']['address'] = agent.addresses[0]
+    restart(agent).wait_ready()
+    agent.write_node({'max_processes': 2, 'min_processes': 1})
+    wait_until(lambda: 'refused' in setting(agent, 'max_processes'), 'the refusal')
+    assert 'room for 1' in json.dumps(setting(agent, 'max_processes'))
+    assert len(agent.app()['slots']) == 1
+
+
+def test_what_a_process_has_it_finishes_before_it_ends(world):
+    go = world.folder / 'go'
+    agent = PoolAgent(world, slots=2, min_processes=1, max_processes=2).wait_ready()
+    assert agent.get(n=1).status == 200
+    pid = agent.pid(1)
+    held = Background(agent.addresses[1], 'POST', '/held', [('X-Until', str(go))], b'x')
+    wait_until(lambda: agent.slot(1)['running'] == 1, 'it to run')
+    agent.write_node({'max_processes': 1})
+    wait_until(lambda: agent.slot(1)['state'] == 'draining', 'the slot to be taken out')
+    assert alive(pid) and agent.get(n=1).status == 503
+    go.write_text('')
+    assert held.result().status == 200
+    wait_until(lambda: not alive(pid), 'it to end')
+    assert agent.figures()['deaths'] == 0
+
+
+def test_what_it_has_may_take_shutdown_timeout_only(world):
+    agent = PoolAgent(world, slots=2, min_processes=1, max_processes=2, shutdown_timeout='200ms').wait_ready()
+    assert agent.get(n=1).status == 200
+    pid = agent.pid(1)
+    held = Background(agent.addresses[1], headers=[('X-Until', '/nonexistent')])
+    wait_until(lambda: agent.slot(1)['running'] == 1, 'it to run')
+    agent.write_node({'max_processes': 1})
+    assert held.result().status == 502
+    wait_until(lambda: not alive(pid), 'it to end')
+    assert 'process-shutdown-timeout' in agent.process.output()
+
+
+# ---- replacement ----
+
+def load(ask, enough, threads=4):
+    """GETs and POSTs, each of its own, until ENOUGH; what was answered otherwise than with 200, and all POSTs' targets."""
+    failed, posts, lock = [], [], threading.Lock()
+    stop = threading.Event()
+
+    def run(k):
+        for i in itertools.count():
+            if stop.is_set():
+                return
+            method = 'POST' if (i + k) % 2 else 'GET'
+            target = '/%s/%d/%d' % (method, k, i)
+            try:
+                status = ask(k, method, target)
+            except Exception as e:
+                status = repr(e)
+            with lock:
+                if status != 200:
+                    failed.append((method, target, status))
+                if method == 'POST':
+                    posts.append('POST ' + target)
+    running = [threading.Thread(target=run, args=(k,)) for k in range(threads)]
+    for t in running:
+        t.start()
+    try:
+        wait_until(lambda: failed or enough(), 'enough replacements under load', 30)
+    finally:
+        stop.set()
+        for t in running:
+            t.join()
+    return failed, posts
+
+
+@pytest.mark.parametrize('overlap', [True, False])
+def test_processes_are_replaced_under_load_without_losing_a_request(world, overlap):
+    agent = PoolAgent(world, slots=2, min_processes=2, max_processes=2, max_requests=10,
+                      top={'max_processes': 2, 'replace_overlap': overlap}).wait_ready()
+
+    def ask(k, method, target):
+        return agent.ask(target, method=method, body=b'x' if method == 'POST' else None).status
+    failed, posts = load(ask, lambda: agent.figures()['spawns'] >= 15)
+    assert failed == []
+    figures = agent.figures()
+    assert figures['deaths'] == 0 and figures['failures'] == 0
+    assert (figures['replaced'] > 5) == overlap
+    executed = [line for line in agent.served() if line.startswith('POST')]
+    assert sorted(executed) == sorted(posts), 'each once'
+    wait_until(lambda: agent.processes() == 2, 'the last replacement to be over')
+
+
+def test_a_load_balancer_notices_nothing_of_replacements(world):
+    agent = PoolAgent(world, slots=2, min_processes=2, max_processes=2, max_requests=10)
+    lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (agent.tree / 'app')}}}, wait=False)
+    wait_until(lb.listening, 'the load balancer', 20)
+    wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers')
+
+    def ask(k, method, target):
+        return get(lb.address, target, method=method, host='site%d.example' % k,
+                   body=b'x' if method == 'POST' else None).status
+    failed, posts = load(ask, lambda: agent.figures()['replaced'] >= 10)
+    assert failed == []
+    executed = [line for line in agent.served() if line.startswith('POST')]
+    assert sorted(executed) == sorted(posts), 'each once'
+
+
+def test_when_the_new_one_fails_the_old_one_stays(world):
+    flag = world.folder / 'fail'
+    agent = PoolAgent(world, max_requests=3, env={'BOOT_FAIL': str(flag)}, respawn_delay_max='200ms').wait_ready()
+    pid = agent.pid()
+    flag.write_text('')
+    for _ in range(10):
+        assert agent.ask().status == 200
+    wait_until(lambda: agent.figures()['replace_failures'] >= 3, 'some tries')
+    assert agent.pid() == pid and agent.ask().status == 200
+    assert agent.slot()['state'] == 'ready'
+    flag.unlink()
+    wait_until(lambda: agent.pid() != pid and not alive(pid), 'the replacement')
+    assert agent.figures()['replaced'] == 1 and agent.figures()['deaths'] >= 3
+
+
+def test_without_a_probe_the_new_one_shows_itself_by_a_get(world):
+    agent = PoolAgent(world, ready_probe=None, max_requests=2).wait_ready()
+    assert [agent.ask().status for _ in range(2)] == [200, 200]
+    pid = agent.pid()
+    wait_until(lambda: agent.figures()['spawns'] == 2, 'the successor')
+    # what must not be lost goes where it is known to be served
+    r = agent.ask(method='POST', body=b'x')
+    assert (r.status, json.loads(r.body)['pid']) == (200, pid)
+
+    def asked():
+        return json.loads(agent.ask().body)['pid'] != pid
+    wait_until(asked, 'a request to go to the successor')
+    wait_until(lambda: not alive(pid), 'the old one to end')
+
+
+@pytest.mark.parametrize('persistent', [True, False])
+def test_the_new_one_inherits_skills_where_they_are_persistent(world, persistent):
+    agent = PoolAgent(world, history=1, persistent=persistent, max_requests=2).wait_ready()
+    stream = agent.stream()
+    first = stream.wait(lambda x: x['state'] == 'ready')
+    assert agent.get(headers=classified('a')).status == 200
+    skills = stream.wait(lambda x: x['skills'])['skills']
+    assert agent.get(headers=classified('a')).status == 200
+    second = stream.wait(lambda x: x['incarnation'] != first['incarnation'])
+    assert second['state'] == 'ready', 'no moment without a process'
+    assert ('a' in second['skills']) == persistent and 'a' in skills
+
+
+# ---- an application's own address ----
+
+def test_requests_wait_in_one_line_or_each_for_a_process(world):
+    go = world.folder / 'go'
+    agent = PoolAgent(world, slots=2, min_processes=2, max_processes=2).wait_ready()
+    held = hold(agent, go, 2)
+    wait_until(lambda: agent.figures()['requests_running'] == 2, 'both to be busy')
+    waiting = hold(agent, go, 2)
+    wait_until(lambda: agent.figures()['requests_waiting'] == 2, 'two to wait')
+    assert [s['waiting'] for s in agent.app()['slots']] == [0, 0]
+    agent.write_node({'queue': 'private'})
+    wait_until(lambda: setting(agent, 'queue')['value'] == 'private', 'the setting')
+    private = hold(agent, go, 2)
+    wait_until(lambda: agent.figures()['requests_waiting'] == 4, 'two more')
+    assert [s['waiting'] for s in agent.app()['slots']] == [1, 1]
+    go.write_text('')
+    assert {r.result().status for r in held + waiting + private} == {200}
+
+
+def test_a_full_line_is_answered_503_with_when_to_come_again(world):
+    go = world.folder / 'go'
+    agent = PoolAgent(world, max_queue=1).wait_ready()
+    held = hold(agent, go)
+    wait_until(lambda: agent.figures()['requests_running'] == 1, 'it to run')
+    held += hold(agent, go)
+    wait_until(lambda: agent.figures()['requests_waiting'] == 1, 'another to wait')
+    r = agent.ask()
+    assert (r.status, r['Retry-After']) == (503, '1')
+    assert not [k for k, _ in r.headers if k.lower().startswith('resumelb')]
+    go.write_text('')
+    assert [r.result().status for r in held] == [200, 200]
+
+
+def test_a_process_is_told_of_the_client(world):
+    agent = PoolAgent(world, top={'allow': ['10.0.0.0/8']}).wait_ready()
+    sent = [('X-Forwarded-For', '1.2.3.4'), ('X-Forwarded-Proto', 'https'), ('Forwarded', 'for=1.2.3.4'),
+            ('Resumelb-Class', 'a'), ('Connection', 'X-Hop'), ('X-Hop', 'y'), ('X-Other', 'z')]
+    told = json.loads(agent.ask(headers=sent, host='shop.example').body)['headers']
+    names = dict(told)
+    assert names['host'] == 'shop.example' and names['x-other'] == 'z'
+    assert (names['x-forwarded-for'], names['x-forwarded-proto'], names['x-forwarded-host']) == (
+        '127.0.0.1', 'http', 'shop.example')
+    assert not {'forwarded', 'resumelb-class', 'x-hop', 'connection'} & set(names)
+    # who may connect to slots is also believed
+    agent.config['allow'] = ['loopback']
+    rewrite(agent)
+    believed = lambda: dict(json.loads(agent.ask(headers=sent, host='shop.example').body)['headers'])
+    wait_until(lambda: believed()['x-forwarded-for'] == '1.2.3.4, 127.0.0.1', 'the new file')
+    assert believed()['x-forwarded-proto'] == 'https' and 'resumelb-class' not in believed()
+
+
+def test_slots_need_no_addresses(world):
+    agent = PoolAgent(world, slots=2, min_processes=1, max_processes=2)
+    agent.config['applications']['app'].pop('address')
+    restart(agent).wait_ready()
+    go = world.folder / 'go'
+    requests = hold(agent, go, 2)
+    wait_until(lambda: agent.figures()['requests_running'] == 2, 'both to run')
+    go.write_text('')
+    assert [r.result().status for r in requests] == [200, 200]
+
+
+def test_who_cannot_be_connected_to_is_detached_and_another_tried(world):
+    agent = Threaded(world, server=('{port}',), slots=2, min_processes=2, max_processes=2, concurrency=4,
+                     respawn_delay='10s').wait_ready()
+    deaf = json.loads(agent.get('/deaf', n=0).body)['pid']
+    for _ in range(4):
+        r = agent.ask()
+        assert r.status == 200 and json.loads(r.body)['pid'] != deaf
+    assert agent.figures()['tries_elsewhere'] == 1
+    wait_until(lambda: not alive(deaf), 'the deaf one to be ended')
+
+
+def test_an_upgraded_connection_takes_no_place_but_is_counted(world):
+    agent = Threaded(world, upgrade_concurrency=1, shutdown_timeout='0s').wait_ready()
+    upgrade = [('Connection', 'Upgrade'), ('Upgrade', 'echo')]
+    with Client(agent.front) as first:
+        assert first.request('GET', '/ws', headers=upgrade).status == 101
+        # concurrency is 1, and yet
+        assert agent.ask().status == 200
+        with Client(agent.front) as second:
+            assert second.request('GET', '/ws', headers=upgrade).status == 503
+        assert agent.figures()['upgrades_refused'] == 1
+        # it holds its process
+        pid = agent.pid()
+        agent.write_node({'max_requests': 1})
+        assert agent.ask().status == 200
+        wait_until(lambda: agent.pid() != pid, 'the replacement')
+        first.send_raw(b'still there')
+        assert first._need(11) == b'still there' and alive(pid)
+    wait_until(lambda: not alive(pid), 'it to end with its last connection')
