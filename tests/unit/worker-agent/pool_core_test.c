@@ -467,6 +467,8 @@ static void a_group_above_its_minimum_gives_way_before_one_that_is_not(void **st
      */
     m->groups[2].min_processes = 1;
     serve(m, 3);
+    calm(m);
+    calm(m);
     assert_int_equal(m->groups[0].nprocesses + m->groups[2].nprocesses, 2);
     free(m);
 }
