@@ -18,6 +18,7 @@
 #include "common/tree/tree_figures.h"
 #include "version.h"
 #include "worker-agent/agent_internal.h"
+#include "worker-agent/heir.h"
 #include "worker-agent/status.h"
 
 /* ---- what main.c needs without running ---- */
@@ -98,6 +99,10 @@ static bool make_folders(const struct agent_config *c)
 
 static bool lock_state_dir(struct agent *a)
 {
+    /* The agent before has it locked still, by the same open file. */
+    a->lock_fd = a->pool.heir != NULL ? heir_take_lock(a->pool.heir) : -1;
+    if (a->lock_fd >= 0)
+        return true;
     char *path = xasprintf("%s/agent.lock", a->config->s.state_dir);
 
     a->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -177,9 +182,20 @@ static void reload(struct agent *a)
 
 static void on_hup(void *context)
 {
+    const struct agent *a = context;
+
+    if (a->upgrade != NULL) {
+        log_warn(NULL, "reload-ignored", "reason=\"the new program reads the configuration\"");
+        return;
+    }
     daemon_notify("RELOADING=1");
     reload(context);
     daemon_notify("READY=1");
+}
+
+static void on_usr2(void *context)
+{
+    upgrade_begin(context);
 }
 
 static void on_term(void *context)
@@ -225,10 +241,19 @@ static bool open_tree(struct agent *a)
     return e == ERR_OK;
 }
 
+static int take_admin_socket(void *context, const struct addr *address)
+{
+    const struct agent *a = context;
+
+    return heir_take_socket(a->pool.heir, address, NULL, 0);
+}
+
 static bool open_admin(struct agent *a)
 {
     const struct agent_config *c = a->config;
     const struct admin_options o = {
+        .take_socket = take_admin_socket,
+        .context = a,
         .addresses = c->admin_addrs,
         .naddresses = c->nadmin_addrs,
         .token = c->admin.token,
@@ -278,7 +303,26 @@ static void set_up_pool(struct agent *a)
     app_pool_init(&a->pool);
 }
 
-/* All but the configuration, the lock and the keeper, which are there. */
+static bool open_keeper(struct agent *a, struct kept_list *adopted)
+{
+    const struct keeper_options o = {
+        .state_dir = a->state_dir, .nofile = a->nofile, .follow = a->pool.heir != NULL};
+
+    a->keeper = keeper_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
+    return a->keeper != NULL;
+}
+
+static void on_before_gone(void *context)
+{
+    struct agent *a = context;
+
+    log_info(NULL, "agent-before-gone", "upgrade=complete");
+    heir_destroy(a->pool.heir);
+    a->pool.heir = NULL;
+}
+
+/* All but the configuration, the lock and the keeper (unless there is an agent that lets go of it
+ * now), which are there. */
 static bool start(struct agent *a, struct kept_list *adopted)
 {
     char admin[ADDR_TEXT_MAX];
@@ -296,15 +340,25 @@ static bool start(struct agent *a, struct kept_list *adopted)
     a->front = front_create(a->loop, a->config);
     if (!open_tree(a))
         return false;
+    if (a->pool.heir != NULL && (!heir_take_over(a->pool.heir) || !open_keeper(a, adopted)))
+        return false;
     set_up_pool(a);
     keeper_link_start(a->keeper, a->loop, &app_pool_keeper_events, &a->pool);
-    return app_pool_start(&a->pool, a->config, adopted) && open_admin(a);
+    if (!app_pool_start(&a->pool, a->config, adopted) || !open_admin(a))
+        return false;
+    if (a->pool.heir != NULL)
+        heir_ready(a->pool.heir, a->loop, on_before_gone, a);
+    return true;
 }
 
 static void drop(struct agent *a)
 {
     daemon_signals_stop(a->signals);
     timer_stop(&a->each_second);
+    if (upgrade_handed_over(a))
+        app_pool_let_go(&a->pool);
+    upgrade_destroy(a->upgrade);
+    heir_destroy(a->pool.heir);
     admin_destroy(a->admin);
     front_destroy(a->front);
     app_pool_fini(&a->pool);
@@ -326,11 +380,11 @@ static void drop(struct agent *a)
 
 int agent_run(const char *file, struct rlimit nofile)
 {
-    struct agent a = {.file = file, .lock_fd = -1};
+    struct agent a = {.file = file, .nofile = nofile, .lock_fd = -1};
     struct diag d = {0};
     struct kept_list adopted;
     const struct daemon_signals signals = {
-        .on_term = on_term, .on_int = on_int, .on_hup = on_hup, .context = &a};
+        .on_term = on_term, .on_int = on_int, .on_hup = on_hup, .on_usr2 = on_usr2, .context = &a};
 
     a.config = agent_config_read(file, &d);
     diag_fini(&d);
@@ -339,11 +393,8 @@ int agent_run(const char *file, struct rlimit nofile)
     a.state_dir = xstrdup(a.config->s.state_dir);
     log_set_level((enum log_level)a.config->s.log_level);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
-    if (!make_folders(a.config) || !lock_state_dir(&a))
-        return EXIT_CONFIG;
-    const struct keeper_options ko = {.state_dir = a.state_dir, .nofile = nofile};
-    a.keeper = keeper_link_open(&ko, a.config->s.adopt_timeout_ms, &adopted);
-    if (a.keeper == NULL)
+    if (!heir_begin(&a.pool.heir) || !make_folders(a.config) || !lock_state_dir(&a) ||
+        (a.pool.heir == NULL && !open_keeper(&a, &adopted)))
         return EXIT_CONFIG;
     daemon_prepare();
     if (!start(&a, &adopted)) {

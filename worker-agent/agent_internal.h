@@ -9,6 +9,7 @@
 #include "common/net/daemon.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/front.h"
+#include "worker-agent/upgrade.h"
 
 enum agent_phase {
     AGENT_RUNNING,
@@ -34,8 +35,10 @@ struct agent {
     struct timer each_second;
     char *name; /* host and pid, for registrations */
     char *state_dir;
-    char *tree_url;   /* as at start; NULL: none */
-    char *admin_text; /* the first admin address; NULL: none */
+    char *tree_url;          /* as at start; NULL: none */
+    char *admin_text;        /* the first admin address; NULL: none */
+    struct rlimit nofile;    /* as at birth */
+    struct upgrade *upgrade; /* NULL: none is under way */
     int lock_fd;
     int exit_code;
     uint64_t started_ms;
@@ -51,6 +54,8 @@ struct agent {
 void agent_drain(struct agent *a);
 void agent_stop_at_once(struct agent *a, int exit_code);
 void agent_keeper_lost(struct agent *a);
+/* Close connections, then end the loop: no process is left, or another agent has them. */
+void agent_close(struct agent *a);
 
 /* status.c: the admin pages. */
 void agent_status_add(struct agent *a);

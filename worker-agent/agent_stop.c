@@ -22,9 +22,6 @@
 
 enum {
     TICK_MS = 20,
-    /* Longer than unsafe_reuse_idle of load balancers: no POST is on its way on a kept connection
-       then. */
-    QUIET_MS = 600,
     GRACE_MS = 2000,
     /* For load balancers to take the last bytes of answers. */
     CLOSE_MS = 2000,
@@ -108,7 +105,7 @@ static void note_quiet(struct agent *a)
 
 static bool is_quiet(const struct agent *a)
 {
-    return a->quiet_since_ms != 0 && loop_now_ms(a->loop) - a->quiet_since_ms >= QUIET_MS;
+    return a->quiet_since_ms != 0 && loop_now_ms(a->loop) - a->quiet_since_ms >= FRONT_QUIET_MS;
 }
 
 static void step(struct agent *a)
@@ -167,8 +164,20 @@ static void begin(struct agent *a)
     timer_start(a->loop, &a->tick, TICK_MS);
 }
 
+void agent_close(struct agent *a)
+{
+    timer_init(&a->tick, on_tick);
+    timer_start(a->loop, &a->tick, TICK_MS);
+    close_down(a);
+}
+
 void agent_drain(struct agent *a)
 {
+    if (upgrade_handed_over(a)) {
+        log_info(NULL, "ending-already", "requests=%zu", app_pool_requests(&a->pool));
+        return;
+    }
+    upgrade_abandon(a);
     if (a->phase != AGENT_RUNNING)
         return;
     begin(a);
@@ -182,6 +191,12 @@ void agent_stop_at_once(struct agent *a, int exit_code)
     a->exit_code = exit_code;
     if (a->phase >= AGENT_CLOSING)
         return;
+    upgrade_abandon(a);
+    if (upgrade_handed_over(a)) {
+        front_cut(a->front);
+        agent_close(a);
+        return;
+    }
     if (a->phase == AGENT_RUNNING)
         begin(a);
     app_pool_leave(&a->pool);
@@ -192,6 +207,11 @@ void agent_stop_at_once(struct agent *a, int exit_code)
 void agent_keeper_lost(struct agent *a)
 {
     a->keeper_gone = true;
+    if (upgrade_handed_over(a)) {
+        /* It was ended by the agent that has it now. */
+        agent_stop_at_once(a, EXIT_SUCCESS);
+        return;
+    }
     if (a->phase == AGENT_STOPPING && a->pool.count == 0) {
         close_down(a);
         return;

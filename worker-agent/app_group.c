@@ -249,7 +249,8 @@ void app_group_stop_listening(struct app_group *g)
             continue;
         http_listener_close(g->listeners[i]);
         g->listeners[i] = NULL;
-        front_unlink(&g->doors[i]);
+        if (!g->pool->handed_over)
+            front_unlink(&g->doors[i]);
     }
 }
 

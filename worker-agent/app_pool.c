@@ -13,11 +13,17 @@
 #include "worker-agent/slot_queue.h"
 
 /* How often the core looks at what time brings: idle processes, back-offs. */
-enum { TICK_MS = 1000 };
+enum {
+    TICK_MS = 1000,
+    /* How long the keeper may take to see that an agent has died, and to tell what it had started:
+       nothing is started in its place meanwhile. */
+    THAW_MS = 100,
+};
 
 static void settle_now(struct loop_deferred *d);
 static void on_due(struct timer *t);
 static void on_tick(struct timer *t);
+static void on_thaw(struct timer *t);
 
 /* ---- life ---- */
 
@@ -29,6 +35,7 @@ void app_pool_init(struct app_pool *pool)
     pool->settling.run = settle_now;
     timer_init(&pool->due, on_due);
     timer_init(&pool->tick, on_tick);
+    timer_init(&pool->thaw, on_thaw);
 }
 
 static struct app_group *find_group(const struct app_pool *pool, const char *name)
@@ -86,6 +93,7 @@ void app_pool_fini(struct app_pool *pool)
 {
     timer_stop(&pool->due);
     timer_stop(&pool->tick);
+    timer_stop(&pool->thaw);
     for (size_t i = 0; i < pool->ngroups; ++i)
         app_group_destroy(pool->groups[i]);
     list_remove(&pool->settling.node);
@@ -142,6 +150,9 @@ static void carry_out(struct app_pool *pool, struct core *c)
             app_process_spawn(pool, slot_of(a.slot));
             break;
         case CORE_END:
+            /* Who has it now decides for itself. */
+            if (pool->handed_over)
+                break;
             if (!app_process_ends(app_process_of(a.process)))
                 count_end(app_process_of(a.process), a.why);
             app_process_stop(app_process_of(a.process));
@@ -310,7 +321,7 @@ void app_pool_keeper_lost(struct app_pool *pool)
     }
 }
 
-/* ---- the end ---- */
+/* ---- another agent takes over ---- */
 
 static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
 {
@@ -319,6 +330,65 @@ static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
             each(pool->groups[i]->slots[n]);
     }
 }
+
+static void each_process(struct app_pool *pool, void (*each)(struct app_process *p))
+{
+    for (size_t i = 0; i < PROCESS_ENDED; ++i) {
+        struct list *it;
+        struct list *next;
+
+        list_for_each_safe (it, next, &pool->by_state[i])
+            each(list_entry(it, struct app_process, state_node));
+    }
+}
+
+void app_pool_hand_over(struct app_pool *pool)
+{
+    timer_stop(&pool->thaw);
+    pool->handed_over = true;
+    pool->core.stopped = true;
+    each_process(pool, app_process_hand_over);
+}
+
+static void on_thaw(struct timer *t)
+{
+    struct app_pool *pool = container_of(t, struct app_pool, thaw);
+
+    pool->core.stopped = pool->draining;
+    core_tick(&pool->core, loop_now_ms(pool->loop));
+    app_pool_settle(pool);
+}
+
+void app_pool_take_back(struct app_pool *pool)
+{
+    pool->handed_over = false;
+    each_process(pool, app_process_take_back);
+    each_slot(pool, slot_publish);
+    timer_start(pool->loop, &pool->thaw, THAW_MS);
+}
+
+static void hand_over_names(struct slot *s)
+{
+    registration_end(&s->registration);
+    resume_streams_end(s, RESUME_END_UPGRADE);
+}
+
+void app_pool_hand_over_names(struct app_pool *pool)
+{
+    each_slot(pool, hand_over_names);
+}
+
+void app_pool_tell_busy(struct app_pool *pool)
+{
+    each_process(pool, app_process_tell_busy);
+}
+
+void app_pool_let_go(struct app_pool *pool)
+{
+    each_process(pool, app_process_let_go);
+}
+
+/* ---- the end ---- */
 
 void app_pool_drain(struct app_pool *pool)
 {

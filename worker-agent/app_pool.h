@@ -29,6 +29,7 @@ struct app_pool {
     const char *admin;    /* where operators connect, for registrations; or NULL */
     uint64_t tree_start_wait_ms;
     uint64_t settings_hold_ms;
+    struct heir *heir; /* what the agent before has left us; NULL: nothing, or it has gone */
     void (*keeper_lost)(void *context);
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */
     void *context;
@@ -40,8 +41,10 @@ struct app_pool {
     struct core core;                     /* who gets a process, and who has to go */
     struct loop_deferred settling; /* linked: the core is to be asked, before the loop waits */
     struct timer due, tick;
-    bool draining; /* no process is started any more; slots say so */
-    bool leaving;  /* streams have ended, no slot is registered, new requests are refused */
+    bool draining;     /* no process is started any more; slots say so */
+    bool handed_over;  /* to another agent: nothing is started, ended, published or stored */
+    struct timer thaw; /* running: it has died, and the keeper is telling what it had started */
+    bool leaving;      /* streams have ended, no slot is registered, new requests are refused */
 };
 
 /* POOL: the shared parts are set. */
@@ -65,6 +68,18 @@ extern const struct keeper_link_events app_pool_keeper_events; /* context: the p
 void app_pool_keeper_lost(struct app_pool *pool);
 /* app_process.c's: P has entered a state. */
 void app_pool_process_moved(struct app_pool *pool, struct app_process *p);
+
+/* ---- another agent takes over ---- */
+/* From here on nothing is started, ended, published or stored. */
+void app_pool_hand_over(struct app_pool *pool);
+/* It has died: all is as before. */
+void app_pool_take_back(struct app_pool *pool);
+/* It serves: no slot is registered, streams end. */
+void app_pool_hand_over_names(struct app_pool *pool);
+/* Tell the keeper of changes in how many requests each process has from us. */
+void app_pool_tell_busy(struct app_pool *pool);
+/* Forget all processes; they live on. */
+void app_pool_let_go(struct app_pool *pool);
 
 /* ---- the end ---- */
 /* Begin the drain: slots say so, and go on serving. */

@@ -304,6 +304,46 @@ static void on_deadline(struct timer *t)
     UNREACHABLE();
 }
 
+/* ---- another agent takes over ---- */
+
+void app_process_hand_over(struct app_process *p)
+{
+    /* Two readers would tear its lines apart. */
+    process_output_mute(&p->output, true);
+}
+
+void app_process_take_back(struct app_process *p)
+{
+    process_output_mute(&p->output, false);
+    /* The keeper did not do what we said meanwhile. */
+    if (p->state == PROCESS_STOPPING)
+        keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
+    else if (p->state == PROCESS_KILLING)
+        keeper_link_signal(p->pool->keeper, p->id, SIGKILL);
+    else if (p->slot != NULL && p->core.ending)
+        app_process_stop(p);
+}
+
+void app_process_tell_busy(struct app_process *p)
+{
+    unsigned n = 0;
+
+    if (p->slot != NULL)
+        n = p->core.places;
+    /* Those come before any that another agent has for it. */
+    if (p->slot != NULL && p->slot->core.process == &p->core)
+        n += (unsigned)p->slot->core.nwaiting;
+    if (n == p->busy_told || p->pid == 0)
+        return;
+    p->busy_told = n;
+    keeper_link_busy(p->pool->keeper, p->id, n);
+}
+
+void app_process_let_go(struct app_process *p)
+{
+    finish(p);
+}
+
 /* ---- getting ready ---- */
 
 static void become_ready(struct app_process *p)

@@ -52,6 +52,7 @@ struct app_process {
     uint64_t since_ms, ready_since_ms;
     uint64_t requests;
     unsigned busy_elsewhere; /* requests that the agent before us still has at it */
+    unsigned busy_told;      /* ours, as the keeper was last told for the agent that follows us */
     struct loop_deferred freeing;
 };
 
@@ -104,6 +105,16 @@ void app_process_first_sent(struct app_process *p);
 void app_process_first_done(struct app_process *p, bool answered);
 /* New time-outs are in force: kept connections follow them. */
 void app_process_settings_changed(struct app_process *p);
+
+/* ---- another agent takes over ---- */
+/* It has P now; we only finish what we have at it. */
+void app_process_hand_over(struct app_process *p);
+/* We have it again. */
+void app_process_take_back(struct app_process *p);
+/* Tell the keeper how many requests P has from us, if that has changed. */
+void app_process_tell_busy(struct app_process *p);
+/* Forget P. */
+void app_process_let_go(struct app_process *p);
 
 /* ---- from the keeper ---- */
 void app_process_on_spawned(struct app_process *p, pid_t pid, const char *address, int output_fd);

@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "worker-agent/app_group.h"
+#include "worker-agent/app_pool.h"
+#include "worker-agent/heir.h"
 #include "worker-agent/resume_stream.h"
 
 /* ---- requests ---- */
@@ -56,6 +57,8 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
         refuse(s, req, conn, 403, SLICE_LIT("not from here\n"));
         return;
     }
+    if (f->turns_away)
+        req->http1_is_persistent = 0;
     if (!is_stream_path(req)) {
         exchange_start(f, door, req, conn);
         return;
@@ -116,6 +119,11 @@ void front_configure(struct front *f, const struct agent_config *c)
     http_server_set(f->server, &o);
 }
 
+static int number_of(const struct front_door *door)
+{
+    return door->slot != NULL ? (int)door->slot->n : HEIR_NO_SLOT;
+}
+
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_door *door,
                                    const void *subject)
 {
@@ -126,7 +134,8 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
     int fd;
 
     errno = 0;
-    if (addr_listen(a, &lo, &fd) != ERR_OK) {
+    fd = heir_take_socket(door->group->pool->heir, a, door->group->name, number_of(door));
+    if (fd < 0 && addr_listen(a, &lo, &fd) != ERR_OK) {
         log_error(subject, "cannot-listen", "at=%s error=\"%s\"", addr_format(a, text),
                   strerror(errno));
         return NULL;
@@ -134,6 +143,27 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
     if (addr_of_socket(fd, &bound) == ERR_OK && a->sa.sa_family != AF_UNIX)
         *a = bound;
     return http_server_listen(f->server, fd, &ho);
+}
+
+void front_hold(struct front *f, bool hold)
+{
+    http_server_hold(f->server, hold);
+}
+
+void front_turn_away(struct front *f, bool on, const struct agent_config *c)
+{
+    struct http_server_options o = options_of(f, c);
+
+    f->turns_away = on;
+    if (on && (o.keep_alive_timeout_ms == 0 || o.keep_alive_timeout_ms > FRONT_QUIET_MS))
+        o.keep_alive_timeout_ms = FRONT_QUIET_MS;
+    http_server_set(f->server, &o);
+}
+
+void front_each_socket(const struct front *f, void (*each)(void *context, int fd, void *tag),
+                       void *context)
+{
+    http_server_each_socket(f->server, each, context);
 }
 
 void front_unlink(const struct addr *a)

@@ -12,12 +12,29 @@
 
 struct front;
 
+enum {
+    /* Longer than unsafe_reuse_idle of load balancers: no POST is on its way on a kept connection
+       that has been idle for so long. */
+    FRONT_QUIET_MS = 600,
+};
+
 struct front *front_create(struct loop *l, const struct agent_config *c);
 /* A configuration read anew. What C points to must live as long as it is the newest. */
 void front_configure(struct front *f, const struct agent_config *c);
 /* Listen at A, which becomes the true one. SUBJECT of log lines. NULL: logged. */
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_door *door,
                                    const void *subject);
+/* Another agent takes the sockets over: accept nobody, or (false) do again. Connections are served.
+ */
+void front_hold(struct front *f, bool hold);
+/*
+ * And so that their clients go over to it: each answer is the last of its connection, and idle
+ * connections are closed once no load balancer would send a POST on them. False: as before, C.
+ */
+void front_turn_away(struct front *f, bool on, const struct agent_config *c);
+/* Each listening socket; its tag is a struct front_door. */
+void front_each_socket(const struct front *f, void (*each)(void *context, int fd, void *tag),
+                       void *context);
 /* Remove a unix socket's file. */
 void front_unlink(const struct addr *a);
 size_t front_connections(const struct front *f);

@@ -23,7 +23,7 @@ enum {
 
 struct legacy { /* one thing left to us */
     char *application;
-    unsigned slot;
+    int slot;
     int fd;           /* -1: taken */
     struct addr addr; /* a socket's */
 };
@@ -55,7 +55,7 @@ static void add(struct legacies *all, const json_t *m, int fd, const struct addr
     }
     one = &all->items[all->n++];
     *one = (struct legacy){.application = xstrdup(application),
-                           .slot = (unsigned)json_integer_value(json_object_get(m, "slot")),
+                           .slot = (int)json_integer_value(json_object_get(m, "slot")),
                            .fd = fd};
     if (addr != NULL)
         one->addr = *addr;
@@ -80,7 +80,7 @@ static int take(struct legacy *one)
     return fd;
 }
 
-static bool is_of(const struct legacy *one, const char *application, unsigned slot)
+static bool is_of(const struct legacy *one, const char *application, int slot)
 {
     return one->fd >= 0 && application != NULL && one->application != NULL &&
            strcmp(one->application, application) == 0 && one->slot == slot;
@@ -101,8 +101,7 @@ static bool is_some_port_of(const struct legacy *one, const struct addr *address
     return addr_equal(&a, address);
 }
 
-int heir_take_socket(struct heir *h, const struct addr *address, const char *application,
-                     unsigned slot)
+int heir_take_socket(struct heir *h, const struct addr *address, const char *application, int slot)
 {
     for (size_t i = 0; h != NULL && i < h->sockets.n; ++i) {
         struct legacy *one = &h->sockets.items[i];
@@ -142,7 +141,7 @@ static bool read_whole(int fd, struct text *out)
     return true;
 }
 
-bool heir_take_resume(struct heir *h, const char *application, unsigned slot, struct text *out)
+bool heir_take_resume(struct heir *h, const char *application, int slot, struct text *out)
 {
     for (size_t i = 0; h != NULL && i < h->resumes.n; ++i) {
         struct legacy *one = &h->resumes.items[i];

@@ -10,7 +10,7 @@
  *
  *   the one before                        the new one
  *   lock + descriptor                ->
- *   socket {application, slot} + it  ->   (each; without the two: of no slot)
+ *   socket {application, slot} + it  ->   (each; without the two: of no application)
  *   begin {v}                        ->
  *                                    <-   prepared   (all that can be done while the other serves)
  *   (accepts nobody from here on, starts and registers nothing)
@@ -36,6 +36,8 @@ enum {
     HEIR_VERSION = 1,
     /* Slots of all applications and admin addresses. */
     HEIR_SOCKETS_MAX = 65536,
+    /* In place of a slot's number: the application's own address. */
+    HEIR_NO_SLOT = -1,
 };
 
 struct heir;
@@ -48,18 +50,17 @@ bool heir_begin(struct heir **out) must_check;
 /* The locked descriptor of state_dir's lock, the caller's from now on; -1: not inherited. */
 int heir_take_lock(struct heir *h);
 /*
- * The socket that listens at ADDRESS, or (ADDRESS having port 0) that slot's, the caller's from now
- * on; -1: there is none. APPLICATION NULL: it is no slot's. H may be NULL.
+ * The socket that listens at ADDRESS, or (ADDRESS having port 0) is of that slot, the caller's from
+ * now on; -1: there is none. APPLICATION NULL: it is no application's. H may be NULL.
  */
-int heir_take_socket(struct heir *h, const struct addr *address, const char *application,
-                     unsigned slot);
+int heir_take_socket(struct heir *h, const struct addr *address, const char *application, int slot);
 /*
  * Say that all is prepared, and wait until the one before has let go, or died. False: it does
  * neither in time, or says what it should not (logged).
  */
 bool heir_take_over(struct heir *h) must_check;
 /* What the slot has measured, appended to OUT. False: nothing is there. H may be NULL. */
-bool heir_take_resume(struct heir *h, const char *application, unsigned slot, struct text *out);
+bool heir_take_resume(struct heir *h, const char *application, int slot, struct text *out);
 /* We serve. GONE: the one before has ended, later; destroy H then. */
 void heir_ready(struct heir *h, struct loop *l, void (*gone)(void *context), void *context);
 /* What has not been taken is closed. NULL is fine. */

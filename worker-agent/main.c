@@ -20,6 +20,7 @@ int main(int argc, char **argv)
         .check = agent_check,
         .describe = agent_describe,
         .run = run,
+        .more_signals = "USR2 starts the program anew, which takes sockets and processes over",
     };
 
     return daemon_main(&program, argc, argv);

@@ -167,6 +167,8 @@ void resume_stream_start(struct slot *s, h2o_req_t *req, struct http_conn *conn,
                    H2O_STRLIT("no-store"));
     http_reply_start(reply, UINT64_MAX);
     send_newest(st);
+    if (s->group->pool->handed_over)
+        end_stream(st, RESUME_END_UPGRADE);
 }
 
 void resume_streams_changed(struct slot *s)

@@ -13,6 +13,7 @@
 #include "worker-agent/app_group.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/front.h"
+#include "worker-agent/heir.h"
 #include "worker-agent/resume_stream.h"
 #include "worker-agent/slot_queue.h"
 
@@ -116,7 +117,7 @@ void slot_publish(struct slot *s)
         .incarnation = s->incarnation,
         .pid = p != NULL ? (long)p->pid : 0,
     };
-    if (s->listener == NULL || pool->leaving)
+    if (s->listener == NULL || pool->leaving || pool->handed_over)
         return;
     if (slot_is_out(s)) {
         resume_streams_end(s, RESUME_END_STOP);
@@ -157,13 +158,24 @@ static char *resume_path(const struct slot *s)
     return xasprintf("%s/%s/slot-%u.json", s->group->pool->state_dir, s->group->name, s->n);
 }
 
+/* What an agent before us has just measured is newer than the file, and there for any application.
+ */
+static enum err read_resume(const struct slot *s, const char *path, struct text *out)
+{
+    if (heir_take_resume(s->group->pool->heir, s->group->name, (int)s->n, out))
+        return ERR_OK;
+    if (!s->group->s->persistent)
+        return ERR_NOT_FOUND;
+    return file_read(path, (size_t)SLOT_METERS * RESUME_LINE_MAX, out);
+}
+
 static void load_resume(struct slot *s)
 {
     char *path = resume_path(s);
     struct text text = {0};
     struct meter_settings ms = meter_settings_of(s);
     char why[160] = "";
-    enum err e = file_read(path, (size_t)SLOT_METERS * RESUME_LINE_MAX, &text);
+    enum err e = read_resume(s, path, &text);
 
     if (e == ERR_OK && !slot_meters_load(&s->meters, &ms, text_slice(&text), why))
         e = ERR_SYNTAX;
@@ -192,13 +204,22 @@ static void save_resume(const struct slot *s)
     free(path);
 }
 
+void slot_print_resume(struct slot *s, struct text *out)
+{
+    struct resume_line who = slot_line(s);
+
+    slot_meters_renew(&s->meters);
+    slot_meters_print(&s->meters, &who, out);
+}
+
 static void forget_resume(struct slot *s)
 {
     char *path = resume_path(s);
 
     slot_meters_fini(&s->meters);
     weigh(s);
-    resume_store_remove(s->group->pool->store, path);
+    if (!s->group->pool->handed_over)
+        resume_store_remove(s->group->pool->store, path);
     free(path);
 }
 
@@ -217,7 +238,7 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
         return;
     group_count(s->group, AGENT_STAT_resumes);
     weigh(s);
-    if (s->group->s->persistent)
+    if (s->group->s->persistent && !s->group->pool->handed_over)
         save_resume(s);
     resume_streams_changed(s);
 }
@@ -376,8 +397,7 @@ bool slot_listen(struct slot *s)
             return false;
         addr_format(&s->addr, s->name);
     }
-    if (s->group->s->persistent)
-        load_resume(s);
+    load_resume(s);
     if (s->attached != NULL)
         attach(s);
     return true;
@@ -406,7 +426,8 @@ void slot_stop_listening(struct slot *s)
     if (s->listener != NULL)
         http_listener_close(s->listener);
     s->listener = NULL;
-    if (s->group->has_address && s->addr.sa.sa_family == AF_UNIX)
+    /* The next agent has the same socket, by that file. */
+    if (s->group->has_address && s->addr.sa.sa_family == AF_UNIX && !s->group->pool->handed_over)
         front_unlink(&s->addr);
 }
 

@@ -81,6 +81,8 @@ bool slot_listen(struct slot *s);
 /* Register. */
 void slot_start(struct slot *s);
 void slot_settings_changed(struct slot *s);
+/* What it has measured up to now, as a resume file has it; nothing when there is nothing. */
+void slot_print_resume(struct slot *s, struct text *out);
 void slot_stop_listening(struct slot *s);
 /* Nobody's process is behind it any more. Before the group's core ends. */
 void slot_end_attached(struct slot *s);

@@ -123,7 +123,7 @@ static bool is_hopeless(const struct app_group *g, const struct slot *s, enum sl
     bool any = s != NULL ? s->core.process != NULL : g->core.nprocesses > 0;
 
     *why = SLOT_STOPPED;
-    if (g->pool->leaving || (g->pool->draining && !any))
+    if (g->pool->leaving || ((g->pool->draining || g->pool->handed_over) && !any))
         return true;
     *why = SLOT_NOT_STARTED;
     if (s != NULL)

@@ -221,18 +221,16 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     return l;
 }
 
-int http_listener_fd(const struct http_listener *l)
-{
-    return h2o_socket_get_fd(l->sock);
-}
-
-void http_server_each_socket(const struct http_server *s, void (*each)(void *context, int fd),
-                             void *context)
+void http_server_each_socket(const struct http_server *s,
+                             void (*each)(void *context, int fd, void *tag), void *context)
 {
     struct list *it;
 
-    list_for_each (it, &s->listeners)
-        each(context, http_listener_fd(list_entry(it, struct http_listener, node)));
+    list_for_each (it, &s->listeners) {
+        const struct http_listener *l = list_entry(it, struct http_listener, node);
+
+        each(context, h2o_socket_get_fd(l->sock), l->tag);
+    }
 }
 
 void http_listener_close(struct http_listener *l)

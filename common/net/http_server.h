@@ -53,8 +53,6 @@ struct http_listener;
 /* Takes over FD (bound and listening). */
 struct http_listener *http_server_listen(struct http_server *s, int fd,
                                          const struct http_listen_options *o);
-/* Its socket, which stays the listener's. */
-int http_listener_fd(const struct http_listener *l);
 /* Stop accepting and close the socket. Connections live on. */
 void http_listener_close(struct http_listener *l);
 
@@ -65,9 +63,9 @@ SSL_CTX *http_tls_create(const char *certificate_file, const char *key_file, boo
 
 /* Accept nobody until it is called with false: who connects waits in the sockets' queues. */
 void http_server_hold(struct http_server *s, bool hold);
-/* Each listener's socket. */
-void http_server_each_socket(const struct http_server *s, void (*each)(void *context, int fd),
-                             void *context);
+/* Each listener's socket, which stays its own, and its tag. */
+void http_server_each_socket(const struct http_server *s,
+                             void (*each)(void *context, int fd, void *tag), void *context);
 
 /* No new requests: responses say close, idle connections are shut. done() once no connection is
  * left. */

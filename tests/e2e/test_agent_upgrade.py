@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGUSR2: a new agent takes over sockets and processes; nobody notices."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from agent_support import Background, TinyAgent, alive
+from support.base import BIN, PATIENCE, wait_until
+from support.http import Client, get
+
+ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
+
+
+class Successor:
+    """An agent that another one started: no child of ours, so looked at and ended by its number."""
+
+    def __init__(self, pid, before):
+        self.pid, self.before, self.name = pid, before, before.name
+
+    def alive(self):
+        return alive(self.pid)
+
+    def kill(self, sig=signal.SIGKILL):
+        os.kill(self.pid, sig)
+
+    def wait(self, seconds=20):
+        wait_until(lambda: not alive(self.pid), 'agent %d to end' % self.pid, seconds)
+
+    def stop(self, seconds=20):
+        if self.alive():
+            self.kill(signal.SIGTERM)
+            self.wait(seconds)
+        return self.before.stop()
+
+    def output(self):
+        return self.before.output()
+
+
+def agent_pid(agent):
+    try:
+        return agent.json()['pid']
+    except (OSError, AssertionError, ValueError):
+        return None
+
+
+def upgrade(agent, seconds=30):
+    """SIGUSR2, and wait until the new one serves alone."""
+    old = agent.process
+    old_pid = old.pid
+    old.kill(signal.SIGUSR2)
+    pid = wait_until(lambda: agent_pid(agent) not in (None, old_pid) and agent_pid(agent), 'a new agent', seconds)
+    follow(agent, pid)
+    if isinstance(old, Successor):
+        old.wait(seconds)
+    else:
+        assert old.wait(seconds) == 0, agent.process.output()[-4000:]
+    return pid
+
+
+def follow(agent, pid):
+    agent.process = Successor(pid, agent.process)
+    agent.world.processes[:] = [p for p in agent.world.processes if p is not agent.process.before]
+    agent.world.processes.append(agent.process)
+
+
+def test_a_new_agent_serves_with_the_same_processes(world):
+    agent = TinyAgent(world, slots=2).wait_ready()
+    pids = [agent.pid(n) for n in range(2)]
+    incarnations = [agent.slot(n)['incarnation'] for n in range(2)]
+    stream = agent.stream()
+    keeper = agent.json()['keeper_pid']
+    for _ in range(3):
+        upgrade(agent)
+        agent.wait_ready()
+        assert [agent.pid(n) for n in range(2)] == pids
+        assert [agent.slot(n)['incarnation'] for n in range(2)] == incarnations
+        assert agent.figures()['adopted'] == 2 and agent.figures()['spawns'] == 0
+        assert [json.loads(agent.get(n=n).body)['pid'] for n in range(2)] == pids
+        wait_until(lambda: agent.provider() and agent.provider()['incarnation'] == incarnations[0]
+                   and str(agent.process.pid) in agent.provider()['agent'], 'its registration')
+    assert agent.json()['keeper_pid'] == keeper
+    wait_until(lambda: stream.ended, 'the stream to end')
+    assert stream.last() == {'end': 'upgrade'}
+    # it is an agent as any other: it hears of deaths, starts processes, and ends them all
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: agent.figures()['deaths'] == 1, 'the death of a process')
+    agent.wait_ready()
+    last = [agent.pid(n) for n in range(2)]
+    agent.process.stop()
+    assert not [p for p in [*last, keeper] if alive(p)]
+
+
+# ---- under load ----
+
+class Load:
+    """Steady requests: GETs and POSTs, each POST with a name of its own that the application logs once."""
+
+    def __init__(self, address, name, posts, keep=True, host='site%d.example'):
+        self.address, self.name, self.posts, self.keep, self.host = address, name, posts, keep, host
+        self.stopping, self.failures, self.done, self.sent = False, [], 0, []
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _once(self, client, n):
+        site = self.host % (n % 7)
+        if not self.posts:
+            return client.request(host=site)
+        once = '%s-%d' % (self.name, n)
+        self.sent.append(once)
+        return client.request('POST', '/post', host=site, body=b'x' * 100, headers=[('X-Once', once)])
+
+    def _run(self):
+        client, n = None, 0
+        while not self.stopping:
+            n += 1
+            try:
+                client = client or Client(self.address, seconds=30)
+                r = self._once(client, n)
+                if r.status != 200:
+                    self.failures.append((self.name, n, r.status, r.text[:200]))
+                if not self.keep or (r['Connection'] or '').lower() == 'close':
+                    client.close()
+                    client = None
+            except Exception as e:
+                self.failures.append((self.name, n, repr(e)))
+                client = None
+            self.done += 1
+
+    def stop(self):
+        self.stopping = True
+        self.thread.join(40 * PATIENCE)
+        assert not self.thread.is_alive()
+
+
+def loads(lb, agent):
+    """Through the load balancer and past it, on kept connections and on one each."""
+    made = [Load(lb.address, 'lb%d%d%d' % (i, posts, keep), posts, keep)
+            for i in range(2) for posts in (False, True) for keep in (True, False)]
+    made += [Load(address, 'slot%d%d%d' % (i, posts, keep), posts, keep)
+             for i, address in enumerate(agent.addresses) for posts in (False, True) for keep in (True, False)]
+    return made
+
+
+def go_on(all_loads, n):
+    """N more requests of each."""
+    targets = [(x, x.done + n) for x in all_loads]
+    wait_until(lambda: all(x.done >= t or x.failures for x, t in targets), '%d more requests of each' % n, 60)
+    failures = [f for x in all_loads for f in x.failures]
+    assert not failures, failures[:5]
+
+
+def stop(all_loads):
+    for x in all_loads:
+        x.stopping = True
+    for x in all_loads:
+        x.stop()
+    failures = [f for x in all_loads for f in x.failures]
+    assert not failures, failures[:5]
+
+
+def behind_a_load_balancer(world, **settings):
+    tree = world.folder / 'tree'
+    agent = world.agent('agent', tree, slots=2, **settings)
+    lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app')}}}, wait=False)
+    wait_until(lb.listening, 'the load balancer', 20)
+    wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers', 30)
+    return agent, lb
+
+
+def process_pids(agent):
+    return [s['process']['pid'] for s in agent.json()['applications']['app']['slots']]
+
+
+def executed(world, name='executed.log'):
+    path = world.folder / name
+    return path.read_text().split() if path.exists() else []
+
+
+def test_no_request_is_lost_and_none_comes_twice(world):
+    agent, lb = behind_a_load_balancer(world, max_queue=100)
+    pids = process_pids(agent)
+    incarnations = {w['incarnation'] for w in lb.workers('app').values()}
+    all_loads = loads(lb, agent)
+    go_on(all_loads, 20)
+    for _ in range(5 * ROUNDS):
+        upgrade(agent)
+        go_on(all_loads, 15)
+    stop(all_loads)
+    assert process_pids(agent) == pids
+    assert {w['incarnation'] for w in lb.workers('app').values()} == incarnations
+    sent = sorted(once for x in all_loads for once in x.sent)
+    assert sorted(executed(world)) == sent
+    done = sum(x.done for x in all_loads)
+    print('%d requests over %d upgrades, %d of them POSTs' % (done, 5 * ROUNDS, len(sent)))
+    assert done > 500
+
+
+def test_a_request_under_way_is_finished_by_the_old_one(world):
+    agent = TinyAgent(world).wait_ready()
+    pid = agent.pid()
+    go = world.folder / 'go'
+    running = Background(agent.address, 'POST', '/running', [('X-Until', str(go))], b'x')
+    wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
+    waiting = Background(agent.address, 'POST', '/waiting', (), b'x')
+    wait_until(lambda: agent.slot()['waiting'] == 1, 'one to wait')
+    old = agent.process
+    old.kill(signal.SIGUSR2)
+    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent', 30))
+    # the new one knows that the process is busy, and lets its own wait
+    later = Background(agent.address, 'POST', '/later', (), b'x')
+    wait_until(lambda: agent.slot()['waiting'] == 1, 'the new one\'s to wait')
+    assert old.alive() and agent.slot()['running'] == 0
+    go.write_text('')
+    assert [json.loads(x.result().body)['pid'] for x in (running, waiting, later)] == [pid] * 3
+    assert old.wait() == 0
+    assert [x for x in agent.served() if x.startswith('POST')] == ['POST /running', 'POST /waiting', 'POST /later']
+
+
+def test_what_was_measured_goes_over(world):
+    agent = TinyAgent(world, history=1000, persistent=False).wait_ready()
+    fingerprint = '0123456789abcdef'
+    named = [('Resumelb-Class', 'a.example'), ('Resumelb-Classifier', fingerprint)]
+    for _ in range(5):
+        assert agent.get(headers=named).status == 200
+    upgrade(agent)
+    agent.wait_ready()
+    stream = agent.stream(headers=[('Resumelb-Classifier', fingerprint)])
+    # no file has it, and no resume was due yet
+    assert list(stream.wait(lambda x: x.get('skills'))['skills']) == ['a.example']
+
+
+def test_a_process_told_to_end_first_finishes_what_the_old_one_sent(world):
+    agent = TinyAgent(world).wait_ready()
+    go = world.folder / 'go'
+    running = Background(agent.address, 'POST', '/running', [('X-Until', str(go))], b'x')
+    wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
+    old = agent.process
+    old.kill(signal.SIGUSR2)
+    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent', 30))
+    agent.process.kill(signal.SIGTERM)
+    wait_until(lambda: 'to=stopping' in agent.process.output(), 'the new one to end its processes', 20)
+    go.write_text('')
+    assert running.result().status == 200
+    agent.process.wait()
+    assert old.wait() == 0
+
+
+# ---- what goes wrong ----
+
+def test_a_bad_configuration_leaves_all_as_it_was(world):
+    agent = TinyAgent(world).wait_ready()
+    pid = agent.process.pid
+    agent.path.write_text(agent.path.read_text() + 'no_such_setting: 1\n')
+    agent.process.kill(signal.SIGUSR2)
+    wait_until(lambda: 'upgrade-refused' in agent.process.output(), 'the refusal')
+    assert 'no_such_setting' in agent.process.output()
+    assert agent.get().status == 200 and agent_pid(agent) == pid
+    # and when it is good again, so is the next try
+    agent.path.write_text(agent.path.read_text().replace('no_such_setting: 1\n', ''))
+    upgrade(agent)
+    assert agent.get().status == 200
+
+
+class Installed(TinyAgent):
+    """Runs from a copy of the program, in the place of which another can be put."""
+
+    def start(self):
+        self.binary = self.world.folder / 'resumelb-agent'
+        shutil.copy(BIN / 'resumelb-agent', self.binary)
+        self.config.update(self.top)
+        self.path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in self.config.items()))
+        self.process = self.world.process([self.binary, '-c', self.path], self.name)
+
+    def install(self, script):
+        """As package managers do: a new file, renamed over the old one."""
+        new = self.world.folder / 'new'
+        new.write_text(script)
+        new.chmod(0o755)
+        new.rename(self.binary)
+
+    def install_true_one(self):
+        new = self.world.folder / 'new'
+        shutil.copy(BIN / 'resumelb-agent', new)
+        new.rename(self.binary)
+
+
+TESTED = '#!/bin/sh\nfor a in "$@"; do [ "$a" = -t ] && exit 0; done\n'
+
+
+@pytest.mark.parametrize('script, stage', [
+    ('#!/bin/sh\nkill -SEGV $$\n', 'upgrade-refused'),
+    (TESTED + 'kill -SEGV $$\n', 'stage="starting"'),
+    (TESTED + 'exit 0\n', 'stage="starting"'),
+    (TESTED + 'exec sleep 3600\n', 'reason="it takes too long"'),
+    (TESTED + 'exec 3>&-; exec sleep 3600\n', 'stage="starting"'),
+    ('not a program\n', 'upgrade-refused'),
+])
+def test_a_program_that_does_not_come_up_leaves_all_as_it_was(world, script, stage):
+    agent = Installed(world, top={'upgrade_timeout': '1s'}).wait_ready()
+    pid, process = agent.process.pid, agent.pid()
+    load = Load(agent.address, 'load', True)
+    agent.install(script)
+    agent.process.kill(signal.SIGUSR2)
+    wait_until(lambda: stage in agent.process.output() and (
+        'upgrade-failed' in agent.process.output() or 'upgrade-refused' in agent.process.output()), 'the failure')
+    go_on([load], 10)
+    assert agent_pid(agent) == pid and agent.pid() == process
+    agent.install_true_one()
+    upgrade(agent)
+    go_on([load], 10)
+    stop([load])
+    assert agent.pid() == process
+
+
+def test_a_second_signal_is_ignored(world):
+    agent = TinyAgent(world).wait_ready()
+    go = world.folder / 'go'
+    running = Background(agent.address, 'GET', '/', [('X-Until', str(go))])
+    wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
+    old = agent.process
+    old.kill(signal.SIGUSR2)
+    old.kill(signal.SIGUSR2)
+    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent', 30))
+    old.kill(signal.SIGUSR2)
+    wait_until(lambda: old.output().count('reason="there is one under way"') >= 1, 'the refusal of the old one')
+    agent.process.kill(signal.SIGUSR2)
+    wait_until(lambda: 'reason="the agent before has not finished"' in agent.process.output(), 'that of the new one')
+    go.write_text('')
+    assert running.result().status == 200
+    assert old.wait() == 0
+    upgrade(agent)
+
+
+def slow_start(world, **kw):
+    """An agent whose successor waits before it is prepared, until a file is there."""
+    flag = world.folder / 'may-start'
+    agent = Installed(world, **kw).wait_ready()
+    agent.install(TESTED + 'while [ ! -e %s ]; do sleep 0.02; done\nexec %s "$@"\n' % (flag, BIN / 'resumelb-agent'))
+    return agent, flag
+
+
+def children(pid):
+    return [int(x) for x in pathlib.Path('/proc/%d/task/%d/children' % (pid, pid)).read_text().split()]
+
+
+def starting(agent):
+    """The program that is being started."""
+    wait_until(lambda: 'stage="starting"' in agent.process.output(), 'the start')
+    return [p for p in children(agent.process.pid) if p != agent.json()['keeper_pid']][-1]
+
+
+def test_kill_9_of_the_new_one_before_it_serves(world):
+    agent, _ = slow_start(world)
+    load = Load(agent.address, 'load', True)
+    agent.process.kill(signal.SIGUSR2)
+    os.kill(starting(agent), signal.SIGKILL)
+    wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the failure')
+    assert 'program="signal 9"' in agent.process.output()
+    go_on([load], 10)
+    stop([load])
+
+
+def test_kill_9_of_the_old_one_before_the_new_one_serves(world):
+    agent, flag = slow_start(world)
+    process = agent.pid()
+    old = agent.process
+    old.kill(signal.SIGUSR2)
+    new = starting(agent)
+    old.kill()
+    old.wait()
+    flag.write_text('')
+    follow(agent, new)
+    agent.wait_ready()
+    assert agent_pid(agent) == new
+    assert agent.pid() == process and agent.figures()['adopted'] == 1
+    assert agent.get().status == 200
+
+
+def test_kill_9_of_the_old_one_while_it_finishes(world):
+    agent = world.agent('agent', world.folder / 'tree', slots=1)
+    slot = lambda: agent.json()['applications']['app']['slots'][0]
+    wait_until(lambda: agent_pid(agent) and slot()['state'] == 'ready', 'the agent', 20)
+    process = process_pids(agent)
+    running = Background(agent.addresses[0], 'POST', '/', [('X-Delay', '2'), ('X-Once', 'running')], b'x')
+    wait_until(lambda: slot()['running'] == 1, 'it to run')
+    old = agent.process
+    old.kill(signal.SIGUSR2)
+    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent', 30))
+    later = Background(agent.addresses[0], 'POST', '/', [('X-Once', 'later')], b'x')
+    wait_until(lambda: slot()['waiting'] == 1, 'one to wait for the old one')
+    old.kill()
+    old.wait()
+    with pytest.raises(Exception):
+        running.result()
+    assert later.result().status == 200
+    assert process_pids(agent) == process
+    wait_until(lambda: sorted(executed(world)) == ['later', 'running'], 'both to be executed, once')
+
+
+def test_kill_9_of_the_new_one_while_the_old_one_finishes(world):
+    agent = TinyAgent(world, slots=2).wait_ready()
+    processes = [agent.pid(n) for n in range(2)]
+    go = world.folder / 'go'
+    running = Background(agent.address, 'GET', '/', [('X-Until', str(go))])
+    wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
+    old, old_pid = agent.process, agent.process.pid
+    old.kill(signal.SIGUSR2)
+    new = wait_until(lambda: agent_pid(agent) not in (None, old_pid) and agent_pid(agent), 'a new agent', 30)
+    # what the new one starts is the old one's then, too
+    os.kill(processes[1], signal.SIGKILL)
+    wait_until(lambda: agent.slot(1).get('process') and agent.pid(1) != processes[1]
+               and agent.slot(1)['process']['state'] == 'ready', 'another process')
+    started = agent.pid(1)
+    os.kill(new, signal.SIGKILL)
+    wait_until(lambda: agent_pid(agent) == old_pid, 'the old one to serve again')
+    assert 'upgrade-failed' in old.output()
+    agent.wait_ready()
+    assert [agent.pid(n) for n in range(2)] == [processes[0], started]
+    go.write_text('')
+    assert running.result().status == 200
+    assert [agent.get(n=n).status for n in range(2)] == [200, 200]
+    wait_until(lambda: agent.provider() and str(old_pid) in agent.provider()['agent'], 'its registration')
+    upgrade(agent)
+    assert agent.pid() == processes[0]
+
+
+def test_the_service_manager_is_told_of_the_new_main_process(world, monkeypatch):
+    notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notify.bind(str(world.folder / 'notify'))
+    notify.settimeout(20 * PATIENCE)
+    monkeypatch.setenv('NOTIFY_SOCKET', str(world.folder / 'notify'))
+    agent = TinyAgent(world).wait_ready()
+    assert notify.recv(1000) == b'READY=1'
+    pid = upgrade(agent)
+    said = notify.recv(1000).split(b'\n')
+    while b'MAINPID=%d' % pid not in said:
+        said = notify.recv(1000).split(b'\n')
+    assert b'READY=1' in said
