@@ -265,8 +265,13 @@ static void on_readable(void *context)
 
         if (e == ERR_BUSY)
             return;
+        if (e != ERR_OK && u->stage == HANDED) {
+            /* How it has ended decides (on_program_ended). */
+            close_channel(u);
+            return;
+        }
         if (e != ERR_OK) {
-            fail(u, u->stage == HANDED ? "it has died" : "it has ended, see what it logged");
+            fail(u, "it has ended, see what it logged");
             return;
         }
         if (passed >= 0)
@@ -303,6 +308,15 @@ static void start_new(struct upgrade *u)
     say(u);
 }
 
+/* While we still finish. GOOD: it was told to, and has ended the processes, and the keeper. */
+static void ended_after_us(struct upgrade *u, bool good, const char *how)
+{
+    if (good)
+        log_info(NULL, "upgraded-has-ended", "requests=%zu", app_pool_requests(&u->agent->pool));
+    else
+        fail(u, how);
+}
+
 static void on_program_ended(void *context)
 {
     struct upgrade *u = context;
@@ -310,11 +324,16 @@ static void on_program_ended(void *context)
 
     watch_stop(u->ended);
     u->ended = NULL;
-    if (u->stage != TESTING) {
-        fail(u, u->stage == HANDED ? "it has died" : "it has ended, see what it logged");
+    if (u->stage == STARTING || u->stage == HANDING) {
+        fail(u, "it has ended, see what it logged");
         return;
     }
-    if (program_end(&u->program, false, how) == 0) {
+    bool good = program_end(&u->program, false, how) == 0;
+    if (u->stage == HANDED) {
+        ended_after_us(u, good, how);
+        return;
+    }
+    if (good) {
         start_new(u);
         return;
     }
