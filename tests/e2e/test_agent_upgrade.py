@@ -415,9 +415,10 @@ def test_kill_9_of_the_new_one_while_the_old_one_finishes(world):
     new = wait_until(lambda: agent_pid(agent) not in (None, old_pid) and agent_pid(agent), 'a new agent', 30)
     # what the new one starts is the old one's then, too
     os.kill(processes[1], signal.SIGKILL)
-    wait_until(lambda: agent.slot(1).get('process') and agent.pid(1) != processes[1]
-               and agent.slot(1)['process']['state'] == 'ready', 'another process')
-    started = agent.pid(1)
+    def another():
+        process = agent.slot(1).get('process') or {}
+        return process.get('state') == 'ready' and process['pid'] not in (None, processes[1]) and process['pid']
+    started = wait_until(another, 'another process', 20)
     os.kill(new, signal.SIGKILL)
     wait_until(lambda: agent_pid(agent) == old_pid, 'the old one to serve again')
     assert 'upgrade-failed' in old.output()
