@@ -7,6 +7,7 @@
 #include "worker-agent/app_config.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/front.h"
+#include "worker-agent/restart_watch.h"
 #include "worker-agent/slot.h"
 
 static void describe(const struct log_subject *self, char *out, size_t room)
@@ -113,6 +114,44 @@ void app_group_set_one_shot(struct app_group *g, bool one_shot)
     app_pool_settle(g->pool);
 }
 
+/* ---- restart.txt ---- */
+
+static void on_restart_file(void *context)
+{
+    struct app_group *g = context;
+
+    log_info(g, "restart-file-changed", "folder=%s", g->config->s.restart_dir);
+    group_count(g, AGENT_STAT_restarts);
+    app_group_restart(g);
+}
+
+static void on_always_restart_file(void *context, bool on)
+{
+    app_group_set_one_shot(context, on);
+}
+
+void app_group_has_older(struct app_group *g, uint64_t age_ms)
+{
+    int64_t began_ns = restart_now_ns() - (int64_t)age_ms * 1000000;
+
+    if (began_ns < g->oldest_ns)
+        g->oldest_ns = began_ns;
+}
+
+/* SINCE_NS: a file older than that has been obeyed. */
+static void watch_restarts(struct app_group *g, int64_t since_ns)
+{
+    static const struct restart_events events = {on_restart_file, on_always_restart_file};
+    const struct app_settings *s = &g->config->s;
+
+    if (g->attach != NULL || restart_folder_is(g->restart_folder, s->root, s->restart_dir))
+        return;
+    restart_folder_remove(g->restart_folder);
+    app_group_set_one_shot(g, false);
+    g->restart_folder =
+        restart_folder_add(g->pool->restarts, s->root, s->restart_dir, since_ns, &events, g);
+}
+
 /* ---- live settings ---- */
 
 static void on_live_changed(void *context, bool values)
@@ -211,6 +250,7 @@ struct app_group *app_group_create(struct app_pool *pool, const struct app_confi
     g->name = xstrdup(c->name);
     g->path = xstrdup(c->path);
     g->advertise = xstrdup(c->s.advertise);
+    g->oldest_ns = restart_now_ns();
     g->stats = stats_create(&agent_stats_table, 1);
     g->cell = stats_cell(g->stats, 0);
     g->live = create_live(g, c);
@@ -277,6 +317,7 @@ void app_group_start(struct app_group *g)
     apply(g);
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_start(g->slots[n]);
+    watch_restarts(g, g->oldest_ns);
 }
 
 /* Whether what needs a restart is as it was. */
@@ -302,6 +343,7 @@ void app_group_configure(struct app_group *g, const struct app_config *c)
         log_info(g, "configuration-for-new-processes",
                  "reason=\"command, environment, root, user or version has changed\"");
     g->config = c;
+    watch_restarts(g, restart_now_ns());
     live_settings_set_yaml(g->live, &c->s, c->origins);
     /* The host's budget may be another. */
     apply(g);
@@ -313,6 +355,7 @@ void app_group_destroy(struct app_group *g)
         return;
     settings_watch_stop(g->watch);
     tree_memory_close(g->memory);
+    restart_folder_remove(g->restart_folder);
     app_group_stop_listening(g);
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_end_attached(g->slots[n]);

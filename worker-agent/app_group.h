@@ -45,7 +45,9 @@ struct app_group {
     struct addr *doors;
     struct http_listener **listeners;
     size_t ndoors;
-    struct failures failures;   /* of its processes, by slot */
+    struct failures failures;              /* of its processes, by slot */
+    struct restart_folder *restart_folder; /* NULL: none is watched */
+    int64_t oldest_ns; /* wall clock: when the oldest process that was adopted was started */
     struct tree_memory *memory; /* of its node in the tree; NULL: no tree */
     struct settings_watch *watch;
 };
@@ -57,6 +59,8 @@ void app_group_stop_listening(struct app_group *g);
 /* Register, watch the tree, start what is always there. After adoption. */
 void app_group_start(struct app_group *g);
 void app_group_configure(struct app_group *g, const struct app_config *c);
+/* It has adopted a process that was started AGE_MS ago. Before app_group_start. */
+void app_group_has_older(struct app_group *g, uint64_t age_ms);
 /* Every process is replaced, one after the other, by one that starts from now on. */
 void app_group_restart(struct app_group *g);
 /* Whether each process serves one request only. */

@@ -69,6 +69,8 @@ static void adopt(struct app_pool *pool, struct kept_process *k)
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted)
 {
     take_budget(pool, c);
+    pool->usage = process_usage_create(pool->loop, "/proc", c->s.usage_interval_ms);
+    pool->restarts = restart_watch_create(pool->loop);
     pool->groups = xcalloc(c->napps + 1, sizeof(struct app_group *));
     for (size_t i = 0; i < c->napps; ++i)
         pool->groups[pool->ngroups++] = app_group_create(pool, c->apps[i]);
@@ -97,6 +99,8 @@ void app_pool_fini(struct app_pool *pool)
     for (size_t i = 0; i < pool->ngroups; ++i)
         app_group_destroy(pool->groups[i]);
     list_remove(&pool->settling.node);
+    restart_watch_destroy(pool->restarts);
+    process_usage_destroy(pool->usage);
     free(pool->groups);
 }
 
@@ -104,6 +108,7 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
 {
     take_budget(pool, c);
     pool->settings_hold_ms = c->s.settings_hold_ms;
+    process_usage_set_interval(pool->usage, c->s.usage_interval_ms);
     for (size_t i = 0; i < pool->ngroups; ++i) {
         const struct app_config *a = agent_config_app(c, pool->groups[i]->name);
 

@@ -12,6 +12,8 @@
 #include "worker-agent/app_group.h"
 #include "worker-agent/app_process.h"
 #include "worker-agent/pool_core.h"
+#include "worker-agent/process_usage.h"
+#include "worker-agent/restart_watch.h"
 #include "worker-agent/resume_store.h"
 
 struct front;
@@ -39,6 +41,8 @@ struct app_pool {
     struct list by_state[PROCESS_STATES]; /* processes */
     size_t count;                         /* of them, but for ENDED */
     struct core core;                     /* who gets a process, and who has to go */
+    struct process_usage *usage;          /* what processes use */
+    struct restart_watch *restarts;       /* restart.txt of all applications */
     struct loop_deferred settling; /* linked: the core is to be asked, before the loop waits */
     struct timer due, tick;
     bool draining;     /* no process is started any more; slots say so */

@@ -139,12 +139,19 @@ static void stop_timers(struct app_process *p)
     timer_stop(&p->held);
 }
 
+static void stop_getting_ready(struct app_process *p)
+{
+    readiness_stop(&p->readiness);
+    warm_up_stop(&p->warm_up);
+}
+
 static void finish(struct app_process *p)
 {
     struct slot *s = p->slot;
 
-    readiness_stop(&p->readiness);
+    stop_getting_ready(p);
     stop_timers(p);
+    usage_stop(&p->usage);
     process_output_stop(&p->output);
     if (p->backend != NULL) {
         conn_backend_retire(p->backend);
@@ -181,7 +188,7 @@ void app_process_kill(struct app_process *p)
     if (p->state == PROCESS_KILLING)
         return;
     leave_core(p);
-    readiness_stop(&p->readiness);
+    stop_getting_ready(p);
     stop_timers(p);
     if (p->state == PROCESS_SPAWNING) {
         /* It has no pid yet; on_spawned finds nobody by that name, and has it killed. */
@@ -201,7 +208,7 @@ void app_process_stop(struct app_process *p)
         return;
     }
     leave_core(p);
-    readiness_stop(&p->readiness);
+    stop_getting_ready(p);
     stop_timers(p);
     keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
     timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
@@ -242,7 +249,7 @@ void app_process_leaves(struct app_process *p)
 
     if (p->state >= PROCESS_LEAVING || p->state == PROCESS_SPAWNING)
         return;
-    readiness_stop(&p->readiness);
+    stop_getting_ready(p);
     keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
     if (patience_ms != 0)
         timer_start(p->pool->loop, &p->shutdown, patience_ms);
@@ -368,15 +375,36 @@ static void accept_first(struct app_process *p)
     app_pool_settle(p->pool);
 }
 
+static void on_warm(struct warm_up *w)
+{
+    struct app_process *p = container_of(w, struct app_process, warm_up);
+
+    log_info(p, "process-warmed-up", "answered=%u failed=%u", w->answered, w->failed);
+    stat_add(p->group->cell, AGENT_STAT_warm_up_requests, w->answered + w->failed);
+    stat_add(p->group->cell, AGENT_STAT_warm_up_failures, w->failed);
+    become_ready(p);
+}
+
+/* It serves, and somebody else has the slot's requests until it takes over. */
+static bool warm_up(struct app_process *p)
+{
+    p->warm_up.done = on_warm;
+    if (slot_successor(p->slot) != p ||
+        !warm_up_start(&p->warm_up, p->pool->loop, &p->addr, &p->slot->targets))
+        return false;
+    timer_stop(&p->deadline);
+    return true;
+}
+
 static void on_ready(struct readiness *r)
 {
     struct app_process *p = container_of(r, struct app_process, readiness);
 
     readiness_stop(r);
-    if (p->group->config->s.ready_probe != NULL)
-        become_ready(p);
-    else
+    if (p->group->config->s.ready_probe == NULL)
         accept_first(p);
+    else if (!warm_up(p))
+        become_ready(p);
 }
 
 static bool binds_itself(const struct app_process *p)
@@ -439,10 +467,37 @@ void app_process_settings_changed(struct app_process *p)
 {
     struct conn_pool_settings cs;
 
+    p->usage.limit_bytes = p->group->s->max_memory_bytes;
     if (p->backend == NULL)
         return;
     cs = conn_settings(p->group);
     conn_backend_set(p->backend, 0, &cs);
+}
+
+/* ---- what it uses ---- */
+
+static void on_over_memory(struct usage_target *t)
+{
+    struct app_process *p = container_of(t, struct app_process, usage);
+
+    /* One that goes already is no news; one that has served nobody would be followed by its like.
+     */
+    if (p->state != PROCESS_READY || p->core.doomed != CORE_KEEP || p->requests == 0)
+        return;
+    log_warn(p, "process-over-max-memory",
+             "memory_bytes=%llu max_memory_bytes=%llu processes=%u requests=%llu ready_ms=%llu",
+             (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes,
+             t->usage.processes, (unsigned long long)p->requests,
+             (unsigned long long)(loop_now_ms(p->pool->loop) - p->ready_since_ms));
+    group_count(p->group, AGENT_STAT_over_max_memory);
+    app_process_condemn(p, "over max_memory");
+}
+
+static void watch_usage(struct app_process *p)
+{
+    p->usage.over = on_over_memory;
+    p->usage.limit_bytes = p->group->s->max_memory_bytes;
+    usage_start(p->pool->usage, &p->usage, p->pid);
 }
 
 /* ---- from the keeper ---- */
@@ -451,6 +506,7 @@ void app_process_on_spawned(struct app_process *p, pid_t pid, const char *addres
 {
     timer_stop(&p->deadline);
     p->pid = pid;
+    watch_usage(p);
     process_output_start(&p->output, p->pool->loop, output_fd, p, p->group->cell);
     bool good = make_backend(p, address);
     log_info(p, "process-spawned", "incarnation=%s address=%s", p->id, address);
@@ -488,6 +544,8 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     core_adopted(&s->core, &p->core, loop_now_ms(pool->loop));
     core_elsewhere(&p->core, p->busy_elsewhere);
     group_count(s->group, AGENT_STAT_adopted);
+    app_group_has_older(s->group, k->age_ms);
+    watch_usage(p);
     return p;
 }
 

@@ -15,7 +15,9 @@
 #include "worker-agent/keeper_link.h"
 #include "worker-agent/pool_core.h"
 #include "worker-agent/process_output.h"
+#include "worker-agent/process_usage.h"
 #include "worker-agent/readiness.h"
+#include "worker-agent/warm_up.h"
 
 enum process_state {
 #define STATE(name, text, next, doc) PROCESS_##name,
@@ -48,6 +50,8 @@ struct app_process {
     struct timer shutdown; /* LEAVING: shutdown_timeout */
     struct timer held;     /* running: it gets no request until it expires (app_process_hold) */
     struct readiness readiness;
+    struct warm_up warm_up; /* a successor that is ready, before it takes its slot over */
+    struct usage_target usage;
     struct process_output output;
     uint64_t since_ms, ready_since_ms;
     uint64_t requests;

@@ -177,6 +177,8 @@ static void worker_finished(struct exchange *x)
     uint64_t end_us = http1_times(x->conn).last_byte_us;
 
     account(x, end_us, x->status >= 500);
+    if (x->status == 200)
+        warm_targets_add_head(&x->place.slot->targets, text_slice(&x->head));
     leave_worker(x);
 }
 

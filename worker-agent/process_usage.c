@@ -235,7 +235,9 @@ void process_usage_destroy(struct process_usage *u)
 {
     if (u == NULL)
         return;
-    ASSERT(list_empty(&u->targets));
+    /* Processes that are left to the next agent. */
+    while (!list_empty(&u->targets))
+        usage_stop(list_first(&u->targets, struct usage_target, node));
     timer_stop(&u->next);
     /* A sample in which the thread hangs does not need U. */
     (void)!background_destroy(u->thread);

@@ -47,7 +47,7 @@ struct usage_target {
 
 /* PROC: "/proc"; borrowed. */
 struct process_usage *process_usage_create(struct loop *l, const char *proc, uint64_t interval_ms);
-/* No target is started. NULL is fine. */
+/* Targets are stopped. NULL is fine. */
 void process_usage_destroy(struct process_usage *u);
 void process_usage_set_interval(struct process_usage *u, uint64_t interval_ms);
 /* How long the last sample took its thread; 0: none yet. */

@@ -365,6 +365,7 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     core_slot_init(&g->core, &s->core, n);
     list_init(&s->streams);
     s->meters.max_skills = (size_t)g->s->max_skills;
+    warm_targets_want(&s->targets, (size_t)g->s->warm_up);
     new_incarnation(s);
     if (g->attach != NULL)
         s->attached = &g->attach[n];
@@ -414,6 +415,7 @@ void slot_settings_changed(struct slot *s)
 
     s->meters.max_skills = (size_t)s->group->s->max_skills;
     slot_meters_set(&s->meters, &ms);
+    warm_targets_want(&s->targets, (size_t)s->group->s->warm_up);
     if (slot_process(s) != NULL)
         app_process_settings_changed(slot_process(s));
     if (slot_successor(s) != NULL)
@@ -451,5 +453,6 @@ void slot_destroy(struct slot *s)
         conn_backend_release(s->attached_backend);
     }
     slot_meters_fini(&s->meters);
+    warm_targets_fini(&s->targets);
     free(s);
 }

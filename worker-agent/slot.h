@@ -19,6 +19,7 @@
 #include "worker-agent/front_door.h"
 #include "worker-agent/registration.h"
 #include "worker-agent/slot_meter.h"
+#include "worker-agent/warm_targets.h"
 
 /* Why a request will not reach a process; it is answered "Resumelb-Unprocessed". */
 enum slot_refusal {
@@ -70,6 +71,7 @@ struct slot {
     unsigned start_failures; /* processes in a row that died without getting ready */
     double warmth;           /* the sum of its scores */
     struct slot_meters meters;
+    struct warm_targets targets; /* what a new process is asked before it takes over */
     struct registration registration;
     struct list streams; /* resume_stream.h */
     uint64_t served;

@@ -119,6 +119,66 @@ void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cl
         halve(w);
 }
 
+/* ---- from a head of ours ---- */
+
+struct parts {
+    struct slice host, cls, target;
+};
+
+static bool is_one_of(struct slice name, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; ++i) {
+        if (slice_eq_nocase(name, slice_of(names[i])))
+            return true;
+    }
+    return false;
+}
+
+/* False: with this field the request is not one for all. */
+static bool take_field(struct slice line, struct parts *out)
+{
+    static const char *const not_for_all[] = {"Cookie",         "Authorization",     "Range",
+                                              "Content-Length", "Transfer-Encoding", "Upgrade"};
+    struct slice value = line;
+    struct slice name = slice_cut(&value, ':');
+
+    if (slice_eq_nocase(name, SLICE_LIT("Host")))
+        out->host = slice_trim(value);
+    else if (slice_eq_nocase(name, SLICE_LIT("Resumelb-Class")))
+        out->cls = slice_trim(value);
+    return !is_one_of(name, not_for_all, ARRAY_LEN(not_for_all));
+}
+
+static struct slice next_line(struct slice *rest)
+{
+    struct slice line = slice_cut(rest, '\n');
+
+    if (line.len > 0 && line.p[line.len - 1] == '\r')
+        --line.len;
+    return line;
+}
+
+void warm_targets_add_head(struct warm_targets *w, struct slice head)
+{
+    static const struct slice before = {"GET ", 4};
+    static const struct slice after = {" HTTP/1.1", 9};
+    struct parts parts = {.host = SLICE_NULL};
+    struct slice line;
+
+    if (w->room == 0)
+        return;
+    line = next_line(&head);
+    if (line.len < before.len + after.len || !slice_starts(line, before) ||
+        !slice_ends(line, after))
+        return;
+    parts.target = (struct slice){line.p + before.len, line.len - before.len - after.len};
+    while ((line = next_line(&head)).len > 0) {
+        if (!take_field(line, &parts))
+            return;
+    }
+    warm_targets_add(w, parts.host, parts.cls, parts.target);
+}
+
 static int more_certain_first(const void *a, const void *b)
 {
     const struct warm_target *x = *(const struct warm_target *const *)a;

@@ -51,6 +51,12 @@ void warm_targets_want(struct warm_targets *w, size_t wanted);
 void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cls,
                       struct slice target);
 /*
+ * Count the request of HEAD, as it was sent to a process, which has answered it with 200: a GET
+ * without a body, a range or an upgrade, and without Cookie or Authorization, for what others get
+ * may not depend on who asked. Not any other one.
+ */
+void warm_targets_add_head(struct warm_targets *w, struct slice head);
+/*
  * The most frequent, most frequent first: pointers into W, good until the next add, into OUT, which
  * has room for WARM_WANTED_MAX. Returns how many, at most as many as are wanted.
  */

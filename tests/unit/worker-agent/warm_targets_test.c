@@ -163,6 +163,62 @@ static void fewer_or_none_may_be_wanted_later(void **state)
     warm_targets_fini(&w);
 }
 
+#define GET "GET /a?b=c HTTP/1.1\r\nHost: shop.example\r\n"
+
+static void heads_of_requests_for_all_are_counted(void **state)
+{
+    static const char *const good[] = {
+        GET "\r\n",
+        GET "User-Agent: x\r\nAccept: */*\r\nX-Cookie: y\r\n\r\n",
+        "GET /a?b=c HTTP/1.1\r\nX: y\r\nhost:shop.example\r\n\r\nGET / HTTP/1.1\r\n",
+    };
+    const struct warm_target *top[WARM_WANTED_MAX];
+    struct warm_targets w = {0};
+
+    (void)state;
+    warm_targets_want(&w, 10);
+    for (size_t i = 0; i < ARRAY_LEN(good); ++i)
+        warm_targets_add_head(&w, slice_of(good[i]));
+    warm_targets_add_head(&w, SLICE_LIT(GET "Resumelb-Class: news\r\n\r\n"));
+    warm_targets_add_head(&w, SLICE_LIT(GET "resumelb-class: news\r\n\r\n"));
+    assert_int_equal(warm_targets_top(&w, top), 2);
+    assert_int_equal(top[0]->count, ARRAY_LEN(good));
+    assert_true(slice_is(top[0]->target, "/a?b=c"));
+    assert_true(slice_is(top[0]->host, "shop.example"));
+    assert_int_equal(top[0]->cls.len, 0);
+    assert_true(slice_is(top[1]->cls, "news"));
+    warm_targets_fini(&w);
+}
+
+static void heads_of_other_requests_are_not(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "GET",
+        "GET  HTTP/1.1\r\n\r\n",
+        "GET HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n",
+        GET "Cookie: a=b\r\n\r\n",
+        GET "cookie: a=b\r\n\r\n",
+        GET "AUTHORIZATION: Basic x\r\n\r\n",
+        GET "Content-Length: 1\r\n\r\n",
+        GET "Transfer-Encoding: chunked\r\n\r\n",
+        GET "Range: bytes=0-1\r\n\r\n",
+        GET "Connection: Upgrade\r\nUpgrade: echo\r\n\r\n",
+    };
+    struct warm_targets w = {0};
+
+    (void)state;
+    warm_targets_add_head(&w, SLICE_LIT(GET "\r\n"));
+    warm_targets_want(&w, 10);
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
+        warm_targets_add_head(&w, slice_of(bad[i]));
+    assert_int_equal(w.n, 0);
+    warm_targets_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +229,8 @@ int main(void)
         cmocka_unit_test(the_frequent_stay_in_a_stream_of_strangers),
         cmocka_unit_test(what_was_frequent_long_ago_gives_way),
         cmocka_unit_test(fewer_or_none_may_be_wanted_later),
+        cmocka_unit_test(heads_of_requests_for_all_are_counted),
+        cmocka_unit_test(heads_of_other_requests_are_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
