@@ -195,8 +195,9 @@ class Passenger(Server):
     def launch(self):
         folder = tempfile.mkdtemp(prefix='passenger-', dir=self.bench.folder)
         self.pid_file = pathlib.Path(folder) / 'pid'
-        what = ['--app-start-command', ' '.join(self.command)] if self.command else \
-            ['--app-type', 'wsgi', '--startup-file', 'passenger_wsgi.py']
+        # Of servers that it does not know it thinks that one process can do everything.
+        what = ['--app-start-command', ' '.join(self.command), '--force-max-concurrent-requests-per-process', '1'] \
+            if self.command else ['--app-type', 'wsgi', '--startup-file', 'passenger_wsgi.py']
         # The caches and calls home that the others have not are off.
         argv = ['passenger', 'start', str(self.bench.folder), '--engine', 'builtin', '--address', '127.0.0.1', '--port',
                 str(self.port), '--python', PYTHON, *what, '--max-pool-size', str(self.maximum), '--min-instances',
@@ -213,8 +214,9 @@ class Passenger(Server):
             raise_group(pid)
 
     def end(self):
+        # As `passenger stop` does, which cannot see the end of a process that it is for us to collect.
         if self.pid_file.exists():
-            subprocess.run(['passenger', 'stop', '--pid-file', str(self.pid_file)], stdout=subprocess.DEVNULL, check=True)
+            os.kill(int(self.pid_file.read_text()), signal.SIGTERM)
         self.process.log.close()
 
 
