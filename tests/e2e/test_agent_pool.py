@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import random
+import signal
 import threading
 
 import pytest
@@ -11,6 +13,9 @@ from agent_support import Background, TinyAgent, alive
 from support.base import free_port, wait_until
 from support.http import Client, get
 from test_agent_life import classified, rewrite, setting
+
+# The soak run goes on for longer.
+ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
 
 # Answers many at a time, upgrades connections, and can be made to accept none any more.
 THREADED = r'''
@@ -137,7 +142,7 @@ def test_the_least_number_of_processes_is_kept_whoever_is_killed(world):
     agent = PoolAgent(world, slots=3, min_processes=2, max_processes=3).wait_ready()
     for _ in range(5):
         victim = next(p for p in agent.pids() if p)
-        os.kill(victim, 9)
+        os.kill(victim, signal.SIGKILL)
         wait_until(lambda: not alive(victim), 'it to be gone')
         wait_until(lambda: agent.ready() and victim not in agent.pids(), 'another')
     assert agent.processes() == 2
@@ -252,7 +257,7 @@ def test_what_it_has_may_take_shutdown_timeout_only(world):
 
 # ---- replacement ----
 
-def load(ask, enough, threads=4):
+def load(ask, enough, threads=4, seconds=30):
     """GETs and POSTs, each of its own, until ENOUGH; what was answered otherwise than with 200, and all POSTs' targets."""
     failed, posts, lock = [], [], threading.Lock()
     stop = threading.Event()
@@ -276,7 +281,7 @@ def load(ask, enough, threads=4):
     for t in running:
         t.start()
     try:
-        wait_until(lambda: failed or enough(), 'enough replacements under load', 30)
+        wait_until(lambda: failed or enough(), 'enough replacements under load', seconds)
     finally:
         stop.set()
         for t in running:
@@ -314,6 +319,35 @@ def test_a_load_balancer_notices_nothing_of_replacements(world):
     assert failed == []
     executed = [line for line in agent.served() if line.startswith('POST')]
     assert sorted(executed) == sorted(posts), 'each once'
+
+
+def test_replacements_and_deaths_together_lose_no_get_and_repeat_no_post(world):
+    agent = PoolAgent(world, slots=3, min_processes=3, max_processes=3, max_requests=50, respawn_delay_max='100ms')
+    lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (agent.tree / 'app')}}}, wait=False)
+    wait_until(lb.listening, 'the load balancer', 20)
+    wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 3, 'three workers')
+    kills, asked = [], itertools.count()
+
+    def kill_one():
+        """One each time that so many more requests were answered."""
+        if next(asked) % 150 == 149:
+            victim = random.choice([p for p in agent.pids() if p] or [None])
+            if victim:
+                kills.append(victim)
+                os.kill(victim, signal.SIGKILL)
+
+    def ask(k, method, target):
+        status = get(lb.address, target, method=method, host='site%d.example' % (k % 3),
+                     body=b'x' if method == 'POST' else None).status
+        kill_one()
+        # a POST that a killed process had got is lost, and not repeated
+        return 200 if method == 'POST' and status == 502 else status
+    failed, posts = load(ask, lambda: len(kills) >= 8 * ROUNDS and agent.figures()['replaced'] >= 8, seconds=40 * ROUNDS)
+    assert failed == []
+    executed = [line for line in agent.served() if line.startswith('POST')]
+    assert len(executed) == len(set(executed)), 'none twice'
+    assert set(executed) <= set(posts)
+    agent.wait_ready()
 
 
 def test_when_the_new_one_fails_the_old_one_stays(world):
