@@ -5,6 +5,7 @@
  */
 #include "worker-agent/status.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include "common/tree/tree_figures.h"
@@ -47,6 +48,37 @@ static const char *reason_text(enum core_reason r)
     UNREACHABLE();
 }
 
+/* The kernel knows also when a process began that another agent started. */
+static double uptime_s(const struct app_process *p)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    double age_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9 -
+                   (double)p->usage.start_ticks / (double)sysconf(_SC_CLK_TCK);
+    return age_s > 0 ? age_s : 0;
+}
+
+static void put_usage(struct json_writer *w, const struct app_process *p)
+{
+    const struct usage *u = &p->usage.usage;
+
+    /* 0: not spawned yet; the largest: gone before it was looked at. */
+    if (p->usage.start_ticks != 0 && p->usage.start_ticks != UINT64_MAX)
+        json_put_real(w, "uptime_s", uptime_s(p));
+    else
+        json_put_null(w, "uptime_s");
+    if (!u->known)
+        return;
+    json_put_real(w, "cpu_percent", u->cpu_share * 100);
+    json_put_real(w, "cpu_s", (double)u->cpu_us / 1e6);
+    json_put_int(w, "memory_bytes", (int64_t)(u->pss_bytes != 0 ? u->pss_bytes : u->rss_bytes));
+    json_put_int(w, "rss_bytes", (int64_t)u->rss_bytes);
+    if (u->pss_bytes != 0)
+        json_put_int(w, "pss_bytes", (int64_t)u->pss_bytes);
+    json_put_int(w, "host_processes", u->processes);
+}
+
 static void put_process(struct json_writer *w, const char *name, const struct app_process *p,
                         bool successor, uint64_t now_ms)
 {
@@ -74,6 +106,7 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
         json_put_real(w, "last_used_s", c->sessions > 0 ? 0 : seconds(c->last_used_ms, now_ms));
     else
         json_put_null(w, "last_used_s");
+    put_usage(w, p);
     json_close_object(w);
 }
 

@@ -73,7 +73,7 @@ static double group_failed_at(const struct app_group *g)
 
     if (f == NULL)
         return 0;
-    return (double)time(NULL) - (double)((loop_now_ms(g->pool->loop) - f->at_ms) / 1000);
+    return (double)time(NULL) - (double)(loop_now_ms(g->pool->loop) - f->at_ms) / 1000;
 }
 
 /* ---- slots ---- */
@@ -102,10 +102,35 @@ static bool slot_failed_starts(const struct slot *s, double *out)
     return true;
 }
 
+static const struct usage *usage_of(const struct slot *s)
+{
+    const struct app_process *p = slot_process(s);
+
+    return p != NULL && p->usage.usage.known ? &p->usage.usage : NULL;
+}
+
+static bool slot_cpu(const struct slot *s, double *out)
+{
+    const struct usage *u = usage_of(s);
+
+    if (u != NULL)
+        *out = (double)u->cpu_us / 1e6;
+    return u != NULL;
+}
+
+static bool slot_memory(const struct slot *s, double *out)
+{
+    const struct usage *u = usage_of(s);
+
+    if (u != NULL)
+        *out = (double)(u->pss_bytes != 0 ? u->pss_bytes : u->rss_bytes);
+    return u != NULL;
+}
+
 /* clang-format off */
-#define POOL(name_, unit_, of_, doc_) {.name = name_, .kind = "gauge", .unit = unit_, .doc = doc_, .of_pool = of_}
-#define GROUP(name_, unit_, of_, doc_) {.name = name_, .kind = "gauge", .unit = unit_, .doc = doc_, .of_group = of_}
-#define SLOT(name_, kind_, unit_, of_, doc_) {.name = name_, .kind = kind_, .unit = unit_, .label = "slot", .doc = doc_, .of_slot = of_}
+#define POOL(name_, unit_, of_, doc_) {.name = (name_), .kind = "gauge", .unit = (unit_), .doc = (doc_), .of_pool = (of_)}
+#define GROUP(name_, unit_, of_, doc_) {.name = (name_), .kind = "gauge", .unit = (unit_), .doc = (doc_), .of_group = (of_)}
+#define SLOT(name_, kind_, unit_, of_, doc_) {.name = (name_), .kind = (kind_), .unit = (unit_), .label = "slot", .doc = (doc_), .of_slot = (of_)}
 
 static const struct family families[] = {
     POOL("pool_processes", "processes", pool_processes, "Processes of all applications, in any state."),
@@ -121,6 +146,8 @@ static const struct family families[] = {
     SLOT("slot_waiting", "gauge", "requests", slot_waiting, "Requests that wait at the slot."),
     SLOT("slot_served_total", "counter", "requests", slot_served_requests, "Requests served and measured."),
     SLOT("slot_start_failures", "gauge", "processes", slot_failed_starts, "Processes in a row that failed before they were ready."),
+    SLOT("slot_cpu_seconds_total", "counter", "seconds", slot_cpu, "Processor time of its process and that one's children; from 0 with each process."),
+    SLOT("slot_memory_bytes", "gauge", "bytes", slot_memory, "Memory of its process and that one's children."),
 };
 /* clang-format on */
 

@@ -146,10 +146,9 @@ static void add_pool(const json_t *status, struct text *out)
 enum whose { SLOT, QUEUE, PROCESS };
 
 struct column {
-    const char *title;
-    enum whose whose;
-    const char *name;
+    const char *title, *name;
     put_fn put;
+    enum whose whose;
     bool number;
 };
 
@@ -174,20 +173,20 @@ static void put_code(struct text *out, const json_t *object, const char *name)
 }
 
 static const struct column columns[] = {
-    {"slot", SLOT, "slot", put_int, true},
-    {"address", SLOT, "address", put_text, false},
-    {"pid", PROCESS, "pid", put_int, true},
-    {"state", PROCESS, "state", put_state, false},
-    {"sessions", PROCESS, "sessions", put_int, true},
-    {"processed", PROCESS, "processed", put_int, true},
-    {"uptime", PROCESS, "uptime_s", put_duration, true},
-    {"last used", PROCESS, "last_used_s", put_duration, true},
-    {"CPU", PROCESS, "cpu_percent", put_percent, true},
-    {"memory", PROCESS, "memory_bytes", put_memory, true},
-    {"queue", QUEUE, "waiting", put_int, true},
-    {"generation", PROCESS, "generation", put_int, true},
-    {"version", PROCESS, "version", put_text, false},
-    {"id", PROCESS, "id", put_code, false},
+    {"slot", "slot", put_int, SLOT, true},
+    {"address", "address", put_text, SLOT, false},
+    {"pid", "pid", put_int, PROCESS, true},
+    {"state", "state", put_state, PROCESS, false},
+    {"sessions", "sessions", put_int, PROCESS, true},
+    {"processed", "processed", put_int, PROCESS, true},
+    {"uptime", "uptime_s", put_duration, PROCESS, true},
+    {"last used", "last_used_s", put_duration, PROCESS, true},
+    {"CPU", "cpu_percent", put_percent, PROCESS, true},
+    {"memory", "memory_bytes", put_memory, PROCESS, true},
+    {"queue", "waiting", put_int, QUEUE, true},
+    {"generation", "generation", put_int, PROCESS, true},
+    {"version", "version", put_text, PROCESS, false},
+    {"id", "id", put_code, PROCESS, false},
 };
 
 /* QUEUE: where those wait who want this process; or NULL. */
