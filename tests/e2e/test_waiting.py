@@ -240,7 +240,8 @@ def test_an_agents_promise_lets_even_a_post_be_tried_elsewhere(world):
     for i in range(5):
         r = lb.get('/', host='a', method='POST', body=b'x')
         assert r.body == b'free' and r['Resumelb-Unprocessed'] is None
-    wait_until(lambda: lb.app()['stats']['unprocessed'] == 5, 'the count')
+    # Not each time: who refused one is spared for a while.
+    wait_until(lambda: 1 <= lb.app()['stats']['unprocessed'] <= 5, 'the count')
     assert lb.workers()[full.address]['failures'] == 0
 
 

@@ -106,7 +106,11 @@ class Scripted:
             pass
         self.listener.close()
         for c in self.connections:
-            c.sock.close()
+            # Closing is its thread's: that may be in a call with the number, which another socket may be given.
+            try:
+                c.sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
         assert not self.errors, self.errors
 
 
