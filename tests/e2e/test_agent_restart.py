@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that are replaced: because a file says so, because they use too much, and warm from their first request on."""
+import collections
+import json
+import os
+import re
+import signal
+import threading
+import time
+
+from agent_support import TinyAgent, alive
+from support.base import wait_until
+from support.http import get
+from support.servers import APP, Agent
+
+# What APP does, and what it was sent. It leaks when told to, and has pages that a cold process cannot serve.
+MARKED = APP + '''
+kept = []
+seen = os.environ["SEEN"]
+small = application
+def application(environ, start_response):
+    with open(seen, "a") as f:
+        f.write("%d %s %s %s %s\\n" % (os.getpid(), environ["PATH_INFO"], environ.get("HTTP_RESUMELB_WARM_UP", "-"),
+                                      environ.get("HTTP_HOST"), environ.get("HTTP_RESUMELB_CLASS", "-")))
+    kept.append(bytearray(int(os.environ.get("LEAK", "0"))))
+    if environ.get("HTTP_RESUMELB_WARM_UP") and environ["PATH_INFO"] == "/breaks":
+        raise RuntimeError("while cold")
+    if environ.get("HTTP_RESUMELB_WARM_UP") and environ["PATH_INFO"] == "/hangs":
+        time.sleep(11)
+    return small(environ, start_response)
+'''
+
+
+class GunicornAgent(TinyAgent):
+    """An agent before real gunicorns, one worker each."""
+
+    def __init__(self, world, slots=1, top=None, env=None, **settings):
+        self.tree = world.folder / 'tree'
+        self.top = {'usage_interval': '100ms', **(top or {})}
+        self.seen_path = world.folder / 'seen.log'
+        self.tmp = world.folder / 'tmp'
+        self.tmp.mkdir(mode=0o755)
+        (world.folder / 'marked.py').write_text(MARKED)
+        settings.setdefault('respawn_delay', '20ms')
+        Agent.__init__(self, world, 'agent', self.tree, slots=slots,
+                       command=['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--log-level=warning',
+                                '--worker-tmp-dir=/dev/shm', 'marked:application'],
+                       environment={'PYTHONDONTWRITEBYTECODE': '1', 'SEEN': str(self.seen_path), **(env or {})},
+                       **settings)
+
+    def seen(self, pid=None):
+        """(pid, path, warm-up, host, class) of each request, in order."""
+        rows = [line.split() for line in self.seen_path.read_text().split('\n')[:-1]]
+        return [row for row in rows if pid is None or int(row[0]) == pid]
+
+    def worker(self, n=0):
+        """The process that answers: gunicorn's worker, a child of the slot's process."""
+        return json.loads(self.get(n=n).body)['pid']
+
+    def pids(self):
+        return [(slot.get('process') or {}).get('pid') for slot in self.app()['slots']]
+
+
+class Load:
+    """Clients that ask each of the addresses, one request after the other, until stopped."""
+
+    def __init__(self, addresses, clients=2):
+        self.statuses, self.errors = collections.Counter(), []
+        self.stopping = threading.Event()
+        self.threads = [threading.Thread(target=self._run, args=(a, n)) for a in addresses for n in range(clients)]
+        for t in self.threads:
+            t.start()
+
+    def _run(self, address, n):
+        while not self.stopping.is_set():
+            try:
+                # With a cookie it is nothing to warm up with.
+                self.statuses[get(address, '/load/%d' % n, headers=[('Cookie', 'load=1')]).status] += 1
+            except Exception as e:
+                self.errors.append(repr(e))
+
+    def served(self, n):
+        return sum(self.statuses.values()) >= n
+
+    def stop(self):
+        self.stopping.set()
+        for t in self.threads:
+            t.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def assert_none_failed(self):
+        self.stop()
+        assert not self.errors and set(self.statuses) == {200}, (self.statuses, self.errors[:5])
+
+
+def replaced(agent, old):
+    now = agent.pids()
+    return all(p and p not in old for p in now) and not any(alive(p) for p in old)
+
+
+# ---- restart.txt ----
+
+def test_a_touched_file_replaces_one_process_after_the_other_and_loses_no_request(world):
+    agent = GunicornAgent(world, slots=3).wait_ready()
+    old = agent.pids()
+    with Load(agent.addresses) as load:
+        wait_until(lambda: load.served(50), 'load')
+        (agent.tmp / 'restart.txt').touch()
+        wait_until(lambda: replaced(agent, old), 'new processes in all slots', 60)
+        load.assert_none_failed()
+    figures = agent.figures()
+    assert figures['restarts'] == 1 and figures['replaced'] == 3 and figures['deaths'] == 0
+    assert figures['failures'] == 0 and figures['queue_timeouts'] == 0
+    # A process is spawned for the next slot when the one before has its new one.
+    text = agent.process.output()
+    text = text[text.index('application-restarts'):]
+    order = re.findall(r'(process-spawned|process-ready) application=app slot=(\d)', text)
+    assert [what for what, _ in order] == ['process-spawned', 'process-ready'] * 3, order
+    assert all(order[i][1] == order[i + 1][1] for i in (0, 2, 4)), order
+
+
+def test_many_touches_are_one_restart_and_a_later_one_is_another(world):
+    agent = GunicornAgent(world).wait_ready()
+    old = agent.pids()
+    for _ in range(20):
+        (agent.tmp / 'restart.txt').touch()
+        time.sleep(0.02)
+    wait_until(lambda: replaced(agent, old), 'a new process', 30)
+    assert agent.figures()['restarts'] == 1
+    old = agent.pids()
+    (agent.tmp / 'restart.txt').touch()
+    wait_until(lambda: replaced(agent, old), 'another one', 30)
+    assert agent.figures()['restarts'] == 2 and agent.figures()['spawns'] == 3
+
+
+def test_a_file_from_before_does_nothing_but_for_processes_that_are_older(world):
+    (world.folder / 'elsewhere').mkdir(mode=0o755)
+    file = world.folder / 'elsewhere' / 'restart.txt'
+    file.touch()
+    agent = GunicornAgent(world, restart_dir=str(file.parent)).wait_ready()
+    pids = agent.pids()
+    # An agent that is started anew takes the process over: the file has been there before it.
+    agent.process.kill()
+    agent.process.wait()
+    agent.start()
+    agent.wait_ready()
+    assert agent.pids() == pids
+    # While there is no agent it is touched.
+    agent.process.kill()
+    agent.process.wait()
+    file.touch()
+    agent.start()
+    agent.wait_ready()
+    wait_until(lambda: replaced(agent, pids), 'a process that is newer than the file', 30)
+    assert agent.figures()['restarts'] == 1
+
+
+def test_a_restart_that_fails_leaves_the_old_process(world):
+    agent = GunicornAgent(world, start_timeout='5s').wait_ready()
+    old = agent.pids()
+    (world.folder / 'marked.py').write_text('syntax error')
+    with Load(agent.addresses) as load:
+        (agent.tmp / 'restart.txt').touch()
+        wait_until(lambda: agent.figures()['replace_failures'] >= 2, 'two tries', 60)
+        assert agent.pids() == old
+        (world.folder / 'marked.py').write_text(MARKED)
+        wait_until(lambda: replaced(agent, old), 'a process of the good program', 60)
+        load.assert_none_failed()
+
+
+def test_while_a_file_says_so_each_process_serves_one_request(world):
+    agent = GunicornAgent(world).wait_ready()
+    always = agent.tmp / 'always_restart.txt'
+    always.touch()
+    wait_until(lambda: 'application-one-request-per-process' in agent.process.output(), 'the file to be seen')
+    workers = [agent.worker() for _ in range(5)]
+    assert len(set(workers[1:])) == 4, workers
+    always.unlink()
+    wait_until(lambda: 'on=no' in agent.process.output(), 'its end to be seen')
+    wait_until(lambda: agent.worker() == agent.worker(), 'a process that stays', 30)
+    assert agent.figures()['failures'] == 0
+
+
+# ---- max_memory ----
+
+def test_a_process_that_leaks_is_replaced_and_no_request_is_lost(world):
+    agent = GunicornAgent(world, slots=2, env={'LEAK': str(2 << 20)}, max_memory='150MiB').wait_ready()
+    old = agent.pids()
+    with Load(agent.addresses) as load:
+        wait_until(lambda: replaced(agent, old), 'new processes', 60)
+        wait_until(lambda: agent.figures()['over_max_memory'] >= 3, 'further ones', 60)
+        load.assert_none_failed()
+    assert 'process-over-max-memory' in agent.process.output()
+    assert agent.figures()['deaths'] == 0
+
+
+def test_a_limit_that_nobody_can_keep_restarts_nobody_who_has_served_nothing(world):
+    agent = GunicornAgent(world, max_memory='1MiB').wait_ready()
+    pids = agent.pids()
+    wait_until(lambda: agent.slot()['process'].get('memory_bytes', 0) > 1 << 20, 'a sample')
+    assert agent.pids() == pids and agent.figures()['over_max_memory'] == 0
+    assert agent.get().status == 200
+    wait_until(lambda: replaced(agent, pids), 'a new process', 30)
+    assert agent.figures()['over_max_memory'] == 1
+
+
+def test_what_processes_use_is_shown_with_their_children(world):
+    agent = GunicornAgent(world).wait_ready()
+    # gunicorn's master and its worker
+    wait_until(lambda: agent.slot()['process'].get('host_processes') == 2, 'a sample with the worker')
+    process = agent.slot()['process']
+    assert 5 << 20 < process['memory_bytes'] < 500 << 20
+    assert process['cpu_s'] > 0
+
+
+# ---- warm_up ----
+
+def test_a_new_process_has_seen_the_frequent_pages_before_its_first_request(world):
+    agent = GunicornAgent(world, warm_up=2).wait_ready()
+    old = agent.pids()
+    classified = [('Resumelb-Class', 'news'), ('Resumelb-Classifier', '0123456789abcdef')]
+    for target, times, headers in [('/often', 9, classified), ('/seldom', 5, ()), ('/rarely', 2, ()),
+                                   ('/mine', 12, [('Cookie', 'a=b')]), ('/secret', 12, [('Authorization', 'Basic x')]),
+                                   ('/broken', 12, [('X-Status', '404 No')]),
+                                   ('/forged', 1, [('Resumelb-Warm-Up', '1')])]:
+        for _ in range(times):
+            agent.get(target, headers=headers)
+    for _ in range(12):
+        get(agent.address, '/posted', method='POST', body=b'x')
+    assert {row[2] for row in agent.seen()} == {'-'}
+    before = agent.slot()['served']
+    agent.tmp.joinpath('restart.txt').touch()
+    wait_until(lambda: replaced(agent, old), 'a new process', 30)
+    worker = json.loads(agent.get('/first').body)['pid']
+    rows = [row[1:] for row in agent.seen(worker)]
+    # Its ready_probe comes before.
+    assert [row for row in rows if row[0] != '/'] == [
+        ['/often', '1', 'test.example', 'news'], ['/seldom', '1', 'test.example', '-'],
+        ['/first', '-', 'test.example', '-']], rows
+    figures = agent.figures()
+    assert figures['warm_up_requests'] == 2 and figures['warm_up_failures'] == 0
+    # Neither metered nor counted.
+    assert agent.slot()['served'] == before + 1
+    assert agent.slot()['process']['processed'] == 1
+
+
+def test_a_page_that_fails_or_hangs_holds_nobody_up(world):
+    agent = GunicornAgent(world, warm_up=3).wait_ready()
+    old = agent.pids()
+    for target, times in [('/breaks', 9), ('/well', 7), ('/hangs', 5)]:
+        for _ in range(times):
+            assert agent.get(target).status == 200
+    with Load(agent.addresses, clients=1) as load:
+        (agent.tmp / 'restart.txt').touch()
+        wait_until(lambda: replaced(agent, old), 'a new process', 60)
+        load.assert_none_failed()
+    figures = agent.figures()
+    assert figures['warm_up_requests'] == 3 and figures['warm_up_failures'] == 2
+    assert figures['failures'] == 0 and figures['replaced'] == 1
+    # Only one that is to replace another is warmed up: nobody waits for that.
+    os.kill(agent.pid(), signal.SIGKILL)
+    wait_until(lambda: agent.figures()['deaths'] == 1, 'its death')
+    assert agent.wait_ready().get('/c').status == 200
+    assert agent.figures()['warm_up_requests'] == 3
