@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults of application processes, with real servers: the agent's other application does not notice any of them."""
+import os
+import random
+import signal
+import threading
+import time
+
+import pytest
+
+from agent_support import Background, alive
+from faulty_support import DEAF_SERVERS, SERVERS, Load, Two, below, processes
+from support.base import PATIENCE, wait_until
+from support.http import Client
+
+# How long processes are killed at random; the soak run takes a minute.
+KILLING_S = 60 if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else 8
+
+both = pytest.mark.parametrize('server', sorted(SERVERS))
+
+
+# ---- starts that fail ----
+
+@both
+def test_a_command_that_is_not_there(world, server):
+    agent = Two(world, server, command=['/no/such/server', '--port={port}'])
+    agent.output_has('/no/such/server: No such file')
+    wait_until(lambda: agent.start_failures() >= 3, 'some tries', 30)
+    r = agent.ask()
+    assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
+    agent.unharmed()
+    agent.end()
+
+
+@both
+def test_a_server_that_exits_at_once(world, server):
+    agent = Two(world, server, fault='exits at once')
+    agent.output_has('cannot go on: no database')
+    wait_until(lambda: agent.start_failures() >= 2, 'another try', 30)
+    r = agent.ask()
+    assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
+    agent.unharmed()
+    agent.end()
+
+
+@both
+def test_a_server_that_never_gets_ready(world, server):
+    agent = Two(world, server, fault='never ready', start_timeout='1500ms', stop_timeout='300ms')
+    agent.output_has('waiting for a database')
+    waiting = Background(agent.addresses[0], 'POST', '/post', body=b'x')
+    agent.output_has('process-start-timeout')
+    assert (waiting.result().status, waiting.result()['Resumelb-Unprocessed']) == (503, '1')
+    wait_until(lambda: agent.figures()['spawn_failures'] >= 1, 'the failure to be counted')
+    assert not agent.executed.exists()
+    agent.unharmed()
+    agent.end()
+
+
+# ---- requests that do harm ----
+
+@both
+def test_a_request_that_hangs(world, server):
+    agent = Two(world, server, first_byte_timeout='500ms', stop_timeout='300ms').wait_ready()
+    pid = agent.pid()
+    family = below([pid], processes())
+    assert len(family) > 1
+    hanging = Background(agent.addresses[0], target='/hang')
+    waiting = Background(agent.addresses[0], 'POST', '/waiting', body=b'x')
+    assert hanging.result().status == 504
+    # who waited behind it reached no process, or runs in the next one
+    assert waiting.result().status in (200, 503)
+    agent.output_has('line="hanging')
+    wait_until(lambda: agent.pid() not in (None, pid), 'another process', 20)
+    agent.wait_ready()
+    assert agent.ask().status == 200
+    wait_until(lambda: not [p for p in family if alive(p)], 'the end of its whole family')
+    agent.unharmed()
+    agent.end()
+
+
+@both
+def test_a_process_that_leaks_memory(world, server):
+    agent = Two(world, server, max_memory='150MiB', stop_timeout='300ms').wait_ready()
+    pid = agent.pid()
+    family = below([pid], processes())
+    # replaced in peace: nobody who asks meanwhile fails
+    load = Load(agent.addresses[0])
+    wait_until(lambda: agent.ask('/leak').status == 200 and agent.pid() not in (None, pid), 'its successor', 30)
+    load.go_on()
+    load.stop()
+    wait_until(lambda: not [p for p in family if alive(p)], 'its end', 20)
+    assert agent.figures()['over_max_memory'] >= 1
+    agent.unharmed()
+    agent.end()
+
+
+@both
+def test_children_die_with_their_process(world, server):
+    agent = Two(world, server).wait_ready()
+    pid = agent.pid()
+    assert agent.ask('/children').status == 200
+    children = [int(line) for line in agent.children.read_text().split()]
+    assert len(children) == 2 and all(alive(c) for c in children)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: agent.pid() not in (None, pid), 'another process', 20)
+    wait_until(lambda: not alive(children[0]), 'the child of its group to end')
+    agent.wait_ready()
+    assert agent.ask().status == 200
+    # the one that left the group is beyond reach while the keeper lives
+    agent.unharmed(but=[children[1]] if alive(children[1]) else ())
+    agent.end()
+    assert not alive(children[1])
+
+
+@both
+def test_a_process_that_ignores_sigterm(world, server):
+    agent = Two(world, server, command=DEAF_SERVERS[server], stop_timeout='500ms').wait_ready()
+    pid = agent.pid()
+    family = below([pid], processes())
+    (world.folder / 'tmp').mkdir()
+    (world.folder / 'tmp' / 'restart.txt').write_text('')
+    wait_until(lambda: agent.pid() not in (None, pid), 'its successor', 30)
+    wait_until(lambda: not [p for p in family if alive(p)], 'its end', 20)
+    agent.wait_ready()
+    assert agent.ask().status == 200
+    agent.load.go_on()
+    agent.nothing_left_over()
+    agent.end()
+
+
+# ---- deaths ----
+
+@both
+def test_a_process_that_dies_under_100_queued_requests(world, server):
+    agent = Two(world, server, max_queue=100).wait_ready()
+    pid = agent.pid()
+    running = Background(agent.addresses[0], 'POST', '/hang', body=b'x')
+    wait_until(lambda: agent.executed.exists(), 'the first to run')
+    queued = [Background(agent.addresses[0], 'POST', '/queued-%d' % i, body=b'x') for i in range(100)]
+    wait_until(lambda: agent.app()['slots'][0]['waiting'] == 100, 'the others to wait')
+    os.kill(pid, signal.SIGKILL)
+    r = running.result()
+    assert (r.status, r['Resumelb-Unprocessed']) == (502, None)
+    # each is refused unprocessed, or was served, once, by the next process
+    served = 0
+    for i, q in enumerate(queued):
+        r = q.result()
+        assert (r.status, r['Resumelb-Unprocessed']) in ((503, '1'), (200, None)), (i, r.status, r.text)
+        served += r.status == 200
+    agent.wait_ready()
+    executed = agent.executed.read_text().split()
+    assert len(executed) == len(set(executed)) == served + 1
+    agent.output_has('how="signal 9')
+    agent.unharmed()
+    agent.end()
+
+
+class Clients:
+    """Through a load balancer: GETs must not fail, no POST may run twice."""
+
+    def __init__(self, address, n):
+        self.address, self.stopping, self.failures, self.posts = address, threading.Event(), [], {}
+        self.done = 0
+        self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(n)]
+        for t in self.threads:
+            t.start()
+
+    def run(self, n):
+        client, i = None, 0
+        while not self.stopping.is_set():
+            i += 1
+            post = i % 4 == 0
+            target = '/post-%d-%d' % (n, i) if post else '/slow'
+            try:
+                client = client or Client(self.address, seconds=60)
+                r = client.request('POST' if post else 'GET', target, 'site%d' % (i % 7), body=b'x' if post else None)
+                if post:
+                    self.posts[target] = r.status
+                elif r.status != 200:
+                    self.failures.append((target, r.status, r.text[:200]))
+            except Exception as e:
+                client = None
+                if not post:
+                    self.failures.append((target, repr(e)))
+            self.done += 1
+
+    def stop(self):
+        self.stopping.set()
+        for t in self.threads:
+            t.join(60 * PATIENCE)
+
+
+@both
+def test_processes_killed_at_random_under_load(world, server):
+    seed = int(os.environ.get('RLB_SEED', '7'))
+    chance = random.Random(seed)
+    print('seed %d' % seed)
+    agent = Two(world, server, slots=3, max_queue=100).wait_ready()
+    lb = world.resumelb({'workers': agent.addresses, 'resume': 'stream', 'retries': 5}, wait=False)
+    wait_until(lambda: lb.listening() and all(w['state'] == 'ready' for w in lb.workers().values()), 'the workers', 20)
+    clients, kills, seen = Clients(lb.address, 6), 0, set()
+    until = time.monotonic() + KILLING_S
+    while time.monotonic() < until:
+        # at most one of the three is away at a time, or nobody could answer
+        wait_until(lambda: all(s['state'] == 'ready' for s in agent.app()['slots']), 'all to be ready', 30)
+        found = processes()
+        family = below([s['process']['pid'] for s in agent.app()['slots'] if s.get('process')], found)
+        seen |= family
+        victim = chance.choice(sorted(family))
+        try:
+            os.kill(victim, signal.SIGKILL)
+            kills += 1
+        except ProcessLookupError:
+            continue
+        done = clients.done
+        wait_until(lambda: clients.done > done + 20, 'requests to go on', 30)
+    clients.stop()
+    assert not clients.failures, clients.failures[:5]
+    assert kills >= 5, kills
+    agent.wait_ready()
+    executed = agent.executed.read_text().split()
+    assert len(executed) == len(set(executed))
+    # what was answered 200 did run
+    assert {p for p, status in clients.posts.items() if status == 200} <= set(executed)
+    assert agent.figures()['deaths'] >= 1
+    agent.unharmed()
+    seen -= below([s['process']['pid'] for s in agent.app()['slots'] if s.get('process')], processes())
+    assert not [p for p in seen if alive(p)]
+    agent.end()
