@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slots without a process: out of the pool until the warm ones do not suffice, one after the other, and out again."""
 import json
-import os
 import re
-import signal
 import threading
 import time
 
@@ -367,20 +365,19 @@ def test_nobody_is_started_again_and_again(world):
     assert before <= 3
 
 
-def test_a_slot_whose_process_ended_is_cold_again_and_out(world):
-    agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
+def test_processes_that_idle_after_the_load_are_out_of_the_pool(world):
+    agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4, max_idle_time='1s').wait_ready()
     lb = balancer(world, agent, spawn_after='100ms')
     load = Load(lb, 8, 0.05)
-    wait_until(lambda: len(in_pool(lb)) >= 2, 'another process', 30)
+    wait_until(lambda: len(in_pool(lb)) >= 3, 'more processes', 30)
     load.stop()
-    for slot in agent.app()['slots'][1:]:
-        if slot.get('process', {}).get('pid'):
-            os.kill(slot['process']['pid'], signal.SIGKILL)
     wait_until(lambda: len(cold_addresses(lb)) == 3, 'the others to be cold again', 20)
-    wait_until(lambda: in_pool(lb) == {agent.address}, 'them to be out')
-    for i in range(20):
+    wait_until(lambda: in_pool(lb) == {w['name'] for w in lb.workers().values()} - cold_addresses(lb), 'them to be out')
+    calls = len(called_at(lb))
+    for i in range(30):
         assert lb.get(host='new%d' % i).status == 200
     assert len(processes(agent)) == 1
+    assert len(called_at(lb)) == calls
 
 
 def test_two_load_balancers_in_the_same_need_start_one_process_at_a_time(world):
