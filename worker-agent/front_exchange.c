@@ -201,9 +201,8 @@ static void answer(struct exchange *x, enum outcome o)
 static void answer_refused(struct exchange *x, enum slot_refusal why)
 {
     static const enum outcome of[] = {
-        [SLOT_QUEUE_FULL] = OUTCOME_QUEUE_FULL,
-        [SLOT_QUEUE_TIMEOUT] = OUTCOME_QUEUE_WAIT,
-        [SLOT_NOT_STARTED] = OUTCOME_NOT_STARTED,
+        [SLOT_QUEUE_FULL] = OUTCOME_QUEUE_FULL,   [SLOT_QUEUE_TIMEOUT] = OUTCOME_QUEUE_WAIT,
+        [SLOT_NOT_STARTED] = OUTCOME_NOT_STARTED, [SLOT_NO_ROOM] = OUTCOME_NO_ROOM,
         [SLOT_STOPPED] = OUTCOME_STOPPING,
     };
 
@@ -549,20 +548,6 @@ static void ask(struct exchange *x)
     }
 }
 
-static void write_head(struct exchange *x, const h2o_req_t *req, struct http_conn *conn)
-{
-    const struct addr *peer = http_conn_peer(conn);
-    char text[ADDR_TEXT_MAX];
-    struct forwarded forwarded = {.believed = networks_have(x->front->allow, peer)};
-
-    if (is_direct(x)) {
-        forwarded.peer = slice_of(addr_host(peer, text));
-        front_write_head(req, &forwarded, &x->head);
-    } else {
-        front_write_head(req, NULL, &x->head);
-    }
-}
-
 void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *req,
                     struct http_conn *conn)
 {
@@ -582,7 +567,10 @@ void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *r
     x->freeing.run = free_now;
     timer_init(&x->abandoned, on_abandoned);
     front_read_class(req, &x->cls);
-    write_head(x, req, conn);
+    if (is_direct(x))
+        front_write_direct_head(req, http_conn_peer(conn), f->allow, &x->head);
+    else
+        front_write_head(req, &x->head);
     list_push_back(&f->exchanges, &x->node);
     count(x, AGENT_STAT_requests);
     http_reply_init(reply, req, conn, &reply_events, x);

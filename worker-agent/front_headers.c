@@ -52,6 +52,12 @@ bool front_wants_upgrade(const h2o_req_t *req)
 
 /* ---- to the process ---- */
 
+/* What a process is told of a client that has come without a load balancer. */
+struct forwarded {
+    struct slice peer;
+    bool believed; /* what the request says of clients before it */
+};
+
 /* Of ours, the process gets its request's class from a load balancer. */
 static bool passes(const h2o_req_t *req, const struct forwarded *forwarded, struct slice name,
                    struct slice value)
@@ -108,7 +114,8 @@ static void put_forwarded(const h2o_req_t *req, const struct forwarded *forwarde
         http_put_field(out, SLICE_LIT("X-Forwarded-Host"), slice_of_iovec(req->authority));
 }
 
-void front_write_head(const h2o_req_t *req, const struct forwarded *forwarded, struct text *out)
+/* FORWARDED: NULL for a load balancer's, which has said it all. */
+static void write_head(const h2o_req_t *req, const struct forwarded *forwarded, struct text *out)
 {
     text_add(out, slice_of_iovec(req->method));
     text_add_char(out, ' ');
@@ -133,6 +140,21 @@ void front_write_head(const h2o_req_t *req, const struct forwarded *forwarded, s
     }
     http_put_length(req, out);
     text_add(out, SLICE_LIT("\r\n"));
+}
+
+void front_write_head(const h2o_req_t *req, struct text *out)
+{
+    write_head(req, NULL, out);
+}
+
+void front_write_direct_head(const h2o_req_t *req, const struct addr *peer,
+                             const struct networks *believed, struct text *out)
+{
+    char text[ADDR_TEXT_MAX];
+    const struct forwarded forwarded = {.peer = slice_of(addr_host(peer, text)),
+                                        .believed = networks_have(believed, peer)};
+
+    write_head(req, &forwarded, out);
 }
 
 /* ---- to the load balancer ---- */

@@ -13,7 +13,7 @@ struct front {
     struct loop *loop;
     struct http_server *server;
     const struct networks *allow; /* the configuration's */
-    bool turns_away; /* each answer is the last of its connection */
+    bool turns_away;              /* each answer is the last of its connection */
     uint64_t response_buffers_total;
     size_t buffered_bytes; /* taken from processes and not yet by load balancers */
     struct list exchanges; /* all, from request to both ends done */
@@ -27,12 +27,6 @@ struct request_class {
     size_t fingerprint_len;
 };
 
-/* What a process is told of a client that has come without a load balancer. */
-struct forwarded {
-    struct slice peer;
-    bool believed; /* what the request says of clients before it (X-Forwarded-*) */
-};
-
 /* ---- front_headers.c: pure over a request or a response head ---- */
 
 /* Resumelb-Class and Resumelb-Classifier; what is not well-formed counts as absent. */
@@ -40,9 +34,14 @@ void front_read_class(const h2o_req_t *req, struct request_class *out);
 bool front_wants_stream(const h2o_req_t *req);
 /* Whether the client asks for another protocol (and may have it). */
 bool front_wants_upgrade(const h2o_req_t *req);
-/* The whole head for the process. FORWARDED: what to say of the client; NULL: a load balancer has
- * said it. */
-void front_write_head(const h2o_req_t *req, const struct forwarded *forwarded, struct text *out);
+/* The whole head for the process, of a request that a load balancer sends. */
+void front_write_head(const h2o_req_t *req, struct text *out);
+/*
+ * The same, of one that PEER has sent to an application's own address: the process is told of it.
+ *   believed  who may say of clients before it (X-Forwarded-*)
+ */
+void front_write_direct_head(const h2o_req_t *req, const struct addr *peer,
+                             const struct networks *believed, struct text *out);
 /* The response's headers into REQ->res, but for those that are between us and the process. */
 void front_copy_headers(h2o_req_t *req, const struct http1_head *head);
 /* Resumelb-Backlog into REQ->res: what a load balancer is told of how much the slot has in hand. */

@@ -206,6 +206,11 @@ uint64_t core_due_ms(const struct core *c, uint64_t now_ms);
 
 /* Whether S would get a process if it were wanted: it is one of the first max_processes. */
 bool core_slot_enabled(const struct core_slot *s);
+/*
+ * Whether there is no sense in waiting at S: it has no process, and would get none before one of
+ * its own group's ended, which could serve the request as well.
+ */
+bool core_slot_crowded_out(const struct core_slot *s);
 /* Whether S has no process, and is to have one as soon as may be. */
 bool core_slot_wants(const struct core_slot *s);
 /* Asserts every invariant. For tests; walks everything. */

@@ -6,8 +6,13 @@
  */
 #include "worker-agent/pool_core_internal.h"
 
-/* Idle times that differ by less are the same; traffic decides. */
-enum { TIE_MS = 1000 };
+enum {
+    /* Idle times that differ by less are the same; traffic decides. */
+    TIE_MS = 1000,
+    /* How long a process must have idled to give way to one that is merely to be there: who was
+       asked just now may be asked again. */
+    SPARE_IDLE_MS = 10000,
+};
 
 /* ---- wanting ---- */
 
@@ -115,10 +120,11 @@ static bool is_better_victim(const struct core_process *a, const struct core_pro
 
 /*
  * The idle process that will be missed least, of another group than G if there is one.
- *   spare  only of groups that have more than their min_processes
+ *   spare_ms  not 0: only of groups that have more than their min_processes, and used last before
+ *             that time
  */
 static struct core_process *find_victim(const struct core *c, const struct core_group *g,
-                                        bool spare)
+                                        uint64_t spare_ms)
 {
     struct core_process *best = NULL;
     struct core_process *own = NULL;
@@ -127,7 +133,8 @@ static struct core_process *find_victim(const struct core *c, const struct core_
     list_for_each (it, &c->idle) {
         struct core_process *p = list_entry(it, struct core_process, idle);
 
-        if (spare && p->slot->group->nprocesses <= p->slot->group->min_processes)
+        if (spare_ms != 0 && (p->slot->group->nprocesses <= p->slot->group->min_processes ||
+                              p->last_used_ms > spare_ms))
             continue;
         if (p->slot->group == g) {
             own = own != NULL ? own : p;
@@ -137,6 +144,17 @@ static struct core_process *find_victim(const struct core *c, const struct core_
             best = p;
     }
     return best != NULL ? best : own;
+}
+
+bool core_slot_crowded_out(const struct core_slot *s)
+{
+    const struct core_group *g = s->group;
+    const struct core *c = g->core;
+
+    if (s->process != NULL || g->nprocesses == 0 || has_room(c) || room_comes(c, 0))
+        return false;
+    const struct core_process *victim = find_victim(c, g, 0);
+    return victim == NULL || victim->slot->group == g;
 }
 
 /* ---- deciding ---- */
@@ -176,7 +194,7 @@ static bool decide_wants(struct core *c, uint64_t now_ms, struct core_action *ou
         }
         struct core_process *victim = NULL;
         if (!room_comes(c, before) && (is_urgent(s) || s->for_min))
-            victim = find_victim(c, s->group, !is_urgent(s));
+            victim = find_victim(c, s->group, is_urgent(s) ? 0 : now_ms - SPARE_IDLE_MS);
         if (victim != NULL)
             core_leave_slot(victim, CORE_GIVES_WAY);
         before += room_comes(c, before);
@@ -261,7 +279,7 @@ static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_act
 static void decide_excess(struct core *c)
 {
     while (c->max != 0 && c->count - c->leaving - c->successors > c->max) {
-        struct core_process *victim = find_victim(c, NULL, false);
+        struct core_process *victim = find_victim(c, NULL, 0);
 
         if (victim == NULL)
             return;

@@ -26,6 +26,7 @@ enum slot_refusal {
     SLOT_QUEUE_FULL,
     SLOT_QUEUE_TIMEOUT,
     SLOT_NOT_STARTED, /* the process has died, or does not start */
+    SLOT_NO_ROOM,     /* another process would be too many; others of the application are there */
     SLOT_STOPPED      /* the agent ends */
 };
 

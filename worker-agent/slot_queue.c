@@ -125,6 +125,9 @@ static bool is_hopeless(const struct app_group *g, const struct slot *s, enum sl
     *why = SLOT_STOPPED;
     if (g->pool->leaving || ((g->pool->draining || g->pool->handed_over) && !any))
         return true;
+    *why = SLOT_NO_ROOM;
+    if (s != NULL && core_slot_crowded_out(&s->core))
+        return true;
     *why = SLOT_NOT_STARTED;
     if (s != NULL)
         return !core_slot_enabled(&s->core) || will_not_start(s);

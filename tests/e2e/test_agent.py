@@ -363,13 +363,15 @@ def test_a_cold_slot_starts_a_process_when_a_request_reaches_it(world):
 def test_the_hosts_budget_is_kept(world):
     agent = TinyAgent(world, slots=2, min_processes=1, max_processes=2, queue_timeout='10s',
                       top={'max_processes': 1}).wait_ready()
-    waiting = Background(agent.addresses[1])
-    wait_until(lambda: agent.slot(1)['waiting'] == 1, 'it to wait for room')
-    assert agent.json()['processes'] == 1
+    # another process of the application could serve it, and is not ended for it
+    r = agent.get(n=1, method='POST', body=b'x')
+    assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
+    assert agent.json()['processes'] == 1 and agent.figures()['no_room'] == 1
     agent.config['max_processes'] = 2
     agent.path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in agent.config.items()))
     agent.process.kill(signal.SIGHUP)
-    assert waiting.result().status == 200
+    wait_until(lambda: agent.json()['max_processes'] == 2, 'the new file')
+    assert agent.get(n=1).status == 200
 
 
 # ---- what the process and the load balancer see of one another ----

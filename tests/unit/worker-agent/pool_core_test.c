@@ -469,6 +469,9 @@ static void a_group_above_its_minimum_gives_way_before_one_that_is_not(void **st
     serve(m, 3);
     calm(m);
     calm(m);
+    assert_int_equal(m->groups[3].nprocesses, 1);
+    for (int i = 0; i < 12; ++i)
+        calm(m);
     assert_int_equal(m->groups[0].nprocesses + m->groups[2].nprocesses, 2);
     free(m);
 }
