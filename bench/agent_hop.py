@@ -13,15 +13,12 @@ figures are medians over the rounds. Needs wrk and strace.
 """
 import argparse
 import json
-import os
 import pathlib
 import re
 import signal
-import subprocess
-import time
 
 from agent_support import (ROOT, Agent, Bench, Direct, DirectBare, bare, cpu_seconds, exactly, gunicorn, is_application,
-                           median, number, reaped, stat, table, turning, wait_until, wrk)
+                           median, number, stat, table, turning, wait_until, wrk)
 
 THREADS = 8
 GTHREAD = ('--worker-class=gthread', '--threads=%d' % THREADS, '--keep-alive=60')
@@ -87,7 +84,7 @@ def system_calls(server, count, connections):
     return calls
 
 
-def rounds(options, bench, everything, connections):
+def rounds(options, everything, connections):
     samples, calls = {}, {}
     for n in range(options.rounds):
         for kind, server in turning(everything, n):
@@ -112,9 +109,9 @@ def added(samples, server, direct, c, key):
 def main():
     options = parse()
     connections = [int(c) for c in options.connections.split(',')]
-    bench = Bench()
-    everything = subjects(bench, pathlib.Path(options.bin) / 'resumelb-agent')
-    samples, calls = rounds(options, bench, everything, connections)
+    with Bench() as bench:
+        everything = subjects(bench, pathlib.Path(options.bin) / 'resumelb-agent')
+        samples, calls = rounds(options, everything, connections)
     direct = {kind: s.name for kind, s in reversed(everything) if not isinstance(s, Agent)}
     rows = []
     for c in connections:

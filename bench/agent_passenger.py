@@ -19,7 +19,7 @@ import json
 import pathlib
 import time
 
-from agent_support import (ROOT, Agent, Bench, Client, Paced, Passenger, bare, cpu_seconds, get, gunicorn, is_application,
+from agent_support import (ROOT, Agent, Bench, Paced, Passenger, bare, cpu_seconds, get, gunicorn, is_application,
                            median, number, pss_mib, table, turning, wait_until, wrk)
 
 PROCESSES = 2
@@ -54,10 +54,10 @@ def subjects(bench, options, minimum, boot=0.0):
 
 
 def load_until_all_run(server):
-    """Load until as many processes answer as there may be."""
+    """Load until as many processes have answered as there may be; which."""
     load = Paced(server.address, 2000, clients=16)
     wait_until(lambda: len({r[2] for r in load.snapshot() if r[2]}) >= PROCESSES, '%s: all processes' % server.name, 30)
-    load.stop()
+    return {r[2] for r in load.stop() if r[2]}
 
 
 def rate(server, options):
@@ -79,10 +79,11 @@ def rate(server, options):
 
 
 def restart(server, options):
+    server.wait_up()
+    before = load_until_all_run(server)
     load = Paced(server.address, RATE)
     wait_until(lambda: len(load.snapshot()) > RATE, 'load', 20)
     wait_until(lambda: all(not r[3] and r[1] < SLOW_S for r in load.snapshot()[-RATE // 2:]), 'quiet load', 20)
-    before = {r[2] for r in load.snapshot()}
     ago = len(load.snapshot())
     touched = time.monotonic()
     (server.bench.folder / 'tmp' / 'restart.txt').touch()
@@ -104,16 +105,13 @@ def restart(server, options):
             'max_ms': max(r[1] for r in results) * 1000, 'first_new_s': new - touched, 'last_old_s': old - touched}
 
 
-def run(options, everything, measure, ready):
+def run(options, everything, measure):
     samples = {}
     for n in range(options.rounds):
         for server in turning(everything, n):
             (server.bench.folder / 'tmp' / 'restart.txt').unlink(missing_ok=True)
             server.start()
             try:
-                if ready:
-                    server.wait_up()
-                    load_until_all_run(server)
                 samples.setdefault(server.name, []).append(measure(server, options))
             finally:
                 server.stop()
@@ -144,14 +142,14 @@ def print_restart(samples):
 
 def main():
     options = parse()
-    bench = Bench()
     kept = {}
-    if 'rate' in options.what:
-        kept['rate'] = run(options, subjects(bench, options, 0), rate, ready=False)
-        print_rate(kept['rate'])
-    if 'restart' in options.what:
-        kept['restart'] = run(options, subjects(bench, options, PROCESSES, options.boot), restart, ready=True)
-        print_restart(kept['restart'])
+    with Bench() as bench:
+        if 'rate' in options.what:
+            kept['rate'] = run(options, subjects(bench, options, 0), rate)
+            print_rate(kept['rate'])
+        if 'restart' in options.what:
+            kept['restart'] = run(options, subjects(bench, options, PROCESSES, options.boot), restart)
+            print_restart(kept['restart'])
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(kept))
 

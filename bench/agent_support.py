@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -28,17 +29,20 @@ PYTHON = '/usr/bin/python3'
 NICE = -10
 PR_SET_CHILD_SUBREAPER = 36
 
-# 1 KiB; BENCH_BOOT seconds to start, as applications that load much do. X-Process tells the processes apart, pid
-# alone would not: a later process may get an earlier one's.
+# 1 KiB; BENCH_BOOT seconds to start, as applications that load much do, BENCH_WORK seconds for each answer. X-Process
+# tells the processes apart, a pid alone would not: a later process may get an earlier one's.
 APP = '''
 import os, time
 time.sleep(float(os.environ.get("BENCH_BOOT", "0")))
 ID = "%d-%d" % (os.getpid(), time.time_ns())
 BODY = b"x" * 1024
+WORK = float(os.environ.get("BENCH_WORK", "0"))
 def application(environ, start_response):
     length = int(environ.get("CONTENT_LENGTH") or 0)
     if length:
         environ["wsgi.input"].read(length)
+    if WORK:
+        time.sleep(WORK)
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1024"), ("X-Process", ID)])
     return [BODY]
 '''
@@ -54,7 +58,8 @@ def bare(*options):
 
 
 class Bench:
-    """One run: a folder with the application; what is started in it belongs to this process, whoever forked it."""
+    """One run: a folder with the application; what is started in it belongs to this process, whoever forked it. The
+    folder, with the logs, stays when the run fails."""
 
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='rlb-bench-'))
@@ -67,6 +72,15 @@ class Bench:
             raise OSError(ctypes.get_errno(), 'PR_SET_CHILD_SUBREAPER')
         if os.getuid() == 0:
             set_nice()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            shutil.rmtree(self.folder)
+        else:
+            print('logs: %s' % self.folder, file=sys.stderr)
 
     def process(self, argv, name, env=None):
         return Process(argv, name, self.folder, {'PYTHONDONTWRITEBYTECODE': '1', **(env or {})}, cwd=self.folder)
@@ -94,12 +108,12 @@ def raise_group(pid):
 class Server:
     """What stands before the application. start() returns when it listens, stop() when all its processes are gone."""
 
-    def __init__(self, bench, name, boot=0.0):
-        self.bench, self.name, self.boot = bench, name, boot
+    def __init__(self, bench, name, boot=0.0, work=0.0):
+        self.bench, self.name, self.boot, self.work = bench, name, boot, work
         self.process = None
 
     def environment(self):
-        return {'BENCH_BOOT': str(self.boot)} if self.boot else {}
+        return {'BENCH_BOOT': str(self.boot), 'BENCH_WORK': str(self.work)}
 
     def up(self):
         try:
@@ -152,7 +166,7 @@ class Agent(Server):
     """resumelb-agent before one application or several; clients come to the application's own address."""
 
     def __init__(self, bench, name, command, binary, top=None, door='listen', **settings):
-        super().__init__(bench, name, boot=settings.pop('boot', 0.0))
+        super().__init__(bench, name, boot=settings.pop('boot', 0.0), work=settings.pop('work', 0.0))
         self.command, self.binary, self.top, self.door = command, binary, top or {}, door
         self.settings = settings
 
@@ -164,15 +178,18 @@ class Agent(Server):
     def applications(self):
         return {'app': self.application(self.address, **self.settings)}
 
+    def write_config(self):
+        config = {'state_dir': self.state, 'admin': {'address': self.admin}, 'applications': self.applications(),
+                  **self.top}
+        self.path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in config.items()))
+
     def launch(self):
-        admin = free_port()
-        self.admin = '127.0.0.1:%d' % admin
+        self.admin = '127.0.0.1:%d' % free_port()
         # A fresh folder: no resume and no keeper of a round before.
-        state = tempfile.mkdtemp(prefix='state-', dir=self.bench.folder)
-        config = {'state_dir': state, 'admin': {'address': self.admin}, 'applications': self.applications(), **self.top}
-        path = self.bench.folder / 'agent.yaml'
-        path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in config.items()))
-        self.process = self.bench.process([self.binary, '-c', path], 'agent')
+        self.state = tempfile.mkdtemp(prefix='state-', dir=self.bench.folder)
+        self.path = self.bench.folder / 'agent.yaml'
+        self.write_config()
+        self.process = self.bench.process([self.binary, '-c', self.path], 'agent')
         wait_until(self.listening, 'the agent to listen: ' + self.process.output()[-2000:], 30)
 
     def listening(self):
@@ -182,6 +199,15 @@ class Agent(Server):
             return get(self.admin, '/healthz', host=self.admin).status == 200
         except OSError:
             return False
+
+
+    def reload(self, **settings):
+        self.settings.update(settings)
+        self.write_config()
+        self.process.kill(signal.SIGHUP)
+
+    def status(self):
+        return json.loads(get(self.admin, '/status.json', host=self.admin).body)
 
 
 class Passenger(Server):
