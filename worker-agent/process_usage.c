@@ -79,7 +79,7 @@ static uint64_t pss_of(const struct proc_table *t, const char *proc, int n)
 
 static void judge(const struct proc_table *t, struct sample *s)
 {
-    uint64_t until_us = clock_mono_us() + USAGE_PSS_MS * 1000;
+    uint64_t until_us = clock_mono_us() + USAGE_PSS_MS * UINT64_C(1000);
 
     for (size_t i = 0; i < s->nrows; ++i) {
         size_t n = (s->first + i) % s->nrows;
@@ -183,6 +183,7 @@ static struct sample *new_sample(struct process_usage *u)
 
     list_for_each (it, &u->targets)
         ++s->nrows;
+    ASSERT(s->nrows > 0);
     sorted = xcalloc(s->nrows, sizeof(struct usage_target *));
     list_for_each (it, &u->targets)
         sorted[n++] = list_entry(it, struct usage_target, node);
@@ -199,7 +200,7 @@ static struct sample *new_sample(struct process_usage *u)
     free(sorted);
     s->usage = u;
     s->proc = u->proc;
-    s->first = u->turn++ % n;
+    s->first = u->turn++ % s->nrows;
     s->job.work = do_sample;
     s->job.done = on_sampled;
     return s;

@@ -178,11 +178,12 @@ static bool restart_changed(struct restart_folder *f, const struct restart_found
 
 static void judge_folder(struct restart_folder *f, bool open_to_all)
 {
-    if (open_to_all && !f->open_to_all)
+    if (open_to_all && !f->open_to_all) {
         log_warn(NULL, "restart-folder-open-to-all",
                  "path=%s action=\"restart.txt and always_restart.txt do not count\" "
                  "hint=\"chmod o-w\"",
                  f->path);
+    }
     f->open_to_all = open_to_all;
 }
 

@@ -197,7 +197,7 @@ size_t warm_targets_top(const struct warm_targets *w, const struct warm_target *
             all[n++] = w->items[i];
     }
     if (n > 1)
-        qsort(all, n, sizeof(all[0]), more_certain_first);
+        qsort(all, n, sizeof(struct warm_target *), more_certain_first);
     if (n > w->wanted)
         n = w->wanted;
     for (size_t i = 0; i < n; ++i)
