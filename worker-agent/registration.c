@@ -15,6 +15,8 @@ static json_t *properties_of(const struct registration_facts *f)
     ASSERT(p != NULL);
     if (f->admin != NULL)
         json_object_set_new(p, "admin", json_string(f->admin));
+    if (f->fingerprint != NULL)
+        json_object_set_new(p, "classifier_fingerprint", json_string(f->fingerprint));
     if (f->pid != 0)
         json_object_set_new(p, "pid", json_integer(f->pid));
     return p;

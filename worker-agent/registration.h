@@ -16,8 +16,9 @@ struct registration {
 
 struct registration_facts {
     const char *application, *version, *description;
-    const char *agent; /* which agent: host and pid */
-    const char *admin; /* where the agent's operators connect; NULL: nowhere */
+    const char *agent;       /* which agent: host and pid */
+    const char *admin;       /* where the agent's operators connect; NULL: nowhere */
+    const char *fingerprint; /* of the classifier that its latest skills are of; NULL: none yet */
     const char *state;
     const char *incarnation;
     long pid; /* 0: no process */

@@ -107,12 +107,14 @@ void slot_publish(struct slot *s)
     if (s->attached == NULL)
         follow_process(s);
     const struct app_process *p = slot_process(s);
+    const struct slot_meter *latest = slot_meters_find(&s->meters, SLICE_NULL);
     const struct registration_facts facts = {
         .application = s->group->name,
         .version = version_of(s),
         .description = s->group->config->s.description,
         .agent = pool->agent_name,
         .admin = pool->admin,
+        .fingerprint = latest != NULL ? latest->fingerprint : NULL,
         .state = resume_state_text(slot_state(s)),
         .incarnation = s->incarnation,
         .pid = p != NULL ? (long)p->pid : 0,
@@ -240,7 +242,7 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
     weigh(s);
     if (s->group->s->persistent && !s->group->pool->handed_over)
         save_resume(s);
-    resume_streams_changed(s);
+    slot_publish(s);
 }
 
 /* ---- its processes ---- */

@@ -331,11 +331,14 @@ def test_a_stream_is_for_load_balancers_and_kept_alive(world):
 # ---- registration ----
 
 def test_slots_are_registered_while_the_agent_runs(world):
-    agent = TinyAgent(world, version='1.4', description='a shop').wait_ready()
+    agent = TinyAgent(world, version='1.4', description='a shop', history=1).wait_ready()
     wait_until(lambda: (agent.provider() or {}).get('state') == 'ready', 'the registration')
     p = agent.provider()
     assert (p['application'], p['version'], p['description']) == ('app', '1.4', 'a shop')
     assert p['pid'] == agent.pid() and p['incarnation'] == agent.slot()['incarnation']
+    assert p['admin'] and 'classifier_fingerprint' not in p
+    agent.get(headers=classified('a'))
+    wait_until(lambda: agent.provider().get('classifier_fingerprint') == FINGERPRINT, 'what its skills are of')
     path = agent.tree / 'app' / 'workers' / 'providers' / agent.address
     with open(path, 'r+') as f:
         with pytest.raises(OSError):
