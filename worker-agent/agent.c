@@ -319,6 +319,7 @@ static void on_before_gone(void *context)
     log_info(NULL, "agent-before-gone", "upgrade=complete");
     heir_destroy(a->pool.heir);
     a->pool.heir = NULL;
+    app_pool_before_gone(&a->pool);
 }
 
 /* All but the configuration, the lock and the keeper (unless there is an agent that lets go of it

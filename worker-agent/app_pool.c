@@ -155,8 +155,9 @@ static void carry_out(struct app_pool *pool, struct core *c)
             app_process_spawn(pool, slot_of(a.slot));
             break;
         case CORE_END:
-            /* Who has it now decides for itself. */
-            if (pool->handed_over)
+            /* Who has it now decides for itself; and the agent before us may send to what it had
+               until it has finished (app_pool_before_gone). */
+            if (pool->handed_over || (pool->heir != NULL && app_process_of(a.process)->adopted))
                 break;
             if (!app_process_ends(app_process_of(a.process)))
                 count_end(app_process_of(a.process), a.why);
@@ -376,11 +377,23 @@ static void hand_over_names(struct slot *s)
 {
     registration_end(&s->registration);
     resume_streams_end(s, RESUME_END_UPGRADE);
+    /* There will be one only in the other agent: load balancers find it, or another slot. */
+    if (s->core.process == NULL)
+        slot_refuse_waiting(s, SLOT_STOPPED);
 }
 
 void app_pool_hand_over_names(struct app_pool *pool)
 {
     each_slot(pool, hand_over_names);
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        if (pool->groups[i]->core.nprocesses == 0)
+            slot_refuse_waiting_any(pool->groups[i], SLOT_STOPPED);
+    }
+}
+
+void app_pool_before_gone(struct app_pool *pool)
+{
+    each_process(pool, app_process_before_gone);
 }
 
 void app_pool_tell_busy(struct app_pool *pool)

@@ -80,6 +80,8 @@ void app_pool_hand_over(struct app_pool *pool);
 void app_pool_take_back(struct app_pool *pool);
 /* It serves: no slot is registered, streams end. */
 void app_pool_hand_over_names(struct app_pool *pool);
+/* The agent before us has finished (`heir` is NULL): end those of its processes that are to go. */
+void app_pool_before_gone(struct app_pool *pool);
 /* Tell the keeper of changes in how many requests each process has from us. */
 void app_pool_tell_busy(struct app_pool *pool);
 /* Forget all processes; they live on. */

@@ -195,6 +195,7 @@ void app_process_kill(struct app_process *p)
         finish(p);
         return;
     }
+    keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
     keeper_link_signal(p->pool->keeper, p->id, SIGKILL);
     enter(p, PROCESS_KILLING);
 }
@@ -210,6 +211,8 @@ void app_process_stop(struct app_process *p)
     leave_core(p);
     stop_getting_ready(p);
     stop_timers(p);
+    /* So that no other agent takes it for one that serves. */
+    keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
     keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
     timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
     enter(p, PROCESS_STOPPING);
@@ -311,50 +314,18 @@ static void on_deadline(struct timer *t)
     UNREACHABLE();
 }
 
-/* ---- another agent takes over ---- */
-
-void app_process_hand_over(struct app_process *p)
-{
-    /* Two readers would tear its lines apart. */
-    process_output_mute(&p->output, true);
-}
-
-void app_process_take_back(struct app_process *p)
-{
-    process_output_mute(&p->output, false);
-    /* The keeper did not do what we said meanwhile. */
-    if (p->state == PROCESS_STOPPING)
-        keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
-    else if (p->state == PROCESS_KILLING)
-        keeper_link_signal(p->pool->keeper, p->id, SIGKILL);
-    else if (p->slot != NULL && p->core.ending)
-        app_process_stop(p);
-}
-
-void app_process_tell_busy(struct app_process *p)
-{
-    unsigned n = 0;
-
-    if (p->slot != NULL)
-        n = p->core.places;
-    /* Those come before any that another agent has for it. */
-    if (p->slot != NULL && p->slot->core.process == &p->core)
-        n += (unsigned)p->slot->core.nwaiting;
-    if (n == p->busy_told || p->pid == 0)
-        return;
-    p->busy_told = n;
-    keeper_link_busy(p->pool->keeper, p->id, n);
-}
-
-void app_process_let_go(struct app_process *p)
-{
-    finish(p);
-}
-
 /* ---- getting ready ---- */
+
+static bool is_successor(const struct app_process *p)
+{
+    return p->slot != NULL && p->slot->core.successor == &p->core;
+}
 
 static void become_ready(struct app_process *p)
 {
+    /* The other agent ends it: it must not get the slot's requests here. */
+    if (p->pool->handed_over && is_successor(p))
+        return;
     timer_stop(&p->deadline);
     keeper_link_note(p->pool->keeper, p->id, NOTE_READY);
     log_info(p, "process-ready", "incarnation=%s after_ms=%llu", p->id,
@@ -441,6 +412,64 @@ void app_process_first_done(struct app_process *p, bool answered)
         accept_first(p);
 }
 
+/* ---- another agent takes over ---- */
+
+void app_process_hand_over(struct app_process *p)
+{
+    /* Two readers would tear its lines apart. */
+    process_output_mute(&p->output, true);
+    /* The other ends what is no slot's process yet: nothing must be sent there. */
+    if (is_successor(p)) {
+        readiness_stop(&p->readiness);
+        timer_stop(&p->deadline);
+        timer_stop(&p->held);
+        core_hold(&p->core, true);
+    }
+}
+
+void app_process_take_back(struct app_process *p)
+{
+    process_output_mute(&p->output, false);
+    /* The keeper did not do what we said meanwhile. */
+    if (p->state == PROCESS_STOPPING)
+        keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
+    else if (p->state == PROCESS_KILLING)
+        keeper_link_signal(p->pool->keeper, p->id, SIGKILL);
+    else if (p->slot != NULL && p->core.ending)
+        app_process_stop(p);
+    else if (is_successor(p)) {
+        core_hold(&p->core, false);
+        if (p->state == PROCESS_STARTING)
+            begin_starting(p);
+    }
+}
+
+void app_process_before_gone(struct app_process *p)
+{
+    if (p->slot == NULL || p->core.ending)
+        app_process_stop(p);
+}
+
+void app_process_tell_busy(struct app_process *p)
+{
+    unsigned n = 0;
+
+    if (p->slot != NULL)
+        n = p->core.places;
+    /* Those come before any that another agent has for it. */
+    if (p->slot != NULL && p->slot->core.process == &p->core)
+        n += (unsigned)p->slot->core.nwaiting;
+    if (n == p->busy_told || p->pid == 0)
+        return;
+    p->busy_told = n;
+    keeper_link_busy(p->pool->keeper, p->id, n);
+}
+
+void app_process_let_go(struct app_process *p)
+{
+    finish(p);
+}
+
 /* ---- connections ---- */
 
 static struct conn_pool_settings conn_settings(const struct app_group *g)
@@ -525,6 +554,7 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     struct stats_cell *cell = s != NULL ? s->group->cell : NULL;
 
     p->pid = k->pid;
+    p->adopted = true;
     p->busy_elsewhere = k->busy;
     process_output_start(&p->output, pool->loop, k->output_fd, p, cell);
     k->output_fd = -1;
@@ -536,7 +566,8 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     ++pool->core.strays;
     enter(p, PROCESS_STARTING);
     if (s == NULL || !good) {
-        app_process_stop(p);
+        if (pool->heir == NULL)
+            app_process_stop(p);
         return NULL;
     }
     --pool->core.strays;
@@ -580,7 +611,8 @@ void app_process_on_died(struct app_process *p, const char *how)
 {
     uint64_t lived_ms = loop_now_ms(p->pool->loop) - p->since_ms;
 
-    if (app_process_ends(p)) {
+    /* One of no application waits for the agent before us, to be ended. */
+    if (app_process_ends(p) || p->group == NULL) {
         log_info(p, "process-ended", "how=\"%s\"", how);
     } else {
         log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu", how,

@@ -46,6 +46,7 @@ struct app_process {
     bool
         open; /* without a ready_probe, STARTING: it has come so far as to take its first request */
     bool failed;           /* it was seen to */
+    bool adopted;          /* from an agent before us */
     struct timer deadline; /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
     struct timer shutdown; /* LEAVING: shutdown_timeout */
     struct timer held;     /* running: it gets no request until it expires (app_process_hold) */
@@ -115,6 +116,8 @@ void app_process_settings_changed(struct app_process *p);
 void app_process_hand_over(struct app_process *p);
 /* We have it again. */
 void app_process_take_back(struct app_process *p);
+/* The agent before us has finished: what waited for that is ended. */
+void app_process_before_gone(struct app_process *p);
 /* Tell the keeper how many requests P has from us, if that has changed. */
 void app_process_tell_busy(struct app_process *p);
 /* Forget P. */

@@ -12,8 +12,9 @@ import time
 import pytest
 
 from agent_support import Background, TinyAgent, alive
-from support.base import BIN, PATIENCE, wait_until
+from support.base import BIN, PATIENCE, free_port, wait_until
 from support.http import Client, get
+from zookeeper_support import Place
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
 
@@ -250,6 +251,78 @@ def test_a_process_told_to_end_first_finishes_what_the_old_one_sent(world):
     assert running.result().status == 200
     agent.process.wait()
     assert old.wait() == 0
+
+
+def test_processes_are_replaced_meanwhile(world):
+    agent, lb = behind_a_load_balancer(world, max_queue=100, max_requests=40)
+    all_loads = loads(lb, agent)
+    go_on(all_loads, 10)
+    for _ in range(4 * ROUNDS):
+        upgrade(agent)
+        go_on(all_loads, 10)
+    stop(all_loads)
+    assert sorted(executed(world)) == sorted(once for x in all_loads for once in x.sent)
+
+
+def test_an_applications_own_address_and_sockets_with_names_go_over(world):
+    own = '127.0.0.1:%d' % free_port()
+    path = 'unix:%s/slot-+.sock' % world.folder
+    agent = TinyAgent(world, slots=2, address=path, listen=[own], queue='global', max_queue=100).wait_ready()
+    pids = [agent.pid(n) for n in range(2)]
+    all_loads = [Load(a, 'own%d' % i, True, keep=False)
+                 for i, a in enumerate([own, own, path.replace('+', '0'), path.replace('+', '1')])]
+    go_on(all_loads, 10)
+    for _ in range(2):
+        upgrade(agent)
+        go_on(all_loads, 10)
+    stop(all_loads)
+    assert [agent.pid(n) for n in range(2)] == pids
+    agent.process.stop()
+    assert not list(world.folder.glob('slot-*.sock'))
+
+
+def test_ports_that_the_system_chose_stay(world):
+    agent = TinyAgent(world, slots=2, address='127.0.0.1:0+').wait_ready()
+    addresses = [agent.slot(n)['address'] for n in range(2)]
+    upgrade(agent)
+    agent.wait_ready()
+    assert [agent.slot(n)['address'] for n in range(2)] == addresses
+    assert [get(a, '/').status for a in addresses] == [200, 200]
+
+
+def test_another_configuration_goes_over_with_it(world):
+    agent = TinyAgent(world, slots=2).wait_ready()
+    pids = [agent.pid(n) for n in range(2)]
+    first, second = agent.addresses
+    agent.config['applications']['app']['version'] = '2'
+    agent.config['applications']['app'].update(min_processes=1, max_processes=1)
+    agent.path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in agent.config.items()))
+    upgrade(agent)
+    wait_until(lambda: agent.ready() and agent.slot()['process']['version'] == '2', 'a process of the new version', 20)
+    wait_until(lambda: not [p for p in pids if alive(p)], 'the old ones to end')
+    assert get(first, '/').status == 200
+    with pytest.raises(ConnectionRefusedError):
+        get(second, '/')
+
+
+def test_in_a_zookeeper_no_request_is_lost(world):
+    place = Place(world, root='/app')
+    agent = world.agent('agent', 'unused', slots=2, max_queue=100)
+    agent.kill()
+    agent.config.update(tree=place.url(''), zookeeper_session_timeout='2s')
+    agent.start()
+    lb = place.balancer(resume='auto')
+    wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers', 30)
+    all_loads = loads(lb, agent)
+    go_on(all_loads, 10)
+    for _ in range(2):
+        pid = upgrade(agent)
+        go_on(all_loads, 20)
+        wait_until(lambda: all(str(pid) in place.tree.properties('/workers/providers/' + a).get('agent', '')
+                               for a in agent.addresses if a in place.tree.providers('/workers'))
+                   and place.tree.providers('/workers') == sorted(agent.addresses), 'its registrations', 20)
+    stop(all_loads)
+    assert sorted(executed(world)) == sorted(once for x in all_loads for once in x.sent)
 
 
 # ---- what goes wrong ----
