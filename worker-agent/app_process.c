@@ -168,6 +168,11 @@ static void finish(struct app_process *p)
     app_pool_settle(p->pool);
 }
 
+void app_process_let_go(struct app_process *p)
+{
+    finish(p);
+}
+
 /* ---- ending it ---- */
 
 static uint64_t stop_timeout_ms(const struct app_process *p)
@@ -316,15 +321,10 @@ static void on_deadline(struct timer *t)
 
 /* ---- getting ready ---- */
 
-static bool is_successor(const struct app_process *p)
-{
-    return p->slot != NULL && p->slot->core.successor == &p->core;
-}
-
 static void become_ready(struct app_process *p)
 {
     /* The other agent ends it: it must not get the slot's requests here. */
-    if (p->pool->handed_over && is_successor(p))
+    if (p->pool->handed_over && slot_successor(p->slot) == p)
         return;
     timer_stop(&p->deadline);
     keeper_link_note(p->pool->keeper, p->id, NOTE_READY);
@@ -410,64 +410,6 @@ void app_process_first_done(struct app_process *p, bool answered)
         become_ready(p);
     else
         accept_first(p);
-}
-
-/* ---- another agent takes over ---- */
-
-void app_process_hand_over(struct app_process *p)
-{
-    /* Two readers would tear its lines apart. */
-    process_output_mute(&p->output, true);
-    /* The other ends what is no slot's process yet: nothing must be sent there. */
-    if (is_successor(p)) {
-        readiness_stop(&p->readiness);
-        timer_stop(&p->deadline);
-        timer_stop(&p->held);
-        core_hold(&p->core, true);
-    }
-}
-
-void app_process_take_back(struct app_process *p)
-{
-    process_output_mute(&p->output, false);
-    /* The keeper did not do what we said meanwhile. */
-    if (p->state == PROCESS_STOPPING)
-        keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
-    else if (p->state == PROCESS_KILLING)
-        keeper_link_signal(p->pool->keeper, p->id, SIGKILL);
-    else if (p->slot != NULL && p->core.ending)
-        app_process_stop(p);
-    else if (is_successor(p)) {
-        core_hold(&p->core, false);
-        if (p->state == PROCESS_STARTING)
-            begin_starting(p);
-    }
-}
-
-void app_process_before_gone(struct app_process *p)
-{
-    if (p->slot == NULL || p->core.ending)
-        app_process_stop(p);
-}
-
-void app_process_tell_busy(struct app_process *p)
-{
-    unsigned n = 0;
-
-    if (p->slot != NULL)
-        n = p->core.places;
-    /* Those come before any that another agent has for it. */
-    if (p->slot != NULL && p->slot->core.process == &p->core)
-        n += (unsigned)p->slot->core.nwaiting;
-    if (n == p->busy_told || p->pid == 0)
-        return;
-    p->busy_told = n;
-    keeper_link_busy(p->pool->keeper, p->id, n);
-}
-
-void app_process_let_go(struct app_process *p)
-{
-    finish(p);
 }
 
 /* ---- connections ---- */
