@@ -4,15 +4,18 @@
 What the agent's hop costs: latency beside the same server asked directly, CPU time of the agent per request, and its
 system calls per request.
 
-    bench/agent_hop.py [--rounds 5] [--seconds 4] [--connections 1,8] [--requests 4000] [--bin build/bin]
+    bench/agent_hop.py [--rounds 5] [--seconds 4] [--connections 1,8] [--requests 4000] [--rt]
+                       [--bin build/bin]
 
 Servers: gunicorn with one process of 8 threads (kept connections), and the bare WSGI server of bench/. Each is
 measured directly at a port and behind the agent, which talks to it over a unix socket: once by the application's own
 address (`listen`), once by a slot's, which measures classes as well. Each round starts all afresh, in turning order;
-figures are medians over the rounds. Needs wrk and strace.
+figures are medians over the rounds. On a machine that does other things as well, p99 is theirs: --rt makes all that is
+measured real-time tasks (as root), which the kernel holds to 95 % of a core. Needs wrk and strace.
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import signal
@@ -30,6 +33,7 @@ def parse():
     p.add_argument('--seconds', type=int, default=4)
     p.add_argument('--connections', default='1,8')
     p.add_argument('--requests', type=int, default=4000, help='under strace')
+    p.add_argument('--rt', action='store_true', help='real-time tasks')
     p.add_argument('--bin', default=str(ROOT / 'build' / 'bin'))
     p.add_argument('--json', help='file for all samples')
     return p.parse_args()
@@ -106,9 +110,19 @@ def added(samples, server, direct, c, key):
     return median(pairs, 'd')
 
 
+def print_calls(calls):
+    table(['system calls per request', 'connections', 'total', 'of them'], [
+        [name, str(c), number(sum(found.values()), 2),
+         ', '.join('%.2f %s' % (v, k) for k, v in sorted(found.items(), key=lambda i: -i[1]) if v >= 0.05)]
+        for (name, c), found in calls.items()])
+
+
 def main():
     options = parse()
     connections = [int(c) for c in options.connections.split(',')]
+    if options.rt:
+        # Those that we start inherit it.
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     with Bench() as bench:
         everything = subjects(bench, pathlib.Path(options.bin) / 'resumelb-agent')
         samples, calls = rounds(options, everything, connections)
@@ -123,10 +137,8 @@ def main():
                          number(median(some, 'p99_us')), plus[1], number(median(some, 'cpu_us'), 1),
                          str(sum(s['errors'] + s['bad'] for s in some))])
     table(['', 'connections', 'requests/s', 'p50 us', 'added', 'p99 us', 'added', 'agent CPU us/req', 'errors'], rows)
-    table(['system calls per request', 'connections', 'total', 'of them'], [
-        [name, str(c), number(sum(found.values()), 2),
-         ', '.join('%.2f %s' % (v, k) for k, v in sorted(found.items(), key=lambda i: -i[1]) if v >= 0.05)]
-        for (name, c), found in calls.items()])
+    if calls:
+        print_calls(calls)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(
             {'samples': {'%s/%d' % k: v for k, v in samples.items()}, 'calls': {'%s/%d' % k: v for k, v in calls.items()}}))
