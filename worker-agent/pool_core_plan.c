@@ -9,8 +9,8 @@
 enum {
     /* Idle times that differ by less are the same; traffic decides. */
     TIE_MS = 1000,
-    /* How long a process must have idled to give way to one that is merely to be there: who was
-       asked just now may be asked again. */
+    /* How long a process must have idled to give way to one that is merely to be there, or to a
+       further one of a busy group: who was asked just now may be asked again. */
     SPARE_IDLE_MS = 10000,
 };
 
@@ -193,7 +193,7 @@ static bool decide_wants(struct core *c, uint64_t now_ms, struct core_action *ou
             return true;
         }
         struct core_process *victim = NULL;
-        if (!room_comes(c, before) && (is_urgent(s) || s->for_min))
+        if (!room_comes(c, before) && (is_urgent(s) || s->for_min || s->for_group))
             victim = find_victim(c, s->group, is_urgent(s) ? 0 : now_ms - SPARE_IDLE_MS);
         if (victim != NULL)
             core_leave_slot(victim, CORE_GIVES_WAY);

@@ -450,6 +450,36 @@ static void of_those_that_idle_alike_the_one_with_less_traffic_gives_way(void **
     free(m);
 }
 
+static void a_busy_group_takes_the_room_of_one_that_has_idled_for_long(void **state)
+{
+    struct model *m = create_calm();
+    struct core_request *first = &m->requests[1];
+    struct core_request *second = &m->requests[2];
+
+    (void)state;
+    m->core.max = 2;
+    serve(m, 0);
+    serve(m, 1);
+    assert_int_equal(core_ask(&m->groups[1], NULL, first, m->now_ms), CORE_GO_NOW);
+    assert_int_equal(core_ask(&m->groups[1], NULL, second, m->now_ms), CORE_WAIT);
+    for (int seconds = 0; seconds < 8; ++seconds) {
+        m->now_ms += 1000;
+        core_tick(&m->core, m->now_ms);
+        carry_out(m);
+    }
+    assert_int_equal(m->groups[0].nprocesses, 1);
+    m->now_ms += 3000;
+    core_tick(&m->core, m->now_ms);
+    carry_out(m);
+    assert_int_equal(m->groups[0].nprocesses, 0);
+    calm(m);
+    calm(m);
+    assert_int_equal(m->groups[1].nprocesses, 2);
+    core_leave(first, m->now_ms);
+    core_leave(second, m->now_ms);
+    free(m);
+}
+
 static void a_group_above_its_minimum_gives_way_before_one_that_is_not(void **state)
 {
     struct model *m = create_calm();
@@ -546,6 +576,7 @@ int main(void)
         cmocka_unit_test(invariants_hold_over_random_sequences),
         cmocka_unit_test(the_longest_idle_of_another_group_gives_way),
         cmocka_unit_test(of_those_that_idle_alike_the_one_with_less_traffic_gives_way),
+        cmocka_unit_test(a_busy_group_takes_the_room_of_one_that_has_idled_for_long),
         cmocka_unit_test(a_group_above_its_minimum_gives_way_before_one_that_is_not),
         cmocka_unit_test(the_coldest_is_replaced_first_and_one_at_a_time),
         cmocka_unit_test(a_process_that_serves_one_request_is_followed_by_another),
