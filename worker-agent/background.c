@@ -138,6 +138,7 @@ bool background_destroy(struct background *b)
     b->stop = true;
     pthread_cond_signal(&b->wake);
     bool ended = await_end_locked(b);
+    b->orphan = ended;
     list_splice_back(&left, &b->finished);
     list_splice_back(&left, &b->jobs);
     pthread_mutex_unlock(&b->mutex);
@@ -149,7 +150,6 @@ bool background_destroy(struct background *b)
         log_warn(NULL, "background-thread-hangs", "action=\"left behind\"");
     }
     report(&left, true);
-    b->orphan = ended;
     if (ended && !b->posted)
         free_now(b);
     return ended;
