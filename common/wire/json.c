@@ -262,13 +262,10 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void print_value(const json_t *v, struct text *out);
-
-static void print_object(const json_t *v, struct text *out)
+const char **json_sorted_names(const json_t *v)
 {
-    size_t n = json_object_size(v);
-    const char **names = xmalloc((n + 1) * sizeof(char *));
-    size_t i = 0;
+    const char **names = xmalloc((json_object_size(v) + 1) * sizeof(char *));
+    size_t n = 0;
     /* jansson's iterators only read, but do not say so. */
     union {
         const json_t *given;
@@ -277,10 +274,20 @@ static void print_object(const json_t *v, struct text *out)
 
     for (void *it = json_object_iter(object.walked); it != NULL;
          it = json_object_iter_next(object.walked, it))
-        names[i++] = json_object_iter_key(it);
+        names[n++] = json_object_iter_key(it);
     qsort(names, n, sizeof(char *), by_name);
+    return names;
+}
+
+static void print_value(const json_t *v, struct text *out);
+
+static void print_object(const json_t *v, struct text *out)
+{
+    size_t n = json_object_size(v);
+    const char **names = json_sorted_names(v);
+
     text_add_char(out, '{');
-    for (i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; ++i) {
         if (i != 0)
             text_add_char(out, ',');
         add_string(out, slice_of(names[i]));

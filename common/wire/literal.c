@@ -11,6 +11,8 @@
 
 #include "common/wire/literal_string.h"
 
+#include "common/wire/json.h"
+
 static json_t *parse_value(struct literal_reader *r, size_t depth);
 
 static json_t *fail(struct literal_reader *r, enum err e, size_t at, const char *why)
@@ -334,25 +336,11 @@ enum err literal_parse(struct slice s, size_t *entries, json_t **out, struct lit
 
 /* ---- printing ---- */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void print_dict(const json_t *v, struct text *out)
 {
-    const char **names = xmalloc((json_object_size(v) + 1) * sizeof(char *));
-    size_t n = 0;
-    /* jansson's iterators only read, but do not say so. */
-    union {
-        const json_t *given;
-        json_t *walked;
-    } object = {v};
+    const char **names = json_sorted_names(v);
+    size_t n = json_object_size(v);
 
-    for (void *it = json_object_iter(object.walked); it != NULL;
-         it = json_object_iter_next(object.walked, it))
-        names[n++] = json_object_iter_key(it);
-    qsort(names, n, sizeof(char *), by_name);
     text_add_char(out, '{');
     for (size_t i = 0; i < n; ++i) {
         text_add(out, slice_of(i != 0 ? ", " : ""));
