@@ -10,6 +10,7 @@
 #include "classifiers/registry.h"
 #include "common/base/stats.h"
 #include "common/net/conn_pool.h"
+#include "lb/refused_line.h"
 #include "lb/settings.h"
 
 #include <pthread.h>
@@ -42,6 +43,7 @@ struct application_loop {
     struct stats_cell *stats;
     _Atomic uint64_t outcomes[OUTCOMES];
     struct list exchanges; /* under way on this loop; for drain and status */
+    struct refused_line refused;
 };
 
 struct application {
@@ -67,6 +69,7 @@ struct application {
     pthread_mutex_t members_lock;
     size_t navailable;              /* in the pool and for no reason unavailable */
     struct list ejections;          /* in force; health.c's, under members_lock */
+    _Atomic size_t nrefused;        /* in the lines of all loops (refused_line.h) */
     _Atomic uint64_t eject_time_ms; /* for data loops, which eject without a snapshot at hand */
 };
 

@@ -9,27 +9,100 @@
  *         +-------------------permission -> open -> on_connected -> exchange_forward
  *
  * A worker that is over its limits or takes no connection is left out, and another one is picked.
- * Neither counts as one of `retries`: the worker has not seen a byte. TRIED_MAX bounds it.
+ * Neither counts as one of `retries`: the worker has not seen a byte. TRIED_MAX bounds it. When all
+ * have refused it, being full, the exchange waits and asks them again (refused_line.h), as long as
+ * it would wait for the first worker to come.
  */
 #include "lb/exchange.h"
 
 #include "common/base/log.h"
 #include "lb/health.h"
 
+enum {
+    /*
+     * How long one waits whom nobody has refused for being full: every worker there is has failed
+     * it. In this time an agent has told us of a process that died, and the worker is gone, or
+     * another one; else it lives, and fails such requests.
+     */
+    FAILED_WAIT_MS = 250,
+};
+
 static void pick(struct exchange *x);
 
 /* This worker gets the request no more; whoever else does: */
-static void try_another(struct exchange *x, enum outcome why)
+static void without_it(struct exchange *x, enum outcome why)
 {
-    struct worker *w = worker_ref(x->member->worker);
-
-    exchange_release(x);
-    exchange_exclude(x, w, why);
-    worker_unref(w);
-    if (x->ntried == TRIED_MAX)
+    exchange_exclude(x, why, true);
+    if (x->nbarred == TRIED_MAX)
         exchange_fail(x, why);
     else
         exchange_route(x);
+}
+
+/* ---- ROUTE: who is refused by all ---- */
+
+/* How long it may wait yet, since it first did. */
+static uint64_t refused_left_ms(struct exchange *x)
+{
+    uint64_t now_ms = loop_now_ms(x->home->loop);
+    uint64_t most_ms = exchange_settings(x)->worker_wait_timeout_ms;
+
+    if (x->ntried == x->nbarred && most_ms > FAILED_WAIT_MS)
+        most_ms = x->may_return ? FAILED_WAIT_MS : 0;
+    if (x->refused_since_ms == 0)
+        x->refused_since_ms = now_ms;
+    uint64_t waited_ms = now_ms - x->refused_since_ms;
+    return waited_ms < most_ms ? most_ms - waited_ms : 0;
+}
+
+static void stop_waiting_refused(struct exchange *x)
+{
+    if (!x->refused_waiting)
+        return;
+    x->refused_waiting = false;
+    timer_stop(&x->wait_timer);
+    refused_line_leave(&x->al->refused, &x->refused);
+    stat_add(x->al->stats, APP_STAT_requests_waiting, -1);
+}
+
+/* All that are there have been tried: wait, or give up. */
+static void wait_refused(struct exchange *x)
+{
+    bool again = x->refused_since_ms != 0;
+    uint64_t left_ms = refused_left_ms(x);
+
+    if (left_ms == 0) {
+        exchange_fail(x, x->failure);
+    } else if (!refused_line_join(&x->al->refused, &x->refused,
+                                  (size_t)exchange_settings(x)->worker_wait_max, again)) {
+        exchange_fail(x, OUTCOME_WAIT_QUEUE_FULL);
+    } else {
+        x->refused_waiting = true;
+        stat_add(x->al->stats, APP_STAT_requests_waiting, 1);
+        timer_start(x->home->loop, &x->wait_timer, left_ms);
+    }
+}
+
+static void on_refused_go(struct refused_wait *w)
+{
+    struct exchange *x = container_of(w, struct exchange, refused);
+
+    ASSERT(x->step == STEP_ROUTE);
+    stop_waiting_refused(x);
+    while (x->ntried > x->nbarred)
+        worker_unref(x->tried[--x->ntried]);
+    pick(x);
+}
+
+void exchange_refused(struct exchange *x, enum outcome why)
+{
+    exchange_exclude(x, why, false);
+    if (x->ntried != TRIED_MAX) {
+        exchange_route(x);
+        return;
+    }
+    exchange_enter(x, STEP_ROUTE);
+    wait_refused(x);
 }
 
 /* ---- ROUTE ---- */
@@ -70,7 +143,7 @@ static void on_parked(struct exchange *x)
 /* Nobody to be had: what the last try ended with, or that there was none. */
 static void no_worker(struct exchange *x, enum outcome o)
 {
-    exchange_fail(x, x->ntried != 0 ? x->failure : o);
+    exchange_fail(x, x->ntried != 0 || x->refused_since_ms != 0 ? x->failure : o);
 }
 
 static void pick(struct exchange *x)
@@ -80,7 +153,7 @@ static void pick(struct exchange *x)
         .cls = x->cls,
         .excluded = x->tried,
         .nexcluded = x->ntried,
-        .retry = x->ntried != 0,
+        .retry = x->picks != 0,
         .released = &released,
     };
 
@@ -100,7 +173,10 @@ static void pick(struct exchange *x)
         on_parked(x);
     } else {
         stop_waiting_for_worker(x);
-        no_worker(x, e == ERR_QUEUE_FULL ? OUTCOME_WAIT_QUEUE_FULL : OUTCOME_NO_WORKER);
+        if (e == ERR_NO_WORKER && x->ntried != 0)
+            wait_refused(x);
+        else
+            no_worker(x, e == ERR_QUEUE_FULL ? OUTCOME_WAIT_QUEUE_FULL : OUTCOME_NO_WORKER);
     }
 }
 
@@ -158,7 +234,7 @@ static void stop_waiting_for_connection(struct exchange *x)
 /* Its line is full, or this life of it is over. */
 static void refused(struct exchange *x, enum err e)
 {
-    try_another(x, e == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY : OUTCOME_NO_WORKER);
+    without_it(x, e == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY : OUTCOME_NO_WORKER);
 }
 
 static void checkout(struct exchange *x)
@@ -244,7 +320,8 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
         return;
     }
     member_connect_failed(x->member, loop_now_ms(x->home->loop));
-    try_another(x, OUTCOME_CONNECT_FAILED);
+    x->may_return = x->may_return || x->member->has_feed;
+    without_it(x, OUTCOME_CONNECT_FAILED);
 }
 
 void exchange_connect(struct exchange *x)
@@ -262,8 +339,11 @@ static void on_wait_timeout(struct timer *t)
     if (x->waiting) {
         exchange_stop_waiting(x);
         no_worker(x, OUTCOME_NO_WORKER);
+    } else if (x->refused_waiting) {
+        exchange_stop_waiting(x);
+        exchange_fail(x, x->failure);
     } else if (x->conn_waiting) {
-        try_another(x, OUTCOME_WORKERS_BUSY);
+        without_it(x, OUTCOME_WORKERS_BUSY);
     }
 }
 
@@ -272,12 +352,14 @@ void exchange_connect_init(struct exchange *x)
     route_wait_init(&x->wait, x->home->loop);
     x->wait.woken = on_woken;
     x->conn_wait.ready = on_conn_ready;
+    x->refused.go_on = on_refused_go;
     timer_init(&x->wait_timer, on_wait_timeout);
 }
 
 void exchange_stop_waiting(struct exchange *x)
 {
     timer_stop(&x->wait_timer);
+    stop_waiting_refused(x);
     if (x->waiting) {
         stop_waiting_for_worker(x);
         route_wait_cancel(&x->wait, x->app->pool);

@@ -245,10 +245,19 @@ void exchange_release(struct exchange *x)
     give_back_worker(x);
 }
 
-void exchange_exclude(struct exchange *x, struct worker *w, enum outcome o)
+void exchange_exclude(struct exchange *x, enum outcome o, bool barred)
 {
-    ASSERT(x->ntried < TRIED_MAX);
-    x->tried[x->ntried++] = worker_ref(w);
+    struct worker *w = worker_ref(x->member->worker);
+
+    ASSERT(x->nbarred < TRIED_MAX);
+    exchange_release(x);
+    if (x->ntried == TRIED_MAX)
+        worker_unref(x->tried[--x->ntried]);
+    x->tried[x->ntried++] = w;
+    if (barred) {
+        x->tried[x->ntried - 1] = x->tried[x->nbarred];
+        x->tried[x->nbarred++] = w;
+    }
     x->failure = o;
 }
 

@@ -92,13 +92,16 @@ struct exchange {
     struct http1_connect *attempt;
     struct http1_conn *http; /* checked out */
     uint64_t paused_since_us;
-    uint64_t paused_us;              /* of the last try: no service of the worker's */
-    uint64_t sent_us;                /* when the request was given to it */
-    uint64_t service_us;             /* of the last try */
-    struct http1_times times;        /* of the last try */
-    struct timer wait_timer;         /* for any worker, or a connection */
-    struct worker *tried[TRIED_MAX]; /* counted: must not be picked again */
+    uint64_t paused_us;       /* of the last try: no service of the worker's */
+    uint64_t sent_us;         /* when the request was given to it */
+    uint64_t service_us;      /* of the last try */
+    struct http1_times times; /* of the last try */
+    struct timer wait_timer;  /* for any worker, or a connection */
+    struct refused_wait refused;
+    uint64_t refused_since_ms;       /* when it first waited there; 0: it has not */
+    struct worker *tried[TRIED_MAX]; /* counted: must not be picked (again) */
     unsigned ntried;
+    unsigned nbarred; /* the first of them: for good; the others have only refused it */
     unsigned retries; /* used up */
     unsigned picks;
     enum pick_reason reason; /* of the last pick */
@@ -111,14 +114,16 @@ struct exchange {
     bool websocket;   /* asks to be upgraded */
     bool tunnel;      /* is upgraded */
     /* ... and of the worker's */
-    bool waiting;      /* parked for any worker */
-    bool conn_waiting; /* in line for a connection */
-    bool permit;       /* may open a connection: conn_opened or conn_not_opened is due */
-    bool active;       /* a request is under way on http */
-    bool keep;         /* http may serve another */
-    bool reused;       /* http was a kept one */
-    bool fresh;        /* nothing but a new connection will do, for this pick */
-    bool paused;       /* the client is slower than the worker */
+    bool waiting;         /* parked for any worker */
+    bool refused_waiting; /* in the line of those whom all have refused */
+    bool may_return;      /* one of TRIED failed, and has an agent, which brings another process */
+    bool conn_waiting;    /* in line for a connection */
+    bool permit;          /* may open a connection: conn_opened or conn_not_opened is due */
+    bool active;          /* a request is under way on http */
+    bool keep;            /* http may serve another */
+    bool reused;          /* http was a kept one */
+    bool fresh;           /* nothing but a new connection will do, for this pick */
+    bool paused;          /* the client is slower than the worker */
 
     char id[EXCHANGE_ID_MAX];
     char cls_room[CLASS_BYTES_MAX];
@@ -155,14 +160,20 @@ void exchange_account(struct exchange *x);
 void exchange_count_buffered(struct exchange *x);
 /* How many bytes may be queued before reading from the worker pauses. */
 size_t exchange_buffer_limit(const struct exchange *x);
-/* This worker gets the request no more; O: why, when nobody else does either. */
-void exchange_exclude(struct exchange *x, struct worker *w, enum outcome o);
+/*
+ * The picked worker is given back, and is not picked again; O: why, when nobody else serves it
+ * either. BARRED: never; else it has not seen a byte, and may be asked again when all have refused.
+ */
+void exchange_exclude(struct exchange *x, enum outcome o, bool barred);
 
 /* connect.c: pick a worker and go on from there. */
 void exchange_route(struct exchange *x);
 /* connect.c: get a connection to the picked worker and go on. */
 void exchange_connect(struct exchange *x);
 void exchange_connect_init(struct exchange *x);
+/* connect.c: the picked worker has refused it; others are asked, and in the end all of them again.
+ */
+void exchange_refused(struct exchange *x, enum outcome o);
 /* connect.c: leave every queue, stop connecting. */
 void exchange_stop_waiting(struct exchange *x);
 /* forward.c: a connection is there. */

@@ -8,7 +8,8 @@
  *   the worker failed, no byte was written           another worker       another worker
  *   the worker, or its process, failed               another, `retries`   502
  *   no first byte in time                            504                  504
- *   Resumelb-Unprocessed (from an agent)             another worker       another worker
+ *   Resumelb-Unprocessed (from an agent)             another worker       another worker; when all
+ *                                                    have refused it: again, worker_wait_timeout
  *
  * A time-out is not tried again: a request that is slow anywhere would be run several times over.
  * A response that fails later is passed on as cut short, never as complete.
@@ -100,7 +101,7 @@ static const bool may_retry[] = {
 /* Whether another worker may get the request, and if so, at which cost. */
 static bool may_try_another(struct exchange *x, enum outcome o, bool written)
 {
-    if (!may_retry[o] || x->ntried >= TRIED_MAX)
+    if (!may_retry[o] || x->nbarred >= TRIED_MAX)
         return false;
     if (!written)
         return true;
@@ -113,11 +114,8 @@ static bool may_try_another(struct exchange *x, enum outcome o, bool written)
 /* To another worker, or, when there is none to be had, the answer O. */
 static void try_another(struct exchange *x, enum outcome o)
 {
-    struct worker *w = worker_ref(x->member->worker);
-
-    exchange_release(x);
-    exchange_exclude(x, w, o);
-    worker_unref(w);
+    x->may_return = x->may_return || x->member->has_feed;
+    exchange_exclude(x, o, true);
     exchange_route(x);
 }
 
@@ -236,12 +234,7 @@ static void on_unprocessed(struct exchange *x, bool final)
     stat_add(x->al->stats, APP_STAT_unprocessed, 1);
     worker_refused(x->member->worker, loop_now_ms(x->home->loop));
     drop_answer(x, final);
-    if (x->ntried < TRIED_MAX) {
-        try_another(x, OUTCOME_WORKERS_BUSY);
-        return;
-    }
-    exchange_release(x);
-    exchange_fail(x, OUTCOME_WORKERS_BUSY);
+    exchange_refused(x, OUTCOME_WORKERS_BUSY);
 }
 
 /* What the client is told of the length: 204 has none, whatever the worker says. */
@@ -262,6 +255,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         return;
     }
     worker_answered(x->member->worker);
+    refused_line_served(&x->al->refused);
     if (is_process_failure(x, head)) {
         on_process_failure(x, final);
         return;

@@ -118,3 +118,92 @@ def test_a_load_balancer_spares_a_slot_that_another_one_has_filled(world):
         load.stop()
     for lb, b in zip(lbs, before):
         no_failures(lb, stuck, b)
+
+
+class Asked:
+    """One request on a connection of its own; `status` is there when it has been answered."""
+
+    def __init__(self, address, method, target):
+        self.target, self.status, self.outcome = target, None, None
+        self.thread = threading.Thread(target=self.run, args=(address, method, target), daemon=True)
+        self.thread.start()
+
+    def run(self, address, method, target):
+        with Client(address, seconds=60) as c:
+            self.status = c.request(method, target, 'site', body=b'x' if method == 'POST' else None).status
+
+    def wait(self):
+        self.thread.join(60 * PATIENCE)
+        return self.status
+
+
+def alone(world, **settings):
+    """One slot with one place and room for two that wait, and a load balancer that has nobody else."""
+    agent = TinyAgent(world, name='alone', max_queue=2).wait_ready()
+    lb = world.resumelb(dict({'workers': [agent.address], 'resume': 'stream', 'start_wait': '50ms'}, **settings), wait=False)
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(lambda: all(w['state'] == 'ready' for w in lb.workers().values()), 'the worker')
+    return agent, lb
+
+
+@contextlib.contextmanager
+def stuck(agent, lb, method='GET'):
+    """Its process answers nothing; it has one request, and two wait for it."""
+    pid = agent.pid()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        asked = [Asked(lb.address, method, '/first-%d' % i) for i in range(3)]
+        wait_until(lambda: (agent.slot()['running'], agent.slot()['waiting']) == (1, 2), 'the queue to fill')
+        yield asked
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_who_is_refused_by_all_waits_and_is_served_once(world):
+    agent, lb = alone(world)
+    with stuck(agent, lb) as asked:
+        for i in range(6):
+            asked.append(Asked(lb.address, 'POST' if i % 2 else 'GET', '/more-%d' % i))
+        wait_until(lambda: lb.app()['stats']['requests_waiting'] == 6, 'six to wait')
+    assert [a.wait() for a in asked] == [200] * 9
+    wait_until(lambda: lb.app()['stats']['requests_waiting'] == 0, 'nobody to wait')
+    served = [line for line in agent.served() if line.startswith('done')]
+    assert len(served) == len(set(served)) == 9, served
+
+
+def test_who_is_refused_by_all_for_too_long_gets_503(world):
+    agent, lb = alone(world, worker_wait_timeout='200ms')
+    with stuck(agent, lb) as asked:
+        late = Asked(lb.address, 'GET', '/late')
+        assert late.wait() == 503
+        assert lb.app()['outcomes']['workers-busy'] == 1
+    assert [a.wait() for a in asked] == [200] * 3
+
+
+def test_more_than_may_wait_of_those_refused_by_all_get_503_at_once(world):
+    agent, lb = alone(world, worker_wait_max=2, worker_wait_timeout='60s')
+    with stuck(agent, lb) as asked:
+        asked += [Asked(lb.address, 'GET', '/waits-%d' % i) for i in range(2)]
+        wait_until(lambda: lb.app()['stats']['requests_waiting'] == 2, 'two to wait')
+        assert Asked(lb.address, 'GET', '/one-too-many').wait() == 503
+        assert lb.app()['outcomes']['wait-queue-full'] == 1
+    assert [a.wait() for a in asked] == [200] * 5
+
+
+def test_who_leaves_while_all_refuse_is_forgotten(world):
+    agent, lb = alone(world, worker_wait_timeout='60s')
+    with stuck(agent, lb) as asked:
+        with Client(lb.address, seconds=60) as c:
+            c.send('GET', '/leaves', 'site')
+            wait_until(lambda: lb.app()['stats']['requests_waiting'] == 1, 'it to wait')
+        wait_until(lambda: lb.app()['stats']['requests_waiting'] == 0, 'it to be gone')
+    assert [a.wait() for a in asked] == [200] * 3
+    assert not [line for line in agent.served() if 'leaves' in line]
+
+
+def test_a_get_whose_only_process_is_killed_is_served_by_the_next_one(world):
+    agent, lb = alone(world)
+    pid = agent.pid()
+    with contextlib.suppress(ProcessLookupError), stuck(agent, lb) as asked:
+        os.kill(pid, signal.SIGKILL)
+        assert [a.wait() for a in asked] == [200] * 3
