@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a table of counters is made of: for counter.c, and for counter_check.c, which asserts it.
+ */
+#ifndef RLB_CORE_COUNTER_INTERNAL_H
+#define RLB_CORE_COUNTER_INTERNAL_H
+
+#include "common/core/counter.h"
+
+struct counter_type {
+    struct map_node node;
+    struct list line;    /* of waiters, by order: who waits for a slot alone; some no more */
+    struct list blocked; /* its other waiters, in no order: their key is full */
+    struct counter_limits limits;
+    size_t keys;
+    size_t held;
+    char name[];
+};
+
+/* A million of these: one allocation each, the name in it. */
+struct counter_key {
+    struct map_node node;
+    struct counter_lock *queue[COUNTER_KINDS]; /* the oldest of a ring by in_key, or NULL */
+    struct counter_type *type;                 /* or NULL */
+    uint32_t held;
+    uint32_t waiting;
+    char name[];
+};
+
+struct counter_table {
+    struct map keys;
+    struct map types;
+    struct list holders; /* in the order of their grants */
+    size_t max_keys;
+    size_t max_waiters;
+    size_t limited; /* types with limits of their own */
+    uint64_t order; /* of the newest waiter */
+    struct counter_stats stats;
+};
+
+/* LOCK waits. Whether its key, and its type, have room for it by its own and the type's limits. */
+bool counter_has_key_room(const struct counter_lock *lock);
+bool counter_has_slot(const struct counter_lock *lock);
+
+#endif
