@@ -63,7 +63,7 @@ struct application *application_create(struct lb *lb, struct application_config 
     config->error_page = (struct text){0};
     app_pool_settings(&config->s, &ps);
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
-    a->settings = app_snapshot_create(&config->s);
+    a->settings = app_snapshot_create(&config->s, NULL);
     pthread_mutex_init(&a->members_lock, NULL);
     list_init(&a->ejections);
     atomic_init(&a->eject_time_ms, config->s.eject_time_ms);
@@ -146,16 +146,8 @@ void application_take_settings(struct application_loop *al)
     app_snapshot_unref(old);
 }
 
-void application_publish(struct application *a, const struct app_settings *s)
+static void hand_to_loops(struct application *a)
 {
-    struct app_snapshot *old = a->settings;
-    struct pool_settings ps;
-
-    a->settings = app_snapshot_create(s);
-    app_snapshot_unref(old);
-    app_pool_settings(s, &ps);
-    pool_set(a->pool, &ps);
-    atomic_store_explicit(&a->eject_time_ms, s->eject_time_ms, memory_order_relaxed);
     for (unsigned i = 0; a->loops != NULL && i < a->lb->nloops; ++i) {
         struct publication *p = xcalloc(1, sizeof(*p));
 
@@ -164,4 +156,26 @@ void application_publish(struct application *a, const struct app_settings *s)
         p->snapshot = app_snapshot_ref(a->settings);
         loop_post(a->lb->loops[i].loop, &p->message);
     }
+}
+
+void application_publish(struct application *a, const struct app_settings *s)
+{
+    struct app_snapshot *old = a->settings;
+    struct pool_settings ps;
+
+    a->settings = app_snapshot_create(s, old->limits);
+    app_snapshot_unref(old);
+    app_pool_settings(s, &ps);
+    pool_set(a->pool, &ps);
+    atomic_store_explicit(&a->eject_time_ms, s->eject_time_ms, memory_order_relaxed);
+    hand_to_loops(a);
+}
+
+void application_set_limits(struct application *a, struct limit_rules *limits)
+{
+    struct app_snapshot *old = a->settings;
+
+    a->settings = app_snapshot_create(&old->s, limits);
+    app_snapshot_unref(old);
+    hand_to_loops(a);
 }

@@ -91,6 +91,8 @@ void application_destroy(struct application *a);
  * changes in the middle of one. Control thread.
  */
 void application_publish(struct application *a, const struct app_settings *s);
+/* The same with other pool counters (NULL: none); takes a reference of its own. */
+void application_set_limits(struct application *a, struct limit_rules *limits);
 /* On a data loop, after each turn: what was published comes into force. */
 void application_take_settings(struct application_loop *al);
 /* The control thread's cell of A->stats. */
@@ -107,6 +109,12 @@ void application_index_destroy(struct application_index *x);
  * longest wildcard before the default; within a host the longest path prefix. Any thread.
  */
 struct application *application_find(const struct lb *lb, struct slice host, struct slice path);
+
+/* This loop's pool counters, or NULL; a reference is wanted beyond this turn. */
+static inline struct limit_rules *application_limits(const struct application_loop *al)
+{
+    return al->settings->limits;
+}
 
 /* Exchanges of this loop read settings here, afresh in each turn. */
 static inline const struct app_settings *application_settings(const struct application_loop *al)

@@ -6,6 +6,8 @@
  */
 #include "lb/settings.h"
 
+#include "lb/limit_rule.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +41,15 @@ static const struct setting_row worker_rows[] = {
 #include "lb/settings.def"
 };
 
+static const struct setting_row counter_rows[] = {
+#define COUNTER(...) SETTINGS_ROW(struct counter_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
+static const struct setting_row match_rows[] = {
+#define MATCH(...) SETTINGS_ROW(struct counter_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
+
 #define TABLE(name, text, place, strct)                                                            \
     const struct settings_table name##_table = {.scope = (text),                                   \
                                                 .where = (place),                                  \
@@ -52,10 +63,12 @@ TABLE(admin, "ADMIN", "admin", struct admin_settings);
 TABLE(application, "APPLICATION", "applications.NAME", struct app_settings);
 TABLE(pool, "POOL", "pool of an application", struct app_settings);
 TABLE(worker, "WORKER", "an entry of workers", struct worker_settings);
+TABLE(counter, "COUNTER", "pool_counters.NAME of an application", struct counter_settings);
+TABLE(match, "MATCH", "match of a pool counter", struct counter_settings);
 
 const struct settings_table *const settings_tables[SETTINGS_TABLES] = {
-    &program_table,     &listen_table, &tls_table,    &admin_table,
-    &application_table, &pool_table,   &worker_table,
+    &program_table, &listen_table, &tls_table,     &admin_table, &application_table,
+    &pool_table,    &worker_table, &counter_table, &match_table,
 };
 
 size_t app_rows(void)
@@ -96,6 +109,7 @@ void app_settings_copy(const struct app_settings *from, struct app_settings *to)
     to->classifier = NULL;
     to->workers = NULL;
     to->pool = NULL;
+    to->pool_counters = NULL;
 }
 
 void app_settings_fini(struct app_settings *s)
@@ -140,11 +154,12 @@ void app_pool_settings(const struct app_settings *s, struct pool_settings *out)
     };
 }
 
-struct app_snapshot *app_snapshot_create(const struct app_settings *s)
+struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_rules *limits)
 {
     struct app_snapshot *snapshot = xcalloc(1, sizeof(*snapshot));
 
     app_settings_copy(s, &snapshot->s);
+    snapshot->limits = limit_rules_ref(limits);
     atomic_init(&snapshot->refs, 1);
     return snapshot;
 }
@@ -159,6 +174,7 @@ void app_snapshot_unref(struct app_snapshot *s)
 {
     if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
         return;
+    limit_rules_unref(s->limits);
     app_settings_fini(&s->s);
     free(s);
 }

@@ -37,14 +37,26 @@ struct worker_settings {
 #include "lb/settings.def"
 };
 
+/* Scopes COUNTER and MATCH in one struct: in the tree they stand side by side. */
+struct counter_settings {
+#define COUNTER(...) SETTINGS_FIELD(__VA_ARGS__)
+#define MATCH(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "lb/settings.def"
+};
+
 extern const struct settings_table program_table, listen_table, tls_table, admin_table,
-    application_table, pool_table, worker_table;
+    application_table, pool_table, worker_table, counter_table, match_table;
 
 enum { FORWARDED_SET, FORWARDED_APPEND, FORWARDED_OFF };
+enum { LIMIT_EACH, LIMIT_ANY };                  /* mode */
+enum { LIMIT_LOCAL, LIMIT_DAEMON };              /* where */
+enum { LIMIT_ANSWER_ERROR, LIMIT_ANSWER_STALE }; /* on_full, on_timeout */
+enum { LIMIT_BUSY_WAIT, LIMIT_BUSY_STALE };      /* on_busy */
+enum { LIMIT_OPEN, LIMIT_CLOSED };               /* on_unreachable */
 enum { RESUME_FROM_AUTO, RESUME_FROM_STREAM, RESUME_FROM_MEASURE };
 
 /* Every table, in the order of the manual. */
-#define SETTINGS_TABLES 7
+#define SETTINGS_TABLES 9
 extern const struct settings_table *const settings_tables[SETTINGS_TABLES];
 /* Rows that one application has in all: those of application_table, then those of pool_table. */
 size_t app_rows(void);
@@ -66,12 +78,14 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
                         char why[SETTINGS_WHY_ROOM]);
 void app_pool_settings(const struct app_settings *s, struct pool_settings *out);
 
+struct limit_rules;
 struct app_snapshot {
     _Atomic unsigned refs;
     struct app_settings s;
+    struct limit_rules *limits; /* one reference, or NULL: no pool counters */
 };
-/* A copy of S with one reference. */
-struct app_snapshot *app_snapshot_create(const struct app_settings *s);
+/* A copy of S with one reference, and one of LIMITS'. */
+struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_rules *limits);
 struct app_snapshot *app_snapshot_ref(struct app_snapshot *s);
 /* Any thread. NULL is fine. */
 void app_snapshot_unref(struct app_snapshot *s);

@@ -91,7 +91,7 @@ static void rows_of_both_scopes_are_found_by_name(void **state)
 static void a_snapshot_lives_until_its_last_reference(void **state)
 {
     struct app_settings s = defaults();
-    struct app_snapshot *snapshot = app_snapshot_create(&s);
+    struct app_snapshot *snapshot = app_snapshot_create(&s, NULL);
 
     (void)state;
     assert_ptr_equal(app_snapshot_ref(snapshot), snapshot);
