@@ -230,6 +230,7 @@ static void stop_waiting(struct counter_table *t, struct counter_lock *lock)
     struct counter_key *key = lock->key;
     struct counter_lock **first = &key->queue[lock->kind];
 
+    ASSERT(key != NULL);
     if (*first == lock)
         *first = list_linked(&lock->in_key) ? list_first(&lock->in_key, struct counter_lock, in_key)
                                             : NULL;

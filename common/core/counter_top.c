@@ -34,7 +34,7 @@ struct counter_top *counter_top_create(size_t entries)
     ASSERT(entries >= 1);
     top->max = entries;
     top->entries = xcalloc(entries, sizeof(*top->entries));
-    top->heap = xcalloc(entries, sizeof(*top->heap));
+    top->heap = xcalloc(entries, sizeof(struct entry *));
     return top;
 }
 
