@@ -34,7 +34,7 @@ struct counter_top *counter_top_create(size_t entries)
     ASSERT(entries >= 1);
     top->max = entries;
     top->entries = xcalloc(entries, sizeof(*top->entries));
-    top->heap = xcalloc(entries, sizeof(*top->heap));
+    top->heap = xcalloc(entries, sizeof(struct entry *));
     return top;
 }
 
@@ -83,12 +83,11 @@ static void move_down(struct counter_top *top, struct entry *e)
 
 static void set_key(struct counter_top *top, struct entry *e, struct slice key)
 {
-    if (key.len > e->room) {
-        e->key = xrealloc(e->key, key.len);
+    if (e->key == NULL || key.len > e->room) {
+        e->key = xrealloc(e->key, key.len + 1); /* an empty one has memory, too */
         e->room = key.len;
     }
-    if (key.len != 0)
-        memcpy(e->key, key.p, key.len);
+    memcpy(e->key, key.p, key.len);
     map_add(&top->map, &e->node, e->key, key.len);
 }
 
@@ -119,6 +118,8 @@ void counter_top_add(struct counter_top *top, struct slice key, uint64_t waited_
         return;
     if (key.len > COUNTER_NAME_MAX)
         key.len = COUNTER_NAME_MAX;
+    if (key.p == NULL)
+        key.p = "";
     struct entry *e = map_entry(map_find(&top->map, key.p, key.len), struct entry, node);
 
     if (e == NULL) {

@@ -404,7 +404,7 @@ static void step(struct model *m)
     unsigned i = below(m, m->nlocks);
 
     m->nwoken = 0;
-    m->now_us += below(m, 4) * below(m, 1000);
+    m->now_us += below(m, 4) == 0 ? 0 : below(m, 2000);
     if (m->live && m->ntypes > 1 && below(m, 20) == 0)
         both_limit(m, &woken);
     else if (m->locks[i].state == COUNTER_FREE)
