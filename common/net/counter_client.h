@@ -110,15 +110,14 @@ struct counter_call {
 
     /* The client's own. */
     struct counter_client *client;
-    struct counter_conn *conn; /* that serves it; NULL when there is none (yet) */
+    struct counter_conn *conn; /* that serves it; NULL while LATER is to come, and when not ASKED */
     struct timer deadline;
     struct loop_deferred later; /* an answer known at once */
     enum counter_result result; /* the one that LATER tells */
-    uint64_t due_ms;            /* monotonic */
-    char *line;                 /* what it asks, but for the time: see counter_client.c */
-    bool wait;
-    bool probe; /* the server's breaker awaits what becomes of it */
-    bool again; /* sent once already, over a kept connection that was dead */
+    struct counter_request request;
+    char *word;      /* the key, escaped; owned while ASKED */
+    uint64_t due_ms; /* monotonic */
+    bool again;      /* sent once already, over a kept connection that was dead */
 };
 
 /* Counts since the client was made. */
@@ -153,7 +152,10 @@ struct counter_client *counter_client_create(struct loop *l,
 /* Every call is free. Connections are closed. NULL is fine. */
 void counter_client_destroy(struct counter_client *c);
 
-/* ERR_TOO_LARGE: too many. ERR_RANGE: a name is empty or too long. ERR_EXISTS: a name twice. */
+/*
+ * ERR_TOO_LARGE: too many. ERR_RANGE: a name is empty or too long. ERR_SYNTAX: one that is not all
+ * visible ASCII. ERR_EXISTS: a name twice.
+ */
 enum err counter_client_check(const struct counter_server_address *servers, size_t n) must_check;
 
 /*
