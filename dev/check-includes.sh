@@ -36,7 +36,7 @@ done | awk '
         library("^pcre2.*\\.h$", "^classifiers/regex\\.c$")
         library("^zookeeper/|^zookeeper\\.h$", "^common/tree/(zookeeper_session|store_zookeeper)\\.c$|^tests/")
         library("^uthash\\.h$|^utlist\\.h$", "^common/base/map\\.h$")
-        library("^xxhash\\.h$", "^common/base/map\\.c$|^classifiers/registry\\.c$")
+        library("^xxhash\\.h$", "^common/base/map\\.c$|^classifiers/registry\\.c$|^common/core/hash_ring\\.c$|^common/wire/counter_reply\\.c$")
         library("^(uv|event2?|nghttp2)[/.]", "^$")
         library("^cmocka\\.h$", "^tests/")
     }
