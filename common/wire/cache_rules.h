@@ -106,7 +106,8 @@ struct cache_response {
 struct cache_facts {
     uint32_t age_s;      /* when its head came (RFC 9111 4.2.3, corrected_initial_age) */
     uint32_t lifetime_s; /* explicit freshness lifetime (4.2.1); 0: none */
-    bool may_stale;      /* nothing in it forbids serving it stale (4.2.4) */
+    bool must_validate;  /* once it is not fresh it may not be given away (4.2.4, 5.2.2) */
+    bool good;           /* a page rather than a refusal: may stand in when there is no better */
     uint32_t stale_s;    /* stale-if-error: no longer stale than this; NONE: it does not say */
 };
 
@@ -121,9 +122,12 @@ struct cache_facts {
 enum cache_refusal cache_check_response(const struct cache_response *r,
                                         struct cache_facts *facts) must_check;
 
-/* Age AGE_S seconds old: whether it may be given to one who has asked before it was made. */
+/* AGE_S old: whether it may be given to one who has asked before it was made. */
 bool cache_may_share(const struct cache_facts *f, uint64_t age_s);
-/* Whether it may be given, stale if need be, to a request with this WISH. */
+/*
+ * Whether it may be given, stale if need be, to a request with this WISH instead of a refusal: the
+ * configuration allows it (4.2.4), unless response or request forbid it.
+ */
 bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish *wish,
                            uint64_t age_s);
 
@@ -131,10 +135,16 @@ bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish 
 
 /*
  * What RESPONSE was chosen by, appended to OUT: a line for each field that its Vary names, in order
- * of names, each once, "name=value" or "name" where REQUEST has no such field; nothing without
- * Vary. Names are in lower case; a value is the field's lines, trimmed, joined by ", " ("; " for
- * Cookie). At most VARIANT_KEY_MAX bytes; OUT is as before unless CACHE_OK.
- * Errors: CACHE_REFUSAL_VARY_ALL, _VARY_OURS, _VARY_TOO_LARGE, _RESPONSE_MALFORMED.
+ * of names, each once, "name=value" or "name" where REQUEST has no such field. Names are in lower
+ * case; a value is the field's lines, trimmed, joined by ", " ("; " for Cookie). At most
+ * VARIANT_KEY_MAX bytes; OUT is as before unless CACHE_OK.
+ *
+ * Two things go beyond the RFC, as a client could else choose what others get. '_' is taken for '-'
+ * in names, as behind CGI-like interfaces the two are one. And fields by which applications let a
+ * proxy say where they are (X-Forwarded-Host, ...) count as if Vary named them, where REQUEST has
+ * them.
+ * Errors: CACHE_REFUSAL_VARY_ALL, _VARY_OURS, _VARY_TOO_LARGE, _REQUEST_MALFORMED,
+ * _RESPONSE_MALFORMED.
  */
 enum cache_refusal cache_variant_key(struct cache_fields response, struct cache_fields request,
                                      struct text *out) must_check;
