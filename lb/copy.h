@@ -77,11 +77,12 @@ struct copy_maker_head {
     int64_t received_s;             /* the latter since 1970 */
 };
 /*
- * The response's head, once, before any body. Other than CACHE_OK: it is none to be shared, or has
- * too many fields (CACHE_REFUSAL_RESPONSE_MALFORMED), and the maker has given up.
+ * The response's head, once, before any body. Other than CACHE_OK: it is none to be shared
+ * (cache_check_response, cache_variant_key), or none to be copied (CACHE_REFUSAL_END_UNSURE,
+ * _FIELDS_TOO_MANY, _TOO_LARGE), and the maker has given up.
  */
 enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h);
-/* The next piece of its body; borrowed. */
+/* The next piece of its body; borrowed. Nothing when the maker has given up. */
 void copy_maker_body(struct copy_maker *m, const struct http1_body *body);
 /* Given up: too large, no memory, or not to be shared. The rest does nothing then. */
 bool copy_maker_failed(const struct copy_maker *m);
