@@ -82,6 +82,24 @@ bool headers_wants_websocket(const h2o_req_t *req)
            slice_eq_nocase(slice_of_iovec(req->upgrade), SLICE_LIT("websocket"));
 }
 
+struct cache_request headers_cache_request(h2o_req_t *req)
+{
+    size_t n = req->headers.size;
+    struct http1_header *fields = h2o_mem_alloc_pool(&req->pool, (n + 1) * sizeof(*fields));
+
+    for (size_t i = 0; i < n; ++i) {
+        const h2o_header_t *h = &req->headers.entries[i];
+
+        fields[i] = (struct http1_header){slice_of_iovec(*h->name), slice_of_iovec(h->value)};
+    }
+    return (struct cache_request){
+        .method = slice_of_iovec(req->method),
+        .fields = {fields, n},
+        .body = req->entity.base != NULL,
+        .upgrade = req->upgrade.base != NULL,
+    };
+}
+
 /* ---- requests: the head a worker gets ---- */
 
 /* Whether there is a Connection field that says more than keep-alive or close. */

@@ -12,6 +12,7 @@
 
 #include "common/base/text.h"
 #include "common/net/http_fields.h"
+#include "common/wire/cache_rules.h"
 
 enum {
     /* A method we forward: the longest registered one has 17 characters. */
@@ -36,6 +37,9 @@ struct slice headers_find(const h2o_headers_t *headers, struct slice name);
 struct slice headers_request_id(const h2o_req_t *req);
 /* Whether REQ asks for a WebSocket: only that upgrade is passed on. */
 bool headers_wants_websocket(const h2o_req_t *req);
+/* REQ as the rules for shared responses want it. The fields are borrowed from REQ, their list lies
+ * in its pool. */
+struct cache_request headers_cache_request(h2o_req_t *req);
 
 struct headers_request {
     const h2o_req_t *req;

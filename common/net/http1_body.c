@@ -33,7 +33,10 @@ void http1_body_release(struct http1_body *b)
 {
     if (b == NULL)
         return;
-    free(b->hold);
+    if (b->release != NULL)
+        b->release(b->hold);
+    else
+        free(b->hold);
     free(b);
 }
 
@@ -52,6 +55,17 @@ struct http1_body *http1_body_copy(struct slice bytes)
         memcpy(h->bytes, bytes.p, bytes.len);
         add_part(h, (struct slice){h->bytes, bytes.len});
     }
+    return &h->body;
+}
+
+struct http1_body *http1_body_borrow(struct slice bytes, void (*release)(void *hold), void *hold)
+{
+    struct held_body *h = held_body_create(0);
+
+    h->body.hold = hold;
+    h->body.release = release;
+    if (bytes.len != 0)
+        add_part(h, bytes);
     return &h->body;
 }
 

@@ -45,13 +45,18 @@ struct http1_body {      /* bytes of a body, valid until http1_body_release */
     struct list node;    /* for the queue of whoever owns it */
     struct slice *parts; /* at most HTTP1_BODY_PARTS_MAX */
     size_t nparts;
-    size_t bytes; /* of all parts; may be 0 */
-    void *hold;   /* the buffer they lie in, when it is a separate one */
+    size_t bytes;                /* of all parts; may be 0 */
+    void *hold;                  /* the buffer they lie in, when it is a separate one */
+    void (*release)(void *hold); /* instead of freeing it */
 };
 /* NULL is fine. */
 void http1_body_release(struct http1_body *b);
 /* A body of our own making; copies BYTES (of which there may be none). */
 struct http1_body *http1_body_copy(struct slice bytes) returns_nonnull_;
+/* The same without copying: BYTES are HOLD's, which gets RELEASE once nobody reads them any more.
+ */
+struct http1_body *http1_body_borrow(struct slice bytes, void (*release)(void *hold),
+                                     void *hold) returns_nonnull_;
 
 struct http1_events {
     /*

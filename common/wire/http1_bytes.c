@@ -48,7 +48,7 @@ bool http1_is_text(struct slice s)
     return is_text_bytewise(s.p + i, s.len - i);
 }
 
-static size_t token_length(struct slice s)
+size_t http1_token_length(struct slice s)
 {
     size_t i = 0;
 
@@ -59,7 +59,7 @@ static size_t token_length(struct slice s)
 
 bool http1_is_token(struct slice s)
 {
-    return s.len != 0 && token_length(s) == s.len;
+    return s.len != 0 && http1_token_length(s) == s.len;
 }
 
 static bool is_blank(char c)
@@ -69,7 +69,7 @@ static bool is_blank(char c)
 
 bool http1_split_header(struct slice line, struct slice *name, struct slice *value)
 {
-    size_t n = token_length(line);
+    size_t n = http1_token_length(line);
     size_t start = n + 1;
     size_t end = line.len;
 

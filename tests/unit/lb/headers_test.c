@@ -388,6 +388,28 @@ static void a_backlog_is_one_number_within_its_bound(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void rules_for_shared_responses_see_all_fields_and_what_the_server_took_out(void **state)
+{
+    struct fixture *f = *state;
+    struct cache_wish wish;
+
+    add(f, "Accept", "*/*");
+    add(f, "Cache-Control", "max-stale=7");
+    struct cache_request r = headers_cache_request(&f->req);
+    assert_int_equal(r.fields.n, 2);
+    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_OK);
+    assert_int_equal(wish.max_stale_s, 7);
+
+    f->req.entity = h2o_iovec_init(H2O_STRLIT("x"));
+    r = headers_cache_request(&f->req);
+    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_REFUSAL_BODY);
+
+    f->req.entity = (h2o_iovec_t){NULL};
+    f->req.upgrade = h2o_iovec_init(H2O_STRLIT("h2c"));
+    r = headers_cache_request(&f->req);
+    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_REFUSAL_UPGRADE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +432,7 @@ int main(void)
         TEST(http_2_clients_get_names_in_lower_case_only),
         TEST(unprocessed_is_exactly_1),
         TEST(a_backlog_is_one_number_within_its_bound),
+        TEST(rules_for_shared_responses_see_all_fields_and_what_the_server_took_out),
     };
 
     return cmocka_run_group_tests_name("headers", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An answer whose head is held until its body begins, and may be taken back until then. All else of
- * answers: http_server_test.c.
+ * An answer whose head is held until its body begins, and may be taken back until then; bodies that
+ * are lent. All else of answers: http_server_test.c.
  */
 #include "tests/unit/net/http_server_fixture.h"
 
@@ -89,6 +89,85 @@ static void client_that_leaves_a_held_answer_is_noticed(void **state)
     assert_false(f->gone_done);
 }
 
+/* ---- bodies that belong to somebody else ---- */
+
+struct lender {
+    unsigned lent;
+    char bytes[1024 * 1024];
+};
+
+static void give_back(void *hold)
+{
+    struct lender *l = hold;
+
+    assert_true(l->lent > 0);
+    --l->lent;
+}
+
+static struct http1_body *borrow(struct lender *l, size_t bytes)
+{
+    ++l->lent;
+    return http1_body_borrow((struct slice){l->bytes, bytes}, give_back, l);
+}
+
+static struct lender *create_lender(void)
+{
+    struct lender *l = xcalloc(1, sizeof(*l));
+
+    memset(l->bytes, 'x', sizeof(l->bytes));
+    memcpy(l->bytes, "lent", 4);
+    return l;
+}
+
+static void borrowed_body_is_given_back_once_it_has_been_sent(void **state)
+{
+    struct fixture *f = *state;
+    struct lender *l = create_lender();
+
+    fixture_send(f, GET);
+    fixture_await_requests(f, 1);
+    start_answer(f->call, 200, 4);
+    http_reply_send(&f->call->reply, borrow(l, 4), true);
+    fixture_await(f, "\r\n\r\nlent");
+    fixture_await_gone(f, 1);
+    assert_int_equal(l->lent, 0);
+    free(l);
+}
+
+static void borrowed_body_stays_borrowed_until_the_client_has_taken_it_or_left(void **state)
+{
+    struct fixture *f = *state;
+    struct lender *l = create_lender();
+    const unsigned pieces = 64; /* more than the sockets hold */
+
+    fixture_send(f, GET);
+    fixture_await_requests(f, 1);
+    start_answer(f->call, 200, UINT64_MAX);
+    for (unsigned i = 0; i < pieces; ++i)
+        http_reply_send(&f->call->reply, borrow(l, sizeof(l->bytes)), i == pieces - 1);
+    fixture_turns(f, 20);
+    assert_in_range(l->lent, 1, pieces);
+    raw_reset(&f->client);
+    fixture_await_gone(f, 1);
+    assert_int_equal(l->lent, 0);
+    free(l);
+}
+
+static void borrowed_body_that_is_not_sent_is_given_back_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct lender *l = create_lender();
+
+    fixture_send(f, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    fixture_await_requests(f, 1);
+    start_answer(f->call, 200, 4);
+    http_reply_send(&f->call->reply, borrow(l, 4), true);
+    assert_int_equal(l->lent, 0);
+    fixture_await(f, "Content-Length: 4\r\n");
+    assert_false(raw_has(&f->client, "lent"));
+    free(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +176,9 @@ int main(void)
         TEST(held_answer_that_is_taken_back_leaves_no_trace_in_the_next),
         TEST(held_answer_that_is_aborted_is_a_bad_gateway),
         TEST(client_that_leaves_a_held_answer_is_noticed),
+        TEST(borrowed_body_is_given_back_once_it_has_been_sent),
+        TEST(borrowed_body_stays_borrowed_until_the_client_has_taken_it_or_left),
+        TEST(borrowed_body_that_is_not_sent_is_given_back_at_once),
     };
 
     return cmocka_run_group_tests_name("http_reply", tests, NULL, NULL);

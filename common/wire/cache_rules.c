@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each check walks the fields once and looks at what they are in the order of cache_refusal.def, so
+ * that of several reasons the same one is told each time. Sections are of RFC 9111.
+ */
+#include "common/wire/cache_rules.h"
+#include "common/wire/http1_bytes.h"
+#include "common/wire/http_date.h"
+
+static const char *const texts[] = {
+    "may be shared",
+#define CACHE_REFUSAL(name, text) text,
+#include "common/wire/cache_refusal.def"
+#undef CACHE_REFUSAL
+};
+
+const char *cache_refusal_text(enum cache_refusal r)
+{
+    ASSERT((size_t)r < ARRAY_LEN(texts));
+    return texts[r];
+}
+
+/* ---- requests ---- */
+
+/* Fields of a request that keep it to itself. */
+static const struct {
+    struct slice name;
+    enum cache_refusal refusal;
+} telling_fields[] = {
+    {{"transfer-encoding", 17}, CACHE_REFUSAL_BODY},
+    {{"upgrade", 7}, CACHE_REFUSAL_UPGRADE},
+    /* 3.5 would allow some responses to these; whoever logs in gets his own. */
+    {{"authorization", 13}, CACHE_REFUSAL_AUTHORIZATION},
+    {{"proxy-authorization", 19}, CACHE_REFUSAL_AUTHORIZATION},
+    {{"cookie", 6}, CACHE_REFUSAL_COOKIE},
+    {{"range", 5}, CACHE_REFUSAL_RANGE},
+    {{"if-match", 8}, CACHE_REFUSAL_CONDITIONAL},
+    {{"if-none-match", 13}, CACHE_REFUSAL_CONDITIONAL},
+    {{"if-modified-since", 17}, CACHE_REFUSAL_CONDITIONAL},
+    {{"if-unmodified-since", 19}, CACHE_REFUSAL_CONDITIONAL},
+    {{"if-range", 8}, CACHE_REFUSAL_CONDITIONAL},
+    {{"expect", 6}, CACHE_REFUSAL_EXPECT},
+};
+
+/* The same name to a CGI-like interface, where '_' and '-' are one. */
+static bool same_variable(struct slice name, struct slice lower)
+{
+    if (name.len != lower.len)
+        return false;
+    for (size_t i = 0; i < name.len; ++i) {
+        if (ascii_lower(name.p[i] == '_' ? '-' : name.p[i]) != lower.p[i])
+            return false;
+    }
+    return true;
+}
+
+/* Connection with anything but keep-alive and close: fields are named that the worker does not get,
+ * so that what it has seen is not what the client has sent. */
+static bool takes_back(struct slice connection)
+{
+    while (connection.len != 0) {
+        struct slice token = slice_trim(slice_cut(&connection, ','));
+
+        if (token.len != 0 && !slice_eq_nocase(token, SLICE_LIT("keep-alive")) &&
+            !slice_eq_nocase(token, SLICE_LIT("close")))
+            return true;
+    }
+    return false;
+}
+
+/* Pragma counts without Cache-Control only (5.4); together with one it is as strict as either. */
+static enum cache_refusal refusal_of(const struct http1_header *h, bool refuse_cookies)
+{
+    if (slice_eq_nocase(h->name, SLICE_LIT("connection")))
+        return takes_back(h->value) ? CACHE_REFUSAL_CONNECTION : CACHE_OK;
+    if (same_variable(h->name, SLICE_LIT("content-length")))
+        return slice_is(slice_trim(h->value), "0") ? CACHE_OK : CACHE_REFUSAL_BODY;
+    if (same_variable(h->name, SLICE_LIT("pragma")))
+        return http1_list_has(h->value, SLICE_LIT("no-cache")) ? CACHE_REFUSAL_REQUEST_CONTROL
+                                                               : CACHE_OK;
+    for (size_t i = 0; i < ARRAY_LEN(telling_fields); ++i) {
+        enum cache_refusal r = telling_fields[i].refusal;
+
+        if (same_variable(h->name, telling_fields[i].name))
+            return r == CACHE_REFUSAL_COOKIE && !refuse_cookies ? CACHE_OK : r;
+    }
+    return CACHE_OK;
+}
+
+/* The one that is looked at first. */
+static enum cache_refusal first_of(enum cache_refusal a, enum cache_refusal b)
+{
+    if (a == CACHE_OK || b == CACHE_OK)
+        return a == CACHE_OK ? b : a;
+    return a < b ? a : b;
+}
+
+enum cache_refusal cache_check_request(const struct cache_request *request, bool refuse_cookies,
+                                       struct cache_wish *wish)
+{
+    enum cache_refusal found = CACHE_OK;
+    struct cache_control c;
+
+    if (!slice_is(request->method, "GET"))
+        return CACHE_REFUSAL_METHOD;
+    if (request->body)
+        return CACHE_REFUSAL_BODY;
+    if (request->upgrade)
+        return CACHE_REFUSAL_UPGRADE;
+    for (size_t i = 0; i < request->fields.n; ++i)
+        found = first_of(found, refusal_of(&request->fields.fields[i], refuse_cookies));
+    if (found != CACHE_OK)
+        return found;
+    cache_control_parse(request->fields, &c);
+    if (c.no_store || c.no_cache)
+        return CACHE_REFUSAL_REQUEST_CONTROL;
+    if (c.malformed)
+        return CACHE_REFUSAL_REQUEST_MALFORMED;
+    *wish = (struct cache_wish){c.max_age_s, c.max_stale_s, c.min_fresh_s};
+    return CACHE_OK;
+}
+
+bool cache_invalidates(struct slice method, int status)
+{
+    static const char *const safe[] = {"GET", "HEAD", "OPTIONS", "TRACE"};
+
+    for (size_t i = 0; i < ARRAY_LEN(safe); ++i) {
+        if (slice_is(method, safe[i]))
+            return false;
+    }
+    /* 4.4: a method that is not known counts as unsafe; "non-error" is 2xx and 3xx. */
+    return status >= 200 && status < 400;
+}
+
+/* ---- responses ---- */
+
+/* RFC 9110 15.1; 206 wants ranges to be understood, which we do not. */
+static bool is_heuristically_cacheable(int status)
+{
+    static const int statuses[] = {200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501};
+
+    for (size_t i = 0; i < ARRAY_LEN(statuses); ++i) {
+        if (statuses[i] == status)
+            return true;
+    }
+    return false;
+}
+
+/* Whose caching we know all about (5.2.2.3). */
+static bool is_understood(int status)
+{
+    return is_heuristically_cacheable(status) || status == 302 || status == 303 || status == 307;
+}
+
+struct response_facts {
+    struct cache_control control;
+    bool has_date, has_expires, has_age, sets_cookie;
+    int64_t date_s, expires_s; /* of several Expires the earliest; a malformed one is in the past */
+    uint32_t age_s;
+};
+
+static uint32_t clip_seconds(int64_t s)
+{
+    if (s < 0)
+        return 0;
+    return s > CACHE_SECONDS_MAX ? CACHE_SECONDS_MAX : (uint32_t)s;
+}
+
+/* Age (5.1): the first of a list counts; one that is no number is passed over. */
+static void note_age(struct slice value, struct response_facts *f)
+{
+    struct slice first = slice_trim(slice_cut(&value, ','));
+    uint64_t v;
+
+    if (f->has_age)
+        return;
+    f->has_age = true;
+    if (parse_u64(first, CACHE_SECONDS_MAX, &v)) {
+        f->age_s = (uint32_t)v;
+        return;
+    }
+    size_t digits = 0;
+    while (digits < first.len && first.p[digits] >= '0' && first.p[digits] <= '9')
+        ++digits;
+    if (digits != 0 && digits == first.len)
+        f->age_s = CACHE_SECONDS_MAX;
+}
+
+static void note_field(const struct http1_header *h, int64_t now_s, struct response_facts *f)
+{
+    if (slice_eq_nocase(h->name, SLICE_LIT("set-cookie"))) {
+        f->sets_cookie = true;
+    } else if (slice_eq_nocase(h->name, SLICE_LIT("date"))) {
+        if (!f->has_date)
+            f->has_date = http_date_parse(h->value, now_s, &f->date_s);
+    } else if (slice_eq_nocase(h->name, SLICE_LIT("expires"))) {
+        int64_t at;
+
+        /* 5.3: "0" and the like mean that it has expired. */
+        if (!http_date_parse(h->value, now_s, &at))
+            at = INT64_MIN / 2;
+        if (!f->has_expires || at < f->expires_s)
+            f->expires_s = at;
+        f->has_expires = true;
+    } else if (slice_eq_nocase(h->name, SLICE_LIT("age"))) {
+        note_age(h->value, f);
+    }
+}
+
+/* 3: what makes a status cacheable that is not by itself. */
+static bool is_explicit(const struct response_facts *f)
+{
+    const struct cache_control *c = &f->control;
+
+    return c->public_ || c->max_age_s != CACHE_SECONDS_NONE ||
+           c->s_maxage_s != CACHE_SECONDS_NONE || f->has_expires;
+}
+
+static enum cache_refusal check_status(int status, const struct response_facts *f)
+{
+    if (status < 200 || status == 206 || status == 304)
+        return CACHE_REFUSAL_STATUS;
+    /* Who waits tries for himself: the next worker may do better. And it must not take the place of
+     * the last good copy. 501 is about the method. */
+    if (status >= 500 && status != 501)
+        return CACHE_REFUSAL_SERVER_ERROR;
+    if (!is_heuristically_cacheable(status) && !is_explicit(f))
+        return CACHE_REFUSAL_STATUS;
+    if (f->control.must_understand && !is_understood(status))
+        return CACHE_REFUSAL_NOT_UNDERSTOOD;
+    return CACHE_OK;
+}
+
+static enum cache_refusal check_control(const struct response_facts *f)
+{
+    const struct cache_control *c = &f->control;
+
+    if (c->malformed)
+        return CACHE_REFUSAL_RESPONSE_MALFORMED;
+    /* 5.2.2.3: beside must-understand it is for those who do not know the status. */
+    if (c->no_store && !c->must_understand)
+        return CACHE_REFUSAL_NO_STORE;
+    if (c->no_cache)
+        return CACHE_REFUSAL_NO_CACHE;
+    if (c->private_)
+        return CACHE_REFUSAL_PRIVATE;
+    return f->sets_cookie ? CACHE_REFUSAL_SET_COOKIE : CACHE_OK;
+}
+
+/* 4.2.1 for a shared cache; without a lifetime of its own it gets none of us. */
+static uint32_t lifetime_of(const struct response_facts *f, int64_t received_s)
+{
+    if (f->control.s_maxage_s != CACHE_SECONDS_NONE)
+        return f->control.s_maxage_s;
+    if (f->control.max_age_s != CACHE_SECONDS_NONE)
+        return f->control.max_age_s;
+    if (!f->has_expires)
+        return 0;
+    return clip_seconds(f->expires_s - (f->has_date ? f->date_s : received_s));
+}
+
+/* 4.2.3 */
+static uint32_t age_of(const struct response_facts *f, const struct cache_response *r)
+{
+    uint32_t apparent = f->has_date ? clip_seconds(r->received_s - f->date_s) : 0;
+    uint32_t corrected = clip_seconds((int64_t)f->age_s + r->delay_s);
+
+    return apparent > corrected ? apparent : corrected;
+}
+
+enum cache_refusal cache_check_response(const struct cache_response *r, struct cache_facts *facts)
+{
+    struct response_facts f = {0};
+
+    cache_control_parse(r->fields, &f.control);
+    for (size_t i = 0; i < r->fields.n; ++i)
+        note_field(&r->fields.fields[i], r->received_s, &f);
+    enum cache_refusal refused = check_status(r->status, &f);
+    if (refused == CACHE_OK)
+        refused = check_control(&f);
+    if (refused != CACHE_OK)
+        return refused;
+    const struct cache_control *c = &f.control;
+    struct cache_facts found = {
+        .age_s = age_of(&f, r),
+        .lifetime_s = lifetime_of(&f, r->received_s),
+        .must_validate =
+            c->must_revalidate || c->proxy_revalidate || c->s_maxage_s != CACHE_SECONDS_NONE,
+        .good = is_understood(r->status),
+        .stale_s = c->stale_if_error_s,
+    };
+    if (!cache_may_share(&found, found.age_s))
+        return CACHE_REFUSAL_REVALIDATE;
+    *facts = found;
+    return CACHE_OK;
+}
+
+/* ---- use ---- */
+
+bool cache_may_share(const struct cache_facts *f, uint64_t age_s)
+{
+    return !f->must_validate || f->lifetime_s > age_s;
+}
+
+/* 5.2.1: max-age narrows the response's own lifetime, max-stale says how far it may be passed. */
+static bool is_wished(const struct cache_facts *f, const struct cache_wish *w, uint64_t age_s)
+{
+    bool fresh = f->lifetime_s > age_s;
+    uint64_t over_s = fresh ? 0 : age_s - f->lifetime_s;
+
+    if (w->min_fresh_s != CACHE_SECONDS_NONE && (!fresh || f->lifetime_s - age_s < w->min_fresh_s))
+        return false;
+    if (w->max_age_s != CACHE_SECONDS_NONE && age_s > w->max_age_s) {
+        fresh = false;
+        over_s = over_s > age_s - w->max_age_s ? over_s : age_s - w->max_age_s;
+    }
+    if (fresh)
+        return true;
+    if (w->max_stale_s == CACHE_SECONDS_NONE)
+        return w->max_age_s == CACHE_SECONDS_NONE;
+    return over_s <= w->max_stale_s;
+}
+
+bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish *wish,
+                           uint64_t age_s)
+{
+    if (!f->good)
+        return false;
+    if (f->lifetime_s <= age_s) {
+        if (f->must_validate)
+            return false;
+        if (f->stale_s != CACHE_SECONDS_NONE && age_s - f->lifetime_s > f->stale_s)
+            return false;
+    }
+    return is_wished(f, wish, age_s);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * HTTP's rules (RFC 9111) for giving one response to several requests: which requests and responses
+ * take part, how old a response is, whether it may be served stale, and by which of a request's
+ * fields it was chosen. For a shared cache: what is private is not shared. Pure functions over
+ * borrowed bytes; any thread. Time is an argument.
+ *
+ * Everything read is hostile: what is malformed, contradicts itself or is over a limit is read as
+ * the strictest it could mean, and is then not shared.
+ */
+#ifndef RLB_WIRE_CACHE_RULES_H
+#define RLB_WIRE_CACHE_RULES_H
+
+#include "common/base/err.h"
+#include "common/base/text.h"
+#include "common/wire/http1_head.h"
+
+enum {
+    /* All Cache-Control lines of one message; known servers send some 150 bytes, 6 directives. */
+    CACHE_CONTROL_BYTES_MAX = 4096,
+    CACHE_DIRECTIVES_MAX = 64,
+    /* Fields that a response may vary by, and bytes of their names in all. */
+    VARY_NAMES_MAX = 16,
+    VARY_BYTES_MAX = 1024,
+    /* A variant's key (cache_variant_key): a Cookie and an Accept of the usual size fit. */
+    VARIANT_KEY_MAX = 8192,
+};
+
+/* What no age or lifetime exceeds, in seconds (RFC 9111 1.2.2). */
+#define CACHE_SECONDS_MAX UINT32_C(2147483648)
+/* A number of seconds that was not given. */
+#define CACHE_SECONDS_NONE UINT32_MAX
+
+enum cache_refusal {
+    CACHE_OK = 0,
+#define CACHE_REFUSAL(name, text) CACHE_REFUSAL_##name,
+#include "common/wire/cache_refusal.def"
+#undef CACHE_REFUSAL
+    CACHE_REFUSAL_COUNT
+};
+/* For logs and counts; "may be shared" for CACHE_OK. */
+const char *cache_refusal_text(enum cache_refusal r);
+
+/* Header fields of either message, in the order of arrival; names in any case. */
+struct cache_fields {
+    const struct http1_header *fields;
+    size_t n;
+};
+
+/* ---- Cache-Control ---- */
+
+/* One message's directives, of both directions; those that are not there are false or NONE. */
+struct cache_control {
+    bool no_store, no_cache; /* no_cache, private_: with names of fields or without */
+    bool private_, public_;
+    bool must_revalidate, proxy_revalidate, must_understand, only_if_cached;
+    uint32_t max_age_s, s_maxage_s;
+    uint32_t stale_if_error_s;         /* RFC 5861 4 */
+    uint32_t max_stale_s, min_fresh_s; /* requests; max-stale without a number: SECONDS_MAX */
+    bool malformed;                    /* not a list of directives, or over a limit */
+};
+/*
+ * Read all Cache-Control fields of F. Numbers as tokens or in quotes; one that is none, or missing
+ * where there must be one, counts as 0, and of several the smallest counts (RFC 9111 4.2.1: not
+ * well-formed is stale).
+ */
+void cache_control_parse(struct cache_fields f, struct cache_control *out);
+
+/* ---- requests ---- */
+
+struct cache_request {
+    struct slice method;
+    struct cache_fields fields; /* as the client sent them, but for what the server took out */
+    bool body;                  /* has one, or announced one */
+    bool upgrade;
+};
+
+/* How old a request wants its answer (RFC 9111 5.2.1); NONE where it does not say. */
+struct cache_wish {
+    uint32_t max_age_s, max_stale_s, min_fresh_s;
+};
+
+/*
+ * Whether REQUEST may be answered by a response to another one, or the response to it given to
+ * others. A Cookie alone does not forbid it: RFC 9111 knows none, and a response that depends on a
+ * cookie says so by Vary or is private.
+ *   refuse_cookies  but refuse them all the same, for applications that do not say so
+ *   wish            on CACHE_OK
+ */
+enum cache_refusal cache_check_request(const struct cache_request *request, bool refuse_cookies,
+                                       struct cache_wish *wish) must_check;
+
+/* Whether a response STATUS to METHOD invalidates what is kept of its target (RFC 9111 4.4). */
+bool cache_invalidates(struct slice method, int status);
+
+/* ---- responses ---- */
+
+struct cache_response {
+    int status;
+    struct cache_fields fields;
+    int64_t received_s; /* when its head came: seconds since 1970 */
+    uint32_t delay_s;   /* from sending the request until then */
+};
+
+/* What decides about a response's use. */
+struct cache_facts {
+    uint32_t age_s;      /* when its head came (RFC 9111 4.2.3, corrected_initial_age) */
+    uint32_t lifetime_s; /* explicit freshness lifetime (4.2.1); 0: none */
+    bool must_validate;  /* once it is not fresh it may not be given away (4.2.4, 5.2.2) */
+    bool good;           /* a page rather than a refusal: may stand in when there is no better */
+    uint32_t stale_s;    /* stale-if-error: no longer stale than this; NONE: it does not say */
+};
+
+/*
+ * Whether the whole response R to a GET that may take part may be given to others too.
+ *
+ * With an explicit lifetime of 0 it may: who waits asked before it was made, and 9111 4.2.4 leaves
+ * stale ones to the configuration; but not where stale ones must be validated (must-revalidate,
+ * proxy-revalidate, s-maxage), as then it says the same as no-cache.
+ *   facts  on CACHE_OK
+ */
+enum cache_refusal cache_check_response(const struct cache_response *r,
+                                        struct cache_facts *facts) must_check;
+
+/* AGE_S old: whether it may be given to one who has asked before it was made. */
+bool cache_may_share(const struct cache_facts *f, uint64_t age_s);
+/*
+ * Whether it may be given, stale if need be, to a request with this WISH instead of a refusal: the
+ * configuration allows it (4.2.4), unless response or request forbid it.
+ */
+bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish *wish,
+                           uint64_t age_s);
+
+/* ---- variants (RFC 9111 4.1) ---- */
+
+/*
+ * What RESPONSE was chosen by, appended to OUT: a line for each field that its Vary names, in order
+ * of names, each once, "name=value" or "name" where REQUEST has no such field. Names are in lower
+ * case; a value is the field's lines, trimmed, joined by ", " ("; " for Cookie). At most
+ * VARIANT_KEY_MAX bytes; OUT is as before unless CACHE_OK.
+ *
+ * Two things go beyond the RFC, as a client could else choose what others get. '_' is taken for '-'
+ * in names, as behind CGI-like interfaces the two are one. And fields by which applications let a
+ * proxy say where they are (X-Forwarded-Host, ...) count as if Vary named them, where REQUEST has
+ * them.
+ * Errors: CACHE_REFUSAL_VARY_ALL, _VARY_OURS, _VARY_TOO_LARGE, _REQUEST_MALFORMED,
+ * _RESPONSE_MALFORMED.
+ */
+enum cache_refusal cache_variant_key(struct cache_fields response, struct cache_fields request,
+                                     struct text *out) must_check;
+/* Whether REQUEST chooses the response with that KEY, which cache_variant_key made. */
+bool cache_variant_matches(struct slice key, struct cache_fields request);
+
+#endif

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sections are of RFC 9111 unless another one is named.
+ */
+#include "tests/unit/wire/cache_fixture.h"
+
+/* ---- requests ---- */
+
+static enum cache_refusal refused(const char *request)
+{
+    struct cache_wish wish;
+
+    return check_request(request, &wish);
+}
+
+static void plain_get_may_share(void **state)
+{
+    (void)state;
+    assert_int_equal(refused(""), CACHE_OK);
+    assert_int_equal(refused("Accept: */*\nUser-Agent: x\nConnection: keep-alive, Close\n"
+                             "Content-Length: 0"),
+                     CACHE_OK);
+}
+
+static void only_get_may_share(void **state)
+{
+    static const char *const methods[] = {"HEAD", "POST", "PUT", "DELETE", "get", "", "OPTIONS"};
+    struct cache_wish wish;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(methods); ++i) {
+        struct cache_request r = {.method = slice_of(methods[i])};
+
+        assert_int_equal(cache_check_request(&r, false, &wish), CACHE_REFUSAL_METHOD);
+    }
+}
+
+static void request_with_a_body_does_not_share(void **state)
+{
+    struct cache_request r = {.method = SLICE_LIT("GET"), .body = true};
+    struct cache_wish wish;
+
+    (void)state;
+    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_REFUSAL_BODY);
+    assert_int_equal(refused("Content-Length: 5"), CACHE_REFUSAL_BODY);
+    assert_int_equal(refused("Transfer-Encoding: chunked"), CACHE_REFUSAL_BODY);
+}
+
+static void upgrade_does_not_share(void **state)
+{
+    struct cache_request r = {.method = SLICE_LIT("GET"), .upgrade = true};
+    struct cache_wish wish;
+
+    (void)state;
+    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_REFUSAL_UPGRADE);
+    assert_int_equal(refused("Upgrade: websocket"), CACHE_REFUSAL_UPGRADE);
+}
+
+/* 3.5 */
+static void whoever_logs_in_does_not_share(void **state)
+{
+    (void)state;
+    assert_int_equal(refused("Authorization: Basic eDp5"), CACHE_REFUSAL_AUTHORIZATION);
+    assert_int_equal(refused("authorization:"), CACHE_REFUSAL_AUTHORIZATION);
+    assert_int_equal(refused("Proxy_Authorization: x"), CACHE_REFUSAL_AUTHORIZATION);
+}
+
+static void cookie_shares_unless_the_configuration_says_otherwise(void **state)
+{
+    struct message m;
+    struct cache_request r = request_of(&m, "Cookie: a=1");
+    struct cache_wish wish;
+
+    (void)state;
+    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_OK);
+    assert_int_equal(cache_check_request(&r, true, &wish), CACHE_REFUSAL_COOKIE);
+}
+
+/* RFC 9110 14.2, 13.1, 10.1.1 */
+static void ranges_conditions_and_expectations_do_not_share(void **state)
+{
+    (void)state;
+    assert_int_equal(refused("Range: bytes=0-1"), CACHE_REFUSAL_RANGE);
+    assert_int_equal(refused("If-None-Match: \"x\""), CACHE_REFUSAL_CONDITIONAL);
+    assert_int_equal(refused("If-Modified-Since: x"), CACHE_REFUSAL_CONDITIONAL);
+    assert_int_equal(refused("If-Match: *"), CACHE_REFUSAL_CONDITIONAL);
+    assert_int_equal(refused("If-Range: \"x\""), CACHE_REFUSAL_CONDITIONAL);
+    assert_int_equal(refused("If-Unmodified-Since: x"), CACHE_REFUSAL_CONDITIONAL);
+    assert_int_equal(refused("If_None_Match: \"x\""), CACHE_REFUSAL_CONDITIONAL);
+    assert_int_equal(refused("Expect: 100-continue"), CACHE_REFUSAL_EXPECT);
+}
+
+/* 5.2.1.4, 5.2.1.5, 5.4 */
+static void request_for_an_answer_of_its_own_does_not_share(void **state)
+{
+    (void)state;
+    assert_int_equal(refused("Cache-Control: no-cache"), CACHE_REFUSAL_REQUEST_CONTROL);
+    assert_int_equal(refused("Cache-Control: max-age=5, no-store"), CACHE_REFUSAL_REQUEST_CONTROL);
+    assert_int_equal(refused("Pragma: x, No-Cache"), CACHE_REFUSAL_REQUEST_CONTROL);
+    assert_int_equal(refused("Pragma: x"), CACHE_OK);
+    assert_int_equal(refused("Cache-Control: ="), CACHE_REFUSAL_REQUEST_MALFORMED);
+}
+
+/* RFC 9110 7.6.1 */
+static void request_that_takes_fields_back_does_not_share(void **state)
+{
+    (void)state;
+    assert_int_equal(refused("Accept-Language: fr\nConnection: close, Accept-Language"),
+                     CACHE_REFUSAL_CONNECTION);
+}
+
+static void of_several_reasons_the_same_one_is_told_in_any_order(void **state)
+{
+    (void)state;
+    assert_int_equal(refused("Expect: x\nAuthorization: x\nRange: x"), CACHE_REFUSAL_AUTHORIZATION);
+    assert_int_equal(refused("Range: x\nExpect: x\nAuthorization: x"), CACHE_REFUSAL_AUTHORIZATION);
+}
+
+static void wishes_are_read(void **state)
+{
+    struct cache_wish w;
+
+    (void)state;
+    assert_int_equal(check_request("Cache-Control: max-age=0, max-stale=5, min-fresh=2", &w),
+                     CACHE_OK);
+    assert_int_equal(w.max_age_s, 0);
+    assert_int_equal(w.max_stale_s, 5);
+    assert_int_equal(w.min_fresh_s, 2);
+    assert_int_equal(check_request("", &w), CACHE_OK);
+    assert_int_equal(w.max_age_s, CACHE_SECONDS_NONE);
+}
+
+/* 4.4 */
+static void unsafe_method_that_succeeds_invalidates(void **state)
+{
+    (void)state;
+    assert_true(cache_invalidates(SLICE_LIT("POST"), 200));
+    assert_true(cache_invalidates(SLICE_LIT("PUT"), 204));
+    assert_true(cache_invalidates(SLICE_LIT("DELETE"), 303));
+    assert_true(cache_invalidates(SLICE_LIT("FROBNICATE"), 200));
+    assert_false(cache_invalidates(SLICE_LIT("POST"), 400));
+    assert_false(cache_invalidates(SLICE_LIT("POST"), 500));
+    assert_false(cache_invalidates(SLICE_LIT("POST"), 101));
+    assert_false(cache_invalidates(SLICE_LIT("GET"), 200));
+    assert_false(cache_invalidates(SLICE_LIT("HEAD"), 200));
+    assert_false(cache_invalidates(SLICE_LIT("OPTIONS"), 200));
+    assert_false(cache_invalidates(SLICE_LIT("TRACE"), 200));
+}
+
+/* ---- responses ---- */
+
+static enum cache_refusal kept_back(int status, const char *response)
+{
+    struct cache_facts facts;
+
+    return check_response(status, response, &facts);
+}
+
+/* RFC 9110 15.1 */
+static void heuristically_cacheable_statuses_are_shared(void **state)
+{
+    static const int statuses[] = {200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(statuses); ++i)
+        assert_int_equal(kept_back(statuses[i], ""), CACHE_OK);
+}
+
+/* 3 */
+static void other_statuses_are_shared_only_with_explicit_freshness(void **state)
+{
+    static const int statuses[] = {201, 302, 303, 307, 400, 403, 429, 299, 499};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(statuses); ++i) {
+        assert_int_equal(kept_back(statuses[i], ""), CACHE_REFUSAL_STATUS);
+        assert_int_equal(kept_back(statuses[i], "Cache-Control: max-age=5"), CACHE_OK);
+        assert_int_equal(kept_back(statuses[i], "Cache-Control: s-maxage=5"), CACHE_OK);
+        assert_int_equal(kept_back(statuses[i], "Cache-Control: public"), CACHE_OK);
+        assert_int_equal(kept_back(statuses[i], "Expires: Sun, 01 Mar 2026 12:00:01 GMT"),
+                         CACHE_OK);
+    }
+}
+
+/* 3, 3.3 */
+static void partial_interim_and_not_modified_are_never_shared(void **state)
+{
+    static const int statuses[] = {100, 101, 103, 199, 206, 304};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(statuses); ++i)
+        assert_int_equal(kept_back(statuses[i], "Cache-Control: public, max-age=5"),
+                         CACHE_REFUSAL_STATUS);
+}
+
+static void error_of_the_server_is_not_shared_whatever_it_says(void **state)
+{
+    (void)state;
+    assert_int_equal(kept_back(500, "Cache-Control: max-age=5"), CACHE_REFUSAL_SERVER_ERROR);
+    assert_int_equal(kept_back(503, "Cache-Control: public"), CACHE_REFUSAL_SERVER_ERROR);
+    assert_int_equal(kept_back(599, ""), CACHE_REFUSAL_SERVER_ERROR);
+}
+
+/* 5.2.2.3 */
+static void must_understand_outweighs_no_store_for_a_known_status_only(void **state)
+{
+    (void)state;
+    assert_int_equal(kept_back(200, "Cache-Control: must-understand, no-store"), CACHE_OK);
+    assert_int_equal(kept_back(302, "Cache-Control: must-understand, max-age=1"), CACHE_OK);
+    assert_int_equal(kept_back(299, "Cache-Control: must-understand, max-age=1, no-store"),
+                     CACHE_REFUSAL_NOT_UNDERSTOOD);
+}
+
+/* 5.2.2.4, 5.2.2.5, 5.2.2.7, 7.3 */
+static void what_is_not_for_others_is_not_shared(void **state)
+{
+    (void)state;
+    assert_int_equal(kept_back(200, "Cache-Control: no-store"), CACHE_REFUSAL_NO_STORE);
+    assert_int_equal(kept_back(200, "Cache-Control: max-age=9, no-cache"), CACHE_REFUSAL_NO_CACHE);
+    assert_int_equal(kept_back(200, "Cache-Control: no-cache=\"x\""), CACHE_REFUSAL_NO_CACHE);
+    assert_int_equal(kept_back(200, "Cache-Control: private"), CACHE_REFUSAL_PRIVATE);
+    assert_int_equal(kept_back(200, "Cache-Control: public, private=\"x\""), CACHE_REFUSAL_PRIVATE);
+    assert_int_equal(kept_back(200, "Cache-Control: public\nSet-Cookie: a=b"),
+                     CACHE_REFUSAL_SET_COOKIE);
+    assert_int_equal(kept_back(200, "Cache-Control: max-age=60; x"),
+                     CACHE_REFUSAL_RESPONSE_MALFORMED);
+}
+
+/* 4, 4.2.4: those who wait asked before it was made, and nothing wants it validated. */
+static void response_that_is_stale_at_once_is_shared(void **state)
+{
+    (void)state;
+    assert_int_equal(kept_back(200, "Cache-Control: max-age=0"), CACHE_OK);
+    assert_int_equal(kept_back(200, "Expires: 0"), CACHE_OK);
+    assert_int_equal(kept_back(200, "Cache-Control: max-age=5\nAge: 9"), CACHE_OK);
+}
+
+/* 5.2.2.2, 5.2.2.8, 5.2.2.10 */
+static void response_that_is_stale_at_once_and_must_be_validated_is_not_shared(void **state)
+{
+    (void)state;
+    assert_int_equal(kept_back(200, "Cache-Control: max-age=0, must-revalidate"),
+                     CACHE_REFUSAL_REVALIDATE);
+    assert_int_equal(kept_back(200, "Cache-Control: max-age=0, proxy-revalidate"),
+                     CACHE_REFUSAL_REVALIDATE);
+    assert_int_equal(kept_back(200, "Cache-Control: s-maxage=0, max-age=60"),
+                     CACHE_REFUSAL_REVALIDATE);
+    assert_int_equal(kept_back(200, "Cache-Control: must-revalidate"), CACHE_REFUSAL_REVALIDATE);
+    assert_int_equal(kept_back(200, "Cache-Control: max-age=5, must-revalidate\nAge: 5"),
+                     CACHE_REFUSAL_REVALIDATE);
+    assert_int_equal(kept_back(200, "Cache-Control: max-age=5, must-revalidate\nAge: 4"), CACHE_OK);
+    assert_int_equal(kept_back(200, "Cache-Control: s-maxage=5"), CACHE_OK);
+}
+
+/* ---- lifetime and age ---- */
+
+/* 4.2.1 */
+static void lifetime_is_s_maxage_then_max_age_then_expires(void **state)
+{
+    const char *expires = "Date: Sun, 01 Mar 2026 12:00:00 GMT\n"
+                          "Expires: Sun, 01 Mar 2026 12:00:30 GMT\n";
+    struct text both = {0};
+
+    (void)state;
+    assert_int_equal(facts_of(expires).lifetime_s, 30);
+    text_addf(&both, "%sCache-Control: max-age=20", expires);
+    assert_int_equal(facts_of(text_cstr(&both)).lifetime_s, 20);
+    text_addf(&both, ", s-maxage=10");
+    assert_int_equal(facts_of(text_cstr(&both)).lifetime_s, 10);
+    assert_int_equal(facts_of("").lifetime_s, 0);
+    text_fini(&both);
+}
+
+/* 5.3 */
+static void expires_counts_from_date_or_else_from_now_and_the_earliest_counts(void **state)
+{
+    (void)state;
+    assert_int_equal(facts_of("Expires: Sun, 01 Mar 2026 12:00:30 GMT").lifetime_s, 30);
+    assert_int_equal(facts_of("Expires: Sun, 01 Mar 2026 11:00:00 GMT").lifetime_s, 0);
+    assert_int_equal(facts_of("Expires: Sun, 01 Mar 2026 12:00:30 GMT\n"
+                              "Expires: Sun, 01 Mar 2026 12:00:10 GMT")
+                         .lifetime_s,
+                     10);
+    assert_int_equal(facts_of("Expires: Sun, 01 Mar 2026 12:00:30 GMT\nExpires: never").lifetime_s,
+                     0);
+    assert_int_equal(facts_of("Expires: Fri, 31 Dec 9999 23:59:59 GMT").lifetime_s,
+                     CACHE_SECONDS_MAX);
+}
+
+/* 4.2.3 */
+static void age_is_the_larger_of_what_date_and_age_say(void **state)
+{
+    struct message m;
+    struct cache_facts facts;
+    struct cache_response r = {.status = 200, .received_s = NOW_S, .delay_s = 3};
+
+    (void)state;
+    r.fields = fields_of(&m, "Date: Sun, 01 Mar 2026 11:59:50 GMT\nAge: 5");
+    assert_int_equal(cache_check_response(&r, &facts), CACHE_OK);
+    assert_int_equal(facts.age_s, 10);
+    r.fields = fields_of(&m, "Date: Sun, 01 Mar 2026 11:59:50 GMT\nAge: 9");
+    assert_int_equal(cache_check_response(&r, &facts), CACHE_OK);
+    assert_int_equal(facts.age_s, 12);
+    r.fields = fields_of(&m, "");
+    assert_int_equal(cache_check_response(&r, &facts), CACHE_OK);
+    assert_int_equal(facts.age_s, 3);
+    r.fields = fields_of(&m, "Date: Sun, 01 Mar 2026 13:00:00 GMT"); /* a clock ahead of ours */
+    assert_int_equal(cache_check_response(&r, &facts), CACHE_OK);
+    assert_int_equal(facts.age_s, 3);
+}
+
+/* 5.1 */
+static void of_age_the_first_counts_and_what_is_no_number_is_ignored(void **state)
+{
+    (void)state;
+    assert_int_equal(facts_of("Age: 7, 99").age_s, 7);
+    assert_int_equal(facts_of("Age: 7\nAge: 99").age_s, 7);
+    assert_int_equal(facts_of("Age: x\nAge: 99").age_s, 0);
+    assert_int_equal(facts_of("Age: -4").age_s, 0);
+    assert_int_equal(facts_of("Age: 99999999999999999999").age_s, CACHE_SECONDS_MAX);
+}
+
+/* ---- serving stale ---- */
+
+static const struct cache_wish no_wish = {CACHE_SECONDS_NONE, CACHE_SECONDS_NONE,
+                                          CACHE_SECONDS_NONE};
+
+static bool stale_at(const char *response, const char *request, uint64_t age_s)
+{
+    struct cache_facts facts = facts_of(response);
+    struct cache_wish wish;
+
+    assert_int_equal(check_request(request, &wish), CACHE_OK);
+    return cache_may_serve_stale(&facts, &wish, age_s);
+}
+
+/* 4.2.4 */
+static void stale_copy_stands_in_unless_it_forbids(void **state)
+{
+    (void)state;
+    assert_true(stale_at("", "", 1000));
+    assert_true(stale_at("Cache-Control: max-age=5", "", 1000));
+    assert_true(stale_at("Cache-Control: max-age=5, must-revalidate", "", 4));
+    assert_false(stale_at("Cache-Control: max-age=5, must-revalidate", "", 5));
+    assert_false(stale_at("Cache-Control: max-age=5, proxy-revalidate", "", 5));
+    assert_true(stale_at("Cache-Control: s-maxage=5", "", 4));
+    assert_false(stale_at("Cache-Control: s-maxage=5", "", 5));
+}
+
+/* RFC 5861 4 */
+static void stale_if_error_says_how_stale_it_may_be(void **state)
+{
+    (void)state;
+    assert_true(stale_at("Cache-Control: max-age=5, stale-if-error=10", "", 15));
+    assert_false(stale_at("Cache-Control: max-age=5, stale-if-error=10", "", 16));
+    assert_false(stale_at("Cache-Control: max-age=5, stale-if-error=10, must-revalidate", "", 6));
+    assert_true(stale_at("Cache-Control: stale-if-error=0", "", 0));
+    assert_false(stale_at("Cache-Control: stale-if-error=0", "", 1));
+}
+
+static void refusal_does_not_stand_in_for_a_page(void **state)
+{
+    struct cache_facts facts;
+
+    (void)state;
+    assert_int_equal(check_response(403, "Cache-Control: max-age=60", &facts), CACHE_OK);
+    assert_true(cache_may_share(&facts, 1));
+    assert_false(cache_may_serve_stale(&facts, &no_wish, 1));
+    assert_int_equal(check_response(404, "", &facts), CACHE_OK);
+    assert_true(cache_may_serve_stale(&facts, &no_wish, 1));
+}
+
+/* 5.2.1.1, 5.2.1.2, 5.2.1.3 */
+static void request_says_how_old_its_answer_may_be(void **state)
+{
+    (void)state;
+    assert_false(stale_at("", "Cache-Control: max-age=60", 1));
+    assert_true(stale_at("Cache-Control: max-age=9", "Cache-Control: max-age=3", 3));
+    assert_false(stale_at("Cache-Control: max-age=9", "Cache-Control: max-age=3", 4));
+    assert_true(stale_at("Cache-Control: max-age=9", "Cache-Control: max-age=3, max-stale=1", 4));
+    assert_true(stale_at("Cache-Control: max-age=9", "Cache-Control: max-stale=5", 14));
+    assert_false(stale_at("Cache-Control: max-age=9", "Cache-Control: max-stale=5", 15));
+    assert_true(stale_at("Cache-Control: max-age=9", "Cache-Control: max-stale", 15000));
+    assert_true(stale_at("Cache-Control: max-age=9", "Cache-Control: min-fresh=5", 4));
+    assert_false(stale_at("Cache-Control: max-age=9", "Cache-Control: min-fresh=5", 5));
+    assert_false(stale_at("Cache-Control: max-age=9", "Cache-Control: min-fresh=0", 9));
+}
+
+static void every_refusal_has_its_own_text(void **state)
+{
+    (void)state;
+    for (int a = CACHE_OK; a < CACHE_REFUSAL_COUNT; ++a) {
+        assert_true(strlen(cache_refusal_text((enum cache_refusal)a)) > 0);
+        for (int b = CACHE_OK; b < a; ++b)
+            assert_string_not_equal(cache_refusal_text((enum cache_refusal)a),
+                                    cache_refusal_text((enum cache_refusal)b));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_get_may_share),
+        cmocka_unit_test(only_get_may_share),
+        cmocka_unit_test(request_with_a_body_does_not_share),
+        cmocka_unit_test(upgrade_does_not_share),
+        cmocka_unit_test(whoever_logs_in_does_not_share),
+        cmocka_unit_test(cookie_shares_unless_the_configuration_says_otherwise),
+        cmocka_unit_test(ranges_conditions_and_expectations_do_not_share),
+        cmocka_unit_test(request_for_an_answer_of_its_own_does_not_share),
+        cmocka_unit_test(request_that_takes_fields_back_does_not_share),
+        cmocka_unit_test(of_several_reasons_the_same_one_is_told_in_any_order),
+        cmocka_unit_test(wishes_are_read),
+        cmocka_unit_test(unsafe_method_that_succeeds_invalidates),
+        cmocka_unit_test(heuristically_cacheable_statuses_are_shared),
+        cmocka_unit_test(other_statuses_are_shared_only_with_explicit_freshness),
+        cmocka_unit_test(partial_interim_and_not_modified_are_never_shared),
+        cmocka_unit_test(error_of_the_server_is_not_shared_whatever_it_says),
+        cmocka_unit_test(must_understand_outweighs_no_store_for_a_known_status_only),
+        cmocka_unit_test(what_is_not_for_others_is_not_shared),
+        cmocka_unit_test(response_that_is_stale_at_once_is_shared),
+        cmocka_unit_test(response_that_is_stale_at_once_and_must_be_validated_is_not_shared),
+        cmocka_unit_test(lifetime_is_s_maxage_then_max_age_then_expires),
+        cmocka_unit_test(expires_counts_from_date_or_else_from_now_and_the_earliest_counts),
+        cmocka_unit_test(age_is_the_larger_of_what_date_and_age_say),
+        cmocka_unit_test(of_age_the_first_counts_and_what_is_no_number_is_ignored),
+        cmocka_unit_test(stale_copy_stands_in_unless_it_forbids),
+        cmocka_unit_test(stale_if_error_says_how_stale_it_may_be),
+        cmocka_unit_test(refusal_does_not_stand_in_for_a_page),
+        cmocka_unit_test(request_says_how_old_its_answer_may_be),
+        cmocka_unit_test(every_refusal_has_its_own_text),
+    };
+
+    return cmocka_run_group_tests_name("cache_rules", tests, NULL, NULL);
+}
