@@ -56,15 +56,11 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Percent-decoded once; what is no escape stays as it is, as WSGI servers do it. */
-static struct slice decode(struct classify_environment *e, struct slice raw)
+size_t classify_decode(struct slice raw, char *out, size_t room)
 {
-    if (slice_find(raw, '%') == SIZE_MAX)
-        return raw;
-    char *out = take_room(e, raw.len);
     size_t n = 0;
 
-    for (size_t i = 0; i < raw.len; ++i) {
+    for (size_t i = 0; i < raw.len && n < room; ++i) {
         int high = raw.p[i] == '%' && raw.len - i > 2 ? hex_digit(raw.p[i + 1]) : -1;
         int low = high >= 0 ? hex_digit(raw.p[i + 2]) : -1;
 
@@ -75,7 +71,17 @@ static struct slice decode(struct classify_environment *e, struct slice raw)
             out[n++] = raw.p[i];
         }
     }
-    return (struct slice){out, n};
+    return n;
+}
+
+/* As WSGI servers do it. */
+static struct slice decode(struct classify_environment *e, struct slice raw)
+{
+    if (slice_find(raw, '%') == SIZE_MAX)
+        return raw;
+    char *out = take_room(e, raw.len);
+
+    return (struct slice){out, classify_decode(raw, out, raw.len)};
 }
 
 /* Whether the environment's NAME ("X_FORWARDED_FOR") is the field's ("X-Forwarded-For"). */
@@ -245,22 +251,50 @@ static const struct variable {
     {"wsgi.url_scheme", get_scheme},
 };
 
-static struct slice lookup(struct classify_environment *e, struct slice name)
-{
-    static const struct slice prefix = {"HTTP_", 5};
+static const struct slice http_prefix = {"HTTP_", 5};
 
+static const struct variable *find_variable(struct slice name)
+{
     for (size_t i = 0; i < ARRAY_LEN(variables); ++i) {
         if (slice_is(name, variables[i].name))
-            return variables[i].get(e);
+            return &variables[i];
     }
-    if (!slice_starts(name, prefix))
-        return SLICE_NULL;
-    name.p += prefix.len;
-    name.len -= prefix.len;
+    return NULL;
+}
+
+/* Cuts "HTTP_" off the name of a variable that is a field of the request. */
+static bool cut_field_name(struct slice *name)
+{
+    if (!slice_starts(*name, http_prefix))
+        return false;
+    name->p += http_prefix.len;
+    name->len -= http_prefix.len;
     /* WSGI has these two under their own names only. */
-    if (slice_is(name, "CONTENT_TYPE") || slice_is(name, "CONTENT_LENGTH"))
-        return SLICE_NULL;
-    return header(e, name);
+    return !slice_is(*name, "CONTENT_TYPE") && !slice_is(*name, "CONTENT_LENGTH");
+}
+
+static struct slice lookup(struct classify_environment *e, struct slice name)
+{
+    const struct variable *v = find_variable(name);
+
+    if (v != NULL)
+        return v->get(e);
+    return cut_field_name(&name) ? header(e, name) : SLICE_NULL;
+}
+
+bool classify_is_variable(struct slice name)
+{
+    if (find_variable(name) != NULL)
+        return true;
+    if (!cut_field_name(&name))
+        return false;
+    for (size_t i = 0; i < name.len; ++i) {
+        char c = name.p[i];
+
+        if ((c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_')
+            return false;
+    }
+    return name.len > 0;
 }
 
 static const char *get(const struct rlb_environment *env, const char *name, size_t *len)

@@ -21,6 +21,14 @@ enum {
     LIMIT_DAEMON_CLAIMS_MAX = 4,
     /* NAME ":" and what the template gives; a longer one is cut, and ends in a hash of all. */
     LIMIT_KEY_MAX = 400,
+    /* A rule's name is a node's name in the tree, a label in metrics and the type of its keys. */
+    LIMIT_NAME_MAX = 64,
+};
+
+/* What is wrong with a rule. */
+struct limit_problem {
+    const char *row; /* the setting at fault; constant */
+    char why[SETTINGS_WHY_ROOM];
 };
 
 struct limit_counter;
@@ -46,6 +54,20 @@ struct limit_rules {
 struct limit_rules *limit_rules_ref(struct limit_rules *r);
 /* Any thread. NULL is fine. */
 void limit_rules_unref(struct limit_rules *r);
+
+/*
+ * The rule called NAME of S, both copied, without a page or a counter, to OUT; and the rules across
+ * its fields. False: P says what is wrong, and OUT is nothing to free.
+ */
+bool limit_rule_compile(const char *name, const struct counter_settings *s, struct limit_rule *out,
+                        struct limit_problem *p) must_check;
+void limit_rule_fini(struct limit_rule *rule);
+/* Letters, digits, . _ - and at most LIMIT_NAME_MAX of them, not beginning with a dot. */
+bool limit_name_is_good(struct slice name);
+/*
+ * N rules as a set with one reference. Takes what the rules have; not the array, which is copied.
+ */
+struct limit_rules *limit_rules_create(const struct limit_rule *rules, size_t n);
 
 /* Whether RULE counts this request. */
 bool limit_rule_fits(const struct limit_rule *rule, struct slice cls,

@@ -118,6 +118,26 @@ void app_settings_fini(struct app_settings *s)
     settings_fini(&application_table, s);
 }
 
+void counter_settings_defaults(struct counter_settings *s)
+{
+    /* Rows of MATCH have no defaults. */
+    settings_defaults(&counter_table, s);
+}
+
+void counter_settings_copy(const struct counter_settings *from, struct counter_settings *to)
+{
+    settings_copy(&counter_table, from, to);
+    for (size_t i = 0; i < match_table.n; ++i)
+        settings_take(&match_rows[i], from, to);
+    to->match = NULL;
+}
+
+void counter_settings_fini(struct counter_settings *s)
+{
+    settings_fini(&counter_table, s);
+    settings_fini(&match_table, s);
+}
+
 bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,
                         char why[SETTINGS_WHY_ROOM])
 {

@@ -76,6 +76,10 @@ void app_settings_fini(struct app_settings *s);
  */
 bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,
                         char why[SETTINGS_WHY_ROOM]);
+/* Both scopes of it: defaults; TO is overwritten (not freed), NODEs do not go along. */
+void counter_settings_defaults(struct counter_settings *s);
+void counter_settings_copy(const struct counter_settings *from, struct counter_settings *to);
+void counter_settings_fini(struct counter_settings *s);
 void app_pool_settings(const struct app_settings *s, struct pool_settings *out);
 
 struct limit_rules;

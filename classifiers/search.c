@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PCRE2 with its bounds set. No UTF mode, so that nothing a client sends is "invalid".
+ *
+ * A search needs scratch memory of its own. What is free of it is kept in a list under a mutex,
+ * which never holds more than as many threads as ever searched at once.
+ */
+#include "classifiers/search.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+enum {
+    /* Steps of backtracking of one search: about a millisecond of a data loop's time. */
+    MATCH_STEPS_MAX = 100000,
+    /* For the interpreter, where there is no JIT: nested steps, and what they may take. */
+    MATCH_DEPTH_MAX = 20000,
+    MATCH_HEAP_KIB_MAX = 8192,
+    JIT_STACK_START_BYTES = 32 * 1024,
+    JIT_STACK_MAX_BYTES = 512 * 1024,
+};
+
+struct scratch {
+    struct scratch *next;
+    pcre2_match_data *data;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack; /* NULL: no JIT */
+};
+
+/* The one part of a search that changes. */
+struct idle {
+    pthread_mutex_t lock;
+    struct scratch *first;
+};
+
+struct search {
+    pcre2_code *code;
+    struct idle *idle;
+};
+
+/* ---- scratch ---- */
+
+static struct scratch *scratch_create(const struct search *search)
+{
+    struct scratch *s = xcalloc(1, sizeof(*s));
+
+    s->data = pcre2_match_data_create_from_pattern(search->code, NULL);
+    ASSERT(s->data != NULL);
+    s->context = pcre2_match_context_create(NULL);
+    ASSERT(s->context != NULL);
+    pcre2_set_match_limit(s->context, MATCH_STEPS_MAX);
+    pcre2_set_depth_limit(s->context, MATCH_DEPTH_MAX);
+    pcre2_set_heap_limit(s->context, MATCH_HEAP_KIB_MAX);
+    s->stack = pcre2_jit_stack_create(JIT_STACK_START_BYTES, JIT_STACK_MAX_BYTES, NULL);
+    if (s->stack != NULL)
+        pcre2_jit_stack_assign(s->context, NULL, s->stack);
+    return s;
+}
+
+static void scratch_destroy(struct scratch *s)
+{
+    pcre2_jit_stack_free(s->stack);
+    pcre2_match_context_free(s->context);
+    pcre2_match_data_free(s->data);
+    free(s);
+}
+
+static struct scratch *scratch_get(const struct search *search)
+{
+    struct idle *idle = search->idle;
+
+    pthread_mutex_lock(&idle->lock);
+    struct scratch *s = idle->first;
+    if (s != NULL)
+        idle->first = s->next;
+    pthread_mutex_unlock(&idle->lock);
+    return s != NULL ? s : scratch_create(search);
+}
+
+static void scratch_put(const struct search *search, struct scratch *s)
+{
+    struct idle *idle = search->idle;
+
+    pthread_mutex_lock(&idle->lock);
+    s->next = idle->first;
+    idle->first = s;
+    pthread_mutex_unlock(&idle->lock);
+}
+
+/* ---- searching ---- */
+
+static struct slice group_part(const struct scratch *s, struct slice subject, uint32_t group)
+{
+    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->data);
+    size_t at = (size_t)group * 2;
+    size_t start = ends[at];
+    size_t end = ends[at + 1];
+
+    /* \K can put a start behind its end. */
+    if (start == PCRE2_UNSET || end < start)
+        return SLICE_NULL;
+    return (struct slice){subject.p + start, end - start};
+}
+
+enum search_result search_run(const struct search *search, struct slice subject, uint32_t group,
+                              struct slice *part)
+{
+    if (subject.len > SEARCH_SUBJECT_BYTES_MAX)
+        return SEARCH_EXCEEDED;
+    if (subject.p == NULL)
+        subject = SLICE_LIT("");
+    struct scratch *s = scratch_get(search);
+    int found =
+        pcre2_match(search->code, (PCRE2_SPTR)subject.p, subject.len, 0, 0, s->data, s->context);
+    if (found >= 0)
+        *part = group_part(s, subject, group);
+    scratch_put(search, s);
+    if (found >= 0)
+        return SEARCH_FOUND;
+    return found == PCRE2_ERROR_NOMATCH ? SEARCH_NONE : SEARCH_EXCEEDED;
+}
+
+/* ---- making ---- */
+
+struct search *search_compile(const char *pattern, char why[SEARCH_WHY_ROOM])
+{
+    int error;
+    PCRE2_SIZE at;
+    PCRE2_UCHAR text[128];
+
+    if (strlen(pattern) > SEARCH_PATTERN_BYTES_MAX) {
+        snprintf(why, SEARCH_WHY_ROOM, "longer than %d bytes", SEARCH_PATTERN_BYTES_MAX);
+        return NULL;
+    }
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                                     PCRE2_NEVER_UTF | PCRE2_NEVER_UCP, &error, &at, NULL);
+    if (code == NULL) {
+        pcre2_get_error_message(error, text, sizeof(text));
+        snprintf(why, SEARCH_WHY_ROOM, "%s (at its character %zu)", (const char *)text, at + 1);
+        return NULL;
+    }
+    /* Where the machine has no JIT, or the pattern is beyond it, it is interpreted: the same,
+     * slower. */
+    (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+
+    struct search *s = xcalloc(1, sizeof(*s));
+    s->code = code;
+    s->idle = xcalloc(1, sizeof(*s->idle));
+    pthread_mutex_init(&s->idle->lock, NULL);
+    return s;
+}
+
+enum search_group_result search_group(const struct search *s, const char *name, uint32_t *number)
+{
+    int n = pcre2_substring_number_from_name(s->code, (PCRE2_SPTR)name);
+
+    if (n > 0) {
+        *number = (uint32_t)n;
+        return SEARCH_GROUP_FOUND;
+    }
+    return n == PCRE2_ERROR_NOUNIQUESUBSTRING ? SEARCH_GROUP_SEVERAL : SEARCH_GROUP_NONE;
+}
+
+void search_destroy(struct search *search)
+{
+    if (search == NULL)
+        return;
+    for (struct scratch *s = search->idle->first, *next; s != NULL; s = next) {
+        next = s->next;
+        scratch_destroy(s);
+    }
+    pthread_mutex_destroy(&search->idle->lock);
+    free(search->idle);
+    pcre2_code_free(search->code);
+    free(search);
+}
