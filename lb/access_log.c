@@ -165,6 +165,7 @@ static void put_combined(struct access_buffer *b, const struct access_entry *e)
     put_key_quoted(t, SLICE_LIT(" reason="), e->reason);
     put_key_u64(t, SLICE_LIT(" tries="), e->tries);
     put_key_u64(t, SLICE_LIT(" received_bytes="), e->received_bytes);
+    put_key_u64(t, SLICE_LIT(" limit_wait_us="), e->limit_wait_us);
     put_key_u64(t, SLICE_LIT(" worker_wait_us="), e->worker_wait_us);
     put_key_u64(t, SLICE_LIT(" connection_wait_us="), e->connection_wait_us);
     put_key_u64(t, SLICE_LIT(" first_byte_us="), e->first_byte_us);
@@ -209,6 +210,7 @@ static void put_json(struct access_buffer *b, const struct access_entry *e)
     put_json_field(&w, "reason", e->reason);
     json_put_int(&w, "tries", e->tries);
     json_put_int(&w, "received_bytes", (int64_t)e->received_bytes);
+    json_put_int(&w, "limit_wait_us", (int64_t)e->limit_wait_us);
     json_put_int(&w, "worker_wait_us", (int64_t)e->worker_wait_us);
     json_put_int(&w, "connection_wait_us", (int64_t)e->connection_wait_us);
     json_put_int(&w, "first_byte_us", (int64_t)e->first_byte_us);

@@ -36,7 +36,7 @@ struct access_entry {
     struct slice reason;      /* why it was picked */
     unsigned tries;           /* workers picked */
     uint64_t received_bytes;  /* of body */
-    uint64_t worker_wait_us, connection_wait_us;
+    uint64_t limit_wait_us, worker_wait_us, connection_wait_us;
     uint64_t first_byte_us, service_us; /* of the last try */
     uint64_t total_us;
     struct slice outcome;

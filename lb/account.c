@@ -92,6 +92,7 @@ static void write_line(const struct exchange *x, uint64_t total_us)
         .reason = x->last != NULL ? slice_of(pick_reason_text(x->reason)) : SLICE_NULL,
         .tries = x->picks,
         .received_bytes = x->received_bytes,
+        .limit_wait_us = x->step_us[STEP_LIMIT],
         .worker_wait_us = x->step_us[STEP_ROUTE],
         .connection_wait_us = x->step_us[STEP_CONNECT],
         .first_byte_us = between(x->times.written_us, x->times.first_byte_us),
@@ -123,6 +124,8 @@ static void count(const struct exchange *x, uint64_t total_us)
     stat_add(c, APP_STAT_requests_active, -1);
     stat_add(c, APP_STAT_client_sent_bytes, (int64_t)x->sent_bytes);
     count_status(c, x->status);
+    if (x->limits != NULL)
+        stat_observe(c, APP_STAT_wait_limit_us, x->step_us[STEP_LIMIT]);
     stat_observe(c, APP_STAT_wait_worker_us, x->step_us[STEP_ROUTE]);
     if (x->picks != 0)
         stat_observe(c, APP_STAT_wait_connection_us, x->step_us[STEP_CONNECT]);

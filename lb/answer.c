@@ -88,7 +88,7 @@ void answer_send(const struct answer *a, struct http_reply *r)
 
     /* A page that many get at once must not be kept by a cache on the way. */
     headers_add(r->req, SLICE_LIT("Cache-Control"), SLICE_LIT("no-store"));
-    if (a->status == 503 && a->retry_after_ms != 0) {
+    if ((a->status == 503 || a->status == 429) && a->retry_after_ms != 0) {
         char seconds[24];
         int n = snprintf(seconds, sizeof(seconds), "%llu",
                          (unsigned long long)(a->retry_after_ms + 999) / 1000);

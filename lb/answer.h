@@ -14,7 +14,7 @@ struct answer {
     struct slice page; /* template: ${status}, ${reason}, ${request_id}; empty: the built-in one */
     struct slice request_id;
     bool pass_request_id;    /* also as a header field */
-    uint64_t retry_after_ms; /* for 503; 0: no such field */
+    uint64_t retry_after_ms; /* for 503 and 429; 0: no such field */
 };
 
 /* The page of A, appended to OUT. What is put in is escaped for HTML. */

@@ -6,6 +6,9 @@
  */
 #include "lb/application.h"
 
+#include "common/base/clock.h"
+#include "lb/limit.h"
+
 #include <stdlib.h>
 
 #include "common/net/http1_client.h"
@@ -46,6 +49,16 @@ static void take_hosts(struct application *a, const struct text_list *hosts)
         a->hosts.items[a->hosts.n++] = xstrdup(hosts->items[i]);
 }
 
+static struct copies_limits copies_limits(const struct app_settings *s)
+{
+    return (struct copies_limits){
+        .max_bytes = (size_t)s->copies_memory_bytes,
+        .max_copies = (size_t)s->copies_max,
+        .max_copy_bytes = (size_t)s->copy_max_bytes,
+        .max_age_s = s->copies_max_age_ms / 1000,
+    };
+}
+
 struct application *application_create(struct lb *lb, struct application_config *config)
 {
     struct application *a = xcalloc(1, sizeof(*a));
@@ -64,6 +77,9 @@ struct application *application_create(struct lb *lb, struct application_config 
     app_pool_settings(&config->s, &ps);
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
     a->settings = app_snapshot_create(&config->s, NULL);
+    struct copies_limits limits = copies_limits(&config->s);
+    copy_memory_init(&a->copy_memory, limits.max_bytes);
+    a->copies = copies_create(&limits, &a->copy_memory);
     pthread_mutex_init(&a->members_lock, NULL);
     list_init(&a->ejections);
     atomic_init(&a->eject_time_ms, config->s.eject_time_ms);
@@ -100,6 +116,8 @@ void application_destroy(struct application *a)
     if (a->stats != NULL)
         stats_destroy(a->stats);
     pool_destroy(a->pool);
+    if (a->copies != NULL)
+        copies_destroy(a->copies);
     app_snapshot_unref(a->settings);
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);
@@ -144,6 +162,7 @@ void application_take_settings(struct application_loop *al)
     al->settings = al->next;
     al->next = NULL;
     app_snapshot_unref(old);
+    limit_settings_changed(al);
 }
 
 static void hand_to_loops(struct application *a)
@@ -168,6 +187,9 @@ void application_publish(struct application *a, const struct app_settings *s)
     app_pool_settings(s, &ps);
     pool_set(a->pool, &ps);
     atomic_store_explicit(&a->eject_time_ms, s->eject_time_ms, memory_order_relaxed);
+    struct copies_limits limits = copies_limits(s);
+    copy_memory_set_max(&a->copy_memory, limits.max_bytes);
+    copies_set_limits(a->copies, &limits, clock_mono_us());
     hand_to_loops(a);
 }
 

@@ -10,6 +10,7 @@
 #include "classifiers/registry.h"
 #include "common/base/stats.h"
 #include "common/net/conn_pool.h"
+#include "lb/copies.h"
 #include "lb/refused_line.h"
 #include "lb/settings.h"
 
@@ -44,6 +45,7 @@ struct application_loop {
     _Atomic uint64_t outcomes[OUTCOMES];
     struct list exchanges; /* under way on this loop; for drain and status */
     struct refused_line refused;
+    struct counter_client *counters; /* to pool counter daemons; NULL: none was wanted yet */
 };
 
 struct application {
@@ -54,7 +56,9 @@ struct application {
     char *path_text;
     struct slice path; /* path_text: prefix without a trailing slash; "" is everything */
     struct classifier *classifier;
-    struct pool *pool;           /* its own lock */
+    struct pool *pool;     /* its own lock */
+    struct copies *copies; /* its own lock: of responses, for pool counters */
+    struct copy_memory copy_memory;
     struct conn_pool *conn_pool; /* its own locks */
     struct stats *stats; /* a cell per data loop, one more for the control loop (index nloops) */
     struct application_loop *loops; /* per data loop */

@@ -410,7 +410,7 @@ struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
     lock(s);
     set_clock(s, now_us, &gone);
     struct variant *v = find_newest(s, &k, request);
-    if (v != NULL && copy_made_us(v->copy) >= not_before_us &&
+    if (v != NULL && v->put_us >= not_before_us &&
         cache_may_share(copy_facts(v->copy), copy_age_s(v->copy, now_us)))
         found = hit(s, v, &s->stats.hits_coalesced);
     unlock(s);

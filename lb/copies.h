@@ -4,7 +4,7 @@
  * request is answered from here only in two cases.
  *
  *   copies_find_shared  it has waited while another request for the same did the work: only a copy
- *                       made since it began to wait
+ *                       that was put here since it began to wait
  *   copies_find_stale   it is one too many: the newest copy, where it may be served stale
  *
  * Belongs to the application; outlives whoever uses it, not the copies that were got from it. Any
@@ -66,8 +66,9 @@ void copies_put(struct copies *s, const struct copies_url *url, struct copy **co
 void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t now_us);
 
 /*
- * A reference to the newest copy that REQUEST chooses, made at NOT_BEFORE_US or later and still to
- * be shared; or NULL. REQUEST has passed cache_check_request.
+ * A reference to the newest copy that REQUEST chooses, put at NOT_BEFORE_US or later and still to
+ * be shared; or NULL. (Its response may have begun before: that is the work that was waited for.)
+ * REQUEST has passed cache_check_request.
  */
 struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
                                 const struct cache_request *request, uint64_t not_before_us,

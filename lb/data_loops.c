@@ -4,6 +4,8 @@
  */
 #include "lb/data_loops.h"
 
+#include "lb/limit.h"
+
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -55,6 +57,8 @@ static void *run(void *context)
     loop_run(l);
     list_remove(&t->each_turn.node);
     timer_stop(&t->recycle);
+    for (size_t i = 0; i < ll->lb->napplications; ++i)
+        limit_loop_end(application_on(ll->lb->applications[i], ll->index));
     /* What was to be freed at the end of the last turn. */
     loop_turn(l, 0);
     loop_destroy(l);

@@ -14,6 +14,7 @@
 #include "lb/answer.h"
 #include "lb/classify.h"
 #include "lb/headers.h"
+#include "lb/limit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,7 @@ static void free_exchange(struct loop_deferred *d)
     struct exchange *x = container_of(d, struct exchange, deferred);
     struct exchange_loop *l = x->shared;
 
+    limit_fini(x);
     for (unsigned i = 0; i < x->ntried; ++i)
         worker_unref(x->tried[i]);
     if (x->last != NULL)
@@ -143,6 +145,7 @@ void exchange_account(struct exchange *x)
 {
     ASSERT(x->client_over);
     ASSERT(x->member == NULL);
+    limit_give_back(x, false);
     exchange_enter(x, STEP_ACCOUNT);
     timer_stop(&x->total_timer);
     timer_stop(&x->wait_timer);
@@ -283,8 +286,9 @@ static void answer(struct exchange *x, int status)
         .retry_after_ms = s != NULL ? s->retry_after_ms : 0,
     };
 
+    limit_refusal(x, &a);
     x->started = true;
-    x->status = status;
+    x->status = a.status;
     answer_send(&a, &x->reply);
 }
 
@@ -294,6 +298,7 @@ void exchange_take_back(struct exchange *x)
         return;
     x->started = false;
     x->status = 0;
+    limit_copy_drop(x);
     exchange_count_buffered(x);
 }
 
@@ -302,6 +307,8 @@ void exchange_fail(struct exchange *x, enum outcome o)
     ASSERT(!x->client_over);
     ASSERT(x->http == NULL);
     timer_stop(&x->total_timer);
+    limit_copy_drop(x);
+    limit_give_back(x, false);
     x->outcome = o;
     exchange_enter(x, STEP_DELIVER);
     if (x->started)
@@ -394,12 +401,12 @@ static void strip_prefix(struct exchange *x)
             h2o_concat(&x->req->pool, h2o_iovec_init("/", 1), h2o_iovec_init(t->p, t->len)));
 }
 
-static void find_class(struct exchange *x)
+void exchange_describe(const struct exchange *x, struct classify_request *out)
 {
     bool stripped = x->app->path.len != 0 && exchange_settings(x)->strip_prefix;
     struct slice query = x->target;
     struct slice path = slice_cut(&query, '?');
-    struct classify_request r = {
+    *out = (struct classify_request){
         .method = slice_of_iovec(x->req->method),
         .script_name = stripped ? x->app->path : SLICE_NULL,
         .path = path,
@@ -413,7 +420,13 @@ static void find_class(struct exchange *x)
         .header = request_header,
         .context = &x->req->headers,
     };
+}
 
+static void find_class(struct exchange *x)
+{
+    struct classify_request r;
+
+    exchange_describe(x, &r);
     x->cls = (struct slice){x->cls_room, classify(x->app->classifier, &r, x->cls_room)};
 }
 
@@ -478,7 +491,7 @@ static void step_classify(struct exchange *x)
     enter_application(x);
     strip_prefix(x);
     find_class(x);
-    exchange_route(x);
+    exchange_limit(x);
 }
 
 void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *conn)

@@ -18,6 +18,7 @@
 #include "common/net/http1_client.h"
 #include "common/net/http_server.h"
 #include "lb/application.h"
+#include "lb/classify.h"
 #include "lb/lb.h"
 #include "lb/member.h"
 #include "lb/route_wait.h"
@@ -83,6 +84,15 @@ struct exchange {
     struct exchange_text *text;     /* owned; tunnels */
     struct timer total_timer;
 
+    /* ---- pool counters (limit.c) ---- */
+    struct limit_rules *limits; /* one reference; NULL: it has none */
+    size_t next_rule;           /* of limits */
+    struct list claims;         /* limit_claim, the newest first; when limits != NULL */
+    unsigned nclaims, ndaemon_claims;
+    const struct limit_rule *refusal; /* of limits: which refused it */
+    struct limit_copying *copying;    /* in the request's pool */
+    struct copy_maker *copy_maker;    /* owned: the response's copy, while it is made */
+
     /* ---- the worker's side ---- */
     struct pool_pick pick; /* counted while member != NULL */
     struct member *member;
@@ -108,11 +118,13 @@ struct exchange {
     enum outcome failure;    /* what the last try ended with, when ntried != 0 */
 
     /* ---- yes or no, of the client's side ---- */
-    bool client_over; /* gone() was called */
-    bool started;     /* an answer's head was given to the client's side */
-    bool safe;        /* GET, HEAD: may run twice */
-    bool websocket;   /* asks to be upgraded */
-    bool tunnel;      /* is upgraded */
+    bool limit_waiting; /* for its turn at a pool counter */
+    bool copies_wanted; /* the response is to be copied */
+    bool client_over;   /* gone() was called */
+    bool started;       /* an answer's head was given to the client's side */
+    bool safe;          /* GET, HEAD: may run twice */
+    bool websocket;     /* asks to be upgraded */
+    bool tunnel;        /* is upgraded */
     /* ... and of the worker's */
     bool waiting;         /* parked for any worker */
     bool refused_waiting; /* in the line of those whom all have refused */
@@ -150,6 +162,8 @@ void exchange_take_back(struct exchange *x);
  * status, or let the client see the answer cut short. May end X's client side.
  */
 void exchange_fail(struct exchange *x, enum outcome o);
+/* The request as classifiers and rules see it; borrowed from X. */
+void exchange_describe(const struct exchange *x, struct classify_request *out);
 /* RELEASE: give back the connection, and the worker's place. */
 void exchange_release(struct exchange *x);
 /* RELEASE of the connection alone: another one to the same worker is to follow. */

@@ -18,6 +18,7 @@
 
 #include "common/base/log.h"
 #include "lb/headers.h"
+#include "lb/limit.h"
 
 enum {
     /*
@@ -64,6 +65,8 @@ static void complete(struct exchange *x, int status)
     x->times = http1_times(x->http);
     served(x, status >= 500);
     exchange_release(x);
+    limit_copy_end(x);
+    limit_give_back(x, status < 500);
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_ANSWERED;
     exchange_enter(x, STEP_DELIVER);
@@ -173,6 +176,7 @@ static void take_head(struct exchange *x, const struct http1_head *head)
     headers_take_response(&r, head);
     x->started = true;
     x->status = head->status;
+    limit_copy_head(x, head);
     if (x->times.first_byte_us > x->times.written_us && x->times.written_us != 0)
         stat_observe(x->al->stats, APP_STAT_first_byte_us,
                      x->times.first_byte_us - x->times.written_us);
@@ -275,6 +279,7 @@ static void on_body(void *context, struct http1_body *body, bool last)
 {
     struct exchange *x = context;
 
+    limit_copy_body(x, body);
     if (last)
         complete(x, x->status);
     http_reply_send(&x->reply, body, last);

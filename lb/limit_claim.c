@@ -12,7 +12,8 @@
 
 enum {
     US_PER_MS = 1000,
-    /* A flight has one in the air, and any number behind it: whose limits count, the daemon's do. */
+    /* A flight has one in the air, and any number behind it: whose limits count, the daemon's do.
+     */
     FLIGHT_WORKERS = 1,
     FLIGHT_MAX = LIMIT_WAITERS_MAX,
 };
@@ -80,8 +81,7 @@ void limit_counter_set(struct limit_counter *c, struct counter_limits limits)
     list_init(&woken);
     pthread_mutex_lock(&c->lock);
     /* A table has one type, or none: there is room. */
-    enum err e =
-        counter_limit(c->table, slice_of(c->name), limits, clock_mono_us(), &woken);
+    enum err e = counter_limit(c->table, slice_of(c->name), limits, clock_mono_us(), &woken);
     ASSERT(e == ERR_OK);
     post_locked(&woken);
     pthread_mutex_unlock(&c->lock);
@@ -151,8 +151,8 @@ static enum limit_result ask_flight(struct limit_claim *c, bool wait)
         .wait = wait && left_ms(c) != 0,
     };
 
-    c->flying = true;
     enum limit_result r = wait_for_turn(c, acquire(c, &ask));
+    c->flying = r == LIMIT_HELD || r == LIMIT_WAITS;
     return r == LIMIT_HELD ? ask_daemon(c, wait) : r;
 }
 
@@ -181,11 +181,13 @@ enum limit_result limit_claim_ask(struct limit_claim *c, bool wait)
 {
     const struct counter_settings *s = &c->rule->s;
 
-    if (c->due_us == 0)
-        c->due_us = clock_mono_us() + s->timeout_ms * US_PER_MS;
+    if (c->begun_us == 0) {
+        c->begun_us = clock_mono_us();
+        c->due_us = c->begun_us + s->timeout_ms * US_PER_MS;
+    }
     if (s->where == LIMIT_LOCAL)
         return s->shadow ? ask_shadow(c) : ask_table(c, wait);
-    if (c->kind == COUNTER_ANY && !s->shadow)
+    if (c->kind == COUNTER_ANY && !s->shadow && !c->flying)
         return ask_flight(c, wait);
     return ask_daemon(c, wait && !s->shadow);
 }
@@ -244,8 +246,7 @@ static void end_asking(struct limit_claim *c, bool held)
     struct limit_figures *f = &c->counter->figures;
 
     c->asking = false;
-    atomic_fetch_sub_explicit(held ? &f->daemon_held : &f->daemon_waiting, 1,
-                              memory_order_relaxed);
+    atomic_fetch_sub_explicit(held ? &f->daemon_held : &f->daemon_waiting, 1, memory_order_relaxed);
 }
 
 static enum limit_result refused_by_daemon(enum counter_result r)

@@ -30,8 +30,8 @@ enum limit_result {
 };
 
 struct limit_claim {
-    struct list node;      /* its owner's: in the exchange's claims */
-    void *owner;           /* the exchange; NULL: only its message is waited for */
+    struct list node; /* its owner's: in the exchange's claims */
+    void *owner;      /* the exchange; NULL: only its message is waited for */
     struct loop *loop;
     struct counter_client *client; /* of this loop; NULL: there is none */
     const struct limit_rule *rule; /* borrowed; not after it has been given back */
@@ -46,11 +46,13 @@ struct limit_claim {
     struct counter_call call;
     struct timer timer;
     enum counter_kind kind;
-    bool flying; /* the lock is that of a flight */
-    bool asking; /* the daemon is being asked, or holds it */
+    bool flying;       /* the lock is that of a flight */
+    bool asking;       /* the daemon is being asked, or holds it */
+    bool hurried;      /* its owner's: it was asked without waiting first */
+    uint64_t begun_us; /* the first ask */
     uint64_t since_us, due_us;
     uint64_t waited_us; /* so far */
-    struct slice key; /* room */
+    struct slice key;   /* room */
     char room[LIMIT_KEY_MAX];
 };
 

@@ -44,4 +44,7 @@ struct limit_counter *limit_counter_ref(struct limit_counter *c);
 /* NULL is fine. */
 void limit_counter_unref(struct limit_counter *c);
 
+/* The counter's own limits, whatever those who wait have asked with; who may go on now is told. */
+void limit_counter_set(struct limit_counter *c, struct counter_limits limits);
+
 #endif

@@ -56,7 +56,8 @@ static bool path_fits(const struct pattern *p, struct slice raw)
     char room[SEARCH_SUBJECT_BYTES_MAX + 1];
     size_t looked_at = p->kind == KIND_REGEX ? sizeof(room) : p->len + 1;
 
-    _Static_assert(LIMIT_PATTERN_MAX < SEARCH_SUBJECT_BYTES_MAX, "an exact pattern fits the room");
+    _Static_assert((int)LIMIT_PATTERN_MAX < (int)SEARCH_SUBJECT_BYTES_MAX,
+                   "an exact pattern fits the room");
     if (p->kind == KIND_ANY)
         return true;
     if (slice_find(raw, '%') == SIZE_MAX)
@@ -78,7 +79,7 @@ bool limit_match_fits(const struct limit_match *m, struct slice cls,
 static bool problem(struct limit_problem *p, const char *row, const char *why)
 {
     p->row = row;
-    snprintf(p->why, sizeof(p->why), "%s: %s", row, why);
+    snprintf(p->why, sizeof(p->why), "%.20s: %.120s", row, why);
     return false;
 }
 

@@ -106,7 +106,7 @@ static void a_line_is_combined_with_our_figures_behind(void **state)
         "192.0.2.7 - - [21/Nov/2026:01:33:26 +0000] \"GET /x?y HTTP/1.1\" 200 12 \"-\" \"t/1\" "
         "host=\"a.example\" application=\"shop\" class=\"a.example\" "
         "worker=\"127.0.0.1:9000\" reason=\"skilled\" tries=1 received_bytes=0 "
-        "worker_wait_us=0 connection_wait_us=0 first_byte_us=0 service_us=1500 "
+        "limit_wait_us=0 worker_wait_us=0 connection_wait_us=0 first_byte_us=0 service_us=1500 "
         "total_us=1600 outcome=\"answered\" request_id=\"id\"\n");
 }
 

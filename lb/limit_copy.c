@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an exchange has to do with copies of responses: taking one, and being answered by one. What
+ * it needs for that of its request is made once, in the request's own pool.
+ */
+#include "lb/limit.h"
+
+#include "common/base/clock.h"
+#include "lb/copy_answer.h"
+#include "lb/headers.h"
+#include "lb/limit_rule.h"
+
+struct limit_copying {
+    struct copies_url url;
+    struct cache_request request;
+    struct cache_wish wish;
+    bool may_share;
+};
+
+static struct limit_copying *copying_of(struct exchange *x)
+{
+    struct limit_copying *k = x->copying;
+
+    if (k != NULL)
+        return k;
+    k = h2o_mem_alloc_pool(&x->req->pool, sizeof(*k));
+    *k = (struct limit_copying){
+        .url = {.scheme = http_conn_is_tls(x->conn) ? SLICE_LIT("https") : SLICE_LIT("http"),
+                .authority = x->authority,
+                .target = x->target},
+        .request = headers_cache_request(x->req),
+    };
+    k->may_share = cache_check_request(&k->request, !exchange_settings(x)->copy_with_cookies,
+                                       &k->wish) == CACHE_OK;
+    x->copying = k;
+    return k;
+}
+
+bool limit_may_share(struct exchange *x)
+{
+    return copying_of(x)->may_share;
+}
+
+void limit_copy_wanted(struct exchange *x)
+{
+    x->copies_wanted = true;
+}
+
+/* ---- being answered by one ---- */
+
+static void answer(struct exchange *x, struct copy *copy, enum copy_use use, struct slice detail)
+{
+    const struct app_settings *s = exchange_settings(x);
+    struct copy_answer a;
+    struct headers_response r = {
+        .req = x->req,
+        .via = s->via ? slice_of(x->home->lb->name) : SLICE_NULL,
+        .request_id = s->request_id ? x->request_id : SLICE_NULL,
+        .own_server = x->shared->own_server,
+    };
+
+    copy_answer_make(copy, use, detail, clock_mono_us(), &a);
+    headers_take_response(&r, &a.head);
+    timer_stop(&x->total_timer);
+    limit_give_back(x, false);
+    x->started = true;
+    x->status = a.head.status;
+    x->outcome = use == COPY_STALE ? OUTCOME_STALE : OUTCOME_COALESCED;
+    exchange_enter(x, STEP_DELIVER);
+    http_reply_start(&x->reply, a.head.content_length);
+    http_reply_send(&x->reply, copy_take_body(copy), true);
+    if (!x->client_over)
+        exchange_count_buffered(x);
+    copy_put(copy);
+}
+
+bool limit_answer_shared(struct exchange *x, uint64_t since_us)
+{
+    struct limit_copying *k = copying_of(x);
+
+    if (!k->may_share)
+        return false;
+    struct copy *copy =
+        copies_find_shared(x->app->copies, &k->url, &k->request, since_us, clock_mono_us());
+    if (copy == NULL)
+        return false;
+    answer(x, copy, COPY_COALESCED, SLICE_LIT("coalesced"));
+    return true;
+}
+
+bool limit_answer_stale(struct exchange *x, struct slice detail)
+{
+    struct limit_copying *k = copying_of(x);
+
+    if (!k->may_share)
+        return false;
+    struct copy *copy =
+        copies_find_stale(x->app->copies, &k->url, &k->request, &k->wish,
+                          exchange_settings(x)->copies_max_age_ms / 1000, clock_mono_us());
+    if (copy == NULL)
+        return false;
+    answer(x, copy, COPY_STALE, detail);
+    return true;
+}
+
+/* ---- taking one ---- */
+
+void limit_copy_drop(struct exchange *x)
+{
+    copy_maker_destroy(x->copy_maker);
+    x->copy_maker = NULL;
+}
+
+void limit_copy_head(struct exchange *x, const struct http1_head *head)
+{
+    limit_copy_drop(x);
+    if (!x->copies_wanted)
+        return;
+    struct copy_maker_head h = {
+        .request = &copying_of(x)->request,
+        .head = head,
+        .asked_us = x->sent_us,
+        .received_us = loop_now_us(x->home->loop),
+        .received_s = (int64_t)(x->start_wall_ms / 1000 +
+                                (loop_now_us(x->home->loop) - x->start_us) / 1000000),
+    };
+
+    x->copy_maker = copies_begin(x->app->copies);
+    if (copy_maker_head(x->copy_maker, &h) != CACHE_OK)
+        limit_copy_drop(x);
+}
+
+void limit_copy_body(struct exchange *x, const struct http1_body *body)
+{
+    if (x->copy_maker != NULL && body != NULL)
+        copy_maker_body(x->copy_maker, body);
+}
+
+/* The response is whole. One that changed something makes copies of its target old. */
+void limit_copy_end(struct exchange *x)
+{
+    struct copy *copy = NULL;
+
+    if (x->copy_maker != NULL) {
+        copy = copy_maker_end(&x->copy_maker);
+        if (copy != NULL)
+            copies_put(x->app->copies, &x->copying->url, &copy, clock_mono_us());
+        return;
+    }
+    if (x->limits == NULL || !x->limits->any_copies || x->safe)
+        return;
+    if (cache_invalidates(slice_of_iovec(x->req->method), x->status))
+        copies_invalidate(x->app->copies, &copying_of(x)->url, clock_mono_us());
+}
