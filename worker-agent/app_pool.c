@@ -125,8 +125,14 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct 
     pool->usage = process_usage_create(pool->loop, "/proc", c->s.usage_interval_ms);
     pool->restarts = restart_watch_create(pool->loop);
     pool->groups = xcalloc(c->napps + 1, sizeof(struct app_group *));
-    for (size_t i = 0; i < c->napps; ++i)
-        pool->groups[pool->ngroups++] = app_group_create(pool, c->apps[i]);
+    pool->attached = xcalloc(c->napps + 1, sizeof(struct app_group *));
+    for (size_t i = 0; i < c->napps; ++i) {
+        struct app_group *g = app_group_create(pool, c->apps[i]);
+
+        pool->groups[pool->ngroups++] = g;
+        if (g->attach != NULL)
+            pool->attached[pool->nattached++] = g;
+    }
     for (size_t i = 0; i < pool->ngroups; ++i) {
         if (!app_group_listen(pool->groups[i]))
             return false;
@@ -155,6 +161,7 @@ void app_pool_fini(struct app_pool *pool)
     host_settings_destroy(pool->host);
     restart_watch_destroy(pool->restarts);
     process_usage_destroy(pool->usage);
+    free(pool->attached);
     free(pool->groups);
 }
 
@@ -233,10 +240,8 @@ static void settle_now(struct loop_deferred *d)
     uint64_t now_ms = loop_now_ms(pool->loop);
 
     carry_out(pool, &pool->core);
-    for (size_t i = 0; i < pool->ngroups; ++i) {
-        if (pool->groups[i]->attach != NULL)
-            carry_out(pool, &pool->groups[i]->attach_core);
-    }
+    for (size_t i = 0; i < pool->nattached; ++i)
+        carry_out(pool, &pool->attached[i]->attach_core);
     uint64_t due_ms = core_due_ms(&pool->core, now_ms);
     if (due_ms != UINT64_MAX)
         timer_start(pool->loop, &pool->due, due_ms - now_ms);

@@ -41,6 +41,8 @@ struct app_pool {
     bool configuring; /* a configuration is being taken over, group by group */
     struct app_group **groups;
     size_t ngroups;
+    struct app_group **attached; /* of them, those with a core of their own */
+    size_t nattached;
     struct list by_state[PROCESS_STATES]; /* processes */
     size_t count;                         /* of them, but for ENDED */
     struct core core;                     /* who gets a process, and who has to go */
