@@ -188,6 +188,8 @@ static void print_application(const char *name, json_t *a, const struct ctl_opti
 
 static void print_pool(const json_t *page, struct text *out)
 {
+    json_t *host = json_object_get(page, "host");
+
     text_add(out, SLICE_LIT("resumelb-agent "));
     page_add_text(out, page, "version");
     text_addf(out, ", pid %" PRId64 ", keeper %" PRId64 ", ", page_int(page, "pid"),
@@ -206,6 +208,7 @@ static void print_pool(const json_t *page, struct text *out)
               page_int(page, "processes"), page_int(page, "active_processes"),
               page_int(page, "processes") - page_int(page, "active_processes"),
               page_int(page, "waiting"));
+    print_settings(host, out);
 }
 
 void status_agent_print(const json_t *page, const struct ctl_options *o, struct text *out)

@@ -144,8 +144,7 @@ static void warn_of_restart(const struct agent_config *old, const struct agent_c
     for (size_t i = 0; i < agent_table.n; ++i) {
         const struct setting_row *row = &agent_table.rows[i];
 
-        if (row->type == SETTING_NODE || strcmp(row->name, "allow") == 0 ||
-            (row->when != SETTING_BOOT && row->when != SETTING_LOCAL))
+        if (row->type == SETTING_NODE || !agent_setting_wants_restart(row))
             continue;
         if (!settings_same(row, &old->s, &new->s))
             log_warn(NULL, "configuration-needs-restart", "setting=%s", row->name);

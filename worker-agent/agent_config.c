@@ -6,10 +6,14 @@
 #include "worker-agent/agent_config.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "worker-agent/app_config.h"
 
 #include "common/tree/tree.h"
+
+/* For gethostname(): more than Linux has. */
+enum { HOST_NAME_ROOM = 256 };
 
 /* ---- admin ---- */
 
@@ -71,6 +75,34 @@ static void read_allow(struct agent_config *c, struct diag *d)
     }
 }
 
+/* Letters, digits, '-', '_' and '.', not first a '.': what host names are made of. */
+static bool is_node_name(struct slice name)
+{
+    bool good = name.len > 0 && name.p[0] != '.';
+
+    for (size_t i = 0; good && i < name.len; ++i) {
+        char c = name.p[i];
+
+        good = (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9') ||
+               c == '-' || c == '_' || c == '.';
+    }
+    return good;
+}
+
+static void find_host_path(struct agent_config *c, struct diag *d)
+{
+    char host[HOST_NAME_ROOM] = "";
+
+    if (c->s.host_path != NULL) {
+        c->host_path = xstrdup(c->s.host_path);
+        if (c->host_path[0] != '/' || c->host_path[1] == '\0')
+            config_complain(&c->yaml, top_node(c, "host_path"), d,
+                            "host_path: must begin with '/', and name a node");
+    } else if (gethostname(host, sizeof(host) - 1) == 0 && is_node_name(slice_of(host))) {
+        c->host_path = xasprintf("/hosts/%s", host);
+    }
+}
+
 static void check_top(struct agent_config *c, struct diag *d)
 {
     const char *dir = c->s.state_dir;
@@ -87,6 +119,7 @@ static void check_top(struct agent_config *c, struct diag *d)
     if (c->s.applications == NULL || c->s.applications->n == 0)
         config_complain(&c->yaml, c->yaml.root, d, "applications: at least one is required");
     tree_check_config(&c->yaml, top_node(c, "tree"), c->s.tree, d);
+    find_host_path(c, d);
     read_allow(c, d);
 }
 
@@ -157,6 +190,16 @@ static void check_addresses(const struct agent_config *c, struct diag *d)
     free(seen);
 }
 
+/* In one node the two would take each other's settings: both have a max_processes. */
+static void check_host_path(const struct agent_config *c, struct diag *d)
+{
+    for (size_t i = 0; c->host_path != NULL && i < c->napps; ++i) {
+        if (strcmp(c->apps[i]->path, c->host_path) == 0)
+            config_complain(&c->yaml, top_node(c, "host_path"), d,
+                            "host_path: %s is the node of %s too", c->host_path, c->apps[i]->name);
+    }
+}
+
 static void read_apps(struct agent_config *c, struct diag *d)
 {
     const struct config_node *map = c->s.applications;
@@ -182,6 +225,7 @@ static void read_apps(struct agent_config *c, struct diag *d)
     if (d->errors != errors_before)
         return;
     check_budget(c, d);
+    check_host_path(c, d);
     check_addresses(c, d);
 }
 
@@ -194,7 +238,8 @@ struct agent_config *agent_config_read(const char *file, struct diag *d)
         free(c);
         return NULL;
     }
-    settings_read(&agent_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
+    c->origins = xcalloc(agent_table.n, sizeof(*c->origins));
+    settings_read(&agent_table, &c->yaml, c->yaml.root, &c->s, c->origins, d);
     check_top(c, d);
     read_admin(c, d);
     read_apps(c, d);
@@ -213,6 +258,8 @@ void agent_config_destroy(struct agent_config *c)
     free(c->apps);
     networks_fini(&c->allow);
     free(c->admin_addrs);
+    free(c->host_path);
+    free(c->origins);
     settings_fini(&admin_table, &c->admin);
     settings_fini(&agent_table, &c->s);
     config_fini(&c->yaml);

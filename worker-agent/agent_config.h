@@ -65,6 +65,8 @@ struct app_config {
 struct agent_config {
     struct config yaml;
     struct agent_settings s;
+    enum setting_origin *origins; /* of each row of agent_table */
+    char *host_path; /* the host's node in the tree; NULL: its name cannot be a node's */
     struct admin_settings admin;
     struct addr *admin_addrs; /* none: no admin address */
     size_t nadmin_addrs;

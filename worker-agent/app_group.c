@@ -73,8 +73,8 @@ static void grow(struct app_group *g, unsigned wanted)
     }
 }
 
-/* Settings in force into the core. */
-static void apply(struct app_group *g)
+/* Settings in force into the core, which is to be told (core_tick). */
+static void take_settings(struct app_group *g)
 {
     const struct app_settings *s = g->s;
     struct core_group *c = &g->core;
@@ -92,8 +92,29 @@ static void apply(struct app_group *g)
         if (g->started)
             grow(g, wanted);
     }
-    core_tick(c->core, loop_now_ms(g->pool->loop));
+}
+
+static void apply(struct app_group *g)
+{
+    take_settings(g);
+    core_tick(g->core.core, loop_now_ms(g->pool->loop));
     app_pool_settle(g->pool);
+}
+
+static void publish_slots(struct app_group *g)
+{
+    for (unsigned n = 0; n < g->nslots; ++n)
+        slot_publish(g->slots[n]);
+}
+
+void app_group_budget_changed(struct app_group *g)
+{
+    unsigned before = g->core.max_processes;
+
+    take_settings(g);
+    /* Cold ones come into use, or go out of it. */
+    if (g->started && g->core.max_processes != before)
+        publish_slots(g);
 }
 
 void app_group_restart(struct app_group *g)
@@ -345,8 +366,9 @@ void app_group_configure(struct app_group *g, const struct app_config *c)
     g->config = c;
     watch_restarts(g, restart_now_ns());
     live_settings_set_yaml(g->live, &c->s, c->origins);
-    /* The host's budget may be another. */
-    apply(g);
+    app_group_budget_changed(g);
+    core_tick(g->core.core, loop_now_ms(g->pool->loop));
+    app_pool_settle(g->pool);
 }
 
 void app_group_destroy(struct app_group *g)

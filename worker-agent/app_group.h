@@ -59,6 +59,8 @@ void app_group_stop_listening(struct app_group *g);
 /* Register, watch the tree, start what is always there. After adoption. */
 void app_group_start(struct app_group *g);
 void app_group_configure(struct app_group *g, const struct app_config *c);
+/* The host's budget is another; core_tick() is the caller's. */
+void app_group_budget_changed(struct app_group *g);
 /* It has adopted a process that was started AGE_MS ago. Before app_group_start. */
 void app_group_has_older(struct app_group *g, uint64_t age_ms);
 /* Every process is replaced, one after the other, by one that starts from now on. */

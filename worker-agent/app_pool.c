@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/base/log.h"
 #include "worker-agent/front.h"
 #include "worker-agent/resume_stream.h"
 #include "worker-agent/slot_queue.h"
@@ -47,11 +48,63 @@ static struct app_group *find_group(const struct app_pool *pool, const char *nam
     return NULL;
 }
 
-static void take_budget(struct app_pool *pool, const struct agent_config *c)
+/* ---- the host's settings ---- */
+
+static void take_budget(struct app_pool *pool)
 {
-    pool->core.max = (unsigned)c->s.max_processes;
-    pool->core.overlap = c->s.replace_overlap;
+    const struct agent_settings *s = host_settings_now(pool->host);
+
+    pool->core.max = (unsigned)s->max_processes;
+    pool->core.overlap = s->replace_overlap;
 }
+
+/* The file's numbers are checked together; those of the tree come from nodes of their own, in no
+ * order, so that the maximum holds and what it prevents is told. */
+static void warn_of_minima(const struct app_pool *pool)
+{
+    unsigned always = 0;
+
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        if (pool->groups[i]->attach == NULL)
+            always += pool->groups[i]->core.min_processes;
+    }
+    if (pool->core.max != 0 && always > pool->core.max)
+        log_warn(NULL, "maximum-below-minima",
+                 "max_processes=%u min_processes=%u action=\"the maximum holds\"", pool->core.max,
+                 always);
+}
+
+static void on_host_changed(void *context)
+{
+    struct app_pool *pool = context;
+
+    /* Handed over, it is the other agent's; on_thaw looks again. */
+    if (pool->configuring || pool->handed_over)
+        return;
+    take_budget(pool);
+    for (size_t i = 0; i < pool->ngroups; ++i)
+        app_group_budget_changed(pool->groups[i]);
+    warn_of_minima(pool);
+    core_tick(&pool->core, loop_now_ms(pool->loop));
+    app_pool_settle(pool);
+}
+
+static void start_host(struct app_pool *pool, const struct agent_config *c)
+{
+    const struct host_settings_options o = {.loop = pool->loop,
+                                            .tree = pool->tree,
+                                            .tree_url = pool->tree_url,
+                                            .state_dir = pool->state_dir,
+                                            .wait_ms = pool->tree_start_wait_ms,
+                                            .changed = on_host_changed,
+                                            .context = pool};
+
+    pool->host = host_settings_create(&o, c);
+    host_settings_start(pool->host);
+    take_budget(pool);
+}
+
+/* ---- start and reload ---- */
 
 static void adopt(struct app_pool *pool, struct kept_process *k)
 {
@@ -68,12 +121,18 @@ static void adopt(struct app_pool *pool, struct kept_process *k)
 
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted)
 {
-    take_budget(pool, c);
+    start_host(pool, c);
     pool->usage = process_usage_create(pool->loop, "/proc", c->s.usage_interval_ms);
     pool->restarts = restart_watch_create(pool->loop);
     pool->groups = xcalloc(c->napps + 1, sizeof(struct app_group *));
-    for (size_t i = 0; i < c->napps; ++i)
-        pool->groups[pool->ngroups++] = app_group_create(pool, c->apps[i]);
+    pool->attached = xcalloc(c->napps + 1, sizeof(struct app_group *));
+    for (size_t i = 0; i < c->napps; ++i) {
+        struct app_group *g = app_group_create(pool, c->apps[i]);
+
+        pool->groups[pool->ngroups++] = g;
+        if (g->attach != NULL)
+            pool->attached[pool->nattached++] = g;
+    }
     for (size_t i = 0; i < pool->ngroups; ++i) {
         if (!app_group_listen(pool->groups[i]))
             return false;
@@ -99,14 +158,20 @@ void app_pool_fini(struct app_pool *pool)
     for (size_t i = 0; i < pool->ngroups; ++i)
         app_group_destroy(pool->groups[i]);
     list_remove(&pool->settling.node);
+    host_settings_destroy(pool->host);
     restart_watch_destroy(pool->restarts);
     process_usage_destroy(pool->usage);
+    free(pool->attached);
     free(pool->groups);
 }
 
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
 {
-    take_budget(pool, c);
+    /* The groups follow below, each with its own settings and the budget at once. */
+    pool->configuring = true;
+    host_settings_configure(pool->host, c);
+    pool->configuring = false;
+    take_budget(pool);
     pool->settings_hold_ms = c->s.settings_hold_ms;
     process_usage_set_interval(pool->usage, c->s.usage_interval_ms);
     for (size_t i = 0; i < pool->ngroups; ++i) {
@@ -175,10 +240,8 @@ static void settle_now(struct loop_deferred *d)
     uint64_t now_ms = loop_now_ms(pool->loop);
 
     carry_out(pool, &pool->core);
-    for (size_t i = 0; i < pool->ngroups; ++i) {
-        if (pool->groups[i]->attach != NULL)
-            carry_out(pool, &pool->groups[i]->attach_core);
-    }
+    for (size_t i = 0; i < pool->nattached; ++i)
+        carry_out(pool, &pool->attached[i]->attach_core);
     uint64_t due_ms = core_due_ms(&pool->core, now_ms);
     if (due_ms != UINT64_MAX)
         timer_start(pool->loop, &pool->due, due_ms - now_ms);
@@ -361,8 +424,8 @@ static void on_thaw(struct timer *t)
     struct app_pool *pool = container_of(t, struct app_pool, thaw);
 
     pool->core.stopped = pool->draining;
-    core_tick(&pool->core, loop_now_ms(pool->loop));
-    app_pool_settle(pool);
+    /* What the tree said meanwhile. */
+    on_host_changed(pool);
 }
 
 void app_pool_take_back(struct app_pool *pool)

@@ -11,6 +11,7 @@
 #include "worker-agent/agent_config.h"
 #include "worker-agent/app_group.h"
 #include "worker-agent/app_process.h"
+#include "worker-agent/host_settings.h"
 #include "worker-agent/pool_core.h"
 #include "worker-agent/process_usage.h"
 #include "worker-agent/restart_watch.h"
@@ -36,8 +37,12 @@ struct app_pool {
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */
     void *context;
     /* The rest is app_pool.c's. */
+    struct host_settings *host;
+    bool configuring; /* a configuration is being taken over, group by group */
     struct app_group **groups;
     size_t ngroups;
+    struct app_group **attached; /* of them, those with a core of their own */
+    size_t nattached;
     struct list by_state[PROCESS_STATES]; /* processes */
     size_t count;                         /* of them, but for ENDED */
     struct core core;                     /* who gets a process, and who has to go */

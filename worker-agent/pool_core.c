@@ -15,6 +15,7 @@ void core_init(struct core *c)
 {
     *c = (struct core){.max = 0};
     list_init(&c->groups);
+    list_init(&c->replaces);
     list_init(&c->idle);
     list_init(&c->wants);
     list_init(&c->runnable);
@@ -40,6 +41,7 @@ void core_group_fini(struct core_group *g)
         list_remove(&g->slots[n]->runnable);
         list_remove(&g->slots[n]->told);
     }
+    list_remove(&g->replaces);
     list_remove(&g->node);
 }
 
@@ -79,9 +81,7 @@ void core_place(struct core_process *p)
 {
     struct core_group *g = p->slot->group;
     struct core *c = g->core;
-
     struct list *home = NULL;
-
     bool idle = p->sessions + p->elsewhere == 0;
 
     if (p->state != CORE_READY || !idle)
@@ -129,6 +129,14 @@ static void end_when_done(struct core_process *p)
         end_now(p);
 }
 
+/* One more of G's processes is to be replaced. */
+static void add_doomed(struct core_group *g)
+{
+    ++g->ndoomed;
+    if (!list_linked(&g->replaces))
+        list_push_back(&g->core->replaces, &g->replaces);
+}
+
 /* The slot's process is P from now on. */
 static void take_slot(struct core_slot *s, struct core_process *p)
 {
@@ -139,7 +147,8 @@ static void take_slot(struct core_slot *s, struct core_process *p)
     core_run_soon(s);
     ++g->nprocesses;
     g->nstarting += p->state == CORE_STARTING;
-    g->ndoomed += p->doomed != CORE_KEEP;
+    if (p->doomed != CORE_KEEP)
+        add_doomed(g);
     g->core->changed = true;
 }
 
@@ -238,7 +247,7 @@ void core_condemn(struct core_process *p, enum core_reason reason)
         return;
     p->doomed = reason;
     if (s->process == p)
-        ++s->group->ndoomed;
+        add_doomed(s->group);
     s->group->core->changed = true;
 }
 

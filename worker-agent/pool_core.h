@@ -105,6 +105,7 @@ struct core_group {
     /* The core's. */
     struct list waiting; /* requests for whichever process */
     size_t nwaiting;
+    struct list replaces;        /* core->replaces */
     struct list idle, partly;    /* READY ones with free places: without sessions, and with */
     unsigned nprocesses;         /* of its slots; LEAVING ones and successors do not count */
     unsigned nstarting;          /* of those */
@@ -142,7 +143,9 @@ struct core {
     unsigned nending; /* of those, told to end */
     unsigned successors;
     uint64_t turns;
-    bool changed; /* since it was last decided who gets a process */
+    bool changed;         /* since it was last decided who gets a process */
+    struct list replaces; /* groups that have doomed processes, or a replacement under way: no other
+                             is looked at for that */
     struct list idle, wants, runnable, to_end, to_tell;
 };
 

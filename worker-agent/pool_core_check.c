@@ -76,6 +76,7 @@ static unsigned check_group(const struct core_group *g, struct sums *sum)
     ASSERT(starting == g->nstarting);
     ASSERT(doomed == g->ndoomed);
     ASSERT(length(&g->waiting) == g->nwaiting);
+    ASSERT(list_linked(&g->replaces) || (doomed == 0 && g->replacing == NULL));
     return g->nprocesses;
 }
 

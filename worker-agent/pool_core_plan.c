@@ -267,10 +267,19 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
 static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_action *out)
 {
     struct list *it;
+    struct list *next;
 
-    list_for_each (it, &c->groups) {
-        if (replace_one(list_entry(it, struct core_group, node), now_ms, out))
+    list_for_each_safe (it, next, &c->replaces) {
+        struct core_group *g = list_entry(it, struct core_group, replaces);
+
+        if (replace_one(g, now_ms, out)) {
+            /* Where there is room for one only, they take turns. */
+            list_remove(&g->replaces);
+            list_push_back(&c->replaces, &g->replaces);
             return true;
+        }
+        if (g->ndoomed == 0 && g->replacing == NULL)
+            list_remove(&g->replaces);
     }
     return false;
 }
@@ -291,6 +300,8 @@ enum core_decision core_next(struct core *c, uint64_t now_ms, struct core_action
 {
     *out = (struct core_action){.what = CORE_NOTHING};
     for (;;) {
+        /* Before anybody gets what is idle: under load somebody always waits for it. */
+        decide_excess(c);
         struct list *node = list_pop_front(&c->to_tell);
 
         if (node != NULL) {
@@ -321,7 +332,6 @@ enum core_decision core_next(struct core *c, uint64_t now_ms, struct core_action
         if (!c->changed)
             return CORE_NOTHING;
         c->changed = false;
-        decide_excess(c);
         if (decide_wants(c, now_ms, out) || decide_replacements(c, now_ms, out)) {
             c->changed = true;
             return out->what;
@@ -394,8 +404,8 @@ uint64_t core_due_ms(const struct core *c, uint64_t now_ms)
         if (s->not_before_ms > now_ms && s->not_before_ms < due)
             due = s->not_before_ms;
     }
-    list_for_each (it, &c->groups) {
-        const struct core_group *g = list_entry(it, struct core_group, node);
+    list_for_each (it, &c->replaces) {
+        const struct core_group *g = list_entry(it, struct core_group, replaces);
 
         if (g->ndoomed > 0 && g->replace_not_before_ms > now_ms && g->replace_not_before_ms < due)
             due = g->replace_not_before_ms;

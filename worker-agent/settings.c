@@ -21,6 +21,12 @@ const struct settings_table admin_table = {"ADMIN", "admin", admin_rows, ARRAY_L
 const struct settings_table app_table = {"APPLICATION", "applications.NAME", app_rows,
                                          ARRAY_LEN(app_rows), sizeof(struct app_settings)};
 
+bool agent_setting_wants_restart(const struct setting_row *row)
+{
+    return (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
+           strcmp(row->name, "allow") != 0;
+}
+
 bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM])
 {
     if (s->respawn_delay_max_ms < s->respawn_delay_ms) {

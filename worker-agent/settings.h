@@ -32,6 +32,8 @@ enum {
     APP_CONCURRENCY_MAX = 10000,
 };
 
+/* Whether a row of agent_table that is read anew (SIGHUP) has no effect before the next start. */
+bool agent_setting_wants_restart(const struct setting_row *row);
 /*
  * Rules across the fields of one application, for YAML and tree alike. False: WHY says what is
  * wrong.

@@ -310,6 +310,9 @@ void status_json(const struct agent *a, struct text *out)
         tree_status_describe(&tree, &w);
         json_close_object(&w);
     }
+    json_open_object(&w, "host");
+    host_settings_describe(a->pool.host, &w);
+    json_close_object(&w);
     json_open_object(&w, "applications");
     for (size_t i = 0; i < a->pool.ngroups; ++i)
         put_group(&w, a->pool.groups[i], now_ms);

@@ -45,6 +45,29 @@ static double pool_max(const struct agent *a)
     return a->pool.core.max;
 }
 
+static struct live_settings_counts host_counts(const struct agent *a)
+{
+    struct live_settings_counts counts;
+
+    host_settings_counts(a->pool.host, &counts);
+    return counts;
+}
+
+static double host_changes(const struct agent *a)
+{
+    return (double)host_counts(a).changes;
+}
+
+static double host_refused(const struct agent *a)
+{
+    return (double)host_counts(a).refused;
+}
+
+static double host_held(const struct agent *a)
+{
+    return host_counts(a).held;
+}
+
 /* ---- applications ---- */
 
 static double group_min(const struct app_group *g)
@@ -128,14 +151,17 @@ static bool slot_memory(const struct slot *s, double *out)
 }
 
 /* clang-format off */
-#define POOL(name_, unit_, of_, doc_) {.name = (name_), .kind = "gauge", .unit = (unit_), .doc = (doc_), .of_pool = (of_)}
+#define POOL(name_, kind_, unit_, of_, doc_) {.name = (name_), .kind = (kind_), .unit = (unit_), .doc = (doc_), .of_pool = (of_)}
 #define GROUP(name_, unit_, of_, doc_) {.name = (name_), .kind = "gauge", .unit = (unit_), .doc = (doc_), .of_group = (of_)}
 #define SLOT(name_, kind_, unit_, of_, doc_) {.name = (name_), .kind = (kind_), .unit = (unit_), .label = "slot", .doc = (doc_), .of_slot = (of_)}
 
 static const struct family families[] = {
-    POOL("pool_processes", "processes", pool_processes, "Processes of all applications, in any state."),
-    POOL("pool_processes_busy", "processes", pool_busy, "Of them, those that have requests."),
-    POOL("pool_processes_max", "processes", pool_max, "How many there may be (max_processes of the host); 0: no limit."),
+    POOL("pool_processes", "gauge", "processes", pool_processes, "Processes of all applications, in any state."),
+    POOL("pool_processes_busy", "gauge", "processes", pool_busy, "Of them, those that have requests."),
+    POOL("pool_processes_max", "gauge", "processes", pool_max, "How many there may be (max_processes of the host); 0: no limit."),
+    POOL("host_settings_changes_total", "counter", "changes", host_changes, "Settings of the host changed by the tree, or by the file read anew."),
+    POOL("host_refused_settings", "gauge", "settings", host_refused, "Settings in the host's node of the tree that are refused at present: the status page says which and why."),
+    POOL("host_settings_held", "gauge", "nodes", host_held, "1 while the host's settings are held, because their node vanished or cannot be read."),
     {.name = "processes_by_state", .kind = "gauge", .unit = "processes", .label = "state", .doc = "Processes that start (successors among them), are busy, idle, or on their way out.", .by_state = true},
     GROUP("processes_min", "processes", group_min, "min_processes in force."),
     GROUP("processes_max", "processes", group_max, "The most there may be."),

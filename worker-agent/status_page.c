@@ -121,6 +121,53 @@ static void add_figures(const json_t *object, const struct figure *figures, size
     add(out, "</dl>\n");
 }
 
+/* ---- settings, of the host and of an application ---- */
+
+static void add_refused(const json_t *whose, struct text *out)
+{
+    const json_t *row;
+    size_t i;
+
+    json_array_foreach(json_object_get(whose, "refused"), i, row)
+    {
+        add(out, "<p class=\"bad\">Refused setting ");
+        put_text(out, row, "name");
+        add(out, ": ");
+        put_text(out, row, "why");
+        add(out, "</p>\n");
+    }
+    if (json_is_true(json_object_get(whose, "held")))
+        add(out, "<p class=\"bad\">The settings of the tree are held: their node is gone or cannot "
+                 "be read.</p>\n");
+}
+
+/* ID: by it the script knows which ones are open. */
+static void add_settings(const char *id, const char *name_of, json_t *settings, struct text *out)
+{
+    const char *name;
+    json_t *row;
+
+    if (json_object_size(settings) == 0)
+        return;
+    text_addf(out, "<details id=\"%s", id);
+    text_add_html(out, slice_of(name_of));
+    add(out, "\"><summary>settings in force</summary>\n<table>\n<thead><tr><th>setting</th>"
+             "<th>value</th><th>from</th></tr></thead>\n<tbody>\n");
+    json_object_foreach(settings, name, row)
+    {
+        add(out, "<tr><td>");
+        text_add_html(out, slice_of(name));
+        add(out, "</td><td class=\"classes\">");
+        put_text(out, row, "value");
+        add(out, "</td><td>");
+        put_text(out, row, "origin");
+        add(out, "</td></tr>\n");
+    }
+    add(out, "</tbody>\n</table>\n</details>\n");
+}
+
+/* ---- the pool ---- */
+
 static void add_pool(const json_t *status, struct text *out)
 {
     static const struct figure figures[] = {
@@ -131,12 +178,15 @@ static void add_pool(const json_t *status, struct text *out)
         {"connections", NULL, "connections", put_int, false},
     };
     const json_t *tree = json_object_get(status, "tree");
+    const json_t *host = json_object_get(status, "host");
 
     add(out, "<section id=\"pool\">\n<h2>pool</h2>\n");
     add_figures(status, figures, ARRAY_LEN(figures), out);
     if (json_is_false(json_object_get(tree, "connected")))
         add(out,
             "<p class=\"bad\">The tree cannot be reached: going on with what was known.</p>\n");
+    add_refused(host, out);
+    add_settings("host-settings", "", json_object_get(host, "settings"), out);
     add(out, "</section>\n");
 }
 
@@ -271,49 +321,6 @@ static void add_failure(const json_t *application, struct text *out)
     add(out, "</pre>\n");
 }
 
-static void add_refused(const json_t *application, struct text *out)
-{
-    const json_t *row;
-    size_t i;
-
-    json_array_foreach(json_object_get(application, "refused"), i, row)
-    {
-        add(out, "<p class=\"bad\">Refused setting ");
-        put_text(out, row, "name");
-        add(out, ": ");
-        put_text(out, row, "why");
-        add(out, "</p>\n");
-    }
-    if (json_is_true(json_object_get(application, "held")))
-        add(out, "<p class=\"bad\">The settings of the tree are held: their node is gone or cannot "
-                 "be read.</p>\n");
-}
-
-static void add_settings(const char *application, json_t *settings, struct text *out)
-{
-    const char *name;
-    json_t *row;
-
-    if (json_object_size(settings) == 0)
-        return;
-    /* The script knows by the id which ones are open. */
-    add(out, "<details id=\"settings-");
-    text_add_html(out, slice_of(application));
-    add(out, "\"><summary>settings in force</summary>\n<table>\n<thead><tr><th>setting</th>"
-             "<th>value</th><th>from</th></tr></thead>\n<tbody>\n");
-    json_object_foreach(settings, name, row)
-    {
-        add(out, "<tr><td>");
-        text_add_html(out, slice_of(name));
-        add(out, "</td><td class=\"classes\">");
-        put_text(out, row, "value");
-        add(out, "</td><td>");
-        put_text(out, row, "origin");
-        add(out, "</td></tr>\n");
-    }
-    add(out, "</tbody>\n</table>\n</details>\n");
-}
-
 static void add_application(const char *name, const json_t *a, struct text *out)
 {
     static const struct figure figures[] = {
@@ -344,7 +351,7 @@ static void add_application(const char *name, const json_t *a, struct text *out)
     add_refused(a, out);
     add_failure(a, out);
     add_processes(a, out);
-    add_settings(name, json_object_get(a, "settings"), out);
+    add_settings("settings-", name, json_object_get(a, "settings"), out);
     add(out, "</section>\n");
 }
 

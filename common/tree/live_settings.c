@@ -230,6 +230,8 @@ static bool take_property(const struct live_settings *l, size_t i, const json_t 
 
     if (row->when == SETTING_LOCAL)
         snprintf(why, SETTINGS_WHY_ROOM, "is taken from the configuration file only");
+    else if (row->when == SETTING_RELOAD)
+        snprintf(why, SETTINGS_WHY_ROOM, "is taken from the configuration file, at SIGHUP");
     else if (row->when != SETTING_LIVE)
         snprintf(why, SETTINGS_WHY_ROOM, "needs a restart, with the configuration file");
     else if (!json_scalar_text(value, &text))

@@ -59,6 +59,11 @@ struct settings_watch *settings_watch_start(struct tree *t, const char *path,
     return w;
 }
 
+void settings_watch_recall(struct settings_watch *w)
+{
+    recall(w);
+}
+
 void settings_watch_stop(struct settings_watch *w)
 {
     if (w == NULL)

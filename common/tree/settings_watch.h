@@ -16,6 +16,10 @@ struct settings_watch;
 struct settings_watch *settings_watch_start(struct tree *t, const char *path,
                                             struct live_settings *live, struct tree_memory *memory,
                                             uint64_t wait_ms);
+/* What the memory has is in force now, and until the tree answers; not only when that takes
+ * WAIT_MS.
+ */
+void settings_watch_recall(struct settings_watch *w);
 /* NULL is fine. */
 void settings_watch_stop(struct settings_watch *w);
 

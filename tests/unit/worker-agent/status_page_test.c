@@ -38,7 +38,9 @@ static void processes_are_rows_of_their_application(void **state)
         &out,
         "{\"program\":\"resumelb-agent\",\"version\":\"0.1.0\",\"pid\":7,\"keeper_pid\":6,"
         "\"uptime_s\":90061,\"phase\":\"running\",\"processes\":2,\"max_processes\":0,"
-        "\"tree\":{\"connected\":false},\"applications\":{\"shop\":{\"min_processes\":1,"
+        "\"tree\":{\"connected\":false},\"host\":{\"settings\":{\"max_processes\":{"
+        "\"value\":\"0\",\"origin\":\"default\"}},\"held\":true,\"refused\":[{\"name\":"
+        "\"state_dir\",\"why\":\"nor there\"}]},\"applications\":{\"shop\":{\"min_processes\":1,"
         "\"counts\":{\"processes\":1},\"queue\":{\"policy\":\"private\",\"waiting\":2},"
         "\"figures\":{\"deaths\":3},\"settings\":{\"concurrency\":{\"value\":\"1\",\"origin\":"
         "\"tree\"}},\"refused\":[{\"name\":\"command\",\"why\":\"not here\"}],"
@@ -53,6 +55,11 @@ static void processes_are_rows_of_their_application(void **state)
     assert_has(page, "version 0.1.0, pid 7, keeper 6, up 1 d 1 h, running");
     assert_has(page, "<dt>max processes</dt><dd>no limit</dd>");
     assert_has(page, "The tree cannot be reached");
+    assert_has(page, "<p class=\"bad\">Refused setting state_dir: nor there</p>\n"
+                     "<p class=\"bad\">The settings of the tree are held");
+    assert_has(page, "<details id=\"host-settings\">");
+    assert_has(page, "<tr><td>max_processes</td><td class=\"classes\">0</td><td>default</td></tr>");
+    assert_has(page, "<details id=\"settings-shop\">");
     assert_has(page, "<h2>shop</h2>");
     assert_has(page, "<dt>waiting</dt><dd class=\"bad\">2</dd>");
     assert_has(page, "<dt>deaths</dt><dd class=\"bad\">3</dd>");
@@ -75,7 +82,9 @@ static void what_applications_say_is_no_markup(void **state)
 {
     struct text out = {0};
     const char *page = page_of(
-        &out, "{\"version\":\"<i>\",\"applications\":{\"<b>\\\"x\":{"
+        &out, "{\"version\":\"<i>\",\"host\":{\"settings\":{\"<u>\":{\"value\":\"<s>\",\"origin\":"
+              "\"<q>\"}},\"refused\":[{\"name\":\"<a>\",\"why\":\"<script>2</script>\"}]},"
+              "\"applications\":{\"<b>\\\"x\":{"
               "\"settings\":{\"<u>\":{\"value\":\"<s>\",\"origin\":\"<q>\"}},"
               "\"refused\":[{\"name\":\"<a>\",\"why\":\"</p><script>1</script>\"}],"
               "\"last_failure\":{\"at\":\"<em>\",\"what\":\"<h1>\",\"how\":\"<h3>\",\"lines\":["
@@ -116,7 +125,8 @@ static void nothing_is_loaded_from_elsewhere_and_nothing_is_inline(void **state)
 static void members_of_wrong_types_do_no_harm(void **state)
 {
     static const char *const pages[] = {
-        "{\"uptime_s\":\"x\",\"applications\":[]}",
+        "{\"uptime_s\":\"x\",\"host\":{\"settings\":7,\"refused\":{},\"held\":1},\"applications\":["
+        "]}",
         "{\"uptime_s\":-1,\"applications\":{\"a\":1,\"b\":[],\"c\":{\"slots\":{},\"leaving\":7,"
         "\"settings\":[],\"last_failure\":2,\"queue\":3,\"counts\":null}}}",
         "{\"applications\":{\"a\":{\"slots\":[1,{\"process\":[]}],\"leaving\":[2,{\"slot\":-4},"
