@@ -32,6 +32,7 @@ enum outcome {
 
 struct lb;
 struct application_live;
+struct limits_live;
 struct membership;
 struct application_config;
 
@@ -64,6 +65,7 @@ struct application {
     struct application_loop *loops; /* per data loop */
     struct membership *membership;  /* control thread only */
     struct application_live *live;  /* control thread only */
+    struct limits_live *limits;     /* control thread only */
     struct app_snapshot *settings;  /* control thread only: the newest */
     struct text error_page;         /* configured template; empty: built in */
     /*

@@ -209,13 +209,14 @@ static void read_classifier(struct configuration *c, struct application_config *
         classifier_create(&c->file, a->s.classifier != NULL ? a->s.classifier : &host, d);
 }
 
-static void read_error_page(struct configuration *c, struct application_config *a, struct diag *d)
+void config_read_page(const struct config *c, const struct config_node *at, const char *name,
+                      const char *path, struct text *out, struct diag *d)
 {
-    if (a->s.error_page == NULL)
+    if (path == NULL)
         return;
-    enum err e = file_read(a->s.error_page, ERROR_PAGE_MAX, &a->error_page);
+    enum err e = file_read(path, ERROR_PAGE_MAX, out);
     if (e != ERR_OK)
-        config_complain(&c->file, place(a, "error_page"), d, "error_page: %s: %s", a->s.error_page,
+        config_complain(c, at, d, "%s: %s: %s", name, path,
                         e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 }
 
@@ -267,7 +268,9 @@ void application_config_read(struct configuration *c, const char *name, struct c
     check_tree(c, out, d);
     read_workers(c, out, d);
     read_classifier(c, out, d);
-    read_error_page(c, out, d);
+    config_read_page(&c->file, place(out, "error_page"), "error_page", out->s.error_page,
+                     &out->error_page, d);
+    limit_configs_read(c, out, d);
     if (d->errors == before &&
         !app_settings_check(&out->s, c->program.response_buffers_total_bytes, why))
         config_complain(&c->file, map, d, "application %s: %s", name, why);
@@ -282,6 +285,7 @@ void application_config_fini(struct application_config *a)
     free(a->workers);
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);
+    limit_configs_fini(&a->limits);
     if (a->origins != NULL)
         app_settings_fini(&a->s);
     free(a->origins);

@@ -50,25 +50,25 @@ static bool is_frozen(const struct setting_row *row)
     return row->when == SETTING_LOCAL && !app_row_by_snapshot(row);
 }
 
-static void count(struct application_live *l)
+void application_count_settings(struct application *a, const struct live_settings_counts *now,
+                                struct live_settings_counts *told)
 {
-    struct stats_cell *cell = application_control_stats(l->app);
-    struct live_settings_counts now;
-    struct live_settings_counts *told = &l->told;
+    struct stats_cell *cell = application_control_stats(a);
 
-    live_settings_counts(l->engine, &now);
-    stat_add(cell, APP_STAT_settings_changes, (int64_t)(now.changes - told->changes));
-    stat_add(cell, APP_STAT_settings_refused, (int64_t)(now.refusals - told->refusals));
-    stat_add(cell, APP_STAT_refused_settings, (int64_t)now.refused - (int64_t)told->refused);
-    stat_add(cell, APP_STAT_settings_held, (int64_t)now.held - (int64_t)told->held);
-    *told = now;
+    stat_add(cell, APP_STAT_settings_changes, (int64_t)(now->changes - told->changes));
+    stat_add(cell, APP_STAT_settings_refused, (int64_t)(now->refusals - told->refusals));
+    stat_add(cell, APP_STAT_refused_settings, (int64_t)now->refused - (int64_t)told->refused);
+    stat_add(cell, APP_STAT_settings_held, (int64_t)now->held - (int64_t)told->held);
+    *told = *now;
 }
 
 static void on_changed(void *context, bool values)
 {
     struct application_live *l = context;
+    struct live_settings_counts now;
 
-    count(l);
+    live_settings_counts(l->engine, &now);
+    application_count_settings(l->app, &now, &l->told);
     if (!values)
         return;
     application_publish(l->app, live_settings_now(l->engine));

@@ -25,6 +25,12 @@ struct application_live *application_live_create(struct application *a,
 void application_live_destroy(struct application_live *l);
 /* For the tree, the memory, a reload and the status page. */
 struct live_settings *application_live_engine(struct application_live *l);
+/*
+ * A's figures get what is new in NOW, the counts of live settings of its, since they were TOLD,
+ * which is brought up to date.
+ */
+void application_count_settings(struct application *a, const struct live_settings_counts *now,
+                                struct live_settings_counts *told);
 void application_live_describe(const struct application_live *l, struct json_writer *w);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "classifiers/registry.h"
 #include "common/net/addr.h"
+#include "lb/limit_config.h"
 #include "lb/settings.h"
 
 struct listen_config {
@@ -39,7 +40,8 @@ struct application_config {
     struct worker_config *workers;
     size_t nworkers;
     struct text error_page;
-    struct config_node *node; /* where it stands */
+    struct limit_configs limits; /* pool_counters */
+    struct config_node *node;    /* where it stands */
 };
 
 struct configuration {
@@ -71,5 +73,8 @@ void application_config_read(struct configuration *c, const char *name, struct c
 /* No two applications want the same requests. */
 void application_configs_check(const struct configuration *c, struct diag *d);
 void application_config_fini(struct application_config *a);
+/* The bounded file PATH (NULL: none) of the setting NAME, which stands at AT; problems to D. */
+void config_read_page(const struct config *c, const struct config_node *at, const char *name,
+                      const char *path, struct text *out, struct diag *d);
 
 #endif

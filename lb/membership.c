@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/tree/tree_figures.h"
 #include "lb/application_live.h"
+#include "lb/limits_live.h"
 #include "lb/shared_tree.h"
 #include "version.h"
 
@@ -114,6 +115,7 @@ static void settings_changed(struct application *a)
             member_settings_changed(member_of(k->worker));
     }
     membership_reserve(a->membership);
+    limits_live_settings_changed(a->limits);
 }
 
 static bool is_away(struct application *a)
@@ -158,8 +160,10 @@ static enum err start_tree(struct membership *ms, const struct app_settings *s, 
     if (e != ERR_OK)
         return e;
     ms->memory = open_memory(ms, s->tree);
-    ms->settings = settings_watch_start(ms->tree, ms->path, application_live_engine(ms->app->live),
-                                        ms->memory, lb->settings.tree_start_wait_ms);
+    ms->settings =
+        settings_watch_start(ms->tree, ms->path, application_live_engine(ms->app->live), ms->memory,
+                             SETTINGS_WATCH_PART, lb->settings.tree_start_wait_ms);
+    limits_live_start(ms->app->limits, ms->tree, ms->memory, lb->settings.tree_start_wait_ms);
     ms->providers = providers_create(ms, lb->settings.tree_start_wait_ms);
     return ERR_OK;
 }
@@ -180,6 +184,7 @@ enum err membership_start(struct application *a, const struct application_config
     a->membership = ms;
     a->live =
         application_live_create(a, config, path != NULL ? path : "/", settings_changed, is_away);
+    a->limits = limits_live_create(a, &config->limits, ms->path, is_away);
     ms->listed = listed_workers_create(ms);
     listed_workers_set(ms->listed, config->workers, config->nworkers);
     return config->s.tree != NULL ? start_tree(ms, &config->s, d) : ERR_OK;
@@ -189,6 +194,7 @@ void membership_reload(struct membership *ms, const struct application_config *c
 {
     listed_workers_set(ms->listed, config->workers, config->nworkers);
     live_settings_set_yaml(application_live_engine(ms->app->live), &config->s, config->origins);
+    limits_live_set_yaml(ms->app->limits, &config->limits);
 }
 
 static void close_tree(struct membership *ms)
@@ -197,6 +203,7 @@ static void close_tree(struct membership *ms)
         return;
     membership_unregister(ms);
     settings_watch_stop(ms->settings);
+    limits_live_stop(ms->app->limits);
     providers_destroy(ms->providers);
     ms->providers = NULL;
     tree_memory_close(ms->memory);
@@ -216,6 +223,8 @@ void membership_stop(struct application *a)
     missing_workers_fini(&ms->missing);
     cold_slots_fini(&ms->cold);
     listed_workers_destroy(ms->listed);
+    limits_live_destroy(a->limits);
+    a->limits = NULL;
     application_live_destroy(a->live);
     a->live = NULL;
     a->membership = NULL;

@@ -7,6 +7,7 @@
 #include "lb/settings.h"
 
 #include "lb/limit_rule.h"
+#include "lb/limit_servers.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -155,7 +156,8 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
                  (unsigned long long)response_buffers_total);
         return false;
     }
-    return true;
+    size_t at;
+    return limit_servers_check(&s->pool_counter_servers, &at, why);
 }
 
 void app_pool_settings(const struct app_settings *s, struct pool_settings *out)

@@ -14,6 +14,7 @@
 #include "lb/access_log.h"
 #include "lb/application_live.h"
 #include "lb/lb_parts.h"
+#include "lb/limits_live.h"
 #include "lb/membership.h"
 #include "version.h"
 
@@ -232,6 +233,8 @@ static void put_application(struct json_writer *w, const struct application *a)
     put_stats(w, a);
     if (a->live != NULL)
         application_live_describe(a->live, w);
+    if (a->limits != NULL)
+        limits_live_describe(a->limits, w);
     if (a->membership != NULL)
         membership_describe(a->membership, w);
     json_close_object(w);

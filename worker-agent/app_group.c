@@ -324,8 +324,8 @@ static void watch_settings(struct app_group *g)
     char *file = xasprintf("%s/%s/tree.json", pool->state_dir, g->name);
     char *place = xasprintf("%s %s", pool->tree_url, g->path);
     g->memory = tree_memory_open(pool->loop, file, place);
-    g->watch =
-        settings_watch_start(pool->tree, g->path, g->live, g->memory, pool->tree_start_wait_ms);
+    g->watch = settings_watch_start(pool->tree, g->path, g->live, g->memory, SETTINGS_WATCH_PART,
+                                    pool->tree_start_wait_ms);
     free(place);
     free(file);
 }

@@ -498,15 +498,25 @@ const void *live_settings_now(const struct live_settings *l)
     return l->now.s;
 }
 
+static size_t index_of(const struct live_settings *l, const struct setting_row *row)
+{
+    size_t i = 0;
+
+    while (i < l->nrows && row_of(l, i) != row)
+        ++i;
+    ASSERT(i < l->nrows);
+    return i;
+}
+
 enum setting_origin live_settings_origin(const struct live_settings *l,
                                          const struct setting_row *row)
 {
-    for (size_t i = 0; i < l->nrows; ++i) {
-        if (row_of(l, i) == row)
-            return l->now.origins[i];
-    }
-    ASSERT(false);
-    return ORIGIN_DEFAULT;
+    return l->now.origins[index_of(l, row)];
+}
+
+const char *live_settings_refused(const struct live_settings *l, const struct setting_row *row)
+{
+    return l->refusals[index_of(l, row)].why;
 }
 
 void live_settings_counts(const struct live_settings *l, struct live_settings_counts *out)

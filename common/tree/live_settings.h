@@ -50,6 +50,8 @@ void live_settings_destroy(struct live_settings *l);
 const void *live_settings_now(const struct live_settings *l);
 enum setting_origin live_settings_origin(const struct live_settings *l,
                                          const struct setting_row *row);
+/* Why what the tree has for ROW is not in force, or NULL: nothing is wrong with it. */
+const char *live_settings_refused(const struct live_settings *l, const struct setting_row *row);
 /* YAML was read anew. */
 void live_settings_set_yaml(struct live_settings *l, const void *yaml,
                             const enum setting_origin *origins);

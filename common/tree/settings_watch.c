@@ -5,11 +5,10 @@
 
 #include "common/tree/tree_backend.h"
 
-static const char part_name[] = "settings"; /* of the memory */
-
 struct settings_watch {
     struct live_settings *live;
     struct tree_memory *memory;
+    char *part; /* of the memory */
     struct tree_watch *watch;
     struct timer wait;
     bool heard;
@@ -17,7 +16,7 @@ struct settings_watch {
 
 static void recall(const struct settings_watch *w)
 {
-    const json_t *old = tree_memory_part(w->memory, part_name);
+    const json_t *old = tree_memory_part(w->memory, w->part);
 
     if (old != NULL)
         live_settings_remember(w->live, old, tree_memory_age_s(w->memory));
@@ -37,7 +36,7 @@ static void on_node(void *context, const struct tree_node *node)
     live_settings_node(w->live, node);
     live_settings_counts(w->live, &now);
     if (good && !now.held)
-        tree_memory_keep(w->memory, part_name, node->properties);
+        tree_memory_keep(w->memory, w->part, node->properties);
 }
 
 static void on_wait_over(struct timer *t)
@@ -47,12 +46,13 @@ static void on_wait_over(struct timer *t)
 
 struct settings_watch *settings_watch_start(struct tree *t, const char *path,
                                             struct live_settings *live, struct tree_memory *memory,
-                                            uint64_t wait_ms)
+                                            const char *part, uint64_t wait_ms)
 {
     struct settings_watch *w = xcalloc(1, sizeof(*w));
 
     w->live = live;
     w->memory = memory;
+    w->part = xstrdup(part);
     timer_init(&w->wait, on_wait_over);
     timer_start(t->loop, &w->wait, wait_ms);
     w->watch = tree_watch(t, path, on_node, w);
@@ -70,5 +70,6 @@ void settings_watch_stop(struct settings_watch *w)
         return;
     timer_stop(&w->wait);
     tree_unwatch(w->watch);
+    free(w->part);
     free(w);
 }

@@ -12,10 +12,14 @@
 
 struct settings_watch;
 
-/* WAIT_MS: how long the tree may take to answer. */
+/* What a program's or an application's own node is called in the memory. */
+#define SETTINGS_WATCH_PART "settings"
+/*
+ * PART: under which name the memory has it; copied. WAIT_MS: how long the tree may take to answer.
+ */
 struct settings_watch *settings_watch_start(struct tree *t, const char *path,
                                             struct live_settings *live, struct tree_memory *memory,
-                                            uint64_t wait_ms);
+                                            const char *part, uint64_t wait_ms);
 /* What the memory has is in force now, and until the tree answers; not only when that takes
  * WAIT_MS.
  */

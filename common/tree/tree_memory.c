@@ -132,6 +132,15 @@ static void on_write(struct timer *t)
     save(container_of(t, struct tree_memory, write));
 }
 
+static void write_soon(struct tree_memory *m)
+{
+    if (m->path == NULL || timer_running(&m->write))
+        return;
+    uint64_t since = loop_now_ms(m->loop) - m->written_ms;
+    bool lately = m->written_ms != 0 && since < TREE_MEMORY_PAUSE_MS;
+    timer_start(m->loop, &m->write, lately ? TREE_MEMORY_PAUSE_MS - since : TREE_MEMORY_DELAY_MS);
+}
+
 void tree_memory_keep(struct tree_memory *m, const char *part, json_t *content)
 {
     const json_t *old = json_object_get(m->parts, part);
@@ -139,11 +148,13 @@ void tree_memory_keep(struct tree_memory *m, const char *part, json_t *content)
     if (old != NULL && json_equal(old, content))
         return;
     json_object_set(m->parts, part, content);
-    if (m->path == NULL || timer_running(&m->write))
-        return;
-    uint64_t since = loop_now_ms(m->loop) - m->written_ms;
-    bool lately = m->written_ms != 0 && since < TREE_MEMORY_PAUSE_MS;
-    timer_start(m->loop, &m->write, lately ? TREE_MEMORY_PAUSE_MS - since : TREE_MEMORY_DELAY_MS);
+    write_soon(m);
+}
+
+void tree_memory_forget(struct tree_memory *m, const char *part)
+{
+    if (json_object_del(m->parts, part) == 0)
+        write_soon(m);
 }
 
 /* ---- life ---- */

@@ -37,5 +37,7 @@ json_t *tree_memory_part(const struct tree_memory *m, const char *part);
 uint64_t tree_memory_age_s(const struct tree_memory *m);
 /* PART is CONTENT (an object, a reference of its own is taken) now: written soon. */
 void tree_memory_keep(struct tree_memory *m, const char *part, json_t *content);
+/* There is no PART any more. */
+void tree_memory_forget(struct tree_memory *m, const char *part);
 
 #endif
