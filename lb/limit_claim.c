@@ -103,6 +103,10 @@ static enum limit_result wait_for_turn(struct limit_claim *c, enum limit_result 
     return r;
 }
 
+/*
+ * The limits are the counter's own (limit_counter_set), which bind at once when they change, also
+ * for those who wait; but for a shadow, whose counter has none.
+ */
 static enum limit_result ask_table(struct limit_claim *c, bool wait)
 {
     const struct counter_settings *s = &c->rule->s;
@@ -110,9 +114,9 @@ static enum limit_result ask_table(struct limit_claim *c, bool wait)
         .key = c->key,
         .type = slice_of(c->counter->name),
         .kind = c->kind,
-        .workers = (uint32_t)s->workers,
+        .workers = s->shadow ? (uint32_t)s->workers : UINT32_MAX,
         .maxqueue = (uint32_t)s->maxqueue,
-        .slots = (uint32_t)s->slots,
+        .slots = s->shadow ? (uint32_t)s->slots : 0,
         .wait = wait && left_ms(c) != 0,
     };
 
@@ -161,7 +165,7 @@ static enum limit_result ask_shadow(struct limit_claim *c)
 {
     struct counter_ask any = {
         .key = c->key,
-        .type = SLICE_NULL,
+        .type = slice_of(c->counter->name),
         .kind = COUNTER_ME,
         .workers = UINT32_MAX,
         .maxqueue = UINT32_MAX,

@@ -177,7 +177,7 @@ static void take_rule(struct limits_live *l, const struct live_limit *live, stru
     text_add(&out->page, text_slice(&live->page));
     out->counter = limit_counter_ref(k->counter);
     k->used = true;
-    if (s->where == LIMIT_LOCAL)
+    if (s->where == LIMIT_LOCAL && !s->shadow)
         limits = (struct counter_limits){(uint32_t)s->workers, (uint32_t)s->slots};
     tell_limits(k, limits);
 }

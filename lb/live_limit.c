@@ -6,6 +6,7 @@
 
 #include "common/base/log.h"
 #include "lb/application_live.h"
+#include "lb/lb.h"
 #include "lb/limit_rule.h"
 
 /* ---- for the engine ---- */

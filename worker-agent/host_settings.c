@@ -88,7 +88,8 @@ void host_settings_start(struct host_settings *h)
     char *file = xasprintf("%s/tree.json", h->state_dir);
     char *place = xasprintf("%s %s", h->tree_url, h->path);
     h->memory = tree_memory_open(h->o.loop, file, place);
-    h->watch = settings_watch_start(h->o.tree, h->path, h->live, h->memory, h->o.wait_ms);
+    h->watch = settings_watch_start(h->o.tree, h->path, h->live, h->memory, SETTINGS_WATCH_PART,
+                                    h->o.wait_ms);
     settings_watch_recall(h->watch);
     free(place);
     free(file);

@@ -32,6 +32,7 @@ static struct limit_rule make_rule(int mode, uint64_t timeout_ms)
     s.timeout_ms = timeout_ms;
     assert_true(limit_rule_compile("some", &s, &rule, &p));
     rule.counter = limit_counter_create("some");
+    limit_counter_set(rule.counter, (struct counter_limits){.workers = WORKERS});
     return rule;
 }
 
