@@ -3,6 +3,7 @@
  * The client to pool counter daemons, and servers that do what no daemon should. The test itself is
  * the server, byte by byte.
  */
+#include "common/wire/counter_reply.h"
 #include "tests/unit/net/counter_played.h"
 
 /* ---- what is said ---- */
@@ -47,7 +48,8 @@ static void a_reply_may_come_byte_by_byte(void **state)
 
 static void what_is_no_decision_leaves_the_key_unreachable(void **state)
 {
-    static const char *const words[] = {
+    char over_long[2 * COUNTER_REPLY_LINE_MAX] = "";
+    const char *const words[] = {
         "LOCK_HELD\n",
         "NOT_LOCKED\n",
         "RELEASED\n",
@@ -60,12 +62,11 @@ static void what_is_no_decision_leaves_the_key_unreachable(void **state)
         "LOCKED\nLOCKED\n",
         "LOCKED\nL",
         "HTTP/1.0 400 Bad Request\r\n\r\n",
-        "------------------------------------------------------------------------------------------"
-        "-"
-        "-------------------------------------------------------------------------------------",
+        over_long,
     };
     struct world *w = *state;
 
+    memset(over_long, '-', sizeof(over_long) - 1);
     for (size_t i = 0; i < ARRAY_LEN(words); ++i) {
         struct asker a = {0};
         create(w, (struct counter_client_settings){.connect_timeout_ms = LONG_MS});

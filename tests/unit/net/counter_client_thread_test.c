@@ -37,7 +37,7 @@ static void go_on(struct busy_asker *a)
         .kind = COUNTER_ME,
         .workers = WORKERS,
         .maxqueue = LOOPS * ASKERS * 2, /* who was released may ask before RELEASED has come */
-        .timeout_ms = 2 * RAW_DEADLINE_MS,
+        .timeout_ms = UINT64_C(2) * RAW_DEADLINE_MS,
     };
 
     if (a->rounds++ == ROUNDS)
