@@ -309,6 +309,15 @@ static void decide(struct counter_conn *c, enum counter_result r)
     answer(call, r, COUNTER_TROUBLE_NONE);
 }
 
+static void log_error_reply(const struct counter_conn *c, struct slice error)
+{
+    struct text t = {0};
+
+    text_add_escaped(&t, error);
+    log_warn(NULL, "counter-server-error", "name=%s error=\"%s\"", c->server->name, text_cstr(&t));
+    text_fini(&t);
+}
+
 static void on_decision(struct counter_conn *c, const struct counter_reply *r)
 {
     switch (r->kind) {
@@ -328,8 +337,7 @@ static void on_decision(struct counter_conn *c, const struct counter_reply *r)
             counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
         return;
     case COUNTER_REPLY_ERROR:
-        log_warn(NULL, "counter-server-error", "name=%s error=\"%.*s\"", c->server->name,
-                 SLICE_FMT(r->text));
+        log_error_reply(c, r->text);
         counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
         return;
     case COUNTER_REPLY_LOCK_HELD:
