@@ -66,6 +66,40 @@ static void a_greeting_whose_asker_has_left_still_ends_the_rest(void **state)
     assert_false(view(&w->f).resting);
 }
 
+/* ---- servers that go ---- */
+
+static void connections_of_a_server_that_goes_are_closed_when_they_are_free(void **state)
+{
+    struct world *w = *state;
+    struct asker waits = {0};
+    struct asker holds = {0};
+
+    assert_int_equal(answered_by(w, &holds, "LOCKED\n"), COUNTER_RESULT_LOCKED);
+    struct raw_peer holder = w->peer;
+    raw_init(&w->peer);
+    begin(w, &waits, &waiting);
+    counter_client_set_servers(w->f.client, NULL, 0);
+    say(w, "QUEUE_FULL\n");
+    assert_int_equal(await_answer(&waits), COUNTER_RESULT_QUEUE_FULL);
+    raw_await_end(w->f.loop, &w->peer);
+    release(&holds);
+    raw_await(w->f.loop, &holder, "RELEASE\n");
+    assert_false(holder.ended);
+    raw_send(w->f.loop, &holder, "RELEASED\n");
+    raw_await_end(w->f.loop, &holder);
+    assert_int_equal(stats(w)->unreleased, 0);
+    raw_fini(&holder);
+}
+
+static void a_kept_connection_ends_with_its_server(void **state)
+{
+    struct world *w = *state;
+
+    keep_one(w);
+    counter_client_set_servers(w->f.client, NULL, 0);
+    raw_await_end(w->f.loop, &w->peer);
+}
+
 /* ---- owners ---- */
 
 struct last_asker {
@@ -193,6 +227,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_server_that_rested_is_greeted_before_anybody_queues_there),
         CASE(a_greeting_whose_asker_has_left_still_ends_the_rest),
+        CASE(connections_of_a_server_that_goes_are_closed_when_they_are_free),
+        CASE(a_kept_connection_ends_with_its_server),
         CASE(the_last_answer_may_be_the_end_of_everything),
         CASE(whoever_leaves_before_the_loop_turns_hears_nothing),
         CASE(what_comes_too_late_is_not_kept),
