@@ -5,6 +5,7 @@
 #include "tests/unit/net/counter_played.h"
 
 #include <stdio.h>
+#include <sys/resource.h>
 
 /* ---- rest ---- */
 
@@ -156,6 +157,38 @@ static void whoever_leaves_before_the_loop_turns_hears_nothing(void **state)
     check_unreachable(&a, COUNTER_TROUBLE_NO_SERVER);
 }
 
+static void allow_descriptors(bool more)
+{
+    struct rlimit limit;
+    int next = 0;
+
+    /* The lowest free one is the first that is refused. */
+    while (fcntl(next, F_GETFD) != -1)
+        ++next;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = more ? limit.rlim_max : (rlim_t)next;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void a_probe_for_which_there_is_no_descriptor_does_not_end_all_probes(void **state)
+{
+    struct world *w = *state;
+    struct asker a = {0};
+
+    for (unsigned i = 0; i < COUNTER_BREAKER_FAILURES_MAX; ++i)
+        assert_int_equal(answered_by(w, &a, "?\n"), COUNTER_RESULT_UNREACHABLE);
+    raw_close(&w->peer);
+    allow_descriptors(false);
+    uint64_t deadline_us = clock_mono_us() + RAW_DEADLINE_MS * UINT64_C(1000);
+    while (ask(&w->f, &a, &waiting), a.call.why == COUNTER_TROUBLE_RESTING)
+        assert_true(clock_mono_us() < deadline_us);
+    allow_descriptors(true);
+    assert_int_equal(a.call.why, COUNTER_TROUBLE_SYSTEM);
+    assert_int_equal(stats(w)->rests, 1); /* it is not the server's fault */
+    acquire_after_rest(w, &a);
+    leave(&a);
+}
+
 /* ---- waits that the daemon is about to end itself ---- */
 
 static void what_comes_too_late_is_not_kept(void **state)
@@ -229,6 +262,7 @@ int main(void)
         CASE(a_greeting_whose_asker_has_left_still_ends_the_rest),
         CASE(connections_of_a_server_that_goes_are_closed_when_they_are_free),
         CASE(a_kept_connection_ends_with_its_server),
+        CASE(a_probe_for_which_there_is_no_descriptor_does_not_end_all_probes),
         CASE(the_last_answer_may_be_the_end_of_everything),
         CASE(whoever_leaves_before_the_loop_turns_hears_nothing),
         CASE(what_comes_too_late_is_not_kept),
