@@ -3,13 +3,11 @@
  * Whether a server that has failed is tried again: a circuit breaker. Plain computation; time is an
  * argument. Embedded in its server; one thread. Zeroed, it is closed.
  *
- *             FAILURES_MAX in a row                  the rest is over: one goes ahead
- *     CLOSED -----------------------> RESTING -----------------------------------------> PROBED
- *        ^                              ^ |                                              | |
- *        |                              | +--------- any success ------------+   fails:  | |
- *        |                              +----------------------------------- | twice as -+ |
- *        +-------------------------------------------------------------------+   long      |
- *        +--------------------------- any success -----------------------------------------+
+ *     CLOSED   everybody goes. FAILURES_MAX failures in a row: RESTING
+ *     RESTING  nobody goes. When its time is over, the next to ask goes ahead: PROBED
+ *     PROBED   nobody else goes. That one fails: RESTING, twice as long, up to REST_MAX
+ *
+ * Any success, also of one who went earlier: CLOSED.
  */
 #ifndef RLB_CORE_COUNTER_BREAKER_H
 #define RLB_CORE_COUNTER_BREAKER_H

@@ -5,10 +5,11 @@
  * and calls the owner last, as the owner may do anything then, destroying the client included.
  *
  * A connection may go on without its call: an attempt to connect or a greeting whose call has no
- * time left (the server's breaker wants to know, and the next call has use for it), a RELEASE, a
- * wait that our own clock has ended. The last one is silent whether the daemon lives or not, for
- * silence is what waiting sounds like. So the daemon is asked for its uptime before the connection
- * is closed; otherwise one that has stopped would cost every call its whole time, and for ever.
+ * time left (the server's breaker wants to know, and the next call has use for it), a RELEASE, and
+ * a wait that our own clock has ended. That one is silent whether the daemon lives or not, for
+ * silence is what waiting sounds like; and one that has stopped must not cost every call its whole
+ * time for ever. So where the daemon is about to end the wait itself, its TIMEOUT is awaited, and
+ * the connection is as good as before; else it is asked for its uptime and the connection closed.
  */
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -24,6 +25,9 @@ enum {
     IDLE_MAX = 64,
     /* What a daemon's clock takes. */
     WIRE_SECONDS_MAX = INT32_MAX,
+    /* The daemon counts whole seconds, from a little later. A wait that it ends this long after us
+     * is left to it, which saves a connection. */
+    EXPIRY_SLACK_MS = 50,
 };
 
 const char *counter_trouble_text(enum counter_trouble t)
@@ -104,9 +108,9 @@ static struct counter_call *part(struct counter_conn *c)
 
 /* ---- what is sent ---- */
 
-static uint32_t wire_seconds(const struct counter_call *call)
+/* What is left of CALL's time, in whole seconds. */
+static uint32_t wire_seconds(const struct counter_call *call, uint64_t now_ms)
 {
-    uint64_t now_ms = loop_now_ms(call->client->loop);
     uint64_t left_ms = call->due_ms > now_ms ? call->due_ms - now_ms : 1;
     uint64_t seconds = left_ms / 1000 + (left_ms % 1000 != 0);
 
@@ -119,17 +123,19 @@ static uint32_t wire_seconds(const struct counter_call *call)
 static bool send_acquire(struct counter_conn *c)
 {
     const struct counter_request *r = &c->call->request;
+    uint64_t now_ms = loop_now_ms(c->loop);
     char line[COUNTER_REQUEST_LINE_MAX];
     struct counter_acquire_line l = {
         .word = slice_of(c->call->word),
         .kind = r->kind,
         .workers = r->workers,
         .maxqueue = r->maxqueue,
-        .timeout_s = wire_seconds(c->call),
+        .timeout_s = wire_seconds(c->call, now_ms),
         .slots = r->slots,
     };
 
     c->state = COUNTER_CONN_ASKING;
+    c->expires_ms = now_ms + l.timeout_s * UINT64_C(1000);
     return counter_conn_send(c, (struct slice){line, counter_acquire_print(&l, line)});
 }
 
@@ -189,7 +195,7 @@ static bool is_stale(const struct counter_conn *c, enum counter_trouble why)
     return why == COUNTER_TROUBLE_CLOSED && c->reused && c->in_len == 0 && !c->server->retired;
 }
 
-/* Once more, over a connection of its own. */
+/* Once more, over a connection of its own; for a moment there may be one too many. */
 static void repeat(struct counter_conn *c)
 {
     struct counter_call *call = part(c);
@@ -229,6 +235,7 @@ void counter_conn_ended(struct counter_conn *c, enum counter_trouble why)
             counter_server_bad(c);
         counter_conn_close(c);
         return;
+    case COUNTER_CONN_EXPIRING:
     case COUNTER_CONN_LEAVING:
         if (why != COUNTER_TROUBLE_CLOSED)
             counter_server_bad(c);
@@ -251,6 +258,19 @@ void counter_conn_expired(struct counter_conn *c)
         counter_conn_ended(c, COUNTER_TROUBLE_SILENT);
 }
 
+/* A wait is over, and C's call gone. */
+static void end_wait(struct counter_conn *c)
+{
+    uint64_t now_ms = loop_now_ms(c->loop);
+
+    if (c->expires_ms <= now_ms + EXPIRY_SLACK_MS) {
+        c->state = COUNTER_CONN_EXPIRING;
+        timer_start(c->loop, &c->timer, EXPIRY_SLACK_MS + c->server->client->answer_timeout_ms);
+    } else if (!send_and_await(c, COUNTER_CONN_LEAVING, counter_uptime_line())) {
+        counter_conn_close(c);
+    }
+}
+
 /* No time is left: the owner is told now, whatever the daemon does. */
 static void on_deadline(struct timer *t)
 {
@@ -267,8 +287,7 @@ static void on_deadline(struct timer *t)
         counter_conn_ended(c, COUNTER_TROUBLE_SILENT);
     } else {
         (void)part(c);
-        if (!send_and_await(c, COUNTER_CONN_LEAVING, counter_uptime_line()))
-            counter_conn_close(c);
+        end_wait(c);
         answer(call, COUNTER_RESULT_TIMEOUT, COUNTER_TROUBLE_NONE);
     }
 }
@@ -290,6 +309,15 @@ static void decide(struct counter_conn *c, enum counter_result r)
     answer(call, r, COUNTER_TROUBLE_NONE);
 }
 
+static void log_error_reply(const struct counter_conn *c, struct slice error)
+{
+    struct text t = {0};
+
+    text_add_escaped(&t, error);
+    log_warn(NULL, "counter-server-error", "name=%s error=\"%s\"", c->server->name, text_cstr(&t));
+    text_fini(&t);
+}
+
 static void on_decision(struct counter_conn *c, const struct counter_reply *r)
 {
     switch (r->kind) {
@@ -309,8 +337,7 @@ static void on_decision(struct counter_conn *c, const struct counter_reply *r)
             counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
         return;
     case COUNTER_REPLY_ERROR:
-        log_warn(NULL, "counter-server-error", "name=%s error=\"%.*s\"", c->server->name,
-                 SLICE_FMT(r->text));
+        log_error_reply(c, r->text);
         counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
         return;
     case COUNTER_REPLY_LOCK_HELD:
@@ -323,6 +350,26 @@ static void on_decision(struct counter_conn *c, const struct counter_reply *r)
     UNREACHABLE();
 }
 
+/* C owes nobody anything, and its daemon nothing to C. */
+static void on_settled(struct counter_conn *c)
+{
+    timer_stop(&c->timer);
+    counter_server_good(c);
+    counter_server_keep(c);
+}
+
+/* What the daemon says to a wait that we have ended. */
+static void on_late_reply(struct counter_conn *c, enum counter_reply_kind kind)
+{
+    if (c->state == COUNTER_CONN_EXPIRING && kind == COUNTER_REPLY_TIMEOUT) {
+        on_settled(c);
+        return;
+    }
+    /* It lives; what it may have granted goes back with the connection. */
+    counter_server_good(c);
+    counter_conn_close(c);
+}
+
 void counter_conn_replied(struct counter_conn *c, const struct counter_reply *r)
 {
     if (c->state == COUNTER_CONN_ASKING) {
@@ -332,13 +379,9 @@ void counter_conn_replied(struct counter_conn *c, const struct counter_reply *r)
         counter_server_good(c);
         serve(c);
     } else if (c->state == COUNTER_CONN_RELEASING && r->kind == COUNTER_REPLY_RELEASED) {
-        timer_stop(&c->timer);
-        counter_server_good(c);
-        counter_server_keep(c);
-    } else if (c->state == COUNTER_CONN_LEAVING) {
-        /* Its uptime, or a decision that was on its way: it lives. */
-        counter_server_good(c);
-        counter_conn_close(c);
+        on_settled(c);
+    } else if (c->state == COUNTER_CONN_EXPIRING || c->state == COUNTER_CONN_LEAVING) {
+        on_late_reply(c, r->kind);
     } else {
         counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Locks at pool counter daemons (docs/protocols.md). A client belongs to one loop and its thread;
- * so do its calls. A struct counter_call is embedded in whoever asks, and owned there; the client
- * outlives every call that is not free. It owns servers and connections.
+ * Locks at pool counter daemons (docs/protocols.md, docs/poolcounter.md). A client belongs to one
+ * loop and its thread; so do its calls. A struct counter_call is embedded in whoever asks, and
+ * owned there; the client outlives every call that is not free. It owns servers and connections.
  *
  *           acquire                answered: LOCKED              release, leave
  *     FREE ---------> ASKED ------------------------> HELD -----------------------> FREE
@@ -69,7 +69,7 @@ struct counter_client_settings {
     /* For what is due at once: whether a key that may not wait is locked; RELEASED. 0: 250 */
     uint64_t answer_timeout_ms;
     uint64_t idle_ms;         /* a kept connection is closed after this long. 0: 60,000 */
-    unsigned max_connections; /* to each server, kept ones included. 0: 1024 */
+    unsigned max_connections; /* of this client to each server, kept ones included. 0: 1024 */
     unsigned max_idle;        /* kept for reuse, of each server. 0: 64 */
 };
 
@@ -110,7 +110,7 @@ struct counter_call {
 
     /* The client's own. */
     struct counter_client *client;
-    struct counter_conn *conn; /* that serves it; NULL while LATER is to come, and when not ASKED */
+    struct counter_conn *conn; /* that serves it; NULL when LATER is to come, when FREE or LOST */
     struct timer deadline;
     struct loop_deferred later; /* an answer known at once */
     enum counter_result result; /* the one that LATER tells */

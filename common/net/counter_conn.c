@@ -49,7 +49,7 @@ static void on_readable(h2o_socket_t *sock, const char *err)
     enum err e = counter_reply_parse((struct slice){c->in, c->in_len}, &reply, &used);
     if (e == ERR_NOT_FOUND)
         return;
-    /* While it leaves, a decision may come with the uptime that was asked for behind it. */
+    /* Before the uptime that a leaving one has asked for, a decision may come. */
     bool more = e == ERR_OK && used != c->in_len && c->state != COUNTER_CONN_LEAVING;
     if (e != ERR_OK || more) {
         counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
@@ -93,6 +93,7 @@ static enum counter_trouble trouble_of_errno(int error)
     case ENOBUFS:
     case ENOMEM:
     case EADDRNOTAVAIL: /* out of local ports */
+    case EAGAIN:        /* the same; or the queue of a unix socket is full for the moment */
         return COUNTER_TROUBLE_SYSTEM;
     default:
         return COUNTER_TROUBLE_CONNECT;
@@ -194,6 +195,8 @@ void counter_conn_close(struct counter_conn *c)
     ASSERT(c->server != NULL);
     timer_stop(&c->timer);
     list_remove(&c->end_later.node);
+    /* In an orderly way, whatever it holds: a reset that gets lost is not sent again, and the
+     * daemon would keep a place for nobody. */
     if (c->sock != NULL)
         h2o_socket_close(c->sock);
     c->sock = NULL;

@@ -18,7 +18,7 @@
  *   CONNECTING -> [GREETING] -> ASKING -> HELD -> RELEASING -> KEPT -> ASKING ...
  *        |             |           |                             ^
  *        |             |           +-- answered, not LOCKED -----+
- *        |             |           +-- its wait ends here -> LEAVING -> closed
+ *        |             |           +-- no time left -> EXPIRING -+  or LEAVING -> closed
  *        +-------------+-- nobody wants it any more -------------+
  */
 enum counter_conn_state {
@@ -27,7 +27,8 @@ enum counter_conn_state {
     COUNTER_CONN_ASKING,    /* an acquire is sent */
     COUNTER_CONN_HELD,      /* it was LOCKED */
     COUNTER_CONN_RELEASING, /* a RELEASE is sent; nobody waits for the answer */
-    COUNTER_CONN_LEAVING,   /* our own clock has ended a wait: does the daemon live? then closed */
+    COUNTER_CONN_EXPIRING,  /* our clock has ended a wait; the daemon's own will any moment */
+    COUNTER_CONN_LEAVING,   /* the same, but it will not: asked whether it lives, then closed */
     COUNTER_CONN_KEPT,
 };
 
@@ -45,6 +46,7 @@ struct counter_conn {
     uint8_t state;                /* enum counter_conn_state */
     bool reused;                  /* has been kept: it may be dead without our knowing */
     bool probe;                   /* the server's breaker awaits what becomes of it */
+    uint64_t expires_ms;          /* ASKING: when the daemon ends the wait, or later */
     size_t in_len;
     char in[COUNTER_REPLY_LINE_MAX];
 };

@@ -109,7 +109,7 @@ static void a_probe_that_tells_nothing_is_followed_by_the_next(void **state)
     counter_breaker_no_verdict(&b, over_ms + 5);
     assert_int_equal(counter_breaker_ask(&b, over_ms + 5), COUNTER_BREAKER_PROBE);
     assert_true(counter_breaker_failed(&b, true, over_ms + 5));
-    assert_int_equal(b.until_ms, over_ms + 5 + 2 * COUNTER_BREAKER_REST_FIRST_MS);
+    assert_int_equal(b.until_ms, over_ms + 5 + UINT64_C(2) * COUNTER_BREAKER_REST_FIRST_MS);
     /* Of one that is not out it changes nothing. */
     counter_breaker_no_verdict(&b, over_ms + 6);
     assert_int_equal(counter_breaker_ask(&b, over_ms + 6), COUNTER_BREAKER_REST);

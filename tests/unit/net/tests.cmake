@@ -5,6 +5,7 @@ set_tests_properties(unit.net.conn_move unit.net.conn_pool unit.net.conn_pool_th
 foreach(noun admin http1_client http1_conn http_check http_conn http_fields http_reply http_server)
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()
-foreach(noun counter_client)
+foreach(noun counter_client counter_client_fault counter_client_rest counter_client_thread)
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()
+set_tests_properties(unit.net.counter_client_thread PROPERTIES LABELS "unit;thread")

@@ -42,19 +42,24 @@ static struct slice repeated(char *room, size_t n, char c)
     return (struct slice){room, n};
 }
 
+static void put(char *room, struct slice s)
+{
+    memcpy(room, s.p, s.len);
+}
+
 static void long_keys_are_cut_and_still_differ(void **state)
 {
-    enum { MAX = COUNTER_KEY_WIRE_MAX, CUT = 34 };
-    char room[3 * MAX];
+    enum { MAX = COUNTER_KEY_WIRE_MAX, CUT = 34, LONGEST = 3 * MAX };
+    char room[LONGEST];
 
     (void)state;
     char *fits = escaped(repeated(room, MAX, 'x'));
     assert_int_equal(strlen(fits), MAX);
     assert_null(strchr(fits, '%'));
     char *longer = escaped(repeated(room, MAX + 1, 'x'));
-    char *longest = escaped(repeated(room, 3 * MAX, 'x'));
-    room[3 * MAX - 1] = 'y';
-    char *other = escaped((struct slice){room, 3 * MAX});
+    char *longest = escaped(repeated(room, LONGEST, 'x'));
+    room[LONGEST - 1] = 'y';
+    char *other = escaped((struct slice){room, LONGEST});
     assert_int_equal(strlen(longer), MAX);
     assert_string_equal(longer + MAX - CUT, "%~0fe19903bd58c802609fb90c112df76d");
     assert_memory_equal(longer, longest, MAX - CUT);
@@ -94,7 +99,7 @@ static void what_is_the_type_of_a_key_is_the_type_of_its_word(void **state)
 
     (void)state;
     (void)repeated(room, sizeof(room), ' ');
-    memcpy(room, "newspaper:", 10);
+    put(room, SLICE_LIT("newspaper:"));
     char *word = escaped((struct slice){room, sizeof(room)});
     assert_memory_equal(word, "newspaper:%20", 13);
     free(word);
@@ -228,7 +233,7 @@ static void a_line_without_end_is_too_large(void **state)
     struct slice s = repeated(room, COUNTER_REPLY_LINE_MAX - 1, 'x');
 
     (void)state;
-    memcpy(room, "ERROR ", 6);
+    put(room, SLICE_LIT("ERROR "));
     assert_int_equal(counter_reply_parse(s, &r, &used), ERR_NOT_FOUND);
     s.len = COUNTER_REPLY_LINE_MAX;
     room[COUNTER_REPLY_LINE_MAX - 1] = '\n';
