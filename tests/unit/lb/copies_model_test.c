@@ -57,6 +57,12 @@ static uint32_t below(struct model *m, uint32_t n)
     return (uint32_t)((m->seed * 0x2545F4914F6CDD1DULL) >> 32) % n;
 }
 
+/* One more often than the others, so that it has more variants than it may. */
+static unsigned some_target(struct model *m)
+{
+    return below(m, 2) == 0 ? 0 : below(m, TARGETS);
+}
+
 static const char *target_text(unsigned target, char text[16])
 {
     snprintf(text, 16, "/%0*u", (int)target % 3 + 1, target);
@@ -175,7 +181,7 @@ static uint64_t choose_made(struct model *m, unsigned target)
 static void do_put(struct model *m)
 {
     static const char bytes[BODY_MAX];
-    struct entry e = {.target = below(m, TARGETS), .variant = below(m, VARIANTS)};
+    struct entry e = {.target = some_target(m), .variant = below(m, VARIANTS)};
     char target[16];
     char request[24];
     struct copies_url url = url_of(target_text(e.target, target));
@@ -206,10 +212,10 @@ static void hold(struct model *m, struct copy *found)
 
 static void do_find(struct model *m)
 {
-    unsigned target = below(m, TARGETS);
+    unsigned target = some_target(m);
     unsigned variant = 1 + below(m, VARIANTS - 1);
-    uint64_t since_us = m->now_us - below(m, 20) * SECOND_US;
-    uint64_t max_age_s = below(m, 40);
+    uint64_t since_us = m->now_us - below(m, 60) * SECOND_US;
+    uint64_t max_age_s = below(m, 100);
     bool stale = below(m, 2) == 0;
     char text[16];
     char field[24];
@@ -258,10 +264,12 @@ static void do_invalidate(struct model *m)
 
 static void do_limits(struct model *m)
 {
-    m->limits.max_bytes = below(m, 200000);
-    m->limits.max_copies = below(m, 100);
-    m->limits.max_copy_bytes = below(m, 2 * BODY_MAX);
-    m->limits.max_age_s = below(m, 300);
+    bool off = below(m, 8) == 0;
+
+    m->limits.max_bytes = off ? below(m, 2000) : 10000 + below(m, 190000);
+    m->limits.max_copies = off ? below(m, 3) : 10 + below(m, 90);
+    m->limits.max_copy_bytes = BODY_MAX / 2 + below(m, BODY_MAX);
+    m->limits.max_age_s = 50 + below(m, 250);
     copies_set_limits(m->store, &m->limits, m->now_us);
     model_expire(m);
     model_fit(m, 0, 0);
@@ -345,6 +353,11 @@ static void store_does_what_a_naive_one_does_in_any_order_of_calls(void **state)
         sum.hits_stale += m.stats.hits_stale;
         sum.hits_coalesced += m.stats.hits_coalesced;
     }
+    print_message(
+        "%llu evicted, %llu expired, %llu invalidated, %llu refused, %llu and %llu hits\n",
+        (unsigned long long)sum.evictions, (unsigned long long)sum.expired,
+        (unsigned long long)sum.invalidated, (unsigned long long)sum.refused,
+        (unsigned long long)sum.hits_stale, (unsigned long long)sum.hits_coalesced);
     /* All of it has happened. */
     assert_true(sum.evictions > 100);
     assert_true(sum.expired > 100);
