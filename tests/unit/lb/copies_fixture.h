@@ -93,4 +93,22 @@ static inline struct copies_url url_of(const char *target)
     return (struct copies_url){SLICE_LIT("http"), SLICE_LIT("a.example"), slice_of(target)};
 }
 
+static inline void assert_slice(struct slice s, const char *expected)
+{
+    assert_int_equal(s.len, strlen(expected));
+    assert_memory_equal(s.p, expected, s.len);
+}
+
+/* The value of the last field NAME; p == NULL: none. */
+static inline struct slice field(struct cache_fields f, const char *name)
+{
+    struct slice found = SLICE_NULL;
+
+    for (size_t i = 0; i < f.n; ++i) {
+        if (slice_eq_nocase(f.fields[i].name, slice_of(name)))
+            found = f.fields[i].value;
+    }
+    return found;
+}
+
 #endif

@@ -48,23 +48,6 @@ static struct copy *make(struct fixture *f, const char *fields, const char *body
     return make_by(m, &(struct made){.fields = fields, .body = slice_of(body)});
 }
 
-static void assert_slice(struct slice s, const char *expected)
-{
-    assert_int_equal(s.len, strlen(expected));
-    assert_memory_equal(s.p, expected, s.len);
-}
-
-static struct slice field(struct cache_fields f, const char *name)
-{
-    struct slice found = SLICE_NULL;
-
-    for (size_t i = 0; i < f.n; ++i) {
-        if (slice_eq_nocase(f.fields[i].name, slice_of(name)))
-            found = f.fields[i].value;
-    }
-    return found;
-}
-
 /* ---- making ---- */
 
 static void copy_is_what_was_told(void **state)
@@ -290,80 +273,6 @@ static void body_that_is_being_sent_outlives_the_last_other_reference(void **sta
     assert_int_equal(copy_memory_used(&f->memory), 0);
 }
 
-/* ---- answers ---- */
-
-static struct slice answer_field(const struct copy_answer *a, const char *name)
-{
-    return field((struct cache_fields){a->head.headers, a->head.nheaders}, name);
-}
-
-/* RFC 9111 5.1, 4.2.3 */
-static void answer_has_the_age_of_its_copy(void **state)
-{
-    struct fixture *f = *state;
-    struct copy *c = make(f, "Age: 30, 2\r\n", "x");
-
-    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US + SECOND_US - 1, &f->answer);
-    assert_slice(answer_field(&f->answer, "age"), "30");
-    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US + 12 * SECOND_US,
-                     &f->answer);
-    assert_slice(answer_field(&f->answer, "age"), "42");
-    /* Read by a loop whose clock was looked at before the copy was made. */
-    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US - 1, &f->answer);
-    assert_slice(answer_field(&f->answer, "age"), "30");
-    copy_put(c);
-}
-
-/* RFC 9211 2 */
-static void cache_status_says_what_the_answer_is(void **state)
-{
-    struct fixture *f = *state;
-    struct copy *c = make(f, "Cache-Control: max-age=60\r\n", "x");
-
-    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US, &f->answer);
-    assert_slice(answer_field(&f->answer, "cache-status"), "resumelb; hit; detail=coalesced");
-    copy_answer_make(c, COPY_STALE, SLICE_LIT("queue-full"), NOW_US + 100 * SECOND_US, &f->answer);
-    assert_slice(answer_field(&f->answer, "cache-status"),
-                 "resumelb; hit; ttl=-40; detail=queue-full");
-    copy_answer_make(c, COPY_STALE, SLICE_LIT("queue-full"), NOW_US + 20 * SECOND_US, &f->answer);
-    assert_slice(answer_field(&f->answer, "cache-status"),
-                 "resumelb; hit; ttl=40; detail=queue-full");
-    copy_put(c);
-}
-
-static void cache_status_stands_behind_those_of_others(void **state)
-{
-    struct fixture *f = *state;
-    struct copy *c = make(f, "Cache-Status: Origin; hit\r\nX: 1\r\n", "x");
-    struct copy_answer *a = &f->answer;
-
-    copy_answer_make(c, COPY_STALE, SLICE_LIT("timeout"), NOW_US, a);
-    assert_slice(a->head.headers[0].value, "Origin; hit");
-    assert_slice(a->head.headers[a->head.nheaders - 1].name, "Cache-Status");
-    copy_put(c);
-}
-
-/* RFC 9110 8.6 */
-static void answer_announces_the_length_of_its_body_and_none_for_no_content(void **state)
-{
-    struct fixture *f = *state;
-    struct copy *c = make(f, "", "four");
-
-    copy_answer_make(c, COPY_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
-    assert_int_equal(f->answer.head.status, 200);
-    assert_slice(f->answer.head.reason, "OK");
-    assert_int_equal(f->answer.head.content_length, 4);
-    assert_null(answer_field(&f->answer, "content-length").p);
-    assert_slice(f->answer.body, "four");
-    copy_put(c);
-    begin(f, COPY_BYTES);
-    assert_int_equal(tell(f, "HTTP/1.1 204 No Content\r\n\r\n"), CACHE_OK);
-    c = copy_maker_end(&f->maker);
-    copy_answer_make(c, COPY_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
-    assert_true(f->answer.head.content_length == UINT64_MAX);
-    copy_put(c);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -382,10 +291,6 @@ int main(void)
         TEST(no_copy_is_made_where_all_copies_memory_is_used_up),
         TEST(response_with_more_fields_than_an_answer_has_room_for_has_no_copy),
         TEST(body_that_is_being_sent_outlives_the_last_other_reference),
-        TEST(answer_has_the_age_of_its_copy),
-        TEST(cache_status_says_what_the_answer_is),
-        TEST(cache_status_stands_behind_those_of_others),
-        TEST(answer_announces_the_length_of_its_body_and_none_for_no_content),
     };
 
     return cmocka_run_group_tests_name("copy", tests, NULL, NULL);
