@@ -131,6 +131,7 @@ static void remove_variant(struct copies *s, struct variant *v, struct list *gon
 {
     struct url *u = v->url;
 
+    ASSERT(u != NULL);
     list_remove(&v->in_url);
     list_remove(&v->by_use);
     list_remove(&v->by_time);

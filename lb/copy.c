@@ -401,6 +401,7 @@ static void add_piece(struct copy_maker *m, struct slice piece)
             return;
         }
     }
+    ASSERT(c->body != NULL);
     memcpy(c->body + c->body_bytes, piece.p, piece.len);
     c->body_bytes += piece.len;
 }

@@ -48,7 +48,7 @@ static bool same_variable(struct slice name, struct slice lower)
     if (name.len != lower.len)
         return false;
     for (size_t i = 0; i < name.len; ++i) {
-        if (ascii_lower(name.p[i] == '_' ? '-' : name.p[i]) != lower.p[i])
+        if (http1_variable_byte(name.p[i]) != lower.p[i])
             return false;
     }
     return true;

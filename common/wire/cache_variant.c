@@ -42,16 +42,12 @@ struct key {
     size_t len;
 };
 
-static char normal(char c)
-{
-    return ascii_lower(c == '_' ? '-' : c);
-}
-
 /* In lower case and with '-' for '_': as memcmp. */
 static int compare(struct slice a, struct slice b)
 {
     for (size_t i = 0; i < a.len && i < b.len; ++i) {
-        int difference = (unsigned char)normal(a.p[i]) - (unsigned char)normal(b.p[i]);
+        int difference =
+            (unsigned char)http1_variable_byte(a.p[i]) - (unsigned char)http1_variable_byte(b.p[i]);
 
         if (difference != 0)
             return difference;
@@ -167,7 +163,7 @@ static bool put_name(struct key *k, struct slice name)
     if (!put(k, name))
         return false;
     for (size_t i = start; i < k->len; ++i)
-        k->bytes[i] = normal(k->bytes[i]);
+        k->bytes[i] = http1_variable_byte(k->bytes[i]);
     return true;
 }
 

@@ -6,7 +6,7 @@
 #ifndef RLB_WIRE_HTTP1_BYTES_H
 #define RLB_WIRE_HTTP1_BYTES_H
 
-#include "common/base/base.h"
+#include "common/base/text.h"
 
 /* Whether every byte may stand in a field value or a reason: no control characters but HTAB. */
 bool http1_is_text(struct slice s);
@@ -14,6 +14,16 @@ bool http1_is_text(struct slice s);
 bool http1_is_token(struct slice s);
 /* How many bytes at the start of S are of a token. */
 size_t http1_token_length(struct slice s);
+/*
+ * A byte of a field's name as CGI-like interfaces see it: to them "Accept-Language" and
+ * "accept_language" are one variable.
+ */
+static inline char http1_variable_byte(char c)
+{
+    if (c == '_')
+        return '-';
+    return ascii_lower(c);
+}
 /*
  * Split a header line (without CRLF) into NAME and VALUE, the latter without blanks around it.
  * False for anything but "token:text": a folded line, a blank before the colon, an empty name.
