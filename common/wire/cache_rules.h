@@ -114,7 +114,7 @@ struct cache_facts {
 /*
  * Whether the whole response R to a GET that may take part may be given to others too.
  *
- * With an explicit lifetime of 0 it may: who waits asked before it was made, and 9111 4.2.4 leaves
+ * With an explicit lifetime of 0 it may: who waits asked before it was there, and 9111 4.2.4 leaves
  * stale ones to the configuration; but not where stale ones must be validated (must-revalidate,
  * proxy-revalidate, s-maxage), as then it says the same as no-cache.
  *   facts  on CACHE_OK
@@ -122,7 +122,7 @@ struct cache_facts {
 enum cache_refusal cache_check_response(const struct cache_response *r,
                                         struct cache_facts *facts) must_check;
 
-/* AGE_S old: whether it may be given to one who has asked before it was made. */
+/* AGE_S old: whether it may be given to one who had asked before it was there. */
 bool cache_may_share(const struct cache_facts *f, uint64_t age_s);
 /*
  * Whether it may be given, stale if need be, to a request with this WISH instead of a refusal: the

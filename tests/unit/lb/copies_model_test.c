@@ -231,7 +231,7 @@ static void do_find(struct model *m)
     if (e != NULL) {
         uint64_t age_s = m->now_us > e->made_us ? (m->now_us - e->made_us) / SECOND_US : 0;
 
-        if (stale ? age_s > max_age_s : e->made_us < since_us)
+        if (stale ? age_s > max_age_s : e->put_us < since_us)
             e = NULL;
     }
     assert_ptr_equal(found, e != NULL ? e->copy : NULL);

@@ -37,14 +37,21 @@ static int teardown(void **state)
     return 0;
 }
 
-static void put_made(struct fixture *f, const char *target, const struct made *r)
+static void put_made_at(struct fixture *f, const char *target, const struct made *r,
+                        uint64_t put_us)
 {
     struct copies_url url = url_of(target);
     struct copy *c = make_by(copies_begin(f->store), r);
 
     assert_non_null(c);
-    copies_put(f->store, &url, &c, r->at_us != 0 ? r->at_us : NOW_US);
+    copies_put(f->store, &url, &c, put_us);
     assert_null(c);
+}
+
+/* Put here as soon as it is made. */
+static void put_made(struct fixture *f, const char *target, const struct made *r)
+{
+    put_made_at(f, target, r, r->at_us != 0 ? r->at_us : NOW_US);
 }
 
 /* A copy of a plain response with BODY, made at AT_US. */
@@ -99,7 +106,7 @@ static struct copies_stats stats(struct fixture *f)
     return s;
 }
 
-static void waiter_takes_only_what_was_made_since_it_began_to_wait(void **state)
+static void waiter_takes_only_what_was_finished_since_it_began_to_wait(void **state)
 {
     struct fixture *f = *state;
 
@@ -109,6 +116,16 @@ static void waiter_takes_only_what_was_made_since_it_began_to_wait(void **state)
     assert_string_equal(shared(f, "/other", NOW_US, NOW_US + 2), "");
     assert_int_equal(stats(f).hits_coalesced, 1);
     assert_int_equal(stats(f).hits_stale, 0);
+}
+
+/* RFC 9111 4: a request may join one that is under way. */
+static void waiter_takes_what_was_under_way_when_it_began_to_wait(void **state)
+{
+    struct fixture *f = *state;
+
+    put_made_at(f, "/", &(struct made){.body = SLICE_LIT("x"), .at_us = NOW_US}, NOW_US + 10);
+    assert_string_equal(shared(f, "/", NOW_US + 10, NOW_US + 12), "x");
+    assert_string_equal(shared(f, "/", NOW_US + 11, NOW_US + 12), "");
 }
 
 /* RFC 9111 5.2.2.2 */
@@ -424,7 +441,8 @@ static void response_asked_for_before_an_invalidation_is_not_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(waiter_takes_only_what_was_made_since_it_began_to_wait),
+        TEST(waiter_takes_only_what_was_finished_since_it_began_to_wait),
+        TEST(waiter_takes_what_was_under_way_when_it_began_to_wait),
         TEST(waiter_does_not_take_what_must_be_validated_by_then),
         TEST(stale_answer_is_the_newest_and_at_most_as_old_as_asked),
         TEST(age_before_it_came_here_counts_for_a_stale_answer),
