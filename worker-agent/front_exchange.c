@@ -271,8 +271,9 @@ static void on_error(void *context, enum err e)
         return;
     }
     if (x->touched) {
-        log_warn(subject(x), "process-failed-request", "error=\"%s\" response_begun=%s",
-                 err_text(e), received ? "yes" : "no");
+        log_warn(subject(x), "process-failed-request",
+                 "error=\"%s\" response_begun=%s repeatable=%s connection=%s", err_text(e),
+                 received ? "yes" : "no", x->safe ? "yes" : "no", x->reused ? "kept" : "new");
         count(x, e == ERR_TIMEOUT ? AGENT_STAT_timeouts : AGENT_STAT_failures);
         account(x, clock_mono_us(), true);
     }
@@ -527,11 +528,6 @@ static void on_gone(void *context, bool done)
 
 static const struct http_reply_events reply_events = {on_drained, on_gone};
 
-static bool method_is(const h2o_req_t *req, const char *name)
-{
-    return slice_is((struct slice){req->method.base, req->method.len}, name);
-}
-
 static void ask(struct exchange *x)
 {
     enum slot_refusal why;
@@ -557,8 +553,8 @@ void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *r
     x->front = f;
     x->door = door;
     x->reply = reply;
-    x->is_head = method_is(req, "HEAD");
-    x->safe = x->is_head || method_is(req, "GET");
+    x->is_head = front_method_is(req, "HEAD");
+    x->safe = x->is_head || front_method_is(req, "GET");
     x->upgrade = front_wants_upgrade(req);
     x->body = (struct slice){req->entity.base, req->entity.len};
     x->place.core.may_probe = x->safe && !x->upgrade;

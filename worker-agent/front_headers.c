@@ -21,6 +21,11 @@ static struct slice header_of(const h2o_req_t *req, const char *name)
     return SLICE_NULL;
 }
 
+bool front_method_is(const h2o_req_t *req, const char *name)
+{
+    return slice_is(slice_of_iovec(req->method), name);
+}
+
 /* ---- what load balancers tell ---- */
 
 void front_read_class(const h2o_req_t *req, struct request_class *out)

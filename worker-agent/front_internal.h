@@ -32,6 +32,7 @@ struct request_class {
 /* Resumelb-Class and Resumelb-Classifier; what is not well-formed counts as absent. */
 void front_read_class(const h2o_req_t *req, struct request_class *out);
 bool front_wants_stream(const h2o_req_t *req);
+bool front_method_is(const h2o_req_t *req, const char *name);
 /* Whether the client asks for another protocol (and may have it). */
 bool front_wants_upgrade(const h2o_req_t *req);
 /* The whole head for the process, of a request that a load balancer sends. */
