@@ -123,7 +123,7 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct 
 {
     start_host(pool, c);
     pool->usage = process_usage_create(pool->loop, "/proc", c->s.usage_interval_ms);
-    pool->restarts = restart_watch_create(pool->loop);
+    pool->restarts = restart_watch_create(pool->loop, &restart_times_default);
     pool->groups = xcalloc(c->napps + 1, sizeof(struct app_group *));
     pool->attached = xcalloc(c->napps + 1, sizeof(struct app_group *));
     for (size_t i = 0; i < c->napps; ++i) {

@@ -2,5 +2,3 @@ foreach(noun background command error_body heir host_settings keeper_kept keeper
   rlb_unit_test(worker-agent/${noun} LINK rlb::agent)
 endforeach()
 set_tests_properties(unit.worker-agent.background unit.worker-agent.process_usage unit.worker-agent.restart_watch unit.worker-agent.resume_store PROPERTIES LABELS "unit;thread")
-# It waits for looks that come every few seconds.
-set_tests_properties(unit.worker-agent.restart_watch PROPERTIES TIMEOUT 180)
