@@ -508,7 +508,7 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     ++pool->core.strays;
     enter(p, PROCESS_STARTING);
     if (s == NULL || !good) {
-        if (pool->heir == NULL)
+        if (!pool->before_sends)
             app_process_stop(p);
         return NULL;
     }
