@@ -82,6 +82,9 @@ static void take_settings(struct app_group *g)
     c->concurrency = s->concurrency != 0 ? (unsigned)s->concurrency : APP_CONCURRENCY_MAX;
     c->queue = s->queue == APP_QUEUE_PRIVATE ? CORE_QUEUE_PRIVATE : CORE_QUEUE_GLOBAL;
     c->max_queue = (size_t)s->max_queue;
+    if (g->max_memory_bytes != s->max_memory_bytes)
+        g->over_memory = (struct over_memory){.delay_ms = 0};
+    g->max_memory_bytes = s->max_memory_bytes;
     if (g->attach == NULL) {
         unsigned wanted = slots_wanted(g, s);
 

@@ -227,6 +227,19 @@ static void put_queue(struct json_writer *w, const struct app_group *g)
     json_close_object(w);
 }
 
+/* How soon another process may be replaced for max_memory. */
+static void put_over_memory(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
+{
+    const struct over_memory *o = &g->over_memory;
+
+    json_open_object(w, "over_memory");
+    json_put_int(w, "max_bytes", (int64_t)g->max_memory_bytes);
+    json_put_bool(w, "too_low", o->told);
+    json_put_real(w, "interval_s", (double)o->delay_ms / 1000);
+    json_put_real(w, "next_s", (double)over_memory_wait_ms(o, now_ms) / 1000);
+    json_close_object(w);
+}
+
 /* Those that are in no slot any more. */
 static void put_leaving(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
 {
@@ -256,6 +269,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     json_put_int(w, "generation", (int64_t)g->core.generation);
     put_counts(w, g);
     put_queue(w, g);
+    put_over_memory(w, g, now_ms);
     failure_describe(g->failures.newest, "last_failure", now_ms, w);
     put_figures(w, g);
     live_settings_describe(g->live, w);

@@ -209,6 +209,31 @@ def test_a_limit_that_nobody_can_keep_restarts_nobody_who_has_served_nothing(wor
     assert agent.figures()['over_max_memory'] == 1
 
 
+def over_memory(agent):
+    """After how long the next may be replaced, as logged at each replacement."""
+    return [int(ms) for ms in re.findall(r'process-over-max-memory .*next_after_ms=(\d+)', agent.process.output())]
+
+
+def test_a_limit_that_is_too_low_replaces_processes_more_and_more_seldom(world):
+    agent = GunicornAgent(world, max_memory='1MiB').wait_ready()
+    with Load(agent.addresses) as load:
+        wait_until(lambda: len(over_memory(agent)) == 4, 'the fourth to be replaced', 60)
+        assert over_memory(agent) == [1000, 2000, 4000, 8000]
+        shown = agent.app()['over_memory']
+        assert (shown['max_bytes'], shown['too_low'], shown['interval_s']) == (1 << 20, True, 8)
+        assert 0 <= shown['next_s'] <= 8
+        assert 'max_memory is too low' in get(agent.admin, '/', host=agent.admin).text
+        # said once
+        told = [x for x in agent.process.output().splitlines() if 'max-memory-too-low' in x]
+        assert len(told) == 1 and 'hint="raise max_memory"' in told[0]
+        # and when that is done, all is forgotten
+        agent.write_node({'max_memory': '1GiB'})
+        wait_until(lambda: agent.app()['over_memory'] == {'max_bytes': 1 << 30, 'too_low': False, 'interval_s': 0,
+                                                          'next_s': 0}, 'the new limit')
+        load.assert_none_failed()
+    assert agent.figures()['deaths'] == 0
+
+
 def test_what_processes_use_is_shown_with_their_children(world):
     agent = GunicornAgent(world).wait_ready()
     # gunicorn's master and its worker
