@@ -146,6 +146,15 @@ static void put_slot_failure(struct json_writer *w, const struct slot *s)
     text_fini(&line);
 }
 
+/* As load balancers are told, but that they need not know what a start waits for. */
+static const char *state_text(const struct slot *s)
+{
+    enum resume_state state = slot_state(s);
+    bool nothing_yet = slot_process(s) == NULL && s->attached == NULL;
+
+    return state == RESUME_STARTING && nothing_yet ? "waiting" : resume_state_text(state);
+}
+
 static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_ms)
 {
     size_t streams = 0;
@@ -156,7 +165,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     json_open_object(w, NULL);
     json_put_int(w, "slot", s->n);
     put_text(w, "address", s->name);
-    put_text(w, "state", resume_state_text(slot_state(s)));
+    put_text(w, "state", state_text(s));
     put_text(w, "incarnation", s->incarnation);
     json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
     json_put_int(w, "running", (int64_t)s->nrunning);
