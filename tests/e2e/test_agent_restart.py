@@ -12,6 +12,7 @@ from agent_support import TinyAgent, alive
 from support.base import wait_until
 from support.http import get
 from support.servers import APP, Agent
+from test_agent_life import rewrite
 
 # What APP does, and what it was sent. It leaks when told to, and has pages that a cold process cannot serve.
 MARKED = APP + '''
@@ -184,6 +185,26 @@ def test_while_a_file_says_so_each_process_serves_one_request(world):
     wait_until(lambda: 'on=no' in agent.process.output(), 'its end to be seen')
     wait_until(lambda: agent.worker() == agent.worker(), 'a process that stays', 30)
     assert agent.figures()['failures'] == 0
+
+
+def test_a_new_command_is_for_new_processes_until_restart_txt_is_touched(world):
+    agent = GunicornAgent(world, slots=2, env={'APP_NAME': 'old'}).wait_ready()
+    old = agent.pids()
+    names = lambda: [json.loads(agent.get(n=n).body)['port'] for n in range(2)]
+    assert names() == ['old', 'old']
+    agent.config['applications']['app']['environment']['APP_NAME'] = 'new'
+    rewrite(agent)
+    wait_until(lambda: 'configuration-read' in agent.process.output(), 'the new file')
+    line = [x for x in agent.process.output().splitlines() if 'configuration-for-new-processes' in x][-1]
+    assert 'old_processes=2' in line and 'touch %s/restart.txt' % agent.tmp in line
+    assert (agent.pids(), names()) == (old, ['old', 'old'])
+    # one that dies is followed by one of the new configuration
+    os.kill(old[0], signal.SIGKILL)
+    wait_until(lambda: agent.ready() and agent.pids()[0] not in (None, 0, old[0]), 'another process', 30)
+    assert names() == ['new', 'old']
+    (agent.tmp / 'restart.txt').touch()
+    wait_until(lambda: replaced(agent, old), 'new processes', 30)
+    assert names() == ['new', 'new']
 
 
 # ---- max_memory ----
