@@ -298,6 +298,7 @@ static void set_up_pool(struct agent *a)
     a->pool.tree_start_wait_ms = a->config->s.tree_start_wait_ms;
     a->pool.settings_hold_ms = a->config->s.settings_hold_ms;
     a->pool.keeper_lost = on_keeper_lost;
+    a->pool.before_sends = a->pool.heir != NULL;
     a->pool.context = a;
     app_pool_init(&a->pool);
 }
@@ -311,6 +312,14 @@ static bool open_keeper(struct agent *a, struct kept_list *adopted)
     return a->keeper != NULL;
 }
 
+static void on_before_sealed(void *context)
+{
+    struct agent *a = context;
+
+    log_info(NULL, "agent-before-done", "action=\"all processes are ours to end\"");
+    app_pool_before_gone(&a->pool);
+}
+
 static void on_before_gone(void *context)
 {
     struct agent *a = context;
@@ -320,6 +329,8 @@ static void on_before_gone(void *context)
     a->pool.heir = NULL;
     app_pool_before_gone(&a->pool);
 }
+
+static const struct heir_events heir_events = {on_before_sealed, on_before_gone};
 
 /* All but the configuration, the lock and the keeper (unless there is an agent that lets go of it
  * now), which are there. */
@@ -347,7 +358,7 @@ static bool start(struct agent *a, struct kept_list *adopted)
     if (!app_pool_start(&a->pool, a->config, adopted) || !open_admin(a))
         return false;
     if (a->pool.heir != NULL)
-        heir_ready(a->pool.heir, a->loop, on_before_gone, a);
+        heir_ready(a->pool.heir, a->loop, &heir_events, a);
     return true;
 }
 

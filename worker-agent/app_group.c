@@ -82,6 +82,9 @@ static void take_settings(struct app_group *g)
     c->concurrency = s->concurrency != 0 ? (unsigned)s->concurrency : APP_CONCURRENCY_MAX;
     c->queue = s->queue == APP_QUEUE_PRIVATE ? CORE_QUEUE_PRIVATE : CORE_QUEUE_GLOBAL;
     c->max_queue = (size_t)s->max_queue;
+    if (g->max_memory_bytes != s->max_memory_bytes)
+        g->over_memory = (struct over_memory){.delay_ms = 0};
+    g->max_memory_bytes = s->max_memory_bytes;
     if (g->attach == NULL) {
         unsigned wanted = slots_wanted(g, s);
 
@@ -355,15 +358,27 @@ static bool same_shape(const struct app_group *g, const struct app_config *c)
     return true;
 }
 
+static void say_old_ones_stay(const struct app_group *g)
+{
+    const struct app_settings *s = &g->config->s;
+    bool absolute = s->restart_dir[0] == '/';
+
+    log_warn(g, "configuration-for-new-processes",
+             "reason=\"command, environment, root, user, group, socket or version has changed\" "
+             "old_processes=%u action=\"they go on as they were started\" "
+             "hint=\"touch %s%s%s/restart.txt to replace them\"",
+             g->core.nprocesses, absolute ? "" : s->root, absolute ? "" : "/", s->restart_dir);
+}
+
 void app_group_configure(struct app_group *g, const struct app_config *c)
 {
     if (!same_shape(g, c))
         log_warn(g, "configuration-needs-restart",
                  "settings=\"address, listen, advertise, path, attach\"");
-    if (strcmp(c->spec, g->config->spec) != 0)
-        log_info(g, "configuration-for-new-processes",
-                 "reason=\"command, environment, root, user or version has changed\"");
+    bool other_processes = strcmp(c->spec, g->config->spec) != 0;
     g->config = c;
+    if (other_processes)
+        say_old_ones_stay(g);
     watch_restarts(g, restart_now_ns());
     live_settings_set_yaml(g->live, &c->s, c->origins);
     app_group_budget_changed(g);

@@ -12,6 +12,7 @@
 #include "worker-agent/agent_stats.h"
 #include "worker-agent/failures.h"
 #include "worker-agent/front_door.h"
+#include "worker-agent/over_memory.h"
 #include "worker-agent/pool_core.h"
 
 struct app_pool;
@@ -40,6 +41,8 @@ struct app_group {
     struct addr *attach;       /* as many as slots, as at start; NULL: spawned */
     struct core attach_core;   /* with attach: processes of others are in no budget */
     uint64_t replace_delay_ms; /* of the last back-off; 0: none */
+    struct over_memory over_memory;
+    uint64_t max_memory_bytes; /* the limit that that is about */
     /* The application's own addresses, as at start. */
     struct front_door door;
     struct addr *doors;

@@ -123,7 +123,7 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct 
 {
     start_host(pool, c);
     pool->usage = process_usage_create(pool->loop, "/proc", c->s.usage_interval_ms);
-    pool->restarts = restart_watch_create(pool->loop);
+    pool->restarts = restart_watch_create(pool->loop, &restart_times_default);
     pool->groups = xcalloc(c->napps + 1, sizeof(struct app_group *));
     pool->attached = xcalloc(c->napps + 1, sizeof(struct app_group *));
     for (size_t i = 0; i < c->napps; ++i) {
@@ -221,8 +221,8 @@ static void carry_out(struct app_pool *pool, struct core *c)
             break;
         case CORE_END:
             /* Who has it now decides for itself; and the agent before us may send to what it had
-               until it has finished (app_pool_before_gone). */
-            if (pool->handed_over || (pool->heir != NULL && app_process_of(a.process)->adopted))
+               until it says that it does not (app_pool_before_gone). */
+            if (pool->handed_over || (pool->before_sends && app_process_of(a.process)->adopted))
                 break;
             if (!app_process_ends(app_process_of(a.process)))
                 count_end(app_process_of(a.process), a.why);
@@ -430,7 +430,7 @@ static void on_thaw(struct timer *t)
 
 void app_pool_take_back(struct app_pool *pool)
 {
-    pool->handed_over = false;
+    pool->handed_over = pool->sealed = false;
     each_process(pool, app_process_take_back);
     each_slot(pool, slot_publish);
     timer_start(pool->loop, &pool->thaw, THAW_MS);
@@ -440,22 +440,25 @@ static void hand_over_names(struct slot *s)
 {
     registration_end(&s->registration);
     resume_streams_end(s, RESUME_END_UPGRADE);
-    /* There will be one only in the other agent: load balancers find it, or another slot. */
-    if (s->core.process == NULL)
-        slot_refuse_waiting(s, SLOT_STOPPED);
+    /* Where there is no process, there will be one only in the other agent. */
+    slot_refuse_hopeless(s);
 }
 
 void app_pool_hand_over_names(struct app_pool *pool)
 {
     each_slot(pool, hand_over_names);
-    for (size_t i = 0; i < pool->ngroups; ++i) {
-        if (pool->groups[i]->core.nprocesses == 0)
-            slot_refuse_waiting_any(pool->groups[i], SLOT_STOPPED);
-    }
+}
+
+void app_pool_seal(struct app_pool *pool)
+{
+    pool->sealed = true;
 }
 
 void app_pool_before_gone(struct app_pool *pool)
 {
+    if (!pool->before_sends)
+        return;
+    pool->before_sends = false;
     each_process(pool, app_process_before_gone);
 }
 

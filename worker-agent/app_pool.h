@@ -52,6 +52,8 @@ struct app_pool {
     struct timer due, tick;
     bool draining;     /* no process is started any more; slots say so */
     bool handed_over;  /* to another agent: nothing is started, ended, published or stored */
+    bool sealed;       /* and no process gets anything from us any more */
+    bool before_sends; /* the agent before us may still send to the processes that it had */
     struct timer thaw; /* running: it has died, and the keeper is telling what it had started */
     bool leaving;      /* streams have ended, no slot is registered, new requests are refused */
 };
@@ -85,8 +87,10 @@ void app_pool_hand_over(struct app_pool *pool);
 void app_pool_take_back(struct app_pool *pool);
 /* It serves: no slot is registered, streams end. */
 void app_pool_hand_over_names(struct app_pool *pool);
-/* The agent before us has finished (`heir` is NULL): end those of its processes that are to go. */
+/* The agent before us sends to no process any more: end those of its processes that are to go. */
 void app_pool_before_gone(struct app_pool *pool);
+/* Handed over, and no request left: whatever comes is refused, or passed on. */
+void app_pool_seal(struct app_pool *pool);
 /* Tell the keeper of changes in how many requests each process has from us. */
 void app_pool_tell_busy(struct app_pool *pool);
 /* Forget all processes; they live on. */

@@ -447,19 +447,41 @@ void app_process_settings_changed(struct app_process *p)
 
 /* ---- what it uses ---- */
 
+static void say_limit_is_too_low(const struct app_process *p)
+{
+    const struct usage_target *t = &p->usage;
+
+    if (!over_memory_tell(&p->group->over_memory))
+        return;
+    log_warn(p->group, "max-memory-too-low",
+             "memory_bytes=%llu max_memory_bytes=%llu reason=\"processes are over it soon after "
+             "they are ready\" action=\"replace one at a time, each time after twice as long\" "
+             "hint=\"raise max_memory\"",
+             (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes);
+}
+
 static void on_over_memory(struct usage_target *t)
 {
     struct app_process *p = container_of(t, struct app_process, usage);
+    uint64_t now_ms = loop_now_ms(p->pool->loop);
+    uint64_t lasted_ms = t->over_since_ms - p->ready_since_ms;
 
     /* One that goes already is no news; one that has served nobody would be followed by its like.
      */
     if (p->state != PROCESS_READY || p->core.doomed != CORE_KEEP || p->requests == 0)
         return;
+    if (t->over_since_ms < p->ready_since_ms)
+        lasted_ms = 0;
+    if (!over_memory_may_replace(&p->group->over_memory, lasted_ms, now_ms))
+        return;
     log_warn(p, "process-over-max-memory",
-             "memory_bytes=%llu max_memory_bytes=%llu processes=%u requests=%llu ready_ms=%llu",
+             "memory_bytes=%llu max_memory_bytes=%llu processes=%u requests=%llu ready_ms=%llu "
+             "next_after_ms=%llu",
              (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes,
              t->usage.processes, (unsigned long long)p->requests,
-             (unsigned long long)(loop_now_ms(p->pool->loop) - p->ready_since_ms));
+             (unsigned long long)(now_ms - p->ready_since_ms),
+             (unsigned long long)p->group->over_memory.delay_ms);
+    say_limit_is_too_low(p);
     group_count(p->group, AGENT_STAT_over_max_memory);
     app_process_condemn(p, "over max_memory");
 }
@@ -508,7 +530,7 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     ++pool->core.strays;
     enter(p, PROCESS_STARTING);
     if (s == NULL || !good) {
-        if (pool->heir == NULL)
+        if (!pool->before_sends)
             app_process_stop(p);
         return NULL;
     }

@@ -30,6 +30,25 @@ int outcome_figure(enum outcome o)
     return outcomes[o].figure;
 }
 
+int front_status_figure(int status)
+{
+    static const enum agent_stat rows[] = {AGENT_STAT_responses_2xx, AGENT_STAT_responses_3xx,
+                                           AGENT_STAT_responses_4xx, AGENT_STAT_responses_5xx};
+
+    return status >= 200 && status < 600 ? (int)rows[status / 100 - 2] : FIGURE_NONE;
+}
+
+enum outcome front_refusal(enum slot_refusal why)
+{
+    static const enum outcome of[] = {
+        [SLOT_QUEUE_FULL] = OUTCOME_QUEUE_FULL,   [SLOT_QUEUE_TIMEOUT] = OUTCOME_QUEUE_WAIT,
+        [SLOT_NOT_STARTED] = OUTCOME_NOT_STARTED, [SLOT_NO_ROOM] = OUTCOME_NO_ROOM,
+        [SLOT_STOPPED] = OUTCOME_STOPPING,
+    };
+
+    return of[why];
+}
+
 /* Literals: name in lower case, and as it is sent. */
 #define ADD_HEADER(req, lower, name, value)                                                        \
     h2o_add_header_by_str(&(req)->pool, &(req)->res.headers, H2O_STRLIT(lower), 0, name,           \

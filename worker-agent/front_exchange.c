@@ -15,13 +15,12 @@
  * proved dead. What no process has seen a byte of is answered 503 with "Resumelb-Unprocessed: 1",
  * or, when it came by the application's own address, given to another process.
  */
-#include "worker-agent/front_internal.h"
+#include "worker-agent/exchange_internal.h"
 
 #include <stdlib.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "worker-agent/app_group.h"
 #include "worker-agent/app_pool.h"
 
 enum {
@@ -40,54 +39,6 @@ enum {
        more wrong than one of them. */
     CONNECT_TRIES_MAX = 10,
 };
-
-struct exchange {
-    struct list node; /* in the front's */
-    struct front *front;
-    const struct front_door *door;
-    struct slot_request place;
-    struct http_reply *reply; /* NULL: the client has gone */
-    size_t counted_bytes;     /* of the reply's queue, in front->buffered_bytes */
-    struct text head;
-    struct slice body; /* the request's, while there is a reply */
-    struct request_class cls;
-    bool is_head, safe, upgrade;
-    /* The process's end. */
-    struct conn_waiter waiter;
-    struct http1_connect *attempt;
-    struct http1_conn *conn;
-    struct timer abandoned; /* the client has left, within the response */
-    uint64_t started_us;    /* when the process got it */
-    bool unready;           /* it was the first of a process: its time is no service time */
-    bool reused, retried;   /* the connection was a kept one; this is the second try */
-    unsigned tries;         /* processes that could not be connected to */
-    bool touched;           /* a byte of it may have reached a process */
-    bool has_head, paused, tunnel, worker_done, ended;
-    int status;
-    struct loop_deferred freeing;
-};
-
-static const struct app_settings *settings(const struct exchange *x)
-{
-    return x->door->group->s;
-}
-
-/* By the application's own address, not by a slot's. */
-static bool is_direct(const struct exchange *x)
-{
-    return x->door->slot == NULL;
-}
-
-/* Whom log lines are about. */
-static const void *subject(const struct exchange *x)
-{
-    return x->place.slot != NULL ? (const void *)x->place.slot : x->door->group;
-}
-
-static void count(const struct exchange *x, enum agent_stat row)
-{
-    group_count(x->door->group, row);
-}
 
 /* ---- ends ---- */
 
@@ -152,11 +103,8 @@ static void leave_worker(struct exchange *x)
 
 static void count_status(const struct exchange *x)
 {
-    static const enum agent_stat rows[] = {AGENT_STAT_responses_2xx, AGENT_STAT_responses_3xx,
-                                           AGENT_STAT_responses_4xx, AGENT_STAT_responses_5xx};
-
-    if (x->status >= 200 && x->status < 600)
-        count(x, rows[x->status / 100 - 2]);
+    if (front_status_figure(x->status) != FIGURE_NONE)
+        count(x, (enum agent_stat)front_status_figure(x->status));
 }
 
 /* Tell the meter. END_US: when the last byte came, or it failed. */
@@ -177,7 +125,7 @@ static void worker_finished(struct exchange *x)
     uint64_t end_us = http1_times(x->conn).last_byte_us;
 
     account(x, end_us, x->status >= 500);
-    if (x->status == 200)
+    if (x->status == 200 && x->place.slot != NULL)
         warm_targets_add_head(&x->place.slot->targets, text_slice(&x->head));
     leave_worker(x);
 }
@@ -198,22 +146,20 @@ static void answer(struct exchange *x, enum outcome o)
         front_answer(x->reply, o, is_direct(x) ? NULL : &backlog, &whose);
 }
 
-static void answer_refused(struct exchange *x, enum slot_refusal why)
-{
-    static const enum outcome of[] = {
-        [SLOT_QUEUE_FULL] = OUTCOME_QUEUE_FULL,   [SLOT_QUEUE_TIMEOUT] = OUTCOME_QUEUE_WAIT,
-        [SLOT_NOT_STARTED] = OUTCOME_NOT_STARTED, [SLOT_NO_ROOM] = OUTCOME_NO_ROOM,
-        [SLOT_STOPPED] = OUTCOME_STOPPING,
-    };
+static void connect_to_process(struct exchange *x);
+static void ask(struct exchange *x);
 
+static void refused(struct exchange *x, enum slot_refusal why)
+{
+    if (exchange_pass_on(x, why)) {
+        connect_to_process(x);
+        return;
+    }
     x->worker_done = true;
-    answer(x, of[why]);
+    answer(x, front_refusal(why));
 }
 
 /* ---- failure ---- */
-
-static void connect_to_process(struct exchange *x);
-static void ask(struct exchange *x);
 
 static bool may_try_fresh(const struct exchange *x, bool any_received, bool any_written)
 {
@@ -252,7 +198,7 @@ static void on_no_connection(struct exchange *x, enum err e)
     }
     count(x, AGENT_STAT_tries_elsewhere);
     x->worker_done = false;
-    x->retried = false;
+    x->retried = x->passed_on = false;
     ask(x);
 }
 
@@ -271,8 +217,9 @@ static void on_error(void *context, enum err e)
         return;
     }
     if (x->touched) {
-        log_warn(subject(x), "process-failed-request", "error=\"%s\" response_begun=%s",
-                 err_text(e), received ? "yes" : "no");
+        log_warn(subject(x), "process-failed-request",
+                 "error=\"%s\" response_begun=%s repeatable=%s connection=%s", err_text(e),
+                 received ? "yes" : "no", x->safe ? "yes" : "no", x->reused ? "kept" : "new");
         count(x, e == ERR_TIMEOUT ? AGENT_STAT_timeouts : AGENT_STAT_failures);
         account(x, clock_mono_us(), true);
     }
@@ -313,9 +260,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         h2o_req_t *req = x->reply->req;
 
         req->res.status = head->status;
-        front_copy_headers(req, head);
-        if (!is_direct(x))
-            front_put_backlog(req, slot_backlog(&x->place));
+        exchange_copy_headers(x, head);
         http_reply_hold(x->reply, head->content_length, HEAD_HELD_MS);
     } else if (!final) {
         timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
@@ -391,9 +336,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
         return;
     }
     h2o_req_t *req = x->reply->req;
-    front_copy_headers(req, head);
-    if (!is_direct(x))
-        front_put_backlog(req, slot_backlog(&x->place));
+    exchange_copy_headers(x, head);
     h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_UPGRADE, "Upgrade", req->upgrade.base,
                    req->upgrade.len);
     http_reply_tunnel(x->reply, http1_take_socket(&x->conn), settings(x)->tunnel_idle_timeout_ms,
@@ -481,7 +424,7 @@ static void on_place(struct slot_request *r)
 
 static void on_place_refused(struct slot_request *r, enum slot_refusal why)
 {
-    answer_refused(container_of(r, struct exchange, place), why);
+    refused(container_of(r, struct exchange, place), why);
 }
 
 /* ---- the client ---- */
@@ -527,11 +470,6 @@ static void on_gone(void *context, bool done)
 
 static const struct http_reply_events reply_events = {on_drained, on_gone};
 
-static bool method_is(const h2o_req_t *req, const char *name)
-{
-    return slice_is((struct slice){req->method.base, req->method.len}, name);
-}
-
 static void ask(struct exchange *x)
 {
     enum slot_refusal why;
@@ -543,7 +481,7 @@ static void ask(struct exchange *x)
     case SLOT_WAIT:
         return;
     case SLOT_REFUSED:
-        answer_refused(x, why);
+        refused(x, why);
         return;
     }
 }
@@ -557,8 +495,8 @@ void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *r
     x->front = f;
     x->door = door;
     x->reply = reply;
-    x->is_head = method_is(req, "HEAD");
-    x->safe = x->is_head || method_is(req, "GET");
+    x->is_head = front_method_is(req, "HEAD");
+    x->safe = x->is_head || front_method_is(req, "GET");
     x->upgrade = front_wants_upgrade(req);
     x->body = (struct slice){req->entity.base, req->entity.len};
     x->place.core.may_probe = x->safe && !x->upgrade;

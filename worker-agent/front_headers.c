@@ -21,6 +21,11 @@ static struct slice header_of(const h2o_req_t *req, const char *name)
     return SLICE_NULL;
 }
 
+bool front_method_is(const h2o_req_t *req, const char *name)
+{
+    return slice_is(slice_of_iovec(req->method), name);
+}
+
 /* ---- what load balancers tell ---- */
 
 void front_read_class(const h2o_req_t *req, struct request_class *out)
@@ -58,18 +63,26 @@ struct forwarded {
     bool believed; /* what the request says of clients before it */
 };
 
+/* Whom a head is for. */
+struct recipient {
+    const struct forwarded *forwarded; /* NULL: a load balancer has said it all */
+    bool agent;                        /* another one, not a process */
+};
+
 /* Of ours, the process gets its request's class from a load balancer. */
-static bool passes(const h2o_req_t *req, const struct forwarded *forwarded, struct slice name,
+static bool passes(const h2o_req_t *req, const struct recipient *to, struct slice name,
                    struct slice value)
 {
+    const struct forwarded *forwarded = to->forwarded;
     enum http_field f = http_field_of(name);
 
     switch (f) {
     case FIELD_HOP:
         return false;
     case FIELD_OURS:
-        return forwarded == NULL && slice_eq_nocase(name, SLICE_LIT("resumelb-class")) &&
-               resume_is_class(value);
+        return to->agent ||
+               (forwarded == NULL && slice_eq_nocase(name, SLICE_LIT("resumelb-class")) &&
+                resume_is_class(value));
     case FIELD_FOR:
         /* All of them become one, with the peer at its end. */
         return forwarded == NULL;
@@ -114,8 +127,7 @@ static void put_forwarded(const h2o_req_t *req, const struct forwarded *forwarde
         http_put_field(out, SLICE_LIT("X-Forwarded-Host"), slice_of_iovec(req->authority));
 }
 
-/* FORWARDED: NULL for a load balancer's, which has said it all. */
-static void write_head(const h2o_req_t *req, const struct forwarded *forwarded, struct text *out)
+static void write_head(const h2o_req_t *req, const struct recipient *to, struct text *out)
 {
     text_add(out, slice_of_iovec(req->method));
     text_add_char(out, ' ');
@@ -127,13 +139,13 @@ static void write_head(const h2o_req_t *req, const struct forwarded *forwarded, 
         struct slice name = slice_of_iovec(*h->name);
         struct slice value = slice_of_iovec(h->value);
 
-        if (!passes(req, forwarded, name, value))
+        if (!passes(req, to, name, value))
             continue;
         http_put_field(out, h->orig_name != NULL ? (struct slice){h->orig_name, name.len} : name,
                        value);
     }
-    if (forwarded != NULL)
-        put_forwarded(req, forwarded, out);
+    if (to->forwarded != NULL)
+        put_forwarded(req, to->forwarded, out);
     if (front_wants_upgrade(req)) {
         http_put_field(out, SLICE_LIT("Connection"), SLICE_LIT("Upgrade"));
         http_put_field(out, SLICE_LIT("Upgrade"), slice_of_iovec(req->upgrade));
@@ -144,7 +156,12 @@ static void write_head(const h2o_req_t *req, const struct forwarded *forwarded, 
 
 void front_write_head(const h2o_req_t *req, struct text *out)
 {
-    write_head(req, NULL, out);
+    write_head(req, &(struct recipient){.agent = false}, out);
+}
+
+void front_write_agents_head(const h2o_req_t *req, struct text *out)
+{
+    write_head(req, &(struct recipient){.agent = true}, out);
 }
 
 void front_write_direct_head(const h2o_req_t *req, const struct addr *peer,
@@ -154,7 +171,7 @@ void front_write_direct_head(const h2o_req_t *req, const struct addr *peer,
     const struct forwarded forwarded = {.peer = slice_of(addr_host(peer, text)),
                                         .believed = networks_have(believed, peer)};
 
-    write_head(req, &forwarded, out);
+    write_head(req, &(struct recipient){.forwarded = &forwarded}, out);
 }
 
 /* ---- to the load balancer ---- */
@@ -171,14 +188,14 @@ static void copy_header(h2o_req_t *req, const struct http1_header *h)
                           value.base, value.len);
 }
 
-void front_copy_headers(h2o_req_t *req, const struct http1_head *head)
+void front_copy_headers(h2o_req_t *req, const struct http1_head *head, bool ours)
 {
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct http1_header *h = &head->headers[i];
         enum http_field f = http_field_of(h->name);
 
         /* Of ours: "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */
-        if (f != FIELD_HOP && f != FIELD_OURS && f != FIELD_DATE &&
+        if (f != FIELD_HOP && (f != FIELD_OURS || ours) && f != FIELD_DATE &&
             !http_response_lists(head, h->name))
             copy_header(req, h);
     }

@@ -32,6 +32,7 @@ struct request_class {
 /* Resumelb-Class and Resumelb-Classifier; what is not well-formed counts as absent. */
 void front_read_class(const h2o_req_t *req, struct request_class *out);
 bool front_wants_stream(const h2o_req_t *req);
+bool front_method_is(const h2o_req_t *req, const char *name);
 /* Whether the client asks for another protocol (and may have it). */
 bool front_wants_upgrade(const h2o_req_t *req);
 /* The whole head for the process, of a request that a load balancer sends. */
@@ -42,8 +43,13 @@ void front_write_head(const h2o_req_t *req, struct text *out);
  */
 void front_write_direct_head(const h2o_req_t *req, const struct addr *peer,
                              const struct networks *believed, struct text *out);
-/* The response's headers into REQ->res, but for those that are between us and the process. */
-void front_copy_headers(h2o_req_t *req, const struct http1_head *head);
+/* The same as front_write_head, for another agent: with all that load balancers say. */
+void front_write_agents_head(const h2o_req_t *req, struct text *out);
+/*
+ * The response's headers into REQ->res, but for those that are between us and the process.
+ *   ours  also those between agents and load balancers: another agent has written them
+ */
+void front_copy_headers(h2o_req_t *req, const struct http1_head *head, bool ours);
 /* Resumelb-Backlog into REQ->res: what a load balancer is told of how much the slot has in hand. */
 void front_put_backlog(h2o_req_t *req, size_t backlog);
 
@@ -66,6 +72,10 @@ struct front_whose {
 
 /* What O is counted as: an agent_stat, or FIGURE_NONE. */
 int outcome_figure(enum outcome o);
+/* What a response of that status is counted as, likewise. */
+int front_status_figure(int status);
+/* What a request is answered that no process will get. */
+enum outcome front_refusal(enum slot_refusal why);
 /*
  * Answer O; may be the end of REPLY.
  *   backlog  for a load balancer: what the slot has in hand. NULL: another client, who is told

@@ -38,7 +38,7 @@ struct heir {
     int lock_fd;
     struct legacies sockets, resumes;
     struct watch *watch;
-    void (*gone)(void *context);
+    struct heir_events events;
     void *context;
 };
 
@@ -323,19 +323,24 @@ static void on_readable(void *context)
     if (e == ERR_BUSY || e == ERR_SYNTAX)
         return;
     if (e == ERR_OK) {
+        const char *op = json_string_value(json_object_get(m, "op"));
+        bool sealed = op != NULL && strcmp(op, "sealed") == 0;
+
         json_decref(m);
         if (passed >= 0)
             close(passed);
+        if (sealed)
+            h->events.sealed(h->context);
         return;
     }
     watch_stop(h->watch);
     h->watch = NULL;
-    h->gone(h->context);
+    h->events.gone(h->context);
 }
 
-void heir_ready(struct heir *h, struct loop *l, void (*gone)(void *context), void *context)
+void heir_ready(struct heir *h, struct loop *l, const struct heir_events *e, void *context)
 {
-    h->gone = gone;
+    h->events = *e;
     h->context = context;
     drop_all(&h->sockets);
     drop_all(&h->resumes);

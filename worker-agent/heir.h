@@ -17,7 +17,9 @@
  *   resume {application, slot} + it  ->   (the text of a resume file, in a memory file)
  *   go                               ->
  *                                    <-   ready      (it has the processes, and accepts)
- *   (finishes its requests, and exits)
+ *   (finishes its requests)
+ *   sealed                           ->   (it sends to no process any more; the new one may end
+ * any) (waits for what its clients get of the new one, and exits)
  *
  * The end of either's socket says that it has died. Before `ready` the one before then goes on as
  * if nothing had happened; after it, as well, as long as it is there. The new one goes on without
@@ -61,8 +63,12 @@ int heir_take_socket(struct heir *h, const struct addr *address, const char *app
 bool heir_take_over(struct heir *h) must_check;
 /* What the slot has measured, appended to OUT. False: nothing is there. H may be NULL. */
 bool heir_take_resume(struct heir *h, const char *application, int slot, struct text *out);
-/* We serve. GONE: the one before has ended, later; destroy H then. */
-void heir_ready(struct heir *h, struct loop *l, void (*gone)(void *context), void *context);
+struct heir_events {               /* later */
+    void (*sealed)(void *context); /* the one before sends to no process any more */
+    void (*gone)(void *context);   /* it has ended; destroy H then */
+};
+/* We serve. */
+void heir_ready(struct heir *h, struct loop *l, const struct heir_events *e, void *context);
 /* What has not been taken is closed. NULL is fine. */
 void heir_destroy(struct heir *h);
 

@@ -155,8 +155,14 @@ static void on_sampled(struct background_job *j, bool dropped)
             if (t == NULL)
                 continue;
             t->row = NULL;
-            if (s->rows[i].over && s->rows[i].found.known)
-                t->over(t);
+            /* Who was not looked at closely enough is as he was. */
+            if (!s->rows[i].over && s->rows[i].judged)
+                t->over_since_ms = 0;
+            if (!s->rows[i].over || !s->rows[i].found.known)
+                continue;
+            if (t->over_since_ms == 0)
+                t->over_since_ms = loop_now_ms(u->loop);
+            t->over(t);
         }
         u->sample = NULL;
         u->last_at_us = s->at_us;

@@ -38,9 +38,11 @@ struct usage_target {
     struct list node;
     pid_t pid;
     uint64_t start_ticks;
-    uint64_t limit_bytes;  /* the owner sets it at any time; 0: none */
-    struct usage usage;    /* of the last sample */
-    struct usage_row *row; /* of the sample under way */
+    uint64_t limit_bytes;   /* the owner sets it at any time; 0: none */
+    uint64_t over_since_ms; /* loop_now_ms of the first of the samples in a row that were over the
+                               limit; 0: the last was not */
+    struct usage usage;     /* of the last sample */
+    struct usage_row *row;  /* of the sample under way */
     /* Its memory was over the limit; told at every sample while it is. May stop any target. */
     void (*over)(struct usage_target *t);
 };

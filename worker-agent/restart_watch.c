@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   inotify, poll ──► touched ──(RESTART_LOOK_MS)──► look, on the thread ──► absorb ──► one_shot
- *                                                                             │ restart.txt changed
- *                                     restart ◄── look ◄──(RESTART_SETTLE_MS)─┘
+ *   inotify, poll ──► touched ──(look_ms)──► look, on the thread ──► absorb ──► one_shot
+ *                                                                     │ restart.txt changed
+ *                                     restart ◄── look ◄──(settle_ms)─┘
  *
  * Events never carry truth: they say which folder to look at.
  */
@@ -20,6 +20,7 @@
 
 struct restart_watch {
     struct loop *loop;
+    struct restart_times times;
     struct background *thread;
     int inotify; /* -1: none */
     struct watch *readable;
@@ -91,8 +92,8 @@ static void go_blind(struct restart_watch *w, const char *what, int error)
         return;
     w->blind = true;
     log_warn(NULL, "restart-files-not-watched",
-             "problem=\"%s: %s\" hint=\"looked at every %d ms; raise fs.inotify limits\"", what,
-             strerror(error), RESTART_POLL_BLIND_MS);
+             "problem=\"%s: %s\" hint=\"looked at every %llu ms; raise fs.inotify limits\"", what,
+             strerror(error), (unsigned long long)w->times.poll_blind_ms);
 }
 
 static void set_watch(struct restart_folder *f, const struct restart_found *found)
@@ -141,7 +142,7 @@ static void look(struct restart_folder *f)
 static void touched(struct restart_folder *f)
 {
     if (!timer_running(&f->soon))
-        timer_start(f->watch->loop, &f->soon, RESTART_LOOK_MS);
+        timer_start(f->watch->loop, &f->soon, f->watch->times.look_ms);
 }
 
 static void on_soon(struct timer *t)
@@ -196,7 +197,7 @@ static void absorb(struct restart_folder *f, const struct restart_found *found, 
         f->known = true;
     /* While a look that settles is still to come, that one covers this change too. */
     if (changed && !settles && !f->due && !timer_running(&f->settle))
-        timer_start(f->watch->loop, &f->settle, RESTART_SETTLE_MS);
+        timer_start(f->watch->loop, &f->settle, f->watch->times.settle_ms);
     if (found->always != RESTART_UNKNOWN && f->one_shot != (found->always == RESTART_THERE)) {
         f->one_shot = !f->one_shot;
         f->events.one_shot(f->context, f->one_shot);
@@ -266,6 +267,11 @@ static void on_readable(void *context)
     }
 }
 
+static void poll_later(struct restart_watch *w)
+{
+    timer_start(w->loop, &w->poll, w->blind ? w->times.poll_blind_ms : w->times.poll_ms);
+}
+
 static void on_poll(struct timer *t)
 {
     struct restart_watch *w = container_of(t, struct restart_watch, poll);
@@ -278,16 +284,20 @@ static void on_poll(struct timer *t)
         if (f->look == NULL)
             look(f);
     }
-    timer_start(w->loop, &w->poll, w->blind ? RESTART_POLL_BLIND_MS : RESTART_POLL_MS);
+    poll_later(w);
 }
 
 /* ---- life ---- */
 
-struct restart_watch *restart_watch_create(struct loop *l)
+const struct restart_times restart_times_default = {
+    .settle_ms = 1000, .poll_ms = 5000, .poll_blind_ms = 1000, .look_ms = 50};
+
+struct restart_watch *restart_watch_create(struct loop *l, const struct restart_times *times)
 {
     struct restart_watch *w = xcalloc(1, sizeof(*w));
 
     w->loop = l;
+    w->times = *times;
     list_init(&w->folders);
     w->thread = background_create(l);
     w->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -296,7 +306,7 @@ struct restart_watch *restart_watch_create(struct loop *l)
     else
         w->readable = watch_start(l, w->inotify, on_readable, w);
     timer_init(&w->poll, on_poll);
-    timer_start(l, &w->poll, w->blind ? RESTART_POLL_BLIND_MS : RESTART_POLL_MS);
+    poll_later(w);
     return w;
 }
 

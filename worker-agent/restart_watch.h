@@ -14,16 +14,16 @@
 
 #include "common/net/loop.h"
 
-enum {
+struct restart_times {
     /* Changes of restart.txt within this time of the first are one restart. */
-    RESTART_SETTLE_MS = 1000,
+    uint64_t settle_ms;
     /* How often folders are looked at beside what inotify tells: it is silent about what other
        hosts do on network file systems, and about a link on the way that now leads elsewhere. */
-    RESTART_POLL_MS = 5000,
+    uint64_t poll_ms;
     /* The same while the kernel has no inotify for us. */
-    RESTART_POLL_BLIND_MS = 1000,
+    uint64_t poll_blind_ms;
     /* Between two looks at one folder, however often it changes. */
-    RESTART_LOOK_MS = 50,
+    uint64_t look_ms;
 };
 
 struct restart_watch;
@@ -36,7 +36,10 @@ struct restart_events { /* neither inside a call, nor may they end a folder */
     void (*one_shot)(void *context, bool on);
 };
 
-struct restart_watch *restart_watch_create(struct loop *l);
+extern const struct restart_times restart_times_default;
+
+/* TIMES: copied; a test has others than restart_times_default. */
+struct restart_watch *restart_watch_create(struct loop *l, const struct restart_times *times);
 /* It has no folders. NULL is fine. */
 void restart_watch_destroy(struct restart_watch *w);
 

@@ -343,11 +343,7 @@ void slot_process_gone(struct app_process *p)
 
     slot_abandon_running(&p->core);
     core_gone(&p->core, loop_now_ms(s->group->pool->loop));
-    if (!s->group->pool->leaving)
-        return;
-    /* Nobody comes after it. */
-    slot_refuse_waiting(s, SLOT_STOPPED);
-    slot_refuse_waiting_any(s->group, SLOT_STOPPED);
+    slot_refuse_hopeless(s);
 }
 
 /* ---- life ---- */

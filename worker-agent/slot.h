@@ -122,6 +122,9 @@ enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REFUSED };
  */
 enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
                           enum slot_refusal *why);
+/* R, which was refused, is to be had at TO instead of a process; it takes no place. Takes BACKEND.
+ */
+void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend);
 /* R has done with its place, or gives up waiting. Harmless when it has neither. */
 void slot_leave(struct slot_request *r);
 /* The process has answered R (its head is there): so it serves. */
@@ -161,5 +164,8 @@ void slot_publish(struct slot *s);
 /* Answer all who wait at the slot, or for whichever process of the group. */
 void slot_refuse_waiting(struct slot *s, enum slot_refusal why);
 void slot_refuse_waiting_any(struct app_group *g, enum slot_refusal why);
+/* The same of those at S, or of its group, who wait for a process that will not come: the agent
+   ends, or another one starts it. */
+void slot_refuse_hopeless(struct slot *s);
 
 #endif

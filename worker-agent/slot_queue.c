@@ -8,6 +8,7 @@
  */
 #include "worker-agent/slot_queue.h"
 
+#include "common/base/log.h"
 #include "worker-agent/app_group.h"
 #include "worker-agent/app_pool.h"
 
@@ -123,7 +124,8 @@ static bool is_hopeless(const struct app_group *g, const struct slot *s, enum sl
     bool any = s != NULL ? s->core.process != NULL : g->core.nprocesses > 0;
 
     *why = SLOT_STOPPED;
-    if (g->pool->leaving || ((g->pool->draining || g->pool->handed_over) && !any))
+    if (g->pool->leaving || g->pool->sealed ||
+        ((g->pool->draining || g->pool->handed_over) && !any))
         return true;
     *why = SLOT_NO_ROOM;
     if (s != NULL && core_slot_crowded_out(&s->core))
@@ -160,6 +162,14 @@ enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_reque
     }
     *why = SLOT_QUEUE_FULL;
     return SLOT_REFUSED;
+}
+
+void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend)
+{
+    ASSERT(r->state == SLOT_REQUEST_NONE);
+    ASSERT(r->backend == NULL);
+    r->addr = *to;
+    r->backend = backend;
 }
 
 /* ---- going ---- */
@@ -282,4 +292,14 @@ void slot_refuse_waiting(struct slot *s, enum slot_refusal why)
 void slot_refuse_waiting_any(struct app_group *g, enum slot_refusal why)
 {
     refuse(&g->core.waiting, g->core.nwaiting, why);
+}
+
+void slot_refuse_hopeless(struct slot *s)
+{
+    const struct app_pool *pool = s->group->pool;
+
+    if (pool->leaving || (pool->handed_over && s->core.process == NULL))
+        slot_refuse_waiting(s, SLOT_STOPPED);
+    if (pool->leaving || (pool->handed_over && s->group->core.nprocesses == 0))
+        slot_refuse_waiting_any(s->group, SLOT_STOPPED);
 }

@@ -146,6 +146,15 @@ static void put_slot_failure(struct json_writer *w, const struct slot *s)
     text_fini(&line);
 }
 
+/* As load balancers are told, but that they need not know what a start waits for. */
+static const char *state_text(const struct slot *s)
+{
+    enum resume_state state = slot_state(s);
+    bool nothing_yet = slot_process(s) == NULL && s->attached == NULL;
+
+    return state == RESUME_STARTING && nothing_yet ? "waiting" : resume_state_text(state);
+}
+
 static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_ms)
 {
     size_t streams = 0;
@@ -156,7 +165,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     json_open_object(w, NULL);
     json_put_int(w, "slot", s->n);
     put_text(w, "address", s->name);
-    put_text(w, "state", resume_state_text(slot_state(s)));
+    put_text(w, "state", state_text(s));
     put_text(w, "incarnation", s->incarnation);
     json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
     json_put_int(w, "running", (int64_t)s->nrunning);
@@ -227,6 +236,19 @@ static void put_queue(struct json_writer *w, const struct app_group *g)
     json_close_object(w);
 }
 
+/* How soon another process may be replaced for max_memory. */
+static void put_over_memory(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
+{
+    const struct over_memory *o = &g->over_memory;
+
+    json_open_object(w, "over_memory");
+    json_put_int(w, "max_bytes", (int64_t)g->max_memory_bytes);
+    json_put_bool(w, "too_low", o->told);
+    json_put_real(w, "interval_s", (double)o->delay_ms / 1000);
+    json_put_real(w, "next_s", (double)over_memory_wait_ms(o, now_ms) / 1000);
+    json_close_object(w);
+}
+
 /* Those that are in no slot any more. */
 static void put_leaving(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
 {
@@ -256,6 +278,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     json_put_int(w, "generation", (int64_t)g->core.generation);
     put_counts(w, g);
     put_queue(w, g);
+    put_over_memory(w, g, now_ms);
     failure_describe(g->failures.newest, "last_failure", now_ms, w);
     put_figures(w, g);
     live_settings_describe(g->live, w);

@@ -321,6 +321,19 @@ static void add_failure(const json_t *application, struct text *out)
     add(out, "</pre>\n");
 }
 
+static void add_over_memory(const json_t *application, struct text *out)
+{
+    const json_t *o = json_object_get(application, "over_memory");
+
+    if (!json_is_true(json_object_get(o, "too_low")))
+        return;
+    add(out,
+        "<p class=\"bad\">max_memory is too low: processes are over it soon after they are ready. "
+        "They are replaced every ");
+    put_duration(out, o, "interval_s");
+    add(out, ", more and more seldom.</p>\n");
+}
+
 static void add_application(const char *name, const json_t *a, struct text *out)
 {
     static const struct figure figures[] = {
@@ -349,6 +362,7 @@ static void add_application(const char *name, const json_t *a, struct text *out)
     add(out, "</h2>\n");
     add_figures(a, figures, ARRAY_LEN(figures), out);
     add_refused(a, out);
+    add_over_memory(a, out);
     add_failure(a, out);
     add_processes(a, out);
     add_settings("settings-", name, json_object_get(a, "settings"), out);

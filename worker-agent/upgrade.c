@@ -377,11 +377,27 @@ static void finish(struct upgrade *u)
     agent_close(a);
 }
 
+/* Clients may still be there, with requests that the other has of us and that may wait for it to
+ * end a process. */
+static void seal_if_done(struct upgrade *u)
+{
+    struct app_pool *pool = &u->agent->pool;
+
+    if (pool->sealed || app_pool_requests(pool) > 0)
+        return;
+    app_pool_seal(pool);
+    if (u->out.fd < 0)
+        return;
+    packet_queue_add(&u->out, item("sealed", NULL, NULL), -1);
+    say(u);
+}
+
 static void step_handed(struct upgrade *u, bool late)
 {
     struct agent *a = u->agent;
 
     app_pool_tell_busy(&a->pool);
+    seal_if_done(u);
     if (is_idle(a) || (late && u->cut)) {
         finish(u);
         return;

@@ -14,7 +14,7 @@ STREAM = '/.well-known/resumelb/resume'
 # One request at a time, over an inherited socket, a port or a path; scripted by request headers. It is
 # quick to start, keeps connections, and does nothing behind our back.
 SERVER = r'''
-import json, os, socket, sys, time
+import json, os, select, socket, sys, time
 if os.environ.get("BOOT_DELAY"):
     time.sleep(float(os.environ["BOOT_DELAY"]))
 if os.environ.get("BOOT_FAIL") and os.path.exists(os.environ["BOOT_FAIL"]):
@@ -39,83 +39,87 @@ served = 0
 def log(text):
     with open(os.environ["SERVER_LOG"], "a") as f:
         f.write(text + "\n")
-while True:
-    conn, _ = listener.accept()
-    stream = conn.makefile("rwb")
+def serve(conn, stream):
+    """One request. True: the connection may have another."""
+    global served
+    line = stream.readline()
+    if not line:
+        return False
+    method, target, _ = line.decode("latin-1").split(" ", 2)
+    headers = []
     while True:
-        line = stream.readline()
+        line = stream.readline().strip()
         if not line:
             break
-        method, target, _ = line.decode("latin-1").split(" ", 2)
-        headers = []
-        while True:
-            line = stream.readline().strip()
-            if not line:
-                break
-            name, _, value = line.decode("latin-1").partition(":")
-            headers.append((name.lower(), value.strip()))
-        h = dict(headers)
-        body = stream.read(int(h.get("content-length", 0)))
-        served += 1
-        if target != "/probe":
-            log("%s %s" % (method, target))
-        if "x-delay" in h:
-            time.sleep(float(h["x-delay"]))
-        if "x-die" in h:
-            os._exit(7)
-        while "x-until" in h and not os.path.exists(h["x-until"]):
-            time.sleep(0.005)
-        if h.get("upgrade") == "echo":
-            stream.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-            stream.flush()
-            while True:
-                data = conn.recv(1000)
-                if not data:
-                    break
-                conn.sendall(data.upper())
-            break
-        status = h.get("x-status", "200 OK")
-        if target == "/probe" and os.environ.get("PROBE_STATUS_FILE"):
-            try:
-                status = open(os.environ["PROBE_STATUS_FILE"]).read().strip()
-            except OSError:
-                status = "503 Not Yet"
-        out = {"pid": os.getpid(), "served": served, "method": method, "target": target, "headers": headers,
-               "body": len(body), "env": dict(os.environ), "cwd": os.getcwd(), "uid": os.getuid(),
-               "gid": os.getgid(), "groups": os.getgroups(), "pgid": os.getpgid(0), "ppid": os.getppid(),
-               "fds": sorted(int(f) for f in os.listdir("/proc/self/fd")), "stdin": os.readlink("/proc/self/fd/0")}
-        data = json.dumps(out).encode() + b"x" * int(h.get("x-bytes", 0))
-        keep = h.get("x-close") is None
-        stream.write(("HTTP/1.1 %s\r\nContent-Length: %d\r\nX-Pid: %d\r\n%s%s\r\n" % (
-            status, len(data), os.getpid(), "" if keep else "Connection: close\r\n",
-            "Resumelb-Unprocessed: 1\r\nResumelb-Backlog: 999\r\nX-Kept: yes\r\n" if "x-forge" in h else "")).encode())
-        if target != "/probe":
-            log("done %s" % target)
-        if "x-head-only" in h:
-            stream.flush()
-            os._exit(8)
-        if "x-body-until" in h:
-            stream.flush()
-            while not os.path.exists(h["x-body-until"]):
-                time.sleep(0.005)
-        half = int(h.get("x-cut", 0))
-        stream.write(data[:half] if half else data)
+        name, _, value = line.decode("latin-1").partition(":")
+        headers.append((name.lower(), value.strip()))
+    h = dict(headers)
+    body = stream.read(int(h.get("content-length", 0)))
+    served += 1
+    if target != "/probe":
+        log("%s %s" % (method, target))
+    if "x-delay" in h:
+        time.sleep(float(h["x-delay"]))
+    if "x-die" in h:
+        os._exit(7)
+    while "x-until" in h and not os.path.exists(h["x-until"]):
+        time.sleep(0.005)
+    if h.get("upgrade") == "echo":
+        stream.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
         stream.flush()
-        if half:
-            break
-        if not keep:
-            break
-        # One connection at a time would starve others that were opened beside it.
-        conn.settimeout(0.05)
+        while True:
+            data = conn.recv(1000)
+            if not data:
+                return False
+            conn.sendall(data.upper())
+    status = h.get("x-status", "200 OK")
+    if target == "/probe" and os.environ.get("PROBE_STATUS_FILE"):
         try:
-            peeked = stream.peek(1)
+            status = open(os.environ["PROBE_STATUS_FILE"]).read().strip()
         except OSError:
-            break
-        conn.settimeout(None)
-        if not peeked:
-            break
-    stream.close() if not stream.closed else None
-    conn.close()
+            status = "503 Not Yet"
+    out = {"pid": os.getpid(), "served": served, "method": method, "target": target, "headers": headers,
+           "body": len(body), "env": dict(os.environ), "cwd": os.getcwd(), "uid": os.getuid(),
+           "gid": os.getgid(), "groups": os.getgroups(), "pgid": os.getpgid(0), "ppid": os.getppid(),
+           "fds": sorted(int(f) for f in os.listdir("/proc/self/fd")), "stdin": os.readlink("/proc/self/fd/0")}
+    data = json.dumps(out).encode() + b"x" * int(h.get("x-bytes", 0))
+    keep = h.get("x-close") is None
+    stream.write(("HTTP/1.1 %s\r\nContent-Length: %d\r\nX-Pid: %d\r\n%s%s\r\n" % (
+        status, len(data), os.getpid(), "" if keep else "Connection: close\r\n",
+        "Resumelb-Unprocessed: 1\r\nResumelb-Backlog: 999\r\nX-Kept: yes\r\n" if "x-forge" in h else "")).encode())
+    if target != "/probe":
+        log("done %s" % target)
+    if "x-head-only" in h:
+        stream.flush()
+        os._exit(8)
+    if "x-body-until" in h:
+        stream.flush()
+        while not os.path.exists(h["x-body-until"]):
+            time.sleep(0.005)
+    half = int(h.get("x-cut", 0))
+    stream.write(data[:half] if half else data)
+    stream.flush()
+    return keep and not half
+# A kept connection ends when its peer ends it. A server that does so by itself, sooner than unsafe_reuse_idle,
+# loses now and then a POST that was on its way, which is nobody's to send again.
+kept = {}
+while True:
+    for ready in select.select([listener, *kept], [], [])[0]:
+        if ready is listener:
+            conn, _ = listener.accept()
+            kept[conn] = conn.makefile("rwb")
+            continue
+        try:
+            keep = serve(ready, kept[ready])
+        except OSError:
+            keep = False
+        if keep:
+            continue
+        try:
+            kept.pop(ready).close()
+        except OSError:
+            pass
+        ready.close()
 '''
 
 

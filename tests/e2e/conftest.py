@@ -5,7 +5,21 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from support import leftovers  # noqa: E402
 from support.servers import World  # noqa: E402
+
+
+def pytest_configure(config):
+    leftovers.adopt_orphans()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_running():
+    """Each test ends all that it has started. Before `world`, so that it looks after that has closed."""
+    before = leftovers.below()
+    yield
+    survivors = leftovers.end(before)
+    assert not survivors, 'processes that outlived the test:\n' + '\n'.join(survivors)
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ DEAF_SERVERS = {
 
 
 def processes():
-    """{pid: (parent, state)} of all there are."""
+    """{pid: (parent, state)} of all there are, but for orphans that the run has adopted and that are dead."""
     found = {}
     for entry in os.listdir('/proc'):
         if not entry.isdigit():
@@ -75,7 +75,8 @@ def processes():
             fields = pathlib.Path('/proc/%s/stat' % entry).read_text().rpartition(')')[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        found[int(entry)] = (int(fields[1]), fields[0])
+        if (fields[0], fields[1]) != ('Z', str(os.getpid())):
+            found[int(entry)] = (int(fields[1]), fields[0])
     return found
 
 

@@ -426,16 +426,21 @@ def test_only_allowed_networks_are_served(world):
     assert agent.served() == []
 
 
-def test_processes_of_somebody_else_are_measured_and_published(world):
-    other = world.gunicorn('other')
+def attached(world, address, **settings):
+    """An agent for a process that somebody else runs."""
     agent = TinyAgent(world)
     app = agent.config['applications']['app']
     agent.process.stop()
     for name in ('command', 'environment', 'ready_probe', 'min_processes', 'max_processes', 'root'):
         app.pop(name)
-    app.update(attach=[other.address], history=5)
+    app.update(attach=[address], **settings)
     agent.start()
-    agent.wait_ready()
+    return agent.wait_ready()
+
+
+def test_processes_of_somebody_else_are_measured_and_published(world):
+    other = world.gunicorn('other')
+    agent = attached(world, other.address, history=5)
     stream = agent.stream()
     for _ in range(5):
         assert json.loads(agent.get(headers=classified('a')).body)['port'] == 'other'
@@ -445,3 +450,27 @@ def test_processes_of_somebody_else_are_measured_and_published(world):
     wait_until(lambda: not _accepts(other.address), 'its socket to be gone')
     r = agent.get(method='POST', body=b'x')
     assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
+
+
+def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_post_once(world):
+    """The process closes just when the next request arrives. Nobody can tell whether it has read that."""
+    def script(c):
+        if c.read_request():
+            c.answer(b'hello')
+        if c.read_request():
+            c.reset()
+    process = world.scripted(script)
+    agent = attached(world, process.address)
+    assert agent.get('/first').body == b'hello'
+    assert agent.get('/again').body == b'hello'
+    assert agent.figures()['retries_fresh'] == 1
+    r = agent.get('/order', method='POST', body=b'x')
+    assert (r.status, r['Resumelb-Failed'], r['Resumelb-Unprocessed']) == (502, '1', None)
+    line = [x for x in agent.process.output().splitlines() if 'process-failed-request' in x][-1]
+    assert 'response_begun=no repeatable=no connection=kept' in line
+    assert [head.split()[1] for head, _ in process.requests] == [b'/first', b'/again', b'/again', b'/order']
+    # on a connection of its own it would not have met that
+    agent.write_node({'unsafe_reuse_idle': '0s'})
+    wait_until(lambda: agent.figures()['settings_changes'] == 1, 'the setting')
+    assert agent.get('/more').body == b'hello'
+    assert agent.get('/order', method='POST', body=b'x').body == b'hello'

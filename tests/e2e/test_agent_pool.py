@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from agent_support import Background, TinyAgent, alive
+from agent_support import Background, Stream, TinyAgent, alive
 from support.base import free_port, wait_until
 from support.http import Client, get
 from test_agent_life import classified, rewrite, setting
@@ -177,13 +177,21 @@ def test_those_above_their_minimum_give_way_first(world):
 def test_who_finds_all_busy_waits_until_one_is_free(world):
     go = world.folder / 'go'
     agent = PoolAgent(world, min_processes=0, max_processes=1, top={'max_processes': 1})
-    other = add_application(agent, 'other')
+    other = add_application(agent, 'other', address='127.0.0.1:0+')
     restart(agent)
     held = hold(agent, go)
     wait_until(lambda: agent.figures()['requests_running'] == 1, 'the first to run')
     waiting = Background(other)
     wait_until(lambda: agent.json()['applications']['other']['figures']['requests_waiting'] == 1, 'the other to wait')
     assert agent.processes() == 1
+    # nothing is being started: it waits for room
+    shown = agent.json()['applications']['other']
+    assert (shown['slots'][0]['state'], shown['counts']['starting']) == ('waiting', 0)
+    assert '>waiting<' in get(agent.admin, '/', host=agent.admin).text
+    # load balancers know but four states, and need no other
+    stream = Stream(shown['slots'][0]['address'])
+    assert stream.wait(lambda x: True)['state'] == 'starting'
+    stream.close()
     go.write_text('')
     assert held[0].result().status == 200
     assert waiting.result().status == 200

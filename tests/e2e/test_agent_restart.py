@@ -12,6 +12,7 @@ from agent_support import TinyAgent, alive
 from support.base import wait_until
 from support.http import get
 from support.servers import APP, Agent
+from test_agent_life import rewrite
 
 # What APP does, and what it was sent. It leaks when told to, and has pages that a cold process cannot serve.
 MARKED = APP + '''
@@ -186,6 +187,26 @@ def test_while_a_file_says_so_each_process_serves_one_request(world):
     assert agent.figures()['failures'] == 0
 
 
+def test_a_new_command_is_for_new_processes_until_restart_txt_is_touched(world):
+    agent = GunicornAgent(world, slots=2, env={'APP_NAME': 'old'}).wait_ready()
+    old = agent.pids()
+    names = lambda: [json.loads(agent.get(n=n).body)['port'] for n in range(2)]
+    assert names() == ['old', 'old']
+    agent.config['applications']['app']['environment']['APP_NAME'] = 'new'
+    rewrite(agent)
+    wait_until(lambda: 'configuration-read' in agent.process.output(), 'the new file')
+    line = [x for x in agent.process.output().splitlines() if 'configuration-for-new-processes' in x][-1]
+    assert 'old_processes=2' in line and 'touch %s/restart.txt' % agent.tmp in line
+    assert (agent.pids(), names()) == (old, ['old', 'old'])
+    # one that dies is followed by one of the new configuration
+    os.kill(old[0], signal.SIGKILL)
+    wait_until(lambda: agent.ready() and agent.pids()[0] not in (None, 0, old[0]), 'another process', 30)
+    assert names() == ['new', 'old']
+    (agent.tmp / 'restart.txt').touch()
+    wait_until(lambda: replaced(agent, old), 'new processes', 30)
+    assert names() == ['new', 'new']
+
+
 # ---- max_memory ----
 
 def test_a_process_that_leaks_is_replaced_and_no_request_is_lost(world):
@@ -207,6 +228,31 @@ def test_a_limit_that_nobody_can_keep_restarts_nobody_who_has_served_nothing(wor
     assert agent.get().status == 200
     wait_until(lambda: replaced(agent, pids), 'a new process', 30)
     assert agent.figures()['over_max_memory'] == 1
+
+
+def over_memory(agent):
+    """After how long the next may be replaced, as logged at each replacement."""
+    return [int(ms) for ms in re.findall(r'process-over-max-memory .*next_after_ms=(\d+)', agent.process.output())]
+
+
+def test_a_limit_that_is_too_low_replaces_processes_more_and_more_seldom(world):
+    agent = GunicornAgent(world, max_memory='1MiB').wait_ready()
+    with Load(agent.addresses) as load:
+        wait_until(lambda: len(over_memory(agent)) == 4, 'the fourth to be replaced', 60)
+        assert over_memory(agent) == [1000, 2000, 4000, 8000]
+        shown = agent.app()['over_memory']
+        assert (shown['max_bytes'], shown['too_low'], shown['interval_s']) == (1 << 20, True, 8)
+        assert 0 <= shown['next_s'] <= 8
+        assert 'max_memory is too low' in get(agent.admin, '/', host=agent.admin).text
+        # said once
+        told = [x for x in agent.process.output().splitlines() if 'max-memory-too-low' in x]
+        assert len(told) == 1 and 'hint="raise max_memory"' in told[0]
+        # and when that is done, all is forgotten
+        agent.write_node({'max_memory': '1GiB'})
+        wait_until(lambda: agent.app()['over_memory'] == {'max_bytes': 1 << 30, 'too_low': False, 'interval_s': 0,
+                                                          'next_s': 0}, 'the new limit')
+        load.assert_none_failed()
+    assert agent.figures()['deaths'] == 0
 
 
 def test_what_processes_use_is_shown_with_their_children(world):

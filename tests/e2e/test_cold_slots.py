@@ -291,7 +291,7 @@ class Load:
                 r = c.request('POST' if i % 3 == 0 else 'GET', '/%d' % i, 'site%d' % (i % self.hosts),
                               [('X-Delay', str(self.delay))], b'x' if i % 3 == 0 else None)
                 if r.status != 200:
-                    self.failures.append((r.status, r.text[:200]))
+                    self.failures.append(('POST' if i % 3 == 0 else 'GET', r.status, r.text[:200]))
                 self.done += 1
 
     def stop(self):

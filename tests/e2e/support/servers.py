@@ -5,6 +5,7 @@ import os
 import signal
 
 
+from . import leftovers
 from .base import BIN, PATIENCE, Process, free_port, wait_until
 from .http import get
 
@@ -232,7 +233,10 @@ class World:
         from .base import reap_all
         for close in self.closers:
             close()
-        reap_all(self.processes)
+        try:
+            reap_all(self.processes)
+        finally:
+            leftovers.dismiss_keepers(p.output() for p in self.processes)
 
 
 __all__ = ['World', 'Resumelb', 'Gunicorn', 'PATIENCE']

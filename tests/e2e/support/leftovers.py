@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Whether a test ends what it starts, whoever's child that is by now: the run adopts every orphan below it, so that all
+that a test has started, however often it forked, stays in the tree of processes below the run.
+"""
+import ctypes
+import os
+import pathlib
+import re
+import signal
+import time
+
+from .base import PATIENCE
+
+PR_SET_CHILD_SUBREAPER = 36
+# How long after a test's end what it has told to end may take.
+END_S = 5.0
+
+
+def adopt_orphans():
+    """From now on those below us whose parent ends are ours."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), 'PR_SET_CHILD_SUBREAPER')
+
+
+def _all():
+    """{pid: (parent, state, start)} of the whole machine."""
+    found = {}
+    for entry in pathlib.Path('/proc').iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / 'stat').read_text().rpartition(')')[2].split()
+        except OSError:
+            continue
+        found[int(entry.name)] = (int(fields[1]), fields[0], int(fields[19]))
+    return found
+
+
+def below():
+    """{(pid, start): state} of all processes below this one; a number that is used again is another process."""
+    processes = _all()
+    children = {}
+    for pid, (parent, _, _) in processes.items():
+        children.setdefault(parent, []).append(pid)
+    found, line = {}, [os.getpid()]
+    while line:
+        for pid in children.get(line.pop(), []):
+            _, state, start = processes[pid]
+            found[pid, start] = state
+            line.append(pid)
+    return found
+
+
+def _reap(pid):
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
+
+
+def _living_since(before):
+    found = {key: state for key, state in below().items() if key not in before}
+    for (pid, _), state in found.items():
+        if state == 'Z':
+            _reap(pid)
+    return sorted(pid for (pid, _), state in found.items() if state not in 'ZX')
+
+
+def dismiss_keepers(outputs):
+    """
+    Tell the keepers to end whose agents a test has killed: they would wait for another agent, for adopt_timeout.
+    OUTPUTS: what agents have logged.
+    """
+    ours = {pid for pid, _ in below()}
+    for output in outputs:
+        for pid in map(int, re.findall(r'agent-started .* keeper=(\d+)', output)):
+            if pid in ours:
+                os.kill(pid, signal.SIGTERM)
+
+
+def _describe(pid):
+    try:
+        words = pathlib.Path('/proc/%d/cmdline' % pid).read_bytes().replace(b'\0', b' ').decode(errors='replace')
+        parent = pathlib.Path('/proc/%d/stat' % pid).read_text().rpartition(')')[2].split()[1]
+    except OSError:
+        return None
+    return '%d (parent %s): %s' % (pid, parent, words.strip())
+
+
+def end(before):
+    """
+    Those that have come since BEFORE (of below()) and do not end by themselves, as texts. They are killed, so that
+    the next test does not meet them.
+    """
+    deadline = time.monotonic() + END_S * PATIENCE
+    while _living_since(before) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    told = {}
+    left = _living_since(before)
+    while left and time.monotonic() < deadline + END_S:
+        for pid in left:
+            text = _describe(pid)
+            if text and pid not in told:
+                told[pid] = text
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.02)
+        left = _living_since(before)
+    return list(told.values())
