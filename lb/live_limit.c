@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/log.h"
 #include "lb/application_live.h"
+#include "lb/lb.h"
 #include "lb/limit_rule.h"
 
 /* ---- for the engine ---- */

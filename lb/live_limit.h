@@ -6,6 +6,7 @@
 #ifndef RLB_LB_LIVE_LIMIT_H
 #define RLB_LB_LIVE_LIMIT_H
 
+#include "common/base/log.h"
 #include "common/base/map.h"
 #include "common/tree/settings_watch.h"
 #include "lb/application.h"
