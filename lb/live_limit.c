@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/log.h"
 #include "lb/application_live.h"
 #include "lb/lb.h"
 #include "lb/limit_rule.h"

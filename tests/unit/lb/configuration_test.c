@@ -5,6 +5,8 @@
  */
 #include "lb/configuration.h"
 
+#include "lb/limit_rule.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -245,6 +247,126 @@ static void the_commented_configuration_is_good(void **state)
     assert_true(f->good);
 }
 
+#define WITH_WORKERS "listen: [\"127.0.0.1:8080\"]\nworkers: [\"127.0.0.1:9101\"]\n"
+
+static void pool_counters_are_read_with_what_they_match_and_their_page(void **state)
+{
+    struct fixture *f = *state;
+    char *page = xasprintf("%s/busy.html", f->folder);
+    char *yaml =
+        xasprintf(WITH_WORKERS "pool_counter_servers: [\"127.0.0.1:7531\", \"unix:/run/p\"]\n"
+                               "pool_counters:\n"
+                               "  reports:\n"
+                               "    workers: 4\n"
+                               "    where: daemon\n"
+                               "    match: {path: \"prefix:/reports/\"}\n"
+                               "  all:\n"
+                               "    page: %s\n",
+                  page);
+    FILE *out = fopen(page, "w");
+
+    assert_non_null(out);
+    fputs("<p>busy", out);
+    fclose(out);
+    assert_true(read_text(f, yaml));
+    const struct limit_configs *limits = &f->c.applications[0].limits;
+    assert_int_equal(limits->n, 2);
+    assert_string_equal(limits->items[0].name, "reports");
+    assert_int_equal(limits->items[0].s.workers, 4);
+    assert_int_equal(limits->items[0].s.maxqueue, 100);
+    assert_string_equal(limits->items[0].s.path, "prefix:/reports/");
+    assert_int_equal(limits->items[0].origins[counter_table.n + 1], ORIGIN_YAML);
+    assert_string_equal(match_table.rows[1].name, "path");
+    assert_int_equal(limits->items[1].origins[counter_table.n + 1], ORIGIN_DEFAULT);
+    assert_true(slice_is(text_slice(&limits->items[1].page), "<p>busy"));
+    unlink(page);
+    free(page);
+    free(yaml);
+}
+
+static void mistakes_in_pool_counters_are_told_at_their_places(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(read_text(f, WITH_WORKERS "pool_counters:\n" /* line 3 */
+                                           "  good: {}\n"
+                                           "  bad name:\n"
+                                           "    workers: 1\n"
+                                           "  pattern:\n"
+                                           "    match:\n"
+                                           "      path: \"regex:(\"\n" /* 9 */
+                                           "  template:\n"
+                                           "    key: \"{PATH}\"\n" /* 11 */
+                                           "  limits:\n"
+                                           "    workers: 200\n"
+                                           "    maxqueue: 100\n" /* 14 */
+                                           "  slots:\n"
+                                           "    workers: 3\n"
+                                           "    slots: 2\n" /* 17 */
+                                           "  page:\n"
+                                           "    page: /does/not/exist\n" /* 19 */
+                                           "  lost:\n"
+                                           "    where: daemon\n" /* 21 */
+                                           "  typo:\n"
+                                           "    wrokers: 3\n" /* 23 */
+                                           "  scalar: 7\n"    /* 24 */
+                                           "  list:\n"
+                                           "    match: [a]\n")); /* 26 */
+    assert_complaint(f, 5, "a name has letters");
+    assert_complaint(f, 9, "path: ");
+    assert_complaint(f, 11, "key: expected {class} or {VARIABLE}");
+    assert_complaint(f, 14, "workers (200) is above maxqueue (100)");
+    assert_complaint(f, 17, "below workers (3)");
+    assert_complaint(f, 19, "page: /does/not/exist: ");
+    assert_complaint(f, 21, "no pool_counter_servers");
+    assert_complaint(f, 23, "workers");
+    assert_complaint(f, 24, "expected");
+    assert_complaint(f, 26, "expected");
+    assert_int_equal(f->d.errors, 10);
+    assert_false(read_text(f, WITH_WORKERS "pool_counters: [a]\n"));
+    assert_complaint(f, 3, "pool_counters: expected NAME");
+}
+
+static void there_are_so_many_pool_counters_at_most(void **state)
+{
+    struct fixture *f = *state;
+    struct text yaml = {0};
+
+    text_add(&yaml, SLICE_LIT(WITH_WORKERS "pool_counters:\n"));
+    for (int i = 0; i < LIMIT_RULES_MAX; ++i)
+        text_addf(&yaml, "  c%d: {}\n", i);
+    assert_true(read_text(f, text_cstr(&yaml)));
+    text_add(&yaml, SLICE_LIT("  more: {}\n"));
+    assert_false(read_text(f, text_cstr(&yaml)));
+    assert_complaint(f, 4 + LIMIT_RULES_MAX, "at most 64");
+    text_fini(&yaml);
+}
+
+static void pool_counter_servers_are_addresses_and_none_stands_there_twice(void **state)
+{
+    static const struct {
+        const char *list, *why;
+    } bad[] = {
+        {"[\"127.0.0.1:1\", \"counter.example:7531\"]", "host name cannot be used"},
+        {"[\"127.0.0.1:1\", \"nonsense\"]", "expected HOST:PORT"},
+        {"[\"127.0.0.1:1\", \"127.0.0.1:1\"]", "twice"},
+        {"[\"[::1]:1\", \"[0::1]:1\"]", "twice"},
+        {"[\"127.0.0.1:1\", \"unix:/a b\"]", "visible ASCII"},
+    };
+    struct fixture *f = *state;
+
+    assert_true(read_text(f, WITH_WORKERS
+                          "pool_counter_servers: [\"127.0.0.1:1\", \"[::1]:1\", \"unix:/a\"]\n"));
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        char *yaml = xasprintf(WITH_WORKERS "pool_counter_servers: %s\n", bad[i].list);
+
+        assert_false(read_text(f, yaml));
+        assert_int_equal(f->d.errors, 1);
+        assert_complaint(f, 3, bad[i].why);
+        free(yaml);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -259,6 +381,10 @@ int main(void)
         TEST(beyond_loopback_the_admin_address_takes_a_token),
         TEST(mode_is_read_as_octal_digits),
         TEST(the_commented_configuration_is_good),
+        TEST(pool_counters_are_read_with_what_they_match_and_their_page),
+        TEST(mistakes_in_pool_counters_are_told_at_their_places),
+        TEST(there_are_so_many_pool_counters_at_most),
+        TEST(pool_counter_servers_are_addresses_and_none_stands_there_twice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
