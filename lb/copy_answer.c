@@ -29,8 +29,8 @@ static struct slice write_cache_status(const struct copy *c, enum copy_use use, 
 
     switch (use) {
     case COPY_COALESCED:
-        n = snprintf(out->cache_status, sizeof(out->cache_status), "resumelb; hit; detail=%.*s",
-                     SLICE_FMT(detail));
+        /* RFC 9211 2.2, 2.7: not from a cache, but from a request that went forward for both. */
+        n = snprintf(out->cache_status, sizeof(out->cache_status), "resumelb; fwd=miss; collapsed");
         break;
     case COPY_STALE:
         n = snprintf(out->cache_status, sizeof(out->cache_status),
@@ -50,9 +50,9 @@ void copy_answer_make(const struct copy *c, enum copy_use use, struct slice deta
     uint64_t age_s = copy_age_s(c, now_us);
     struct http1_head *head = &out->head;
 
-    ASSERT(detail.len <= COPY_DETAIL_MAX);
-    ASSERT(http1_is_token(detail));
-    ASSERT(ascii_lower(detail.p[0]) >= 'a');
+    ASSERT(use == COPY_COALESCED || detail.len <= COPY_DETAIL_MAX);
+    ASSERT(use == COPY_COALESCED || http1_is_token(detail));
+    ASSERT(use == COPY_COALESCED || ascii_lower(detail.p[0]) >= 'a');
     out->body = copy_body(c);
     head->status = copy_status(c);
     head->minor_version = copy_minor_version(c);

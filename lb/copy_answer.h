@@ -2,7 +2,7 @@
  *
  * The answer that a copy gives to a request. Stateless; any thread.
  *
- *     copy_answer_make(copy, COPY_COALESCED, SLICE_LIT("coalesced"), now_us, &a);
+ *     copy_answer_make(copy, COPY_STALE, SLICE_LIT("full"), now_us, &a);
  *     headers_take_response(&(struct headers_response){...}, &a.head);
  *     http_reply_start(reply, a.head.content_length);
  *     http_reply_send(reply, copy_take_body(copy), true);
@@ -36,7 +36,7 @@ struct copy_answer {
 /*
  * The answer of C: its fields, an Age (RFC 9111 5.1) and a Cache-Status (RFC 9211) behind those of
  * others.
- *   detail  why, a token of at most COPY_DETAIL_MAX bytes that begins with a letter
+ *   detail  why a stale one, a token of at most COPY_DETAIL_MAX bytes that begins with a letter
  */
 void copy_answer_make(const struct copy *c, enum copy_use use, struct slice detail, uint64_t now_us,
                       struct copy_answer *out);

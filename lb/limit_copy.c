@@ -84,7 +84,7 @@ bool limit_answer_shared(struct exchange *x, uint64_t since_us)
         copies_find_shared(x->app->copies, &k->url, &k->request, since_us, clock_mono_us());
     if (copy == NULL)
         return false;
-    answer(x, copy, COPY_COALESCED, SLICE_LIT("coalesced"));
+    answer(x, copy, COPY_COALESCED, SLICE_NULL);
     return true;
 }
 
@@ -111,9 +111,20 @@ void limit_copy_drop(struct exchange *x)
     x->copy_maker = NULL;
 }
 
+/* One that changed something makes copies of its target old (RFC 9111 4.4). */
+static void invalidate(struct exchange *x, int status)
+{
+    if (x->limits == NULL || !x->limits->any_copies || x->safe)
+        return;
+    if (cache_invalidates(slice_of_iovec(x->req->method), status))
+        copies_invalidate(x->app->copies, &copying_of(x)->url, clock_mono_us());
+}
+
 void limit_copy_head(struct exchange *x, const struct http1_head *head)
 {
     limit_copy_drop(x);
+    /* What it has changed, the client may ask for before it has read all of the answer. */
+    invalidate(x, head->status);
     if (!x->copies_wanted)
         return;
     struct copy_maker_head h = {
@@ -136,19 +147,15 @@ void limit_copy_body(struct exchange *x, const struct http1_body *body)
         copy_maker_body(x->copy_maker, body);
 }
 
-/* The response is whole. One that changed something makes copies of its target old. */
 void limit_copy_end(struct exchange *x)
 {
     struct copy *copy = NULL;
 
-    if (x->copy_maker != NULL) {
-        copy = copy_maker_end(&x->copy_maker);
-        if (copy != NULL)
-            copies_put(x->app->copies, &x->copying->url, &copy, clock_mono_us());
+    /* Some servers change things after the head. */
+    invalidate(x, x->status);
+    if (x->copy_maker == NULL)
         return;
-    }
-    if (x->limits == NULL || !x->limits->any_copies || x->safe)
-        return;
-    if (cache_invalidates(slice_of_iovec(x->req->method), x->status))
-        copies_invalidate(x->app->copies, &copying_of(x)->url, clock_mono_us());
+    copy = copy_maker_end(&x->copy_maker);
+    if (copy != NULL)
+        copies_put(x->app->copies, &x->copying->url, &copy, clock_mono_us());
 }

@@ -221,7 +221,7 @@ def test_of_many_who_want_the_same_page_one_does_the_work_for_all(world, app):
     assert {a.wait().text for a in asked} == {'number 0'}
     coalesced = [a for a in asked if a.wait()['cache-status']]
     assert len(coalesced) == 11
-    assert all(a.wait()['cache-status'] == 'resumelb; hit; detail=coalesced' and a.wait()['age'] == '0' for a in coalesced)
+    assert all(a.wait()['cache-status'] == 'resumelb; fwd=miss; collapsed' and a.wait()['age'] == '0' for a in coalesced)
     assert outcome(lb, 'coalesced') == 11 and outcome(lb, 'answered') == 1
 
 

@@ -75,7 +75,7 @@ static void cache_status_says_what_the_answer_is(void **state)
     struct copy *c = make(f, "Cache-Control: max-age=60\r\n", "x");
 
     copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US, &f->answer);
-    assert_slice(answer_field(&f->answer, "cache-status"), "resumelb; hit; detail=coalesced");
+    assert_slice(answer_field(&f->answer, "cache-status"), "resumelb; fwd=miss; collapsed");
     copy_answer_make(c, COPY_STALE, SLICE_LIT("queue-full"), NOW_US + 100 * SECOND_US, &f->answer);
     assert_slice(answer_field(&f->answer, "cache-status"),
                  "resumelb; hit; ttl=-40; detail=queue-full");
