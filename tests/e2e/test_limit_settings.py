@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pool counters as they are configured: YAML, the tree over it, rules of the tree alone, refusals, SIGHUP; over a directory
+and a ZooKeeper."""
+import json
+import shutil
+import subprocess
+import threading
+
+import pytest
+from support.base import BIN, wait_until
+from support.http import Client
+from support.scripted import hello, serve
+from test_waiting import Tree
+from zookeeper_support import Place
+
+DATABASE = {'workers': 4, 'match': {'path': 'prefix:/report'}}
+
+
+class DirectoryTree:
+    """The application's node in a directory."""
+
+    def __init__(self, world):
+        self.tree = Tree(world.folder / 'tree')
+        self.url = 'directory:%s' % self.tree.path
+
+    def set(self, name, **properties):
+        self.tree.set('pool-counters/' + name, **properties)
+
+    def remove(self, name):
+        shutil.rmtree(self.tree.path / 'pool-counters' / name)
+
+
+class ZooKeeperTree:
+    """The same in a ZooKeeper."""
+
+    def __init__(self, world):
+        self.place = Place(world)
+        self.url = self.place.url()
+
+    def set(self, name, **properties):
+        self.place.tree.set_raw('/pool-counters/' + name, json.dumps(properties).encode())
+
+    def remove(self, name):
+        self.place.tree.remove('/pool-counters/' + name)
+
+
+@pytest.fixture(params=[DirectoryTree, ZooKeeperTree], ids=['directory', 'zookeeper'])
+def tree(request, world):
+    return request.param(world)
+
+
+def balancer(world, tree, **config):
+    w = world.scripted(serve(hello))
+    return world.resumelb({'tree': tree.url, 'workers': [w.address], 'state_dir': str(world.folder / 'state'),
+                           'settings_hold': '300ms', **config})
+
+
+def limits(lb):
+    return {one['name']: one for one in lb.app()['limits']}
+
+
+def value(lb, name, setting):
+    """As (value, origin); None: there is no such rule."""
+    one = limits(lb).get(name)
+    return one and (one['settings'][setting]['value'], one['settings'][setting]['origin'])
+
+
+def refused(lb, name):
+    return {r['name']: r['why'] for r in limits(lb)[name]['refused']}
+
+
+def test_the_tree_goes_over_the_file_and_gives_it_back(world, tree):
+    lb = balancer(world, tree, pool_counters={'database': DATABASE})
+    assert value(lb, 'database', 'workers') == ('4', 'yaml') and value(lb, 'database', 'timeout') == ('5s', 'default')
+    tree.set('database', workers=2, timeout='1s')
+    wait_until(lambda: value(lb, 'database', 'workers') == ('2', 'tree'), 'the overlay')
+    assert value(lb, 'database', 'timeout') == ('1s', 'tree')
+    assert value(lb, 'database', 'path') == ('prefix:/report', 'yaml')
+    tree.set('database', timeout='1s')
+    wait_until(lambda: value(lb, 'database', 'workers') == ('4', 'yaml'), 'what the file says')
+    tree.remove('database')
+    wait_until(lambda: value(lb, 'database', 'timeout') == ('5s', 'default'), 'the hold to end')
+
+
+def test_a_rule_of_the_tree_alone_comes_and_goes(world, tree):
+    lb = balancer(world, tree)
+    assert lb.app()['limits'] == []
+    tree.set('search', workers=2, **{'class': 'prefix:search'})
+    wait_until(lambda: value(lb, 'search', 'workers') == ('2', 'tree'), 'the rule')
+    one = limits(lb)['search']
+    assert one['origin'] == 'tree' and one['in_force'] and one['settings']['class']['value'] == 'prefix:search'
+    tree.remove('search')
+    wait_until(lambda: not limits(lb), 'the rule to go')
+    assert lb.get().body == b'hello'
+
+
+def test_a_rule_of_the_tree_says_how_many_of_what(world, tree):
+    lb = balancer(world, tree)
+    tree.set('rest', timeout='1s')
+    wait_until(lambda: 'rest' in limits(lb) and 'gives no workers' in limits(lb)['rest']['why'], 'the reason')
+    assert not limits(lb)['rest']['in_force']
+    tree.set('rest', workers=3, key='{HTTP_X_TENANT}')
+    wait_until(lambda: limits(lb)['rest']['in_force'], 'the rule')
+    assert value(lb, 'rest', 'key') == ('{HTTP_X_TENANT}', 'tree')
+
+
+def test_what_is_bad_is_refused_with_its_reason_and_the_rest_holds(world, tree):
+    lb = balancer(world, tree, pool_counters={'database': DATABASE})
+    tree.set('database', workers='many', maxqueue=50, page='/etc/passwd', match='x')
+    wait_until(lambda: value(lb, 'database', 'maxqueue') == ('50', 'tree'), 'the good one')
+    assert value(lb, 'database', 'workers') == ('4', 'yaml')
+    why = refused(lb, 'database')
+    assert set(why) == {'workers', 'page', 'match'} and 'configuration file only' in why['page']
+    tree.set('database', workers=60, maxqueue=50)
+    wait_until(lambda: 'is above maxqueue' in refused(lb, 'database').get('workers', ''), 'the refusal')
+    assert value(lb, 'database', 'workers') == ('4', 'yaml')
+    tree.set('database', maxqueue=50, path='regex:(')
+    wait_until(lambda: 'at its character 2' in refused(lb, 'database').get('path', ''), 'the refusal')
+    assert value(lb, 'database', 'path') == ('prefix:/report', 'yaml')
+    line = next(l for l in lb.process.output().splitlines() if 'setting-refused' in l)
+    assert 'pool_counter=database' in line and 'path=/pool-counters/database' in line
+
+
+def test_sighup_adds_changes_and_removes_rules_or_does_nothing(world, tree):
+    lb = balancer(world, tree, pool_counters={'a': {'workers': 1}, 'b': {'workers': 2}})
+    tree.set('b', timeout='1s')
+    wait_until(lambda: value(lb, 'b', 'timeout') == ('1s', 'tree'), 'the overlay')
+    lb.reload({'pool_counters': {'c': {'workers': 3}, 'b': {'workers': 4}}})
+    wait_until(lambda: list(limits(lb)) == ['c', 'b'], 'the other rules')
+    assert value(lb, 'b', 'workers') == ('4', 'yaml') and value(lb, 'b', 'timeout') == ('1s', 'tree')
+    lb.reload({'pool_counters': {'c': {'workers': 9}, 'd': {'key': '{NOTHING}'}}})
+    wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
+    assert list(limits(lb)) == ['c', 'b'] and value(lb, 'c', 'workers') == ('3', 'yaml')
+    # what overlaid a rule that is gone is no rule for everything
+    tree.set('b', workers=1)
+    wait_until(lambda: value(lb, 'b', 'workers') == ('1', 'tree'), 'the overlay')
+    lb.reload({'pool_counters': {'c': {'workers': 5}}})
+    wait_until(lambda: value(lb, 'c', 'workers') == ('5', 'yaml'), 'the change')
+    assert not limits(lb)['b']['in_force'] and 'neither key' in limits(lb)['b']['why']
+
+
+def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
+    tree = DirectoryTree(world)
+    lb = balancer(world, tree, pool_counters={'database': DATABASE}, settings_hold='60s')
+    tree.set('database', workers=2)
+    tree.set('search', workers=3, key='all')
+    memory = world.folder / 'state' / 'default' / 'tree.json'
+
+    def kept():
+        parts = json.loads(memory.read_text())['parts'] if memory.exists() else {}
+        return 'pool-counters/database' in parts and 'search' in parts.get('pool-counters', {}) and \
+            parts.get('pool-counters/search') == {'workers': 3, 'key': 'all'}
+    wait_until(kept, 'the memory', 20)
+    lb.kill()
+    shutil.rmtree(tree.tree.path)
+    lb.start()
+    wait_until(lambda: value(lb, 'search', 'workers') == ('3', 'tree'), 'the rule')
+    wait_until(lambda: limits(lb)['search']['held'] and limits(lb)['database']['held'], 'them to be held')
+    assert value(lb, 'database', 'workers') == ('2', 'tree')
+
+
+def test_more_workers_let_those_go_on_that_wait_and_fewer_bind_at_once(world, tree):
+    gate = threading.Event()
+
+    def answer(c, head, body):
+        gate.wait(20)
+        c.answer(b'slow')
+    slow = world.scripted(serve(answer))
+    lb = world.resumelb({'tree': tree.url, 'workers': [slow.address],
+                         'pool_counters': {'all': {'key': 'all', 'workers': 1, 'timeout': '60s'}}})
+    with Client(lb.address) as a, Client(lb.address) as b, Client(lb.address) as c:
+        a.send()
+        wait_until(lambda: len(slow.requests) == 1, 'the first request')
+        b.send()
+        wait_until(lambda: lb.app()['stats']['limit_waiting'] == 1, 'the second to wait')
+        tree.set('all', workers=2)
+        wait_until(lambda: len(slow.requests) == 2, 'the second request')
+        tree.set('all', workers=1, timeout='0s')
+        wait_until(lambda: value(lb, 'all', 'workers') == ('1', 'tree'), 'the change')
+        c.send()
+        assert c.receive().status == 503
+        gate.set()
+        assert a.receive().body == b.receive().body == b'slow'
+
+
+def test_t_says_where_each_mistake_is(world):
+    path = world.folder / 'bad.yaml'
+    path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\npool_counter_servers: ["counter.example:7531"]\n'
+                    'pool_counters:\n  a:\n    match: {path: "regex:("}\n  b: {key: "{class"}\n')
+    p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 1
+    for place, words in (('3:24', 'host name cannot be used'), ('6:19', 'at its character 2'), ('7:12', 'without its }')):
+        assert any(line.startswith('%s:%s: ' % (path, place)) and words in line for line in p.stderr.splitlines()), p.stderr
