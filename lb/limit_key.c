@@ -17,6 +17,7 @@ struct part {
     size_t len;
     char end;    /* the byte that ends this value; NUL: nothing follows it */
     bool marked; /* END is no byte of the template, but written by us */
+    bool lower;  /* a host name: its case means nothing, and is the client's to choose */
 };
 
 struct limit_key {
@@ -96,6 +97,16 @@ static void put_value(struct writer *w, struct slice v, char end, bool encoded)
     }
 }
 
+/* In lower case. */
+static void put_host(struct writer *w, struct slice host, char end)
+{
+    for (size_t i = 0; i < host.len; ++i) {
+        char c = ascii_lower(host.p[i]);
+
+        put_value(w, (struct slice){&c, 1}, end, false);
+    }
+}
+
 static struct slice finish(struct writer *w)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -121,11 +132,7 @@ static void put_url(struct writer *w, const struct classify_request *r)
     put(w, mark);
     put_text(w, r->tls ? "https" : "http", r->tls ? 5 : 4);
     put(w, mark);
-    for (size_t i = 0; i < r->host.len; ++i) {
-        char c = ascii_lower(r->host.p[i]);
-
-        put_value(w, (struct slice){&c, 1}, mark, false);
-    }
+    put_host(w, r->host, mark);
     put(w, mark);
     put_value(w, r->script_name, '?', false);
     put_value(w, r->path, '?', false);
@@ -141,7 +148,10 @@ static void put_variable(struct writer *w, const struct part *p, struct classify
     struct slice v;
 
     v.p = e->super.get(&e->super, p->text, &v.len);
-    put_value(w, v, p->end, false);
+    if (p->lower)
+        put_host(w, v, p->end);
+    else
+        put_value(w, v, p->end, false);
 }
 
 static void put_parts(struct writer *w, const struct limit_key *k, struct slice cls,
@@ -209,9 +219,13 @@ static char peek(const struct template *t, size_t ahead)
 
 static bool add_part(struct template *t, enum part_kind kind, struct slice text)
 {
+    bool lower =
+        kind == PART_VARIABLE && (slice_is(text, "HTTP_HOST") || slice_is(text, "SERVER_NAME"));
+
     if (t->k->n == LIMIT_TEMPLATE_PARTS_MAX)
         return problem(t->p, t->at, "more than 16 texts and {VARIABLE}s");
-    t->k->parts[t->k->n++] = (struct part){.kind = kind, .text = xslicedup(text), .len = text.len};
+    t->k->parts[t->k->n++] =
+        (struct part){.kind = kind, .text = xslicedup(text), .len = text.len, .lower = lower};
     return true;
 }
 

@@ -9,7 +9,8 @@
  * Values never run into one another: a value's blanks, control bytes, '%' and non-ASCII are
  * percent-encoded, and so is the byte of the template that follows it, which ends it; where another
  * value follows (or a '%'), it ends in '|'. So different values give different keys. {class} is
- * percent-encoded already. A variable that is not there is as an empty one.
+ * percent-encoded already. A variable that is not there is as an empty one;
+ * host names are in lower case.
  */
 #ifndef RLB_LB_LIMIT_KEY_H
 #define RLB_LB_LIMIT_KEY_H

@@ -62,6 +62,9 @@ static void templates_have_texts_values_and_braces(void **state)
     assert_key("{REQUEST_METHOD}{PATH_INFO}", "c", "/a%20b", NULL, "shop:GET|/a%20b");
     assert_key("{QUERY_STRING}", "c", "/?a=%41", NULL, "shop:a=%2541");
     assert_key("{HTTP_X_NONE}-", "c", "/", NULL, "shop:-");
+    /* Whose case is the client's to choose. */
+    assert_key("{HTTP_HOST}.{SERVER_NAME}", "c", "/", NULL,
+               "shop:www%2Eexample%2Ecom.www.example.com");
 }
 
 static void what_ends_a_value_is_encoded_within_it(void **state)
