@@ -181,7 +181,7 @@ def test_example_in_conf_is_imported_and_its_links_lead_somewhere(place):
     assert json.loads(place.tool('get', '/site/shop-beta/workers').out) == {'history': 9999}
     assert json.loads(place.tool('get', '/site/shop/database').out) == {'type': 'postgres'}
     assert json.loads(place.tool('get', '/site/shop/pool-counters/per-site').out) == {
-        'key': '{HTTP_HOST}', 'maxqueue': 100, 'timeout': '5s', 'workers': 8}
+        'key': '{SERVER_NAME}', 'maxqueue': 100, 'timeout': '5s', 'workers': 8}
 
 
 def test_settings_in_the_example_are_ones_that_the_load_balancer_takes(world):

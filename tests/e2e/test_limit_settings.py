@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 import pytest
-from support.base import BIN, wait_until
+from support.base import BIN, ROOT, wait_until
 from support.http import Client
 from support.scripted import hello, serve
 from test_waiting import Tree
@@ -191,3 +191,24 @@ def test_t_says_where_each_mistake_is(world):
     assert p.returncode == 1
     for place, words in (('3:24', 'host name cannot be used'), ('6:19', 'at its character 2'), ('7:12', 'without its }')):
         assert any(line.startswith('%s:%s: ' % (path, place)) and words in line for line in p.stderr.splitlines()), p.stderr
+
+
+def test_the_manual_s_examples_are_taken(world):
+    section = (ROOT / 'docs' / 'operations.md').read_text().split('\n## Pool counters\n')[1].split('\n## ')[0]
+    block = section.split('```yaml\n')[1].split('```')[0]
+    path = world.folder / 'manual.yaml'
+    path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\n' + block)
+    p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p.stderr
+
+
+def test_the_example_tree_s_rules_are_in_force(world):
+    root = world.folder / 'tree'
+    subprocess.run([BIN / 'resumelbctl', 'tree', '--tree', 'directory:%s' % root, 'import', ROOT / 'conf' / 'example.tree'],
+                   check=True, capture_output=True, timeout=60)
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'tree': 'directory:%s/site/shop' % root, 'workers': [w.address]})
+    wait_until(lambda: {n: one['in_force'] for n, one in limits(lb).items()} == {'per-site': True, 'reports': True},
+               'the rules')
+    assert value(lb, 'per-site', 'key') == ('{SERVER_NAME}', 'tree') and value(lb, 'reports', 'shadow') == ('true', 'tree')
+    assert lb.get().body == b'hello'
