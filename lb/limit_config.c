@@ -55,11 +55,12 @@ static void read_counter(struct configuration *c, const struct application_confi
 
     out->name = xslicedup(key->text);
     out->origins = xcalloc(counter_table.n + match_table.n, sizeof(*out->origins));
-    if (!limit_name_is_good(key->text))
+    if (!limit_name_is_good(key->text)) {
         config_complain(&c->file, key, d,
                         "pool_counters: a name has letters, digits, . _ - (at most %d, not "
                         "beginning with a dot)",
                         LIMIT_NAME_MAX);
+    }
     settings_read(&counter_table, &c->file, map, &out->s, out->origins, d);
     read_match(c, out, d);
     config_read_page(&c->file, place(map, "page"), "page", out->s.page, &out->page, d);

@@ -214,7 +214,9 @@ struct template
 
 static char peek(const struct template *t, size_t ahead)
 {
-    return t->text.len - t->at > ahead ? t->text.p[t->at + ahead] : '\0';
+    if (t->text.len - t->at <= ahead)
+        return '\0';
+    return t->text.p[t->at + ahead];
 }
 
 static bool add_part(struct template *t, enum part_kind kind, struct slice text)
@@ -282,7 +284,9 @@ static void set_ends(struct limit_key *k)
             continue;
         /* A '%' would look like the start of an escape. */
         p->marked = next->kind != PART_TEXT || next->text[0] == '%';
-        p->end = p->marked ? mark : next->text[0];
+        p->end = mark;
+        if (!p->marked)
+            p->end = next->text[0];
     }
 }
 

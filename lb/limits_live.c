@@ -223,11 +223,12 @@ static void look_for_servers(struct limits_live *l)
     for (size_t i = 0; now != NULL && i < now->n; ++i)
         wanted = wanted || now->rules[i].s.where == LIMIT_DAEMON;
     bool serverless = wanted && l->app->settings->s.pool_counter_servers.n == 0;
-    if (serverless && !l->serverless)
+    if (serverless && !l->serverless) {
         log_warn(NULL, "pool-counters-without-servers",
                  "application=%s why=\"where: daemon, and there are no pool_counter_servers\" "
                  "action=\"on_unreachable\"",
                  l->app->name);
+    }
     l->serverless = serverless;
 }
 

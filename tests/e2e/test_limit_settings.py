@@ -183,6 +183,38 @@ def test_more_workers_let_those_go_on_that_wait_and_fewer_bind_at_once(world, tr
         assert a.receive().body == b.receive().body == b'slow'
 
 
+def test_rules_that_change_all_the_time_lose_no_request(world):
+    tree = DirectoryTree(world)
+    lb = balancer(world, tree, pool_counters={'all': {'key': 'all', 'workers': 2, 'timeout': '20s'}}, settings_hold='1ms')
+    over, answers = threading.Event(), []
+
+    def client():
+        with Client(lb.address) as c:
+            while not over.is_set():
+                answers.append(c.request().status)
+    threads = [threading.Thread(target=client) for _ in range(8)]
+    for t in threads:
+        t.start()
+    try:
+        for i in range(40):
+            workers = str(1 + i % 7)
+            tree.set('all', workers=workers, slots=int(workers) + i % 2)
+            tree.set('more', workers=1 + i % 5, key='{class}{PATH_INFO}', path='regex:^/')
+            if i % 10 == 5:
+                lb.reload({'pool_counters': {'all': {'key': 'all', 'workers': 2, 'timeout': '%ds' % (20 + i)}}})
+            wait_until(lambda: value(lb, 'all', 'workers') == (workers, 'tree') and value(lb, 'more', 'workers'), 'the rules')
+            if i % 4 == 3:
+                tree.remove('more')
+                wait_until(lambda: 'more' not in limits(lb), 'the rule to go')
+    finally:
+        over.set()
+        for t in threads:
+            t.join(60)
+    assert not any(t.is_alive() for t in threads), 'somebody waits for ever'
+    assert len(answers) > 100 and set(answers) == {200}
+    wait_until(lambda: lb.app()['stats']['requests_active'] == 0, 'nothing to be under way')
+
+
 def test_t_says_where_each_mistake_is(world):
     path = world.folder / 'bad.yaml'
     path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\npool_counter_servers: ["counter.example:7531"]\n'
