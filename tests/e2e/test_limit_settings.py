@@ -183,6 +183,23 @@ def test_more_workers_let_those_go_on_that_wait_and_fewer_bind_at_once(world, tr
         assert a.receive().body == b.receive().body == b'slow'
 
 
+def test_a_daemon_that_the_tree_asks_for_and_nobody_named_is_told_of_and_servers_may_come_later(world):
+    tree = DirectoryTree(world)
+    lb = balancer(world, tree)
+    tree.set('all', key='all', workers=1, where='daemon')
+    wait_until(lambda: value(lb, 'all', 'where') == ('daemon', 'tree'), 'the rule')
+    wait_until(lambda: 'pool-counters-without-servers application=default' in lb.process.output(), 'the warning')
+    assert lb.get().body == b'hello', 'on_unreachable is open'
+    tree.set('all', key='all', workers=1, where='daemon', on_unreachable='closed', status=529)
+    wait_until(lambda: value(lb, 'all', 'on_unreachable') == ('closed', 'tree'), 'the change')
+    wait_until(lambda: lb.get().status == 529, 'the refusal')
+    tree.tree.set('', pool_counter_servers='counter.example:7531')
+    wait_until(lambda: 'host name cannot be used' in str(lb.app()['refused']), 'the name to be refused')
+    tree.tree.set('', pool_counter_servers='127.0.0.1:1, [::1]:1')
+    wait_until(lambda: lb.app()['settings']['pool_counter_servers'] ==
+               {'value': '127.0.0.1:1, [::1]:1', 'origin': 'tree'}, 'the servers')
+
+
 def test_rules_that_change_all_the_time_lose_no_request(world):
     tree = DirectoryTree(world)
     lb = balancer(world, tree, pool_counters={'all': {'key': 'all', 'workers': 2, 'timeout': '20s'}}, settings_hold='1ms')

@@ -1,3 +1,4 @@
+rlb_unit_test(classifiers/search LINK rlb::classifiers)
 rlb_unit_test(classifiers/registry LINK rlb::classifiers)
 set_tests_properties(unit.classifiers.registry PROPERTIES LABELS "unit;thread")
 target_compile_definitions(unit.classifiers.registry PRIVATE

@@ -184,14 +184,19 @@ static void assert_refused(const char *name, const char *value, const char *word
     json_decref(d);
 }
 
-static enum setting_origin origin(const char *name)
+static const struct setting_row *row_called(const char *name)
 {
     const struct setting_row *row = settings_find(&table_a, slice_of(name));
 
     if (row == NULL)
         row = settings_find(&table_b, slice_of(name));
     assert_non_null(row);
-    return live_settings_origin(f.live, row);
+    return row;
+}
+
+static enum setting_origin origin(const char *name)
+{
+    return live_settings_origin(f.live, row_called(name));
 }
 
 static void each_kind_of_bad_property_is_refused_alone_with_its_value_and_reason(void **state)
@@ -224,6 +229,9 @@ static void each_kind_of_bad_property_is_refused_alone_with_its_value_and_reason
         tell(json);
         assert_int_equal(f.now->low, i % 5 + 2);
         assert_refused(cases[i].name, cases[i].value, cases[i].words);
+        assert_non_null(
+            strstr(live_settings_refused(f.live, row_called(cases[i].name)), cases[i].words));
+        assert_null(live_settings_refused(f.live, row_called("low")));
         assert_int_equal(refused_now(), 1);
         assert_true(origin(cases[i].name) != ORIGIN_TREE);
         free(json);

@@ -139,6 +139,25 @@ static void what_could_not_be_read_back_is_not_written(void **state)
     tree_memory_close(m);
 }
 
+static void what_is_forgotten_is_not_there_in_the_next_life(void **state)
+{
+    struct mem *f = *state;
+    struct tree_memory *m = tree_memory_open(f->w->loop, f->path, "p");
+
+    keep(m, "settings", "{\"a\":1}");
+    keep(m, "pool-counters/x", "{\"b\":1}");
+    tree_memory_close(m);
+    m = tree_memory_open(f->w->loop, f->path, "p");
+    tree_memory_forget(m, "pool-counters/x");
+    tree_memory_forget(m, "never there");
+    assert_null(tree_memory_part(m, "pool-counters/x"));
+    tree_memory_close(m);
+    m = tree_memory_open(f->w->loop, f->path, "p");
+    assert_non_null(tree_memory_part(m, "settings"));
+    assert_null(tree_memory_part(m, "pool-counters/x"));
+    tree_memory_close(m);
+}
+
 static void without_a_file_nothing_is_kept(void **state)
 {
     struct mem *f = *state;
@@ -158,6 +177,7 @@ int main(void)
         TEST(another_tree_is_not_remembered),
         TEST(a_file_that_is_torn_or_strange_is_set_aside),
         TEST(what_could_not_be_read_back_is_not_written),
+        TEST(what_is_forgotten_is_not_there_in_the_next_life),
         TEST(without_a_file_nothing_is_kept),
     };
 
