@@ -141,7 +141,7 @@ static void print_counters(const json_t *limits, struct text *out)
 /* ---- keys ---- */
 
 static const struct table_column key_columns[] = {
-    {"waited", true}, {"waits", true}, {"key most waited for", false}};
+    {"key most waited for", false}, {"waited", true}, {"waits", true}};
 
 static size_t count_keys(const json_t *limits)
 {
@@ -187,9 +187,9 @@ static void print_keys(const json_t *limits, size_t top, struct text *out)
     qsort(all, n, sizeof(all[0]), compare_keys);
     table_init(&t, key_columns, ARRAY_LEN(key_columns));
     for (i = 0; i < n && (top == 0 || i < top); ++i) {
+        cell_text(&t, all[i], "key");
         cell_real(&t, all[i], "waited_s", "%.1f s");
         cell_int(&t, all[i], "waits");
-        cell_text(&t, all[i], "key");
     }
     table_print(&t, 2, out);
     table_fini(&t);
