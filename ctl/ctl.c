@@ -31,6 +31,8 @@ static const struct word words[] = {
      "applications, their workers or processes, how requests were routed"},
     {"resumes", "/resumes.json", ctl_resumes_text, NULL,
      "what each worker is good at: its best classes, with scores"},
+    {"limits", "/status.json", ctl_limits_text, NULL,
+     "pool counters: who holds, waits, was refused; the keys most waited for"},
     {"detach", NULL, NULL, ctl_detach,
      "ID: an agent takes this process out and ends it when its requests are done"},
 };
@@ -41,7 +43,7 @@ static void print_help(FILE *out)
           "       resumelbctl [OPTIONS] detach ID\n"
           "       resumelbctl tree [OPTIONS] VERB ...\n"
           "\n"
-          "Ask a running resumelb or resumelb-agent.\n"
+          "Ask a running resumelb or resumelb-agent; for limits, a resumelb-poolcounter too.\n"
           "\n"
           "words:\n",
           out);
@@ -54,7 +56,8 @@ static void print_help(FILE *out)
           "(127.0.0.1:8081)\n"
           "  -j, --json             print the page as it came\n"
           "  -c, --class CLASS      resumes: only this request class, best worker first\n"
-          "  -n, --top N            resumes: so many classes of each worker (10); 0: all\n"
+          "  -n, --top N            resumes: so many classes of each worker (10); limits: so many "
+          "keys; 0: all\n"
           "  -T, --token-file FILE  file with the admin address's token\n"
           "  -t, --timeout SECONDS  how long to wait for the answer (10)\n"
           "  -v, --version          print the version\n"
@@ -94,7 +97,7 @@ static int take_option(int option, struct ctl_options *o)
         o->cls = optarg;
         break;
     case 'n':
-        code = number_option(optarg, TOP_MAX, &n, "want a number of classes");
+        code = number_option(optarg, TOP_MAX, &n, "want a number of classes or keys");
         o->top = (size_t)n;
         break;
     case 'T':
@@ -156,7 +159,7 @@ static int parse_command_line(int argc, char **argv, struct ctl_options *o,
             return code;
     }
     if (optind == argc)
-        return usage_error("want a word: status, resumes, detach or tree", NULL);
+        return usage_error("want a word: status, resumes, limits, detach or tree", NULL);
     *word = find_word(argv[optind]);
     if (*word == NULL)
         return usage_error("no such word", argv[optind]);

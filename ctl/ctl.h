@@ -22,7 +22,7 @@ struct ctl_options {
     const char *application; /* only this one; NULL: all */
     const char *process;     /* detach: its id */
     const char *cls;         /* resumes: only this request class */
-    size_t top;              /* resumes: so many classes of each worker; 0: all */
+    size_t top;              /* resumes: so many classes of each worker; limits: keys; 0: all */
 };
 
 /* The whole main(). Returns the exit code. */
@@ -49,5 +49,7 @@ enum err ctl_status_text(const json_t *page, const struct ctl_options *o,
                          struct text *out) must_check;
 enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o,
                           struct text *out) must_check;
+enum err ctl_limits_text(const json_t *page, const struct ctl_options *o,
+                         struct text *out) must_check;
 
 #endif

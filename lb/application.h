@@ -11,6 +11,7 @@
 #include "common/base/stats.h"
 #include "common/net/conn_pool.h"
 #include "lb/copies.h"
+#include "lb/limit_daemons.h"
 #include "lb/refused_line.h"
 #include "lb/settings.h"
 
@@ -47,6 +48,7 @@ struct application_loop {
     struct list exchanges; /* under way on this loop; for drain and status */
     struct refused_line refused;
     struct counter_client *counters; /* to pool counter daemons; NULL: none was wanted yet */
+    struct limit_daemons daemons;    /* its own lock: what that client says, for the status page */
 };
 
 struct application {

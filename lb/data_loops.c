@@ -5,12 +5,14 @@
 #include "lb/data_loops.h"
 
 #include "lb/limit.h"
+#include "lb/limit_status.h"
 
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
 
-/* How often a loop closes connections to workers that have idled for too long. */
+/* How often a loop closes connections to workers that have idled for too long, and says how its
+ * pool counter daemons are. */
 enum { RECYCLE_MS = 1000 };
 
 /* ---- threads ---- */
@@ -41,8 +43,10 @@ static void on_recycle(struct timer *timer)
     struct data_thread *t = container_of(timer, struct data_thread, recycle);
     const struct lb *lb = t->ll->lb;
 
-    for (size_t i = 0; i < lb->napplications; ++i)
+    for (size_t i = 0; i < lb->napplications; ++i) {
         conn_pool_recycle(lb->applications[i]->conn_pool, t->ll->loop);
+        limit_daemons_publish(application_on(lb->applications[i], t->ll->index));
+    }
     timer_start(t->ll->loop, &t->recycle, RECYCLE_MS);
 }
 

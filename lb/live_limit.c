@@ -7,6 +7,7 @@
 #include "lb/application_live.h"
 #include "lb/lb.h"
 #include "lb/limit_rule.h"
+#include "lb/limit_status.h"
 
 /* ---- for the engine ---- */
 
@@ -241,5 +242,6 @@ void live_limit_describe(const struct live_limit *r, struct json_writer *w)
     if (why != NULL)
         json_put_text(w, "why", slice_of(why));
     live_settings_describe(r->engine, w);
+    limit_status_put(r->app, r->name, w);
     json_close_object(w);
 }

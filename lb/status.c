@@ -14,6 +14,7 @@
 #include "lb/access_log.h"
 #include "lb/application_live.h"
 #include "lb/lb_parts.h"
+#include "lb/limit_status.h"
 #include "lb/limits_live.h"
 #include "lb/membership.h"
 #include "version.h"
@@ -231,6 +232,7 @@ static void put_application(struct json_writer *w, const struct application *a)
     put_workers(w, a, &pv);
     put_outcomes(w, a);
     put_stats(w, a);
+    limit_status_describe(a, w);
     if (a->live != NULL)
         application_live_describe(a->live, w);
     if (a->limits != NULL)

@@ -18,6 +18,8 @@ void status_json(struct lb *lb, struct text *out);
 void status_resumes(struct lb *lb, struct text *out);
 /* status_metrics.c */
 void status_metrics(struct lb *lb, struct text *out);
+/* NAME="VALUE" with what a label escapes. */
+void status_add_label(struct text *out, const char *name, struct slice value);
 /* The manual of those that are not in stats.def, as Markdown (docs/stats.md). */
 void status_metrics_describe(FILE *out);
 

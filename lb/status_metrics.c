@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/tree/tree_figures.h"
 #include "lb/lb_parts.h"
+#include "lb/limit_status.h"
 #include "lb/member.h"
 #include "lb/membership.h"
 
@@ -17,17 +18,17 @@
 enum { WORKER_SERIES_MAX = 1000 };
 
 /* In a label's value, backslash, quote and line end are escaped. */
-static void add_label(struct text *out, const char *name, const char *value)
+void status_add_label(struct text *out, const char *name, struct slice value)
 {
     text_addf(out, "%s=\"", name);
-    for (const char *p = value; *p != '\0'; ++p) {
-        if (*p == '\n') {
+    for (size_t i = 0; i < value.len; ++i) {
+        if (value.p[i] == '\n') {
             text_add(out, SLICE_LIT("\\n"));
             continue;
         }
-        if (*p == '\\' || *p == '"')
+        if (value.p[i] == '\\' || value.p[i] == '"')
             text_add_char(out, '\\');
-        text_add_char(out, *p);
+        text_add_char(out, value.p[i]);
     }
     text_add_char(out, '"');
 }
@@ -64,11 +65,11 @@ static void add_series(struct text *out, const struct family *f, const char *app
     }
     text_add_char(out, '{');
     if (application != NULL)
-        add_label(out, "application", application);
+        status_add_label(out, "application", slice_of(application));
     if (application != NULL && value != NULL)
         text_add_char(out, ',');
     if (value != NULL)
-        add_label(out, f->label, value);
+        status_add_label(out, f->label, slice_of(value));
     text_add(out, SLICE_LIT("} "));
 }
 
@@ -388,7 +389,7 @@ static void add_stats(const struct lb *lb, struct text *out)
     struct text *labels = xcalloc(lb->napplications + 1, sizeof(*labels));
 
     for (size_t i = 0; i < lb->napplications; ++i) {
-        add_label(&labels[i], "application", lb->applications[i]->name);
+        status_add_label(&labels[i], "application", slice_of(lb->applications[i]->name));
         sets[i] = (struct stats_set){lb->applications[i]->stats, text_cstr(&labels[i])};
     }
     stats_prometheus("resumelb", sets, lb->napplications, out);
@@ -414,6 +415,7 @@ void status_metrics(struct lb *lb, struct text *out)
                   f->kind);
         f->add(&page, f);
     }
+    limit_metrics(lb, out);
     add_tree_figures(lb, out);
     for (size_t i = 0; i < lb->napplications; ++i)
         pool_view_fini(&views[i]);
@@ -434,5 +436,6 @@ void status_metrics_describe(FILE *out)
         fprintf(out, "| `resumelb_%s` | %s | %s | %s | %s |\n", f->name, f->kind, f->unit,
                 f->label != NULL ? f->label : "", f->doc);
     }
+    limit_metrics_describe(out);
     tree_figures_describe("resumelb", "", out);
 }

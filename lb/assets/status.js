@@ -92,20 +92,72 @@ function workerRow(name, w, scale) {
   return tr;
 }
 
-function workerTable(name, app) {
+function tableOf(columns, rows) {
   const table = make('table'), head = make('tr'), body = make('tbody'), thead = make('thead');
-  for (const [title, isNumber] of COLUMNS) head.append(make('th', isNumber ? 'number' : '', title));
-  const scale = Math.max(1, ...app.workers.map(w => Math.max(w.backlog, w.mean_backlog)));
-  for (const w of app.workers.slice().sort((a, b) => a.name.localeCompare(b.name, 'en', {numeric: true})))
-    body.append(workerRow(name, w, scale));
+  for (const [title, isNumber] of columns) head.append(make('th', isNumber ? 'number' : '', title));
+  body.append(...rows);
   thead.append(head);
   table.append(thead, body);
   return table;
 }
 
+function workerTable(name, app) {
+  const scale = Math.max(1, ...app.workers.map(w => Math.max(w.backlog, w.mean_backlog)));
+  const sorted = app.workers.slice().sort((a, b) => a.name.localeCompare(b.name, 'en', {numeric: true}));
+  return tableOf(COLUMNS, sorted.map(w => workerRow(name, w, scale)));
+}
+
+const LIMIT_COLUMNS = [['counter'], ['mode'], ['held', 1], ['limit'], ['waiting', 1], ['refused', 1], ['timed out', 1],
+  ['coalesced', 1], ['stale', 1], ['let through', 1], ['waited', 1], ['longest holder']];
+const KEY_COLUMNS = [['key'], ['waited', 1], ['waits', 1]], TOP_KEYS = 10;
+const DAEMON_COLUMNS = [['daemon'], ['state'], ['connections', 1]];
+
+function row(...cells) {
+  const tr = make('tr');
+  for (const [text, className] of cells) tr.append(make('td', className, text));
+  return tr;
+}
+
+function limitOf(f) {
+  const each = number(f.workers) + ' a key';
+  return f.slots ? each + ', ' + number(f.slots) + ' in all' : each;
+}
+
+function limitRow(limit) {
+  const f = limit.figures;
+  if (!f) {
+    const tr = row([limit.name]), td = make('td', 'soft', 'not in force: ' + (limit.why || 'not yet'));
+    td.colSpan = LIMIT_COLUMNS.length - 1;
+    tr.append(td);
+    return tr;
+  }
+  const count = n => [number(n), n ? 'number bad' : 'number'];
+  const refused = f.shadow ? [number(f.shadow_full), 'number soft'] : count(f.refused_full + f.unreachable_closed);
+  return row([limit.name], [f.mode + (f.where === 'daemon' ? ', at a daemon' : '') + (f.shadow ? ', shadow' : ''), f.shadow ? 'soft' : ''],
+    [number(f.held), 'number'], [limitOf(f)], [number(f.waiting), 'number'], refused, count(f.refused_timeout),
+    [number(f.coalesced), 'number'], [number(f.stale), 'number'], count(f.unreachable_open), [seconds(f.waited_s), 'number'],
+    [f.longest ? seconds(f.longest.for_s) + ' ' + f.longest.key : '–', 'classes']);
+}
+
+/* Pool counters, or nothing where there are none. */
+function limitParts(app) {
+  const limits = app.limits || [], daemons = app.pool_counter_servers || [];
+  const keys = limits.flatMap(l => l.figures ? l.figures.top : []).sort((a, b) => b.waited_s - a.waited_s).slice(0, TOP_KEYS);
+  if (!limits.length) return [];
+  const parts = [make('h3', '', 'Pool counters'), tableOf(LIMIT_COLUMNS, limits.map(limitRow))];
+  if (keys.length)
+    parts.push(make('h3', '', 'Keys most waited for'),
+      tableOf(KEY_COLUMNS, keys.map(k => row([k.key, 'classes'], [seconds(k.waited_s), 'number'], [number(k.waits), 'number']))));
+  if (daemons.length)
+    parts.push(make('h3', '', 'Pool counter daemons'), tableOf(DAEMON_COLUMNS, daemons.map(d => row([d.name],
+      d.resting ? ['left alone for a while', 'bad'] : ['in use', 'good'], [d.connections - d.idle + ' + ' + d.idle + ' idle', 'number']))));
+  return parts;
+}
+
 /* What there is to say of an application's tree, as figures. */
 function treeFigures(app) {
-  const t = app.tree || {}, refused = (app.refused || []).length;
+  const t = app.tree || {};
+  const refused = [app, ...(app.limits || [])].reduce((sum, x) => sum + (x.refused || []).length, 0);
   const figures = [['settings refused', number(refused), refused > 0]];
   if (app.held) figures.push(['settings held for', seconds(app.held_s), true]);
   if (!t.used) return figures;
@@ -130,6 +182,7 @@ function section(name, app) {
     ['failed', number(bad), bad > 0], ...treeFigures(app),
   ]));
   s.append(app.workers.length ? workerTable(name, app) : make('p', 'bad', 'No worker is known.'));
+  s.append(...limitParts(app));
   return s;
 }
 

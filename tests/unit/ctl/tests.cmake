@@ -1,4 +1,5 @@
 rlb_unit_test(ctl/fetch LINK rlb::ctl)
+rlb_unit_test(ctl/limits LINK rlb::ctl)
 rlb_unit_test(ctl/status_agent LINK rlb::ctl)
 rlb_unit_test(ctl/table LINK rlb::ctl)
 rlb_unit_test(ctl/words LINK rlb::ctl)

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators see of pool counters: /status.json, /metrics, resumelbctl limits, the page."""
+import json
+import re
+import subprocess
+
+import pytest
+from limit_support import Asked, HeldApp, Poolcounterd, balancer, waits
+from support.base import BIN, free_port, wait_until
+from support.http import get
+from test_limits import all_ok, ask
+
+HOSTILE = '/"><script>alert(1)</script>\'\\%25%7F%0A'
+HOSTILE_KEY = 'pages:/"><script>alert(1)</script>\'\\%25%7F%0A'
+
+
+@pytest.fixture
+def app():
+    a = HeldApp()
+    yield a
+    a.let_all_go()
+    a.server.close()
+
+
+def limits(lb):
+    return {limit['name']: limit for limit in lb.app()['limits']}
+
+
+def figures(lb, name='pages'):
+    return limits(lb)[name]['figures']
+
+
+def metrics(lb):
+    """{(name, labels): value} of what has a counter, a server, or is of copies."""
+    found = {}
+    for line in get(lb.admin, '/metrics', host=lb.admin).text.splitlines():
+        m = re.fullmatch(r'resumelb_((?:pool_counter|copies)\w*)\{(.*)\} (\S+)', line)
+        if m:
+            assert (m[1], m[2]) not in found, line
+            found[m[1], m[2]] = float(m[3])
+    return found
+
+
+def of(counter='pages', application='default'):
+    return 'application="%s",counter="%s"' % (application, counter)
+
+
+def ctl(*arguments):
+    return subprocess.run([BIN / 'resumelbctl', *arguments], capture_output=True, text=True, timeout=60)
+
+
+def table(lb, *arguments):
+    """The rows of resumelbctl limits, by their first word."""
+    r = ctl('limits', '-a', lb.admin, *arguments)
+    assert r.returncode == 0, r.stderr
+    return {line.split()[0]: line.split() for line in r.stdout.splitlines() if line.startswith('  ')}
+
+
+def one_holds_one_waits_one_is_refused(lb, target):
+    asked = ask(lb, 2, target)
+    waits(lb, 1)
+    assert lb.get(target, 'a.example').status == 503
+    return asked
+
+
+PAGES = {'key': '{PATH_INFO}', 'workers': 1, 'maxqueue': 2, 'timeout': '60s', 'slots': 7}
+
+
+def test_a_counter_shows_who_holds_waits_and_was_refused(world, app):
+    lb = balancer(world, app, {'pages': PAGES})
+    asked = one_holds_one_waits_one_is_refused(lb, '/slow')
+    limit = limits(lb)['pages']
+    assert limit['in_force'] is True and limit['origin'] == 'yaml'
+    assert limit['settings']['workers'] == {'value': '1', 'origin': 'yaml'}
+    f = limit['figures']
+    assert (f['where'], f['mode'], f['shadow']) == ('local', 'each', False)
+    assert (f['workers'], f['maxqueue'], f['timeout_s'], f['slots']) == (1, 2, 60, 7)
+    assert (f['held'], f['waiting'], f['keys'], f['acquired']) == (1, 1, 1, 1)
+    assert (f['refused_full'], f['refused_timeout'], f['waited_s'], f['top']) == (1, 0, 0, [])
+    assert f['longest']['key'] == 'pages:/slow' and f['longest']['for_s'] >= 0
+    seen = metrics(lb)
+    assert seen['pool_counter_held', of()] == 1 and seen['pool_counter_waiting', of()] == 1
+    assert seen['pool_counter_refused_full_total', of()] == 1 and seen['pool_counter_slots', of()] == 7
+    assert seen['pool_counter_longest_holder_seconds', of()] >= f['longest']['for_s']
+    app.let_all_go()
+    all_ok(asked)
+    wait_until(lambda: figures(lb)['held'] == 0, 'both to be over')
+    f = figures(lb)
+    assert (f['waiting'], f['keys'], f['acquired'], f['longest']) == (0, 0, 2, None)
+    (top,) = f['top']
+    assert top['key'] == 'pages:/slow' and top['waits'] == 1 and 0 < top['waited_s'] == f['waited_s']
+    assert f['waited_locked_s'] > 0 and f['waited_timeout_s'] == 0
+    assert metrics(lb)['pool_counter_waited_seconds_total', of()] == pytest.approx(f['waited_s'])
+
+
+def test_a_time_out_and_a_client_that_left_are_told_apart(world, app):
+    lb = balancer(world, app, {'pages': dict(PAGES, timeout='200ms', maxqueue=100)})
+    ask(lb, 1, '/slow')
+    app.under_way(1)
+    assert lb.get('/slow', 'a.example').status == 503
+    lb.reload({'pool_counters': {'pages': dict(PAGES, maxqueue=100)}})
+    wait_until(lambda: figures(lb)['timeout_s'] == 60, 'the longer time-out')
+    assert figures(lb)['held'] == 1, 'a counter outlives a change of its rule'
+    leaver = Asked(lb.address, '/slow')
+    waits(lb, 1)
+    leaver.leave()
+    waits(lb, 0)
+    wait_until(lambda: figures(lb)['abandoned'] == 1, 'it to be counted')
+    f = figures(lb)
+    assert (f['refused_timeout'], f['refused_full'], f['waiting']) == (1, 0, 0)
+    assert f['waited_timeout_s'] > 0 and f['top'][0]['waits'] == 2
+    seen = metrics(lb)
+    assert seen['pool_counter_refused_timeout_total', of()] == 1 and seen['pool_counter_abandoned_total', of()] == 1
+
+
+def test_coalesced_and_stale_answers_and_their_copies_are_counted(world):
+    app = HeldApp({'/page': lambda c, number: c.answer(b'x' * 1000, headers=[('Cache-Control', 'max-age=60')])})
+    try:
+        lb = balancer(world, app, {'once': {'mode': 'any', 'workers': 1, 'maxqueue': 3, 'timeout': '60s', 'on_full': 'stale'}})
+        asked = ask(lb, 3, '/page')
+        waits(lb, 2)
+        app.let_go()
+        all_ok(asked)
+        asked = ask(lb, 3, '/page')
+        waits(lb, 2)
+        assert lb.get('/page', 'a.example').status == 200
+        app.let_all_go()
+        all_ok(asked)
+        # counted just after the answer has been sent
+        wait_until(lambda: [figures(lb, 'once')[k] for k in ('held', 'coalesced', 'stale')] == [0, 4, 1], 'all to be counted')
+        f, copies = figures(lb, 'once'), lb.app()['copies']
+        assert (f['waiting'], f['refused_full'], f['mode']) == (0, 0, 'any')
+        assert f['waited_done_s'] > 0
+        assert (copies['copies'], copies['stored'], copies['hits_coalesced'], copies['hits_stale']) == (1, 2, 4, 1)
+        assert copies['bytes'] > 1000
+        seen = metrics(lb)
+        assert seen['pool_counter_coalesced_total', of('once')] == 4
+        assert seen['copies_bytes', 'application="default"'] == copies['bytes']
+        out = ctl('limits', '-a', lb.admin).stdout
+        assert 'answers: 4 coalesced, 1 stale' in out
+    finally:
+        app.let_all_go()
+        app.server.close()
+
+
+def test_a_shadow_says_what_it_would_have_done(world, app):
+    lb = balancer(world, app, {'trial': {'key': '{PATH_INFO}', 'workers': 1, 'maxqueue': 2, 'shadow': True}})
+    asked = ask(lb, 3, '/slow')
+    app.under_way(3)
+    f = figures(lb, 'trial')
+    assert (f['shadow'], f['held'], f['waiting'], f['shadow_busy'], f['shadow_full']) == (True, 3, 0, 1, 1)
+    out = ctl('limits', '-a', lb.admin).stdout
+    assert 'trial: 1 would have been refused (shadow)' in out and 'trial: 1 would have waited (shadow)' in out
+    app.let_all_go()
+    all_ok(asked)
+
+
+def test_a_counter_whose_rule_is_gone_is_not_shown(world, app):
+    lb = balancer(world, app, {'pages': PAGES, 'other': PAGES})
+    asked = ask(lb, 1, '/slow')
+    assert set(limits(lb)) == {'pages', 'other'}
+    lb.reload({'pool_counters': {'other': PAGES}})
+    wait_until(lambda: set(limits(lb)) == {'other'}, 'one of them')
+    assert ('pool_counter_held', of()) not in metrics(lb)
+    assert metrics(lb)['pool_counter_held', of('other')] == 1
+    app.let_all_go()
+    all_ok(asked)
+
+
+def test_a_node_of_the_tree_that_counts_nothing_is_shown_with_the_reason(world, app):
+    tree = world.folder / 'tree'
+    (tree / 'pool-counters' / 'lame').mkdir(parents=True)
+    (tree / 'pool-counters' / 'lame' / 'properties.json').write_text('{"maxqueue": 5}')
+    lb = balancer(world, app, {'pages': PAGES}, tree='directory:%s' % tree)
+    lame = wait_until(lambda: limits(lb).get('lame'), 'the node to be seen')
+    assert lame['in_force'] is False and lame['figures'] is None and lame['why']
+    assert 'lame: not in force: ' + lame['why'] in ctl('limits', '-a', lb.admin).stdout
+    assert ('pool_counter_held', of('lame')) not in metrics(lb)
+
+
+# ---- daemons ----
+
+def daemons(lb):
+    return {d['name']: d for d in lb.app()['pool_counter_servers']}
+
+
+def test_a_daemon_shows_its_connections_over_all_loops(world, app):
+    d = Poolcounterd()
+    try:
+        lb = balancer(world, app, {'pages': dict(PAGES, where='daemon')}, pool_counter_servers=[d.address])
+        assert daemons(lb) == {d.address: {
+            'name': d.address, 'address': d.address, 'resting': False, 'connections': 0, 'idle': 0}}
+        asked = ask(lb, 2, '/slow')
+        wait_until(lambda: (figures(lb)['held'], figures(lb)['waiting']) == (1, 1), 'the daemon to say so')
+        assert (figures(lb)['where'], figures(lb)['longest'], figures(lb)['acquired']) == ('daemon', None, 1)
+        wait_until(lambda: daemons(lb)[d.address]['connections'] == 2, 'a connection for each of them')
+        app.let_all_go()
+        all_ok(asked)
+        wait_until(lambda: [figures(lb)[k] for k in ('held', 'waiting', 'acquired')] == [0, 0, 2], 'both to be over')
+        wait_until(lambda: daemons(lb)[d.address]['idle'] >= 1, 'a kept one')
+        assert figures(lb)['waited_s'] > 0
+        server = 'application="default",server="%s"' % d.address
+        assert metrics(lb)['pool_counter_server_idle', server] >= 1
+    finally:
+        d.stop()
+
+
+def test_a_daemon_that_is_not_there_is_left_alone_and_who_passes_is_counted(world, app):
+    app.let_all_go()
+    nobody = '127.0.0.1:%d' % free_port()
+    lb = balancer(world, app, {
+        'open': {'where': 'daemon', 'match': {'path': 'prefix:/open'}},
+        'closed': {'where': 'daemon', 'on_unreachable': 'closed', 'match': {'path': 'prefix:/closed'}}},
+        pool_counter_servers=[nobody])
+
+    def rests():
+        lb.get('/open', 'a.example')
+        return daemons(lb)[nobody]['resting']
+    wait_until(rests, 'it to be left alone')
+    assert lb.get('/closed', 'a.example').status == 503
+    assert figures(lb, 'open')['unreachable_open'] > 0 and figures(lb, 'closed')['unreachable_closed'] == 1
+    out = ctl('limits', '-a', lb.admin).stdout
+    assert 'closed: 1 refused, the daemon being unreachable' in out
+    assert re.search(re.escape(nobody) + r' +left alone for a while', out)
+    assert metrics(lb)['pool_counter_server_resting', 'application="default",server="%s"' % nobody] == 1
+
+
+# ---- resumelbctl ----
+
+def test_resumelbctl_prints_a_row_for_each_counter(world, app):
+    lb = balancer(world, app, {'pages': PAGES, 'quiet': {'workers': 3, 'mode': 'any'}})
+    asked = one_holds_one_waits_one_is_refused(lb, '/slow')
+    rows = table(lb)
+    assert rows['counter'][:7] == ['counter', 'where', 'mode', 'held', 'workers', 'slots', 'waiting']
+    assert rows['pages'][1:9] == ['local', 'each', '1', '1', '7', '1', '1', '1']
+    assert rows['pages'][-1] == 'pages:/slow'
+    assert rows['quiet'][1:9] == ['local', 'any', '1', '3', '-', '0', '1', '0'], 'who waits for pages has not asked yet'
+    app.let_all_go()
+    all_ok(asked)
+    wait_until(lambda: figures(lb)['top'], 'the wait to be over')
+    assert table(lb)['pages:/slow'][-1] == '1'
+    r = ctl('limits', '-a', lb.admin, 'default')
+    assert r.returncode == 0 and r.stdout.startswith('default:\n')
+
+
+def test_resumelbctl_gives_the_page_as_json_and_clear_errors(world, app):
+    lb = balancer(world, app, {'pages': PAGES})
+    page = json.loads(ctl('limits', '-a', lb.admin, '--json').stdout)
+    assert [limit['name'] for limit in page['applications']['default']['limits']] == ['pages']
+    r = ctl('limits', '-a', lb.admin, 'nowhere')
+    assert r.returncode == 1 and "has no application 'nowhere'" in r.stderr and not r.stdout
+    r = ctl('limits', '-a', '127.0.0.1:%d' % free_port())
+    assert r.returncode == 1 and r.stderr and not r.stdout
+    r = ctl('limits', '-a', lb.admin, 'default', 'more')
+    assert r.returncode == 2 and 'more' in r.stderr
+
+
+def test_an_application_without_counters_says_so_and_has_no_series(world, app):
+    lb = world.resumelb({'workers': [app.address]})
+    assert lb.app()['limits'] == [] and lb.app()['pool_counter_servers'] == []
+    assert ctl('limits', '-a', lb.admin).stdout == 'default: no pool counters\n'
+    assert not [name for name, _ in metrics(lb) if name.startswith('pool_counter')]
+
+
+# ---- hostile keys ----
+
+def test_hostile_bytes_of_a_key_stay_text_everywhere(world, app):
+    lb = balancer(world, app, {'pages': PAGES})
+    asked = one_holds_one_waits_one_is_refused(lb, HOSTILE)
+    assert figures(lb)['longest']['key'] == HOSTILE_KEY
+    shown = 'pages:/\\x22><script>alert(1)</script>\'\\x5c%25%7F%0A'
+    assert table(lb)['pages'][-1] == shown
+    app.let_all_go()
+    all_ok(asked)
+    wait_until(lambda: figures(lb)['top'], 'the wait to be over')
+    assert figures(lb)['top'][0]['key'] == HOSTILE_KEY
+    assert shown in table(lb)
+    text = get(lb.admin, '/metrics', host=lb.admin).text
+    assert '<script' not in text and 'pool_counter_held' in text, 'keys are no labels'
+
+
+def test_the_page_has_nothing_of_a_request_and_its_script_makes_only_text(world, app):
+    lb = balancer(world, app, {'pages': PAGES})
+    ask(lb, 1, HOSTILE)
+    page = get(lb.admin, '/', host=lb.admin)
+    assert "default-src 'none'" in page['Content-Security-Policy'] and 'alert' not in page.text
+    assert re.findall(r'<script[^>]*>', page.text) == ['<script src="/status.js" defer>']
+    assert '<noscript>' in page.text and 'href="/status.json"' in page.text.partition('<noscript>')[2]
+    script = get(lb.admin, '/status.js', host=lb.admin).text
+    assert 'Pool counters' in script and 'textContent' in script
+    for way in ('innerHTML', 'outerHTML', 'insertAdjacentHTML', 'document.write', 'eval(', 'DOMParser'):
+        assert way not in script, way
