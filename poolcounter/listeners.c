@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who may come in. At each listener a bounded number in a turn, so that those who are in are served
+ * in between. Who is over max_connections, or finds no descriptor left, waits in the socket's
+ * queue.
+ */
+#include "poolcounter/server_internal.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+
+static size_t clients_max(const struct server *s)
+{
+    size_t max = (size_t)s->config->s.max_connections;
+
+    return max != 0 ? max : SIZE_MAX;
+}
+
+static void watch_listener(struct server *s, struct listener *l, bool accepting)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = l};
+
+    if (l->accepting == accepting)
+        return;
+    if (epoll_ctl(s->epoll, accepting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, l->fd, &event) == 0)
+        l->accepting = accepting;
+}
+
+static void pause_over(struct timer *t)
+{
+    listeners_resume(container_of(t, struct server, accept_again));
+}
+
+void listeners_pause(struct server *s)
+{
+    s->accepting = false;
+    for (size_t i = 0; i < s->nlisteners; ++i)
+        watch_listener(s, &s->listeners[i], false);
+    s->accept_again.expired = pause_over;
+    server_timer_start(s, &s->accept_again, ACCEPT_PAUSE_MS);
+}
+
+void listeners_resume(struct server *s)
+{
+    if (s->accepting || s->handed_over)
+        return;
+    s->accepting = true;
+    timer_stop(&s->accept_again);
+    for (size_t i = 0; i < s->nlisteners; ++i) {
+        watch_listener(s, &s->listeners[i], true);
+        if (s->listeners[i].accepting)
+            continue;
+        /* Memory of the kernel is out: another time. */
+        listeners_pause(s);
+        return;
+    }
+}
+
+void listeners_close(struct server *s)
+{
+    for (size_t i = 0; i < s->nlisteners; ++i) {
+        watch_listener(s, &s->listeners[i], false);
+        close(s->listeners[i].fd);
+    }
+    s->nlisteners = 0;
+    timer_stop(&s->accept_again);
+}
+
+/* ---- accept ---- */
+
+static bool is_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+static bool is_over_limit(const struct server *s, const struct source_entry *source)
+{
+    int64_t max = s->config->s.max_connections_per_address;
+
+    return source != NULL && max != 0 && source->clients > (size_t)max;
+}
+
+static void welcome(struct server *s, int fd, const struct sockaddr *peer)
+{
+    struct source_entry *source = sources_join(&s->sources, peer);
+
+    stat_add(s->cell, STAT_connections_accepted, 1);
+    if (is_over_limit(s, source)) {
+        log_warn(NULL, "client-refused", "reason=\"max_connections_per_address\"");
+        close(fd);
+    } else if (client_create(s, fd, source) != NULL) {
+        return;
+    }
+    stat_add(s->cell, STAT_connections_refused, 1);
+    sources_leave(&s->sources, source);
+}
+
+/* False: nobody is left to be accepted, or not now. */
+static bool accept_one(struct server *s, const struct listener *l)
+{
+    struct sockaddr_storage peer = {0};
+    socklen_t len = sizeof(peer);
+
+    if (s->nclients >= clients_max(s)) {
+        stat_add(s->cell, STAT_accept_pauses, 1);
+        listeners_pause(s);
+        return false;
+    }
+    int fd = accept4(l->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        welcome(s, fd, (const struct sockaddr *)&peer);
+        return true;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK)
+        return false;
+    int error = errno;
+    if (error == EINTR)
+        return true;
+    stat_add(s->cell, STAT_connect_errors, 1);
+    if (!is_shortage(error))
+        return error == ECONNABORTED; /* the others of the network: in the next turn */
+    log_warn(NULL, "accepting-paused", "clients=%zu errno=%d advice=\"raise LimitNOFILE\"",
+             s->nclients, error);
+    stat_add(s->cell, STAT_accept_pauses, 1);
+    listeners_pause(s);
+    return false;
+}
+
+void listeners_accept(struct server *s, struct listener *l)
+{
+    for (unsigned i = 0; i < ACCEPTS_MAX && l->accepting; ++i) {
+        if (!accept_one(s, l))
+            return;
+    }
+}
