@@ -8,7 +8,10 @@
 #include "poolcounter/server_internal.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,12 +19,30 @@
 
 /* ---- how long we are patient with it ---- */
 
+/* Bytes that are on their way to C. */
+static int unread_bytes(const struct client *c)
+{
+    int bytes = 0;
+
+    return ioctl(c->fd, SIOCOUTQ, &bytes) == 0 ? bytes : INT_MAX;
+}
+
+static void wait_for_reader(struct client *c)
+{
+    c->answers->unread = unread_bytes(c);
+    server_timer_start(c->server, &c->patience, c->server->config->s.send_timeout_ms);
+}
+
 static void patience_over(struct timer *t)
 {
     struct client *c = container_of(t, struct client, patience);
     struct server *s = c->server;
     uint64_t idle_timeout_ms = s->config->s.idle_timeout_ms;
 
+    if (c->answers != NULL && unread_bytes(c) < c->answers->unread) {
+        wait_for_reader(c);
+        return;
+    }
     if (c->answers != NULL) {
         stat_add(s->cell, STAT_slow_clients_closed, 1);
         log_info(NULL, "client-closed", "reason=\"takes no answers\" locks=%u", c->nlocks);
@@ -77,7 +98,7 @@ static bool keep_answers(struct client *c, struct slice bytes)
     memcpy(c->answers->bytes, bytes.p, bytes.len);
     c->answers->len = bytes.len;
     watch_for(c, EPOLLOUT);
-    server_timer_start(c->server, &c->patience, c->server->config->s.send_timeout_ms);
+    wait_for_reader(c);
     return true;
 }
 
@@ -197,7 +218,7 @@ static void client_write(struct client *c)
     memmove(a->bytes, a->bytes + sent, a->len);
     if (a->len != 0) {
         if (sent != 0)
-            server_timer_start(c->server, &c->patience, c->server->config->s.send_timeout_ms);
+            wait_for_reader(c);
         return;
     }
     free(a);

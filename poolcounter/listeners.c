@@ -13,6 +13,53 @@
 
 #include "common/base/log.h"
 
+enum {
+    /* TCP keep-alive: after the first probe. */
+    PROBE_INTERVAL_S = 10,
+    PROBES = 3,
+};
+
+/* ---- options ---- */
+
+static void set_option(int fd, int level, int name, int value)
+{
+    if (setsockopt(fd, level, name, &value, sizeof(value)) != 0)
+        log_warn(NULL, "socket-option-refused", "option=%d errno=%d", name, errno);
+}
+
+/*
+ * Of FD, which listens (whoever connects from then on has them too, for no system call each) or is
+ * a client's. Without delay, as else the second of two answers without a word from the client in
+ * between could wait for its delayed acknowledgement.
+ */
+static void set_options(const struct server *s, int fd)
+{
+    uint64_t idle_ms = s->config->s.keep_alive_ms;
+    struct addr a;
+
+    if (addr_of_socket(fd, &a) != ERR_OK || a.sa.sa_family == AF_UNIX)
+        return;
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (idle_ms == 0)
+        return;
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)(idle_ms / 1000));
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, PROBE_INTERVAL_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
+}
+
+void listeners_add(struct server *s, const int *fds, size_t n)
+{
+    ASSERT(n <= LISTENERS_MAX);
+    for (size_t i = 0; i < n; ++i) {
+        s->listeners[s->nlisteners++] =
+            (struct listener){.watched.kind = WATCHED_LISTENER, .fd = fds[i]};
+        set_options(s, fds[i]);
+    }
+}
+
+/* ---- who is asked in ---- */
+
 static size_t clients_max(const struct server *s)
 {
     size_t max = (size_t)s->config->s.max_connections;
@@ -100,7 +147,7 @@ static void welcome(struct server *s, int fd, const struct sockaddr *peer)
 }
 
 /* False: nobody is left to be accepted, or not now. */
-static bool accept_one(struct server *s, const struct listener *l)
+static bool accept_one(struct server *s, struct listener *l)
 {
     struct sockaddr_storage peer = {0};
     socklen_t len = sizeof(peer);
@@ -112,11 +159,15 @@ static bool accept_one(struct server *s, const struct listener *l)
     }
     int fd = accept4(l->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
+        if (!l->has_options)
+            set_options(s, fd);
         welcome(s, fd, (const struct sockaddr *)&peer);
         return true;
     }
-    if (errno == EAGAIN || errno == EWOULDBLOCK)
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        l->has_options = true;
         return false;
+    }
     int error = errno;
     if (error == EINTR)
         return true;

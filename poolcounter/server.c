@@ -9,10 +9,8 @@
 #include "poolcounter/server_internal.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -21,9 +19,6 @@
 enum {
     /* The longest sleep when no timer runs. */
     WAIT_MAX_MS = 3600 * 1000,
-    /* TCP keep-alive: after the first probe. */
-    PROBE_INTERVAL_S = 10,
-    PROBES = 3,
 };
 
 /* ---- time ---- */
@@ -246,39 +241,6 @@ size_t server_sockets(const struct server *s, int fds[LISTENERS_MAX])
 
 /* ---- life ---- */
 
-static void set_option(int fd, int level, int name, int value)
-{
-    if (setsockopt(fd, level, name, &value, sizeof(value)) != 0)
-        log_warn(NULL, "socket-option-refused", "option=%d errno=%d", name, errno);
-}
-
-/* What is set at the listening socket its connections have, for no system call each. */
-static void set_socket_options(const struct server *s, int fd)
-{
-    uint64_t idle_ms = s->config->s.keep_alive_ms;
-    struct addr a;
-
-    if (addr_of_socket(fd, &a) != ERR_OK || a.sa.sa_family == AF_UNIX)
-        return;
-    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    if (idle_ms == 0)
-        return;
-    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)(idle_ms / 1000));
-    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, PROBE_INTERVAL_S);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
-}
-
-static void add_listeners(struct server *s, const int *fds, size_t n)
-{
-    ASSERT(n <= LISTENERS_MAX);
-    for (size_t i = 0; i < n; ++i) {
-        s->listeners[s->nlisteners++] =
-            (struct listener){.watched.kind = WATCHED_LISTENER, .fd = fds[i]};
-        set_socket_options(s, fds[i]);
-    }
-}
-
 static bool open_descriptors(struct server *s)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &s->ask_watched};
@@ -319,7 +281,7 @@ struct server *server_create(const struct server_options *o)
         return NULL;
     }
     apply_limits(s);
-    add_listeners(s, o->fds, o->nfds);
+    listeners_add(s, o->fds, o->nfds);
     return s;
 }
 

@@ -51,6 +51,8 @@ struct watched {
 struct listener {
     struct watched watched;
     bool accepting; /* epoll watches it */
+    /* Who waited in its queue before it had options, and so has none of them, has been accepted. */
+    bool has_options;
     int fd;
 };
 
@@ -65,6 +67,9 @@ struct client_lock {
 /* Bytes that the socket has not taken. */
 struct answers {
     size_t len;
+    /* Bytes that the kernel had for the client when we began to wait: fewer later, and it reads.
+     * That the socket takes more is told only when much of its buffer is free. */
+    int unread;
     char bytes[ANSWERS_BYTES_MAX];
 };
 
@@ -105,7 +110,6 @@ struct server {
     struct timer accept_again;
     struct list clients, closed;
     size_t nclients;
-    size_t descriptors_max;
     struct sources sources;
 
     struct counter_table *table;
@@ -143,6 +147,8 @@ static inline uint64_t server_now_ms(const struct server *s)
 void server_deliver(struct server *s, size_t max);
 
 /* ---- listeners.c ---- */
+/* Takes over N sockets. */
+void listeners_add(struct server *s, const int *fds, size_t n);
 void listeners_accept(struct server *s, struct listener *l);
 /* There may be room again: a client has left, limits have changed, a pause is over. */
 void listeners_resume(struct server *s);
