@@ -191,8 +191,12 @@ class Daemon:
             s.close()
 
 
+def page(port, path):
+    return get(('127.0.0.1', port), path, host='127.0.0.1:%d' % port)
+
+
 def status(port):
-    return json.loads(get(('127.0.0.1', port), '/status.json').body)
+    return json.loads(page(port, '/status.json').body)
 
 
 def alive(pid):
