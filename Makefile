@@ -27,6 +27,7 @@ test: deps all
 bench: deps all
 	@build/bench/pool_bench
 	@build/bench/conn_pool_bench
+	@build/bench/counter_bench
 
 # The long forms of tests that have one: a million classes, sustained load with deaths.
 soak: deps all

@@ -82,6 +82,13 @@ bool counter_has_slot(const struct counter_lock *lock)
 
 /* ---- keys and types come and go ---- */
 
+static struct counter_key *find_key(const struct counter_table *t, struct slice name)
+{
+    const char *p = name.len != 0 ? name.p : "";
+
+    return map_entry(map_find(&t->keys, p, name.len), struct counter_key, node);
+}
+
 static struct counter_type *find_type(const struct counter_table *t, struct slice name)
 {
     if (name.len == 0)
@@ -223,6 +230,7 @@ static void stop_waiting(struct counter_table *t, struct counter_lock *lock)
     struct counter_key *key = lock->key;
     struct counter_lock **first = &key->queue[lock->kind];
 
+    ASSERT(key != NULL);
     if (*first == lock)
         *first = list_linked(&lock->in_key) ? list_first(&lock->in_key, struct counter_lock, in_key)
                                             : NULL;
@@ -374,8 +382,7 @@ static enum counter_answer counted(uint64_t *count, enum counter_answer answer)
 enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock *lock,
                                     const struct counter_ask *ask, uint64_t now_us)
 {
-    struct counter_key *key =
-        map_entry(map_find(&t->keys, ask->key.p, ask->key.len), struct counter_key, node);
+    struct counter_key *key = find_key(t, ask->key);
     struct counter_type *type = key != NULL ? key->type : find_type(t, ask->type);
 
     ASSERT(lock->state == COUNTER_FREE);

@@ -22,6 +22,7 @@
  *
  * A key has the type of the ask that made it, for as long as it has a lock; the type in later asks
  * is not looked at, nor are `slots` when it has none. A type exists while it has a key or limits.
+ * It takes about as much memory as a key: where nothing of a type will be limited, ask without.
  *
  * Every call is O(1), amortised, but for: DONE to n waiters, n; counter_limit, n log n in the
  * waiters of the type; and, while more is held than a lowered `slots` allows, a leaver whose key
