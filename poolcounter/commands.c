@@ -71,14 +71,38 @@ bool commands_is_woken(struct client *c)
     return cl != NULL && is_woken(cl);
 }
 
-/* ---- figures of the types ---- */
+/* ---- figures by type and by key ---- */
+
+/* For as long as C waits: its lock forgets the key when it is woken by DONE. Without memory for it,
+ * this wait is not in the figures. */
+static void keep_key(struct client *c, struct slice key)
+{
+    c->wait_key = malloc(key.len);
+    if (c->wait_key == NULL)
+        return;
+    memcpy(c->wait_key, key.p, key.len);
+    c->wait_key_bytes = key.len;
+}
+
+/* C waits no more, however that came. Returns for how long it has. */
+static uint64_t note_wait_over(struct client *c)
+{
+    struct server *s = c->server;
+    uint64_t waited_us = s->now_us - c->wait_since_us;
+
+    if (c->wait_key != NULL)
+        counter_top_add(s->top, (struct slice){c->wait_key, c->wait_key_bytes}, waited_us);
+    free(c->wait_key);
+    c->wait_key = NULL;
+    return waited_us;
+}
 
 /* CL, which has been woken, is taken out of the list; whether it holds. */
 static bool note_woken(struct client_lock *cl)
 {
     struct server *s = cl->client->server;
     struct type_figures *figures = &cl->type->figures;
-    uint64_t waited_us = s->now_us - cl->client->wait_since_us;
+    uint64_t waited_us = note_wait_over(cl->client);
 
     list_remove(&cl->lock.in_key);
     stat_observe(s->cell, STAT_wait_us, waited_us);
@@ -100,6 +124,7 @@ static void note_end(struct client_lock *cl)
     struct type_figures *figures = &cl->type->figures;
 
     if (cl->lock.state == COUNTER_WAITING) {
+        (void)note_wait_over(cl->client);
         --figures->waiting;
         return;
     }
@@ -136,8 +161,9 @@ static enum counter_answer ask(struct client *c, struct client_lock *cl,
     return counter_acquire(s->table, &cl->lock, &a, s->now_us);
 }
 
-static void wait_for(struct client *c, uint64_t timeout_ms)
+static void wait_for(struct client *c, struct slice key, uint64_t timeout_ms)
 {
+    keep_key(c, key);
     c->wait_since_us = c->server->now_us;
     c->wait.expired = commands_expire;
     server_timer_start(c->server, &c->wait, timeout_ms);
@@ -163,7 +189,7 @@ static void acquire_new(struct client *c, const struct counter_line *line)
     case COUNTER_WAIT:
         ++c->nlocks;
         ++figures->waiting;
-        wait_for(c, line->timeout_ms);
+        wait_for(c, line->key, line->timeout_ms);
         break;
     case COUNTER_QUEUE_FULL:
         ++figures->full;
@@ -296,6 +322,7 @@ void commands_expire(struct timer *t)
     /* It may have been woken in this very round. */
     if (!is_waiting(c))
         return;
+    (void)note_wait_over(c);
     --cl->type->figures.waiting;
     ++cl->type->figures.timeouts;
     --c->nlocks;

@@ -22,10 +22,28 @@ static const struct config_node *item_node(const struct config_node *at, size_t 
 
 /* ---- addresses ---- */
 
+/* Decimal digits as written, 660, taken for octal ones. */
+static bool octal(int64_t written, unsigned *mode)
+{
+    unsigned value = 0;
+    unsigned place = 1;
+
+    for (; written > 0; written /= 10, place *= 8) {
+        if (written % 10 > 7)
+            return false;
+        value += (unsigned)(written % 10) * place;
+    }
+    *mode = value;
+    return true;
+}
+
 static void read_listen(struct configuration *c, struct diag *d)
 {
     const struct text_list *list = &c->s.listen;
 
+    if (!octal(c->s.listen_mode, &c->listen_mode))
+        config_complain(&c->yaml, top_node(c, "listen_mode"), d,
+                        "listen_mode: octal digits, such as 660");
     if (list->n == 0 || list->n > LISTENERS_MAX) {
         config_complain(&c->yaml, top_node(c, "listen"), d, "listen: expected 1 to %d addresses",
                         LISTENERS_MAX);

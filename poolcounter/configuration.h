@@ -32,6 +32,7 @@ struct configuration {
     size_t nadmin_addrs;
     struct addr listen[LISTENERS_MAX];
     size_t nlisten;
+    unsigned listen_mode;
     struct type_limit *types;
     size_t ntypes;
 };

@@ -198,7 +198,7 @@ static bool open_sockets(const struct program *p, struct sockets *out)
         return true;
     return sockets_open(l->nlisten != 0 ? l->listen : c->listen,
                         l->nlisten != 0 ? l->nlisten : c->nlisten, (int)c->s.backlog,
-                        (unsigned)c->s.listen_mode, out);
+                        c->listen_mode, out);
 }
 
 static void log_sockets(const struct sockets *sockets)

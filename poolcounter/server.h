@@ -49,6 +49,8 @@ void server_hand_over(struct server *s);
 /* The listening sockets, which stay the server's; returns how many. */
 size_t server_sockets(const struct server *s, int fds[LISTENERS_MAX]);
 
+enum { SNAPSHOT_KEYS_MAX = 20 };
+
 struct server_snapshot {
     struct counter_stats counters;
     uint64_t uptime_us;
@@ -65,6 +67,12 @@ struct server_snapshot {
         struct type_figures figures;
     } * types;
     size_t ntypes;
+    /* The keys most waited for, the most first; see counter_top.h for what the numbers mean. */
+    struct key_row {
+        struct slice name; /* within NAMES */
+        uint64_t waited_us, over_us, waits;
+    } keys[SNAPSHOT_KEYS_MAX];
+    size_t nkeys;
     struct text names;
 };
 /* Call server_snapshot_fini then. */

@@ -11,6 +11,7 @@
 #ifndef RLB_POOLCOUNTER_SERVER_INTERNAL_H
 #define RLB_POOLCOUNTER_SERVER_INTERNAL_H
 
+#include "common/core/counter_top.h"
 #include "common/net/timer_wheel.h"
 #include "common/wire/counter_line.h"
 #include "poolcounter/server.h"
@@ -92,6 +93,8 @@ struct client {
     struct source_entry *source;
     uint64_t active_ms; /* when it sent something last; for idle_timeout */
     uint64_t wait_since_us;
+    char *wait_key; /* what it waits for, for the figures by key; or NULL */
+    size_t wait_key_bytes;
     struct client_lock *more; /* the second lock and those after it, when there ever was one */
     struct client_lock first;
 };
@@ -114,7 +117,8 @@ struct server {
 
     struct counter_table *table;
     struct types types;
-    struct list woken; /* locks whose clients are not yet told */
+    struct counter_top *top; /* keys by what was waited for them */
+    struct list woken;       /* locks whose clients are not yet told */
 
     uint64_t now_us; /* read once a round */
     uint64_t started_us;

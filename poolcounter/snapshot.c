@@ -35,21 +35,44 @@ static void put_oldest(const struct server *s, struct server_snapshot *out)
     put_client_address(cl->client, out->oldest_client);
 }
 
+/* Their place in NAMES, which is not moved: there is room for all. */
+static struct slice put_name(struct server_snapshot *out, struct slice name)
+{
+    size_t at = out->names.len;
+
+    text_add(&out->names, name);
+    return (struct slice){out->names.p + at, name.len};
+}
+
 static void put_types(struct server *s, struct server_snapshot *out)
 {
-    size_t at = 0;
-
     out->types = xcalloc(map_count(&s->types.map) + 1, sizeof(*out->types));
     map_for_each (struct type_entry, entry, &s->types.map, node)
-        text_add(&out->names, entry->name);
-    map_for_each (struct type_entry, entry, &s->types.map, node) {
-        out->types[out->ntypes++] = (struct type_row){
-            .name = {out->names.p + at, entry->name.len},
-            .figures = entry->figures,
-        };
-        at += entry->name.len;
-    }
+        out->types[out->ntypes++] =
+            (struct type_row){.name = put_name(out, entry->name), .figures = entry->figures};
     out->types[out->ntypes++] = (struct type_row){.figures = s->types.others.figures};
+}
+
+static void put_names(struct server *s, struct server_snapshot *out)
+{
+    struct counter_top_row rows[SNAPSHOT_KEYS_MAX];
+    size_t bytes = 0;
+
+    out->nkeys = counter_top_read(s->top, rows, SNAPSHOT_KEYS_MAX);
+    for (size_t i = 0; i < out->nkeys; ++i)
+        bytes += rows[i].key.len;
+    map_for_each (struct type_entry, entry, &s->types.map, node)
+        bytes += entry->name.len;
+    (void)text_reserve(&out->names, bytes + 1);
+    put_types(s, out);
+    for (size_t i = 0; i < out->nkeys; ++i) {
+        out->keys[i] = (struct key_row){
+            .name = put_name(out, rows[i].key),
+            .waited_us = rows[i].waited_us,
+            .over_us = rows[i].over_us,
+            .waits = rows[i].waits,
+        };
+    }
 }
 
 void server_snapshot(struct server *s, struct server_snapshot *out)
@@ -61,7 +84,7 @@ void server_snapshot(struct server *s, struct server_snapshot *out)
         .addresses = map_count(&s->sources.map),
     };
     put_oldest(s, out);
-    put_types(s, out);
+    put_names(s, out);
 }
 
 void server_snapshot_fini(struct server_snapshot *snapshot)

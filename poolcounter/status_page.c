@@ -85,6 +85,16 @@ static void put_type(struct json_writer *w, const struct type_row *row)
     json_close_object(w);
 }
 
+static void put_key(struct json_writer *w, const struct key_row *row)
+{
+    json_open_object(w, NULL);
+    json_put_text(w, "key", row->name);
+    json_put_real(w, "waited_s", seconds(row->waited_us));
+    json_put_real(w, "too_much_by_at_most_s", seconds(row->over_us));
+    json_put_int(w, "waits", (int64_t)row->waits);
+    json_close_object(w);
+}
+
 void status_json(const struct server_snapshot *s, const struct stats *stats, struct text *out)
 {
     struct json_writer w = {.out = out};
@@ -100,6 +110,10 @@ void status_json(const struct server_snapshot *s, const struct stats *stats, str
     json_open_array(&w, "types");
     for (size_t i = 0; i < s->ntypes; ++i)
         put_type(&w, &s->types[i]);
+    json_close_array(&w);
+    json_open_array(&w, "most_waited_for");
+    for (size_t i = 0; i < s->nkeys; ++i)
+        put_key(&w, &s->keys[i]);
     json_close_array(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
@@ -187,6 +201,24 @@ static void put_type_row(struct text *out, const struct type_row *row)
               seconds(f->waited_us), seconds(f->worked_us));
 }
 
+static void put_keys(struct text *out, const struct server_snapshot *s)
+{
+    add(out, "<section><h2>Keys most waited for</h2><table><thead><tr><th>key</th>"
+             "<th class=\"number\">waited, s</th><th class=\"number\">at least, s</th>"
+             "<th class=\"number\">waits</th></tr></thead><tbody>");
+    for (size_t i = 0; i < s->nkeys; ++i) {
+        const struct key_row *row = &s->keys[i];
+
+        add(out, "<tr><td>");
+        text_add_html(out, row->name);
+        text_addf(out,
+                  "</td><td class=\"number\">%.3f</td><td class=\"number\">%.3f</td>"
+                  "<td class=\"number\">%" PRIu64 "</td></tr>",
+                  seconds(row->waited_us), seconds(row->waited_us - row->over_us), row->waits);
+    }
+    add(out, "</tbody></table></section>");
+}
+
 void status_page(const struct server_snapshot *s, const struct stats *stats, struct text *out)
 {
     add(out, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
@@ -205,5 +237,7 @@ void status_page(const struct server_snapshot *s, const struct stats *stats, str
              "</tr></thead><tbody>");
     for (size_t i = 0; i < s->ntypes; ++i)
         put_type_row(out, &s->types[i]);
-    add(out, "</tbody></table></section></body></html>\n");
+    add(out, "</tbody></table></section>");
+    put_keys(out, s);
+    add(out, "</body></html>\n");
 }

@@ -265,6 +265,7 @@ def test_pages_tell_who_holds_who_waits_and_of_what_type(world):
     assert waiter.line() == 'LOCKED'
     s = status(port)
     assert s['wait']['count'] == s['work']['count'] == 1
+    assert [(k['key'], k['waits']) for k in s['most_waited_for']] == [('<b>:1', 1)]
     html = page(port, '/').text
     assert '&lt;b&gt;' in html
     assert '<b>' not in html
