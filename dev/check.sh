@@ -39,7 +39,7 @@ check_includes() { dev/check-includes.sh || wrong "include edges"; }
 check_rows() { dev/check-rows.sh || wrong "rows that nothing reads"; }
 
 check_docs() {
-    build resumelb resumelb-agent # as they are now: docs of yesterday's programs prove nothing
+    build resumelb resumelb-agent resumelb-poolcounter # as they are now: docs of yesterday's programs prove nothing
     BUILD=$build dev/describe-docs --check || wrong "generated docs"
 }
 

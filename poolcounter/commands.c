@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the lines do, in the original's order of checks (docs/poolcounter.md). A client's locks are
+ * a stack; only the newest may wait. One that has been woken is in the server's `woken` until its
+ * client is told: the wake-up counts as sent from then on, so that it comes before the answer to
+ * whatever the client sends next.
+ */
+#include "poolcounter/server_internal.h"
+#include "poolcounter/stats_text.h"
+
+#include <stdlib.h>
+
+/* ---- answers ---- */
+
+static void reply(struct client *c, struct slice line)
+{
+    text_add(&c->server->replies, line);
+}
+
+static void reply_counted(struct client *c, struct slice line, enum poolcounter_stat stat)
+{
+    stat_add(c->server->cell, stat, 1);
+    reply(c, line);
+}
+
+/* ---- the stack ---- */
+
+struct client_lock *client_lock_at(struct client *c, size_t i)
+{
+    return i == 0 ? &c->first : &c->more[i - 1];
+}
+
+struct client_lock *client_newest(struct client *c)
+{
+    return c->nlocks != 0 ? client_lock_at(c, c->nlocks - 1U) : NULL;
+}
+
+/* The one above the newest, or NULL: out of memory. Most clients never have a second one. */
+static struct client_lock *next_lock(struct client *c)
+{
+    if (c->nlocks == 0) {
+        c->first.client = c;
+        return &c->first;
+    }
+    if (c->more == NULL) {
+        c->more = calloc(CLIENT_LOCKS_MAX - 1, sizeof(*c->more));
+        if (c->more == NULL)
+            return NULL;
+        for (size_t i = 0; i < CLIENT_LOCKS_MAX - 1; ++i)
+            c->more[i].client = c;
+    }
+    return client_lock_at(c, c->nlocks);
+}
+
+static bool is_waiting(struct client *c)
+{
+    struct client_lock *cl = client_newest(c);
+
+    return cl != NULL && cl->lock.state == COUNTER_WAITING;
+}
+
+static bool is_woken(const struct client_lock *cl)
+{
+    return cl->lock.state != COUNTER_WAITING && list_linked(&cl->lock.in_key);
+}
+
+bool commands_is_woken(struct client *c)
+{
+    struct client_lock *cl = client_newest(c);
+
+    return cl != NULL && is_woken(cl);
+}
+
+/* ---- figures by type and by key ---- */
+
+/* For as long as C waits: its lock forgets the key when it is woken by DONE. Without memory for it,
+ * this wait is not in the figures. */
+static void keep_key(struct client *c, struct slice key)
+{
+    c->wait_key = malloc(key.len);
+    if (c->wait_key == NULL)
+        return;
+    memcpy(c->wait_key, key.p, key.len);
+    c->wait_key_bytes = key.len;
+}
+
+/* C waits no more, however that came. Returns for how long it has. */
+static uint64_t note_wait_over(struct client *c)
+{
+    struct server *s = c->server;
+    uint64_t waited_us = s->now_us - c->wait_since_us;
+
+    if (c->wait_key != NULL)
+        counter_top_add(s->top, (struct slice){c->wait_key, c->wait_key_bytes}, waited_us);
+    free(c->wait_key);
+    c->wait_key = NULL;
+    return waited_us;
+}
+
+/* CL, which has been woken, is taken out of the list; whether it holds. */
+static bool note_woken(struct client_lock *cl)
+{
+    struct server *s = cl->client->server;
+    struct type_figures *figures = &cl->type->figures;
+    uint64_t waited_us = note_wait_over(cl->client);
+
+    list_remove(&cl->lock.in_key);
+    stat_observe(s->cell, STAT_wait_us, waited_us);
+    figures->waited_us += waited_us;
+    --figures->waiting;
+    if (cl->lock.woken == COUNTER_DONE) {
+        ++figures->done;
+        return false;
+    }
+    ++figures->acquired;
+    ++figures->held;
+    return true;
+}
+
+/* CL, which holds or waits, is about to be given back. */
+static void note_end(struct client_lock *cl)
+{
+    struct server *s = cl->client->server;
+    struct type_figures *figures = &cl->type->figures;
+
+    if (cl->lock.state == COUNTER_WAITING) {
+        (void)note_wait_over(cl->client);
+        --figures->waiting;
+        return;
+    }
+    uint64_t worked_us = s->now_us - cl->lock.since_us;
+    stat_observe(s->cell, STAT_work_us, worked_us);
+    figures->worked_us += worked_us;
+    --figures->held;
+}
+
+/* ---- acquire ---- */
+
+static bool needs_type(const struct server *s, const struct counter_line *line, struct slice type)
+{
+    /* A key without ':' is all of its type: that matters to limits only. */
+    return type.len != line->key.len || line->slots != 0 || s->config->ntypes != 0;
+}
+
+static enum counter_answer ask(struct client *c, struct client_lock *cl,
+                               const struct counter_line *line)
+{
+    struct server *s = c->server;
+    struct slice type = counter_type_of(line->key);
+    struct counter_ask a = {
+        .key = line->key,
+        .type = needs_type(s, line, type) ? type : SLICE_NULL,
+        .kind = line->kind,
+        .workers = line->workers,
+        .maxqueue = line->maxqueue,
+        .slots = line->slots,
+        .wait = line->timeout_ms != 0,
+    };
+
+    cl->type = types_get(&s->types, type);
+    return counter_acquire(s->table, &cl->lock, &a, s->now_us);
+}
+
+static void wait_for(struct client *c, struct slice key, uint64_t timeout_ms)
+{
+    keep_key(c, key);
+    c->wait_since_us = c->server->now_us;
+    c->wait.expired = commands_expire;
+    server_timer_start(c->server, &c->wait, timeout_ms);
+}
+
+static void acquire_new(struct client *c, const struct counter_line *line)
+{
+    struct client_lock *cl = next_lock(c);
+
+    if (cl == NULL) {
+        reply(c, SLICE_LIT("ERROR OUT_OF_MEMORY\n"));
+        return;
+    }
+    enum counter_answer answer = ask(c, cl, line);
+    struct type_figures *figures = &cl->type->figures;
+    switch (answer) {
+    case COUNTER_LOCKED:
+        ++c->nlocks;
+        ++figures->acquired;
+        ++figures->held;
+        reply(c, SLICE_LIT("LOCKED\n"));
+        break;
+    case COUNTER_WAIT:
+        ++c->nlocks;
+        ++figures->waiting;
+        wait_for(c, line->key, line->timeout_ms);
+        break;
+    case COUNTER_QUEUE_FULL:
+        ++figures->full;
+        reply(c, SLICE_LIT("QUEUE_FULL\n"));
+        break;
+    case COUNTER_TIMEOUT:
+        ++figures->timeouts;
+        reply(c, SLICE_LIT("TIMEOUT\n"));
+        break;
+    case COUNTER_NO_ROOM:
+        ++figures->no_room;
+        reply(c, SLICE_LIT("ERROR OUT_OF_MEMORY\n"));
+        break;
+    case COUNTER_DONE:
+        UNREACHABLE();
+    }
+}
+
+static void acquire(struct client *c, const struct counter_line *line)
+{
+    if (c->nlocks == CLIENT_LOCKS_MAX)
+        reply_counted(c, SLICE_LIT("LOCK_HELD\n"), STAT_lock_mismatch);
+    else if (is_waiting(c))
+        reply_counted(c, SLICE_LIT("ERROR WAIT_FOR_RESPONSE\n"), STAT_lock_while_waiting);
+    else if (!line->well_formed || line->key.len > c->server->config->s.max_key_bytes)
+        reply_counted(c, SLICE_LIT("ERROR BAD_SYNTAX\n"), STAT_bad_syntax);
+    else
+        acquire_new(c, line);
+}
+
+/* ---- release ---- */
+
+static void release(struct client *c)
+{
+    struct server *s = c->server;
+    struct client_lock *cl = client_newest(c);
+
+    if (cl == NULL) {
+        reply_counted(c, SLICE_LIT("NOT_LOCKED\n"), STAT_release_mismatch);
+        return;
+    }
+    note_end(cl);
+    timer_stop(&c->wait);
+    --c->nlocks;
+    counter_release(s->table, &cl->lock, s->now_us, &s->woken);
+    /* Those who wait hear of it before who has released. */
+    server_deliver(s, WAKES_MAX);
+    reply(c, SLICE_LIT("RELEASED\n"));
+}
+
+/* ---- stats ---- */
+
+static uint64_t sum(const struct server *s, enum poolcounter_stat stat)
+{
+    return (uint64_t)stats_sum(s->stats, stat);
+}
+
+static void stats(struct client *c, struct slice what)
+{
+    struct server *s = c->server;
+    const struct stats_figures figures = {
+        .counters = *counter_stats(s->table),
+        .uptime_us = s->now_us - s->started_us,
+        .connect_errors = sum(s, STAT_connect_errors),
+        .failed_sends = sum(s, STAT_failed_sends),
+        .lock_mismatch = sum(s, STAT_lock_mismatch),
+        .lock_while_waiting = sum(s, STAT_lock_while_waiting),
+        .release_mismatch = sum(s, STAT_release_mismatch),
+        .connections = s->nclients,
+        .bad_commands = sum(s, STAT_bad_commands),
+    };
+
+    if (!stats_text(&figures, what, s->config->s.extra_stats, &s->replies))
+        reply_counted(c, SLICE_LIT("ERROR WRONG_STAT\n"), STAT_bad_commands);
+}
+
+/* ---- lines ---- */
+
+void commands_run(struct client *c, struct slice text)
+{
+    struct server *s = c->server;
+    struct counter_line line;
+
+    stat_add(s->cell, STAT_commands, 1);
+    counter_line_parse(text, s->config->s.fractional_timeouts, &line);
+    switch (line.verb) {
+    case VERB_ACQUIRE:
+        acquire(c, &line);
+        break;
+    case VERB_RELEASE:
+        release(c);
+        break;
+    case VERB_STATS:
+        stats(c, line.what);
+        break;
+    case VERB_NONE:
+        reply_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
+        break;
+    }
+}
+
+void commands_too_long(struct client *c)
+{
+    stat_add(c->server->cell, STAT_commands, 1);
+    stat_add(c->server->cell, STAT_lines_too_long, 1);
+    reply_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
+}
+
+/* ---- what happens to a waiter ---- */
+
+void commands_wake(struct client_lock *cl)
+{
+    struct client *c = cl->client;
+
+    ASSERT(cl == client_newest(c));
+    timer_stop(&c->wait);
+    if (note_woken(cl)) {
+        client_send(c, SLICE_LIT("LOCKED\n"));
+        return;
+    }
+    --c->nlocks;
+    client_send(c, SLICE_LIT("DONE\n"));
+}
+
+void commands_expire(struct timer *t)
+{
+    struct client *c = container_of(t, struct client, wait);
+    struct client_lock *cl = client_newest(c);
+
+    /* It may have been woken in this very round. */
+    if (!is_waiting(c))
+        return;
+    (void)note_wait_over(c);
+    --cl->type->figures.waiting;
+    ++cl->type->figures.timeouts;
+    --c->nlocks;
+    counter_expire(c->server->table, &cl->lock, c->server->now_us);
+    client_send(c, SLICE_LIT("TIMEOUT\n"));
+}
+
+void commands_leave(struct client *c)
+{
+    struct server *s = c->server;
+
+    timer_stop(&c->wait);
+    while (c->nlocks != 0) {
+        struct client_lock *cl = client_newest(c);
+
+        if (is_woken(cl))
+            (void)note_woken(cl);
+        --c->nlocks;
+        if (cl->lock.state == COUNTER_FREE)
+            continue;
+        note_end(cl);
+        counter_leave(s->table, &cl->lock, s->now_us, &s->woken);
+    }
+}

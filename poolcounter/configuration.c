@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading goes on after a mistake, so that one look shows all.
+ */
+#include "poolcounter/configuration.h"
+
+#include <stdlib.h>
+
+/* Where a setting of the top stands, for complaints. */
+static const struct config_node *top_node(const struct configuration *c, const char *name)
+{
+    const struct config_node *at = config_get(c->yaml.root, name);
+
+    return at != NULL ? at : c->yaml.root;
+}
+
+/* Where item I of the setting AT stands. */
+static const struct config_node *item_node(const struct config_node *at, size_t i)
+{
+    return at != NULL && at->kind == CONFIG_LIST && i < at->n ? at->items[i] : at;
+}
+
+/* ---- addresses ---- */
+
+/* Decimal digits as written, 660, taken for octal ones. */
+static bool octal(int64_t written, unsigned *mode)
+{
+    unsigned value = 0;
+    unsigned place = 1;
+
+    for (; written > 0; written /= 10, place *= 8) {
+        if (written % 10 > 7)
+            return false;
+        value += (unsigned)(written % 10) * place;
+    }
+    *mode = value;
+    return true;
+}
+
+static void read_listen(struct configuration *c, struct diag *d)
+{
+    const struct text_list *list = &c->s.listen;
+
+    if (!octal(c->s.listen_mode, &c->listen_mode))
+        config_complain(&c->yaml, top_node(c, "listen_mode"), d,
+                        "listen_mode: octal digits, such as 660");
+    if (list->n == 0 || list->n > LISTENERS_MAX) {
+        config_complain(&c->yaml, top_node(c, "listen"), d, "listen: expected 1 to %d addresses",
+                        LISTENERS_MAX);
+        return;
+    }
+    for (size_t i = 0; i < list->n; ++i) {
+        if (addr_parse(slice_of(list->items[i]), &c->listen[c->nlisten++]) != ERR_OK)
+            config_complain(&c->yaml, item_node(top_node(c, "listen"), i), d,
+                            "listen: \"%s\" is not HOST:PORT (a number) or unix:/path",
+                            list->items[i]);
+    }
+}
+
+static void read_admin_address(struct configuration *c, const char *text,
+                               const struct config_node *at, struct diag *d)
+{
+    struct addr *a = &c->admin_addrs[c->nadmin_addrs];
+
+    if (addr_parse(slice_of(text), a) != ERR_OK) {
+        config_complain(&c->yaml, at, d, "admin: address: \"%s\" is not HOST:PORT or unix:/path",
+                        text);
+        return;
+    }
+    if (!addr_is_loopback(a) && c->admin.token == NULL)
+        config_complain(&c->yaml, at, d, "admin: %s is beyond loopback and needs a token", text);
+    ++c->nadmin_addrs;
+}
+
+static void read_admin(struct configuration *c, struct diag *d)
+{
+    const struct config_node *node = c->s.admin;
+
+    settings_read(&admin_table, &c->yaml, node, &c->admin, NULL, d);
+    if (node == NULL)
+        return;
+    if (node->kind == CONFIG_MAP && c->admin.address.n == 0)
+        config_complain(&c->yaml, node, d, "admin: address is required");
+    c->admin_addrs = xcalloc(c->admin.address.n + 1, sizeof(*c->admin_addrs));
+    const struct config_node *at = config_get(node, "address");
+    for (size_t i = 0; i < c->admin.address.n; ++i) {
+        const struct config_node *item = item_node(at, i);
+
+        read_admin_address(c, c->admin.address.items[i], item != NULL ? item : node, d);
+    }
+}
+
+/* ---- types ---- */
+
+/* What can stand before a key's first ':': no blank, no line's end. */
+static bool is_type_name(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\0' || s.p[i] == ':')
+            return false;
+    }
+    return s.len != 0 && s.len <= TYPE_NAME_MAX;
+}
+
+static void read_type(struct configuration *c, const struct config_node *key,
+                      const struct config_node *value, struct diag *d)
+{
+    struct type_settings s;
+
+    settings_read(&type_table, &c->yaml, value, &s, NULL, d);
+    if (!is_type_name(key->text))
+        config_complain(&c->yaml, key, d,
+                        "types: a type is 1 to %d bytes, with no blank and no ':'", TYPE_NAME_MAX);
+    c->types[c->ntypes++] = (struct type_limit){
+        .name = xslicedup(key->text),
+        .limits = {.workers = (uint32_t)s.workers, .slots = (uint32_t)s.slots},
+    };
+    settings_fini(&type_table, &s);
+}
+
+static void read_types(struct configuration *c, struct diag *d)
+{
+    const struct config_node *map = c->s.types;
+
+    if (map == NULL)
+        return;
+    if (map->kind != CONFIG_MAP || map->n > TYPES_CONFIGURED_MAX) {
+        config_complain(&c->yaml, map, d,
+                        "types: expected at most %d lines \"TYPE: {slots: N, workers: N}\"",
+                        TYPES_CONFIGURED_MAX);
+        return;
+    }
+    c->types = xcalloc(map->n + 1, sizeof(*c->types));
+    for (size_t i = 0; i < map->n; ++i)
+        read_type(c, map->keys[i], map->items[i], d);
+}
+
+/* ---- the top ---- */
+
+/* C's yaml is read, and C's from here on. */
+static struct configuration *read_rows(struct configuration *c, struct diag *d)
+{
+    unsigned errors_before = d->errors;
+
+    settings_read(&poolcounter_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
+    read_listen(c, d);
+    read_admin(c, d);
+    read_types(c, d);
+    if (d->errors == errors_before)
+        return c;
+    configuration_destroy(c);
+    return NULL;
+}
+
+struct configuration *configuration_parse(const char *file, struct slice text, struct diag *d)
+{
+    struct configuration *c = xcalloc(1, sizeof(*c));
+
+    if (config_parse(file, text, &c->yaml, d))
+        return read_rows(c, d);
+    free(c);
+    return NULL;
+}
+
+struct configuration *configuration_read(const char *file, struct diag *d)
+{
+    struct configuration *c;
+
+    if (file == NULL)
+        return configuration_parse("defaults", SLICE_LIT(""), d);
+    c = xcalloc(1, sizeof(*c));
+    if (config_read(file, &c->yaml, d))
+        return read_rows(c, d);
+    free(c);
+    return NULL;
+}
+
+void configuration_destroy(struct configuration *c)
+{
+    if (c == NULL)
+        return;
+    for (size_t i = 0; i < c->ntypes; ++i)
+        free(c->types[i].name);
+    free(c->types);
+    free(c->admin_addrs);
+    settings_fini(&admin_table, &c->admin);
+    settings_fini(&poolcounter_table, &c->s);
+    config_fini(&c->yaml);
+    free(c);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SIGTERM and SIGINT stop at once, as in the original: connections are just closed.
+ */
+#include "poolcounter/program.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "poolcounter/status.h"
+#include "poolcounter/successor.h"
+#include "version.h"
+
+enum {
+    /* Turns of the loop until the admin address's connections, which have been cut, are gone. */
+    ADMIN_STOP_TURNS_MAX = 1000,
+};
+
+const char *program_version(void)
+{
+    return RLB_VERSION;
+}
+
+bool program_describe(const char *what, FILE *out)
+{
+    static const struct settings_table *const tables[] = {&poolcounter_table, &admin_table,
+                                                          &type_table};
+
+    if (strcmp(what, "settings") == 0)
+        settings_describe(tables, ARRAY_LEN(tables), out);
+    else if (strcmp(what, "stats") == 0)
+        status_describe(out);
+    else
+        return false;
+    return true;
+}
+
+/* ---- SIGHUP ---- */
+
+static void log_problems(const struct diag *d)
+{
+    struct slice rest = slice_of(d->text);
+
+    while (rest.len > 0) {
+        struct slice line = slice_cut(&rest, '\n');
+        char shown[LOG_ESCAPED_ROOM];
+
+        if (line.len > 0)
+            log_info(NULL, "configuration-problem", "%s", log_escape(line, shown));
+    }
+}
+
+/* Say which changes have no effect until a restart. */
+static void warn_of_restart(const struct configuration *old, const struct configuration *new)
+{
+    for (size_t i = 0; i < poolcounter_table.n; ++i) {
+        const struct setting_row *row = &poolcounter_table.rows[i];
+
+        if (row->type == SETTING_NODE || (row->when != SETTING_BOOT && row->when != SETTING_LOCAL))
+            continue;
+        if (!settings_same(row, &old->s, &new->s))
+            log_warn(NULL, "configuration-needs-restart", "setting=%s", row->name);
+    }
+}
+
+static void configure(struct server *s, void *context)
+{
+    server_configure(s, context);
+}
+
+static void reload(struct program *p)
+{
+    struct diag d = {0};
+    struct configuration *new = configuration_read(p->line->file, &d);
+    struct configuration *old = p->config;
+
+    if (new == NULL) {
+        log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
+                  p->line->file, d.errors);
+        log_problems(&d);
+    } else {
+        warn_of_restart(old, new);
+        log_set_level((enum log_level) new->s.log_level);
+        p->config = new;
+        server_ask(p->server, configure, new);
+        configuration_destroy(old);
+        log_info(NULL, "configuration-read", "file=%s",
+                 p->line->file != NULL ? p->line->file : "none");
+    }
+    diag_fini(&d);
+}
+
+/* ---- signals ---- */
+
+static void on_hup(void *context)
+{
+    daemon_notify("RELOADING=1");
+    reload(context);
+    daemon_notify("READY=1");
+}
+
+static void on_stop(void *context)
+{
+    struct program *p = context;
+
+    daemon_notify("STOPPING=1");
+    loop_stop(p->loop);
+}
+
+static void on_usr1(void *context)
+{
+    struct program *p = context;
+    struct signalfd_siginfo info;
+
+    if (read(p->usr1_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        successor_start(p);
+}
+
+/* Before threads start; daemon_prepare knows the other ones. */
+static void block_usr1(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    int failed = pthread_sigmask(SIG_BLOCK, &set, NULL);
+    ASSERT(failed == 0);
+}
+
+static void watch_signals(struct program *p)
+{
+    const struct daemon_signals signals = {
+        .on_term = on_stop, .on_int = on_stop, .on_hup = on_hup, .context = p};
+    sigset_t set;
+
+    p->signals = daemon_signals_start(p->loop, &signals);
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    p->usr1_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    ASSERT(p->usr1_fd >= 0);
+    p->usr1 = watch_start(p->loop, p->usr1_fd, on_usr1, p);
+}
+
+/* ---- handing over ---- */
+
+static void hand_over(struct server *s, void *context)
+{
+    (void)context;
+    server_hand_over(s);
+}
+
+/* The admin address is the new process's; who is connected to it still gets his page. */
+static void on_admin_stopped(void *context)
+{
+    struct program *p = context;
+
+    p->admin_stopped = true;
+}
+
+void program_hand_over(struct program *p)
+{
+    p->handed_over = true;
+    if (p->admin != NULL)
+        admin_stop(p->admin, on_admin_stopped, p);
+    server_ask(p->server, hand_over, NULL);
+}
+
+/* On the server's thread. */
+static void on_drained(void *context)
+{
+    struct program *p = context;
+
+    loop_post(p->loop, &p->drained);
+}
+
+static void on_drained_message(struct loop_message *m)
+{
+    struct program *p = container_of(m, struct program, drained);
+
+    log_info(NULL, "last-client-gone", "action=\"end\"");
+    loop_stop(p->loop);
+}
+
+/* ---- start ---- */
+
+static bool open_sockets(const struct program *p, struct sockets *out)
+{
+    const struct configuration *c = p->config;
+    const struct command_line *l = p->line;
+
+    sockets_inherit(out);
+    if (out->n != 0)
+        return true;
+    return sockets_open(l->nlisten != 0 ? l->listen : c->listen,
+                        l->nlisten != 0 ? l->nlisten : c->nlisten, (int)c->s.backlog,
+                        c->listen_mode, out);
+}
+
+static void log_sockets(const struct sockets *sockets)
+{
+    for (size_t i = 0; i < sockets->n; ++i) {
+        char text[ADDR_TEXT_MAX];
+        struct addr a;
+
+        if (addr_of_socket(sockets->fds[i], &a) == ERR_OK)
+            log_info(NULL, "listening", "address=%s", addr_format(&a, text));
+    }
+}
+
+static bool start_server(struct program *p)
+{
+    struct sockets sockets;
+
+    if (!open_sockets(p, &sockets))
+        return false;
+    log_sockets(&sockets);
+    p->server = server_create(&(struct server_options){
+        .config = p->config,
+        .stats = p->stats,
+        .fds = sockets.fds,
+        .nfds = sockets.n,
+        .drained = on_drained,
+        .context = p,
+    });
+    if (p->server != NULL && server_start(p->server))
+        return true;
+    log_error(NULL, "server-not-started", "errno=%d", errno);
+    return false;
+}
+
+/* One that listens at ADDRESS, left to us by the process before. */
+static int take_admin_socket(void *context, const struct addr *address)
+{
+    struct program *p = context;
+
+    for (size_t i = 0; i < p->admin_inherited.n; ++i) {
+        int *fd = &p->admin_inherited.fds[i];
+        struct addr bound;
+
+        if (*fd < 0 || addr_of_socket(*fd, &bound) != ERR_OK || !addr_equal(&bound, address))
+            continue;
+        int taken = *fd;
+        *fd = -1;
+        return taken;
+    }
+    return -1;
+}
+
+static bool start_admin(struct program *p)
+{
+    const struct configuration *c = p->config;
+    const struct admin_options o = {
+        .take_socket = take_admin_socket,
+        .context = p,
+        .addresses = c->admin_addrs,
+        .naddresses = c->nadmin_addrs,
+        .token = c->admin.token,
+        .hosts = (const char *const *)c->admin.hosts.items,
+        .nhosts = c->admin.hosts.n,
+    };
+    enum err e = ERR_OK;
+
+    sockets_of_text(getenv(SUCCESSOR_ADMIN_VARIABLE), &p->admin_inherited);
+    unsetenv(SUCCESSOR_ADMIN_VARIABLE);
+    if (c->nadmin_addrs != 0)
+        e = admin_create(p->loop, &o, &p->admin);
+    for (size_t i = 0; i < p->admin_inherited.n; ++i) {
+        if (p->admin_inherited.fds[i] >= 0)
+            close(p->admin_inherited.fds[i]);
+    }
+    if (e != ERR_OK) {
+        log_error(NULL, "admin-cannot-listen", "error=\"%s\"", err_text(e));
+        return false;
+    }
+    if (p->admin != NULL)
+        status_add(p);
+    return true;
+}
+
+/* ---- run ---- */
+
+/* Its connections are cut: nobody waits for a page of a program that is told to stop. */
+static void stop_admin(struct program *p)
+{
+    if (p->admin == NULL)
+        return;
+    if (!p->handed_over)
+        admin_stop(p->admin, on_admin_stopped, p);
+    admin_cut(p->admin);
+    for (unsigned turns = 0; !p->admin_stopped && turns < ADMIN_STOP_TURNS_MAX; ++turns)
+        loop_turn(p->loop, 1);
+    ASSERT(p->admin_stopped);
+    admin_destroy(p->admin);
+}
+
+static void stop(struct program *p)
+{
+    successor_abandon(p);
+    if (p->server != NULL)
+        server_stop(p->server);
+    stop_admin(p);
+    server_destroy(p->server);
+    watch_stop(p->usr1);
+    if (p->usr1_fd >= 0)
+        close(p->usr1_fd);
+    daemon_signals_stop(p->signals);
+    loop_destroy(p->loop);
+    stats_destroy(p->stats);
+    configuration_destroy(p->config);
+}
+
+static struct configuration *read_config(const char *file)
+{
+    struct diag d = {0};
+    struct configuration *c = configuration_read(file, &d);
+
+    if (d.text != NULL)
+        fputs(d.text, stderr);
+    diag_fini(&d);
+    return c;
+}
+
+int program_run(const struct command_line *line, char **argv)
+{
+    struct program p = {.line = line, .argv = argv, .usr1_fd = -1};
+    int code = EXIT_FAILURE;
+
+    p.config = read_config(line->file);
+    if (p.config == NULL)
+        return EXIT_CONFIG;
+    daemon_prepare();
+    block_usr1();
+    log_set_level((enum log_level)p.config->s.log_level);
+    p.drained.run = on_drained_message;
+    p.stats = stats_create(&poolcounter_stats_table, 1);
+    p.loop = loop_create(0);
+    watch_signals(&p);
+    if (start_server(&p) && start_admin(&p)) {
+        daemon_notify("READY=1");
+        successor_say_ready();
+        loop_run(p.loop);
+        code = EXIT_SUCCESS;
+    }
+    stop(&p);
+    return code;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The assembled program: owns the control loop (signals, admin address) and the server. Main
+ * thread.
+ */
+#ifndef RLB_POOLCOUNTER_PROGRAM_H
+#define RLB_POOLCOUNTER_PROGRAM_H
+
+#include "common/net/admin.h"
+#include "common/net/daemon.h"
+#include "poolcounter/command_line.h"
+#include "poolcounter/server.h"
+#include "poolcounter/sockets.h"
+
+struct successor;
+
+struct program {
+    const struct command_line *line;
+    char **argv;
+    struct configuration *config;
+    struct loop *loop;
+    struct stats *stats;
+    struct server *server;
+    struct admin *admin;            /* or NULL */
+    struct sockets admin_inherited; /* by the process before */
+    struct successor *successor;    /* or NULL: none is being started, or has taken over */
+    struct loop_message drained;
+    struct daemon_watch *signals;
+    struct watch *usr1;
+    int usr1_fd;
+    bool handed_over;
+    bool admin_stopped;
+};
+
+const char *program_version(void);
+/* What --describe tells; false: no such WHAT. */
+bool program_describe(const char *what, FILE *out);
+/* Start, run, stop; the exit code. */
+int program_run(const struct command_line *line, char **argv);
+/* The new process serves: stop accepting, end with the last client. */
+void program_hand_over(struct program *p);
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The server's thread. A round:
+ *
+ *     epoll -> clients, listeners, an ask -> timers -> some of the woken -> the closed are freed
+ *
+ * It does not run on the loop that the other programs share: docs/decisions/0011.
+ */
+#include "poolcounter/server_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+
+enum {
+    /* The longest sleep when no timer runs. */
+    WAIT_MAX_MS = 3600 * 1000,
+};
+
+/* ---- time ---- */
+
+void server_timer_start(struct server *s, struct timer *t, uint64_t delay_ms)
+{
+    uint64_t now_ms = (s->now_us + 999) / 1000;
+
+    list_remove(&t->node);
+    t->due_ms = delay_ms < UINT64_MAX - now_ms ? now_ms + delay_ms : UINT64_MAX;
+    timer_wheel_add(&s->wheel, t);
+}
+
+static void run_timers(struct server *s)
+{
+    struct list *node;
+
+    timer_wheel_advance(&s->wheel, server_now_ms(s));
+    while ((node = list_pop_front(&s->wheel.due)) != NULL) {
+        struct timer *t = list_entry(node, struct timer, node);
+        t->expired(t);
+    }
+}
+
+static int wait_ms(struct server *s)
+{
+    uint64_t next_ms = timer_wheel_next(&s->wheel);
+
+    if (!list_empty(&s->woken))
+        return 0;
+    if (next_ms == UINT64_MAX)
+        return -1;
+    uint64_t now_us = clock_mono_us();
+    if (next_ms <= now_us / 1000)
+        return 0;
+    uint64_t ms = next_ms - now_us / 1000;
+    return ms < WAIT_MAX_MS ? (int)ms : WAIT_MAX_MS;
+}
+
+/* ---- rounds ---- */
+
+void server_deliver(struct server *s, size_t max)
+{
+    while (max-- != 0 && !list_empty(&s->woken)) {
+        struct counter_lock *lock = list_first(&s->woken, struct counter_lock, in_key);
+
+        commands_wake(container_of(lock, struct client_lock, lock));
+    }
+}
+
+static void free_closed(struct server *s)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(&s->closed)) != NULL)
+        free(list_entry(node, struct client, node));
+}
+
+static void note_drained(struct server *s)
+{
+    if (!s->handed_over || s->is_drained || s->nclients != 0)
+        return;
+    s->is_drained = true;
+    s->drained(s->context);
+}
+
+/* Whether it is to stop. */
+static bool answer_ask(struct server *s)
+{
+    uint64_t count;
+
+    while (read(s->ask_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+        continue;
+    pthread_mutex_lock(&s->mutex);
+    void (*fn)(struct server *, void *) = s->ask;
+    bool stop = s->stop;
+    pthread_mutex_unlock(&s->mutex);
+    if (fn == NULL)
+        return stop;
+    fn(s, s->ask_context);
+    pthread_mutex_lock(&s->mutex);
+    s->ask = NULL;
+    pthread_cond_signal(&s->answered);
+    pthread_mutex_unlock(&s->mutex);
+    return stop;
+}
+
+/* What is told of a client may be stale, but a client that has been closed is there until the end
+ * of the round. True: stop. */
+static bool handle(struct server *s, const struct epoll_event *event)
+{
+    struct watched *w = event->data.ptr;
+
+    switch ((enum watched_kind)w->kind) {
+    case WATCHED_CLIENT:
+        client_ready(container_of(w, struct client, watched), event->events);
+        break;
+    case WATCHED_LISTENER:
+        listeners_accept(s, container_of(w, struct listener, watched));
+        break;
+    case WATCHED_ASK:
+        return answer_ask(s);
+    }
+    return false;
+}
+
+static bool run_round(struct server *s)
+{
+    struct epoll_event events[EVENTS_MAX];
+    bool stop = false;
+    int n = epoll_wait(s->epoll, events, EVENTS_MAX, wait_ms(s));
+
+    s->now_us = clock_mono_us();
+    for (int i = 0; i < n; ++i)
+        stop |= handle(s, &events[i]);
+    run_timers(s);
+    server_deliver(s, WAKES_MAX);
+    free_closed(s);
+    note_drained(s);
+    return !stop;
+}
+
+static void *run(void *context)
+{
+    struct server *s = context;
+
+    s->now_us = clock_mono_us();
+    listeners_resume(s);
+    while (run_round(s))
+        continue;
+    return NULL;
+}
+
+/* ---- asking ---- */
+
+static void ring(struct server *s)
+{
+    uint64_t one = 1;
+
+    while (write(s->ask_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        continue;
+}
+
+void server_ask(struct server *s, void (*fn)(struct server *s, void *context), void *context)
+{
+    if (!s->running) {
+        fn(s, context);
+        return;
+    }
+    pthread_mutex_lock(&s->mutex);
+    ASSERT(s->ask == NULL);
+    s->ask = fn;
+    s->ask_context = context;
+    ring(s);
+    while (s->ask != NULL)
+        pthread_cond_wait(&s->answered, &s->mutex);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static void apply_limits(struct server *s)
+{
+    for (size_t i = 0; i < s->config->ntypes; ++i) {
+        const struct type_limit *l = &s->config->types[i];
+        enum err e = counter_limit(s->table, slice_of(l->name), l->limits, s->now_us, &s->woken);
+
+        if (e != ERR_OK)
+            log_error(NULL, "limit-not-set", "error=\"%s\"", err_text(e));
+    }
+}
+
+static bool has_type(const struct configuration *config, const char *name)
+{
+    for (size_t i = 0; i < config->ntypes; ++i) {
+        if (strcmp(config->types[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Types that have limits no more; not all of OLD, or those that stay would be opened for a moment.
+ */
+static void drop_limits(struct server *s, const struct configuration *old,
+                        const struct configuration *config)
+{
+    const struct counter_limits none = {0};
+
+    for (size_t i = 0; i < old->ntypes; ++i) {
+        const char *name = old->types[i].name;
+
+        if (!has_type(config, name) &&
+            counter_limit(s->table, slice_of(name), none, s->now_us, &s->woken) != ERR_OK)
+            log_error(NULL, "limit-not-dropped", "type=%s", name);
+    }
+}
+
+void server_configure(struct server *s, const struct configuration *config)
+{
+    struct list *node, *next;
+
+    drop_limits(s, s->config, config);
+    s->config = config;
+    apply_limits(s);
+    list_for_each_safe (node, next, &s->clients)
+        client_configured(list_entry(node, struct client, node));
+    listeners_resume(s);
+}
+
+void server_hand_over(struct server *s)
+{
+    s->handed_over = true;
+    listeners_close(s);
+}
+
+size_t server_sockets(const struct server *s, int fds[LISTENERS_MAX])
+{
+    for (size_t i = 0; i < s->nlisteners; ++i)
+        fds[i] = s->listeners[i].fd;
+    return s->nlisteners;
+}
+
+/* ---- life ---- */
+
+static bool open_descriptors(struct server *s)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &s->ask_watched};
+
+    s->epoll = epoll_create1(EPOLL_CLOEXEC);
+    s->ask_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    s->ask_watched.kind = WATCHED_ASK;
+    return s->epoll >= 0 && s->ask_fd >= 0 &&
+           epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->ask_fd, &event) == 0;
+}
+
+struct server *server_create(const struct server_options *o)
+{
+    struct server *s = xcalloc(1, sizeof(*s));
+
+    s->config = o->config;
+    s->stats = o->stats;
+    s->cell = stats_cell(o->stats, 0);
+    s->drained = o->drained;
+    s->context = o->context;
+    s->now_us = s->started_us = clock_mono_us();
+    list_init(&s->clients);
+    list_init(&s->closed);
+    list_init(&s->woken);
+    timer_wheel_init(&s->wheel, server_now_ms(s));
+    timer_init(&s->accept_again, NULL);
+    s->top = counter_top_create(COUNTER_TOP_ENTRIES);
+    types_init(&s->types, (size_t)o->config->s.max_types);
+    s->input = xmalloc(REST_BYTES_MAX + READ_BYTES);
+    (void)text_reserve(&s->replies, ANSWERS_BYTES_MAX);
+    int failed = pthread_mutex_init(&s->mutex, NULL);
+    ASSERT(failed == 0);
+    failed = pthread_cond_init(&s->answered, NULL);
+    ASSERT(failed == 0);
+    s->table =
+        counter_table_create((size_t)o->config->s.max_keys, (size_t)o->config->s.max_waiters);
+    if (!open_descriptors(s) || s->table == NULL) {
+        server_destroy(s);
+        return NULL;
+    }
+    apply_limits(s);
+    listeners_add(s, o->fds, o->nfds);
+    return s;
+}
+
+bool server_start(struct server *s)
+{
+    int failed = pthread_create(&s->thread, NULL, run, s);
+
+    errno = failed;
+    s->running = failed == 0;
+    return s->running;
+}
+
+void server_stop(struct server *s)
+{
+    if (!s->running)
+        return;
+    pthread_mutex_lock(&s->mutex);
+    s->stop = true;
+    pthread_mutex_unlock(&s->mutex);
+    ring(s);
+    pthread_join(s->thread, NULL);
+    s->running = false;
+}
+
+void server_destroy(struct server *s)
+{
+    struct list *node, *next;
+
+    if (s == NULL)
+        return;
+    ASSERT(!s->running);
+    s->handed_over = true; /* accepts nobody in the place of those who go */
+    s->is_drained = true;
+    list_for_each_safe (node, next, &s->clients)
+        client_close(list_entry(node, struct client, node));
+    /* Nobody is told any more. */
+    while (list_pop_front(&s->woken) != NULL)
+        continue;
+    free_closed(s);
+    listeners_close(s);
+    counter_table_destroy(s->table);
+    types_fini(&s->types);
+    counter_top_destroy(s->top);
+    text_fini(&s->replies);
+    free(s->input);
+    pthread_cond_destroy(&s->answered);
+    pthread_mutex_destroy(&s->mutex);
+    if (s->epoll >= 0)
+        close(s->epoll);
+    if (s->ask_fd >= 0)
+        close(s->ask_fd);
+    free(s);
+}

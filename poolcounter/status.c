@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "poolcounter/status.h"
+
+/* ---- the table of pages ---- */
+
+static void take_snapshot(struct server *s, void *context)
+{
+    server_snapshot(s, context);
+}
+
+static int page(const struct program *p,
+                void (*make)(const struct server_snapshot *s, const struct stats *stats,
+                             struct text *out),
+                struct text *body)
+{
+    struct server_snapshot snapshot;
+
+    server_ask(p->server, take_snapshot, &snapshot);
+    make(&snapshot, p->stats, body);
+    server_snapshot_fini(&snapshot);
+    return 200;
+}
+
+static int page_html(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    return page(context, status_page, body);
+}
+
+static int page_json(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    return page(context, status_json, body);
+}
+
+static int page_metrics(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    return page(context, status_metrics, body);
+}
+
+static int page_health(void *context, struct slice query, struct text *body)
+{
+    (void)context;
+    (void)query;
+    text_add(body, SLICE_LIT("ok\n"));
+    return 200;
+}
+
+static int page_ready(void *context, struct slice query, struct text *body)
+{
+    const struct program *p = context;
+
+    (void)query;
+    text_add(body, p->handed_over ? SLICE_LIT("handed over\n") : SLICE_LIT("ready\n"));
+    return p->handed_over ? 503 : 200;
+}
+
+void status_add(struct program *p)
+{
+    admin_add(p->admin, "/", "text/html; charset=utf-8", page_html, p);
+    admin_add(p->admin, "/status.json", "application/json", page_json, p);
+    admin_add(p->admin, "/metrics", "text/plain; version=0.0.4; charset=utf-8", page_metrics, p);
+    admin_add(p->admin, "/healthz", "text/plain; charset=utf-8", page_health, p);
+    admin_add(p->admin, "/readyz", "text/plain; charset=utf-8", page_ready, p);
+    admin_add_style(p->admin);
+}

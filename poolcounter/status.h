@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pages of the admin address: `/`, /status.json, /metrics, /healthz, /readyz. Made of a copy
+ * that the server's thread hands out. The control loop.
+ */
+#ifndef RLB_POOLCOUNTER_STATUS_H
+#define RLB_POOLCOUNTER_STATUS_H
+
+#include "poolcounter/program.h"
+
+void status_add(struct program *p);
+/* --describe stats: the metrics, as Markdown. */
+void status_describe(FILE *out);
+
+/* ---- pure, for tests ---- */
+void status_metrics(const struct server_snapshot *s, const struct stats *stats, struct text *out);
+void status_json(const struct server_snapshot *s, const struct stats *stats, struct text *out);
+void status_page(const struct server_snapshot *s, const struct stats *stats, struct text *out);
+
+#endif

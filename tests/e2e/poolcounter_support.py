@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pool counter daemon, ours or the original, on a listening socket of the test's; and clients of it."""
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+
+from support.base import BIN, PATIENCE, Process, wait_until
+from support.http import get
+
+OURS = BIN / 'resumelb-poolcounter'
+ORIGINAL = '/usr/bin/poolcounterd'
+
+# In the order of STATS FULL.
+TIMES = ['total processing time', 'average processing time', 'gained time', 'waiting time', 'waiting time for me',
+         'waiting time for anyone', 'waiting time for good', 'wasted timeout time']
+COUNTERS = ['total_acquired', 'total_releases', 'hashtable_entries', 'processing_workers', 'waiting_workers',
+            'connect_errors', 'failed_sends', 'full_queues', 'lock_mismatch', 'lock_while_waiting',
+            'release_mismatch', 'processed_count']
+
+
+class DaemonProcess(Process):
+    """As Process, with the standard input that is given."""
+
+    def __init__(self, argv, name, folder, stdin, env=None):
+        self.name = name
+        self.log_path = folder / (name + '.log')
+        self.log = open(self.log_path, 'ab')
+        full = dict(os.environ)
+        full.update(env or {})
+        self.popen = subprocess.Popen([str(a) for a in argv], stdin=stdin, stdout=self.log, stderr=self.log,
+                                      env=full, start_new_session=True)
+
+
+class Stream:
+    """One connection; a line at a time."""
+
+    def __init__(self, sock):
+        self.sock = sock
+        self.sock.settimeout(20 * PATIENCE)
+        self.rest = b''
+
+    def send(self, text):
+        self.sock.sendall(text if isinstance(text, bytes) else text.encode())
+
+    def line(self):
+        """The next line without its newline; '' at the end of the stream."""
+        while b'\n' not in self.rest:
+            data = self.sock.recv(65536)
+            if not data:
+                assert self.rest == b'', self.rest
+                return ''
+            self.rest += data
+        line, _, self.rest = self.rest.partition(b'\n')
+        return line.decode('latin-1')
+
+    def ask(self, text):
+        self.send(text + '\n')
+        return self.line()
+
+    def ask_or_none(self, text):
+        """None: it has been closed."""
+        try:
+            return self.ask(text) or None
+        except OSError:
+            return None
+
+    def block(self):
+        """Lines up to an empty one."""
+        lines = []
+        while True:
+            line = self.line()
+            if not line:
+                return lines
+            lines.append(line)
+
+    def ended(self):
+        """Whether the other side has closed, by now or soon."""
+        try:
+            return self.sock.recv(65536) == b''
+        except ConnectionResetError:
+            return True
+
+    def is_silent(self):
+        return not self.rest and not select.select([self.sock], [], [], 0)[0]
+
+    def close(self):
+        self.sock.close()
+
+    def reset(self):
+        """Close with a reset instead of an end of file."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')
+        self.sock.close()
+
+
+class Daemon:
+    """Listens by descriptor 0, or (ARGS having an address) by itself."""
+
+    def __init__(self, world, name='pool', binary=OURS, config=None, args=(), own_socket=True, env=None):
+        self.world, self.name = world, name
+        self.streams = []
+        self.address = None
+        argv = [binary, *args]
+        if config is not None:
+            self.config_path = world.folder / (name + '.yaml')
+            self.configure(config)
+            argv += ['-c', self.config_path]
+        listener = None
+        if own_socket:
+            listener = socket.socket()
+            listener.bind(('127.0.0.1', 0))
+            listener.listen(4096)
+            self.address = listener.getsockname()
+        self.process = DaemonProcess(argv, name, world.folder, listener or subprocess.DEVNULL, env)
+        world.processes.append(self.process)
+        world.closers.append(self.close)
+        if listener:
+            listener.close()
+
+    def configure(self, config):
+        # JSON is YAML.
+        self.config_path.write_text(config if isinstance(config, str) else json.dumps(config))
+
+    def reload(self, config):
+        before = self.process.output().count('configuration-read') + self.process.output().count('configuration-refused')
+        self.configure(config)
+        self.process.kill(signal.SIGHUP)
+        wait_until(lambda: self.process.output().count('configuration-read') +
+                   self.process.output().count('configuration-refused') > before, 'the configuration to be read')
+
+    def connect(self, address=None):
+        where = address or self.address
+        if isinstance(where, str):
+            sock = socket.socket(socket.AF_UNIX)
+            sock.connect(where)
+        else:
+            sock = socket.create_connection(where, timeout=20 * PATIENCE)
+        stream = Stream(sock)
+        self.streams.append(stream)
+        return stream
+
+    def ask(self, line):
+        """On a connection of its own."""
+        c = self.connect()
+        answer = c.ask(line)
+        c.close()
+        return answer
+
+    def full(self):
+        c = self.connect()
+        c.send('STATS FULL\n')
+        lines = c.block()
+        c.close()
+        return lines
+
+    def counters(self):
+        return {k: int(v) for k, v in (line.split(': ') for line in self.full()) if k in COUNTERS}
+
+    def times(self):
+        """Seconds, of those below a minute."""
+        return {k: float(v.rstrip('s')) for k, v in (line.split(': ') for line in self.full()) if k in TIMES}
+
+    def wait_for(self, **figures):
+        """Until the counters are those."""
+        def same():
+            now = self.counters()
+            return all(now[k] == v for k, v in figures.items())
+        wait_until(same, '%s in %s' % (figures, self.full()))
+
+    def holders(self, *lines):
+        """A client for each line, which is answered LOCKED."""
+        out = []
+        for line in lines:
+            c = self.connect()
+            assert c.ask(line) == 'LOCKED'
+            out.append(c)
+        return out
+
+    def waiter(self, line):
+        """A client whose request waits."""
+        before = self.counters()['waiting_workers']
+        c = self.connect()
+        c.send(line + '\n')
+        self.wait_for(waiting_workers=before + 1)
+        return c
+
+    def close(self):
+        for s in self.streams:
+            s.close()
+
+
+def page(port, path):
+    return get(('127.0.0.1', port), path, host='127.0.0.1:%d' % port)
+
+
+def status(port):
+    return json.loads(page(port, '/status.json').body)
+
+
+def alive(pid):
+    """Running, and no zombie."""
+    try:
+        with open('/proc/%d/stat' % pid) as f:
+            return f.read().rpartition(')')[2].split()[0] != 'Z'
+    except OSError:
+        return False

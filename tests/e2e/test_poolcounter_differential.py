@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random conversations held with the original daemon and with ours, side by side: every reply, and every counter after
+every step, must be the same. RLB_SEED repeats a run; RLB_DIFFERENTIAL_SECONDS makes it longer."""
+import os
+import random
+import select
+import time
+
+from poolcounter_support import COUNTERS, ORIGINAL, TIMES, Daemon
+from support.base import PATIENCE
+
+SECONDS = float(os.environ.get('RLB_DIFFERENTIAL_SECONDS', '15'))
+CLIENTS = 6
+STEPS = 80  # of one conversation; then all clients leave
+SETTLE = 20 * PATIENCE
+
+# What may differ, by the fault of the original that it comes from (docs/poolcounter.md has the same names). Nothing else.
+TOLERATED = {
+    'pipelining': 'of several lines in one read it runs the first: it is sent them one by one, ours all at once',
+    'split lines': 'it loses the first part of a line in two segments: it is sent it whole, ours in pieces',
+    'over-long lines': 'it runs the tail of one: only ours is sent one, and must answer once',
+    'newline of WRONG_STAT': 'it sends none: put in before comparing',
+    'waiting_workers': 'it counts a wait given up by RELEASE as waiting for ever: those are taken off',
+    'cancelled timers': 'whatever a waiter sends cancels its timer: waits are endless, but for those of clients that are silent',
+    'numbers': 'they wrap around at 2^32: none is as large',
+    'fifth word': 'it ignores it, to ours it is `slots`: a further word is no number',
+    'times': 'it adds waiting to processing, and computes in single precision: only their names are compared',
+}
+
+KEYS = ['a', 'b', 'type:c', 'type:d', 'k%20k', '\xe9\x01']
+BAD = ['', 'foo', 'STATS', 'ACQ4ME', 'acq4me a 1 1 1', ' RELEASE', 'ACQ4ME ', 'ACQ4ME a', 'ACQ4ANY a 0 1 1', 'ACQ4ME a 1 0 1',
+       'ACQ4ME a -1 5 5', 'ACQ4ME a 1x 5 5', 'ACQ4ME\ta 1 1 1', 'ACQ4ME a\t1 1 1', 'STATS nothing', 'STATS uptime ', 'STATS  uptime',
+       'STATS ', 'ACQ4ME a\0 1 1 1', 'RELEAS', 'RELEASE\r\r', '\r', 'ACQ4YOU a 1 1 1']
+
+
+class Side:
+    """One of the two daemons, and its ends of the conversations."""
+
+    def __init__(self, daemon, is_original):
+        self.daemon, self.is_original = daemon, is_original
+        self.control = daemon.connect()
+        self.clients = [None] * CLIENTS
+        self.leaked = 0
+        self.heard = [b''] * CLIENTS
+
+    def open(self, i):
+        self.clients[i] = self.daemon.connect()
+        self.heard[i] = b''
+
+    def listen(self):
+        """What has come by now, of each client."""
+        for i, c in enumerate(self.clients):
+            while c is not None and select.select([c.sock], [], [], 0)[0]:
+                try:
+                    data = c.sock.recv(65536)
+                except ConnectionResetError:
+                    break
+                if not data:
+                    break
+                self.heard[i] += data
+        # 'newline of WRONG_STAT'
+        if self.is_original:
+            return [h.replace(b'ERROR WRONG_STAT', b'ERROR WRONG_STAT\n') for h in self.heard]
+        return list(self.heard)
+
+    def figures(self):
+        self.control.send('STATS FULL\n')
+        lines = self.control.block()
+        # 'times'
+        assert [line.split(':')[0] for line in lines] == ['uptime'] + TIMES + COUNTERS
+        figures = {k: int(v) for k, v in (line.split(': ') for line in lines) if k in COUNTERS}
+        figures['waiting_workers'] -= self.leaked  # 'waiting_workers'
+        return figures
+
+    def say(self, i, line):
+        """LINE by client I, until it is answered, or waits: a line that came sooner would be lost by the original."""
+        before, heard = self.figures(), len(self.listen()[i])
+        self.clients[i].send((line + '\n').encode('latin-1'))
+        deadline = time.monotonic() + SETTLE
+        while True:
+            now = self.figures()
+            if len(self.listen()[i]) > heard or now['waiting_workers'] > before['waiting_workers']:
+                break
+            assert time.monotonic() < deadline, 'no answer to %r: %s' % (line, now)
+        # A release that ended no processing gave up a wait.
+        now = self.figures()
+        if self.is_original and line.startswith('RELEASE'):
+            gone = now['total_releases'] - before['total_releases']
+            self.leaked += gone - (now['processed_count'] - before['processed_count'])
+
+
+class Pair:
+    def __init__(self, original, ours, rng):
+        self.original, self.ours = Side(original, True), Side(ours, False)
+        self.sides = (self.original, self.ours)
+        self.rng = rng
+        self.trace = []
+        self.steps = 0
+        for i in range(CLIENTS):
+            self.open(i)
+
+    def open(self, i):
+        for s in self.sides:
+            s.open(i)
+
+    def compare(self):
+        """Both come to the same state. Replies are on their way for a moment; what differs stays different."""
+        deadline = time.monotonic() + SETTLE
+        while True:
+            figures = [s.figures() for s in self.sides]
+            heard = [s.listen() for s in self.sides]
+            if figures[0] == figures[1] and heard[0] == heard[1]:
+                break
+            if time.monotonic() > deadline:
+                raise AssertionError('original: %s %s\nours:     %s %s\nafter:\n%s' % (
+                    figures[0], heard[0], figures[1], heard[1], '\n'.join(map(repr, self.trace[-40:]))))
+        self.trace += [('heard', i, h) for i, h in enumerate(heard[1]) if h]
+        for s in self.sides:
+            s.heard = [b''] * CLIENTS
+        self.steps += 1
+
+    def say(self, i, line):
+        self.trace.append(('say', i, line))
+        for s in self.sides:
+            s.say(i, line)
+        self.compare()
+
+    def pipeline(self, i, lines):
+        # 'pipelining'
+        self.trace.append(('pipeline', i, lines))
+        self.ours.clients[i].send(''.join(line + '\n' for line in lines).encode('latin-1'))
+        for line in lines:
+            self.original.say(i, line)
+        self.compare()
+
+    def split(self, i, line):
+        # 'split lines'
+        self.trace.append(('split', i, line))
+        data = (line + '\n').encode('latin-1')
+        at = self.rng.randrange(len(data))
+        self.original.say(i, line)
+        for part in (data[:at], data[at:]):
+            self.ours.clients[i].send(part)
+            self.ours.figures()
+        self.compare()
+
+    def too_long(self, i):
+        # 'over-long lines'
+        self.trace.append(('too long', i))
+        c = self.ours.clients[i]
+        self.compare()
+        c.send(b'STATS FULL ' * self.rng.randrange(100, 400) + b'\n')
+        assert c.line() == 'ERROR BAD_COMMAND'
+        self.compare()
+
+    def leave(self, i, how):
+        self.trace.append(('leave', i, how))
+        for s in self.sides:
+            c = s.clients[i]
+            if how == 'reset':
+                c.reset()
+            elif how == 'half-close':
+                c.sock.shutdown(1)
+                while True:  # what had come before may be there
+                    try:
+                        if not c.sock.recv(65536):
+                            break
+                    except ConnectionResetError:
+                        break
+                c.close()
+            else:
+                c.close()
+            s.clients[i] = None
+        self.compare()
+        self.open(i)
+        self.compare()
+
+
+def random_acquire(rng):
+    verb = rng.choice(('ACQ4ME', 'ACQ4ANY'))
+    words = [rng.choice(KEYS), str(rng.randint(1, 3)), str(rng.randint(1, 6)), rng.choice(('0', '99', '99', '099', 'x', ''))]
+    # 'fifth word'
+    tail = rng.choice(('', '', '', ' ', ' more', '\r', ' x y'))
+    return verb + ' ' + rng.choice((' ', ' ', '  ')).join(words) + tail
+
+
+def random_line(rng):
+    what = rng.random()
+    if what < 0.5:
+        return random_acquire(rng)
+    if what < 0.8:
+        return rng.choice(('RELEASE', 'RELEASE a', 'RELEASExyz', 'RELEASE\r'))
+    if what < 0.9:
+        name = rng.choice([c for c in COUNTERS if c != 'waiting_workers'])
+        return 'STATS ' + rng.choice((name, name.upper()))
+    return rng.choice(BAD)
+
+
+def random_step(pair, rng):
+    i = rng.randrange(CLIENTS)
+    what = rng.random()
+    if what < 0.72:
+        pair.say(i, random_line(rng))
+    elif what < 0.80:
+        pair.pipeline(i, [random_line(rng) for _ in range(rng.randint(2, 5))])
+    elif what < 0.86:
+        pair.split(i, random_line(rng))
+    elif what < 0.88:
+        pair.too_long(i)
+    else:
+        pair.leave(i, rng.choice(('close', 'reset', 'half-close')))
+
+
+def test_random_conversations_go_as_with_the_original(world):
+    seed = int(os.environ.get('RLB_SEED', random.randrange(2**32)))
+    print('RLB_SEED=%d' % seed)
+    rng = random.Random(seed)
+    pair = Pair(Daemon(world, 'original', ORIGINAL), Daemon(world, 'ours'), rng)
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        for _ in range(STEPS):
+            random_step(pair, rng)
+        for i in range(CLIENTS):
+            pair.leave(i, 'close')
+        figures = pair.ours.figures()
+        assert figures['hashtable_entries'] == figures['processing_workers'] == figures['waiting_workers'] == 0
+        assert figures['total_acquired'] == figures['processed_count']
+        del pair.trace[:]
+    print('%d steps: %s' % (pair.steps, figures))
+    assert pair.steps > STEPS
+    for counter in ('total_acquired', 'total_releases', 'full_queues', 'lock_mismatch', 'lock_while_waiting', 'release_mismatch'):
+        assert figures[counter] > 0, 'the conversations never reached %s' % counter
+
+
+def test_silent_waiters_time_out_as_with_the_original(world):
+    # 'cancelled timers'
+    seed = int(os.environ.get('RLB_SEED', random.randrange(2**32)))
+    print('RLB_SEED=%d' % seed)
+    rng = random.Random(seed)
+    pair = Pair(Daemon(world, 'original', ORIGINAL), Daemon(world, 'ours'), rng)
+    pair.say(0, 'ACQ4ME k 1 9 0')
+    for i in range(1, CLIENTS):
+        pair.say(i, '%s k 1 9 %d' % (rng.choice(('ACQ4ME', 'ACQ4ANY')), rng.randint(1, 2)))
+    for s in pair.sides:
+        assert [s.clients[i].line() for i in range(1, CLIENTS)] == ['TIMEOUT'] * (CLIENTS - 1)
+    pair.compare()
+    assert pair.ours.figures()['waiting_workers'] == 0
+    pair.say(0, 'RELEASE')
+    pair.say(1, 'ACQ4ANY k 1 9 0')
+    assert pair.ours.figures()['total_acquired'] == 2

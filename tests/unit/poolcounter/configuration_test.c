@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "common/base/file.h"
+#include "poolcounter/configuration.h"
+
+static struct configuration *read_good(const char *yaml)
+{
+    struct diag d = {0};
+    struct configuration *c = configuration_parse("test", slice_of(yaml), &d);
+
+    if (c == NULL)
+        fail_msg("refused: %s", d.text);
+    diag_fini(&d);
+    return c;
+}
+
+static void expect_refused(const char *yaml, const char *reason)
+{
+    struct diag d = {0};
+
+    assert_null(configuration_parse("test", slice_of(yaml), &d));
+    if (strstr(d.text, reason) == NULL)
+        fail_msg("\"%s\" lacks \"%s\"", d.text, reason);
+    diag_fini(&d);
+}
+
+static void the_tables_can_work(void **state)
+{
+    (void)state;
+    settings_check_table(&poolcounter_table);
+    settings_check_table(&admin_table);
+    settings_check_table(&type_table);
+}
+
+static void without_a_file_all_is_default(void **state)
+{
+    struct diag d = {0};
+    struct configuration *c = configuration_read(NULL, &d);
+    char text[ADDR_TEXT_MAX];
+
+    (void)state;
+    assert_non_null(c);
+    assert_int_equal(c->nlisten, 1);
+    assert_string_equal(addr_format(&c->listen[0], text), "127.0.0.1:7531");
+    assert_int_equal(c->nadmin_addrs, 0);
+    assert_int_equal(c->ntypes, 0);
+    configuration_destroy(c);
+}
+
+static void types_have_their_limits(void **state)
+{
+    struct configuration *c =
+        read_good("types: {ArticleView: {slots: 10, workers: 4}, Other: {slots: 3}}\n"
+                  "listen_mode: 660\n");
+
+    (void)state;
+    assert_int_equal(c->ntypes, 2);
+    assert_string_equal(c->types[0].name, "ArticleView");
+    assert_int_equal(c->types[0].limits.slots, 10);
+    assert_int_equal(c->types[0].limits.workers, 4);
+    assert_int_equal(c->types[1].limits.workers, 0);
+    assert_int_equal(c->listen_mode, 0660);
+    configuration_destroy(c);
+}
+
+static void what_cannot_be_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    expect_refused("listen: [localhost:1]\n", "test:1:10: listen: \"localhost:1\"");
+    expect_refused("listen: []\n", "expected 1 to 64 addresses");
+    expect_refused("listen_mode: 680\n", "octal");
+    expect_refused("types: {\"a:b\": {slots: 1}}\n", "no ':'");
+    expect_refused("types: {\"\": {slots: 1}}\n", "a name cannot be empty");
+    expect_refused("types: [a]\n", "expected at most");
+    expect_refused("types: {a: {slot: 1}}\n", "did you mean \"slots\"");
+    expect_refused("types: {a: {slots: -1}}\n", "slots");
+    expect_refused("admin: {address: 0.0.0.0:80}\n", "needs a token");
+    expect_refused("admin: {token: x}\n", "address is required");
+    expect_refused("admin: {address: here}\n", "is not HOST:PORT");
+    expect_refused("max_keys: 0\n", "max_keys");
+    expect_refused("a: [\n", "test:");
+}
+
+/* ---- conf/resumelb-poolcounter.yaml ---- */
+
+static const struct settings_table *const tables[] = {&poolcounter_table, &admin_table,
+                                                      &type_table};
+
+/* How often the file has "NAME: DEFAULT", commented out or not, or NAME when it has none. */
+static size_t lines_of(const struct text *file, const struct setting_row *row)
+{
+    char *wanted = xasprintf(row->deflt != NULL ? "%s: %s" : "%s:", row->name, row->deflt);
+    struct slice rest = text_slice(file);
+    size_t n = 0;
+
+    while (rest.len != 0) {
+        struct slice line = slice_trim(slice_cut(&rest, '\n'));
+
+        while (line.len != 0 && (line.p[0] == '#' || line.p[0] == ' ')) {
+            ++line.p;
+            --line.len;
+        }
+        /* Of `types` there are examples of limits, not their defaults. */
+        n += row->deflt != NULL && strcmp(row->deflt, "0") != 0
+                 ? slice_is(line, wanted)
+                 : slice_starts(line, (struct slice){wanted, strlen(row->name) + 1});
+    }
+    free(wanted);
+    return n;
+}
+
+static void the_commented_configuration_has_every_row_with_its_default(void **state)
+{
+    struct text file = {0};
+
+    (void)state;
+    assert_int_equal(file_read(RLB_SOURCE_DIR "/conf/resumelb-poolcounter.yaml", 1 << 20, &file),
+                     ERR_OK);
+    for (size_t t = 0; t < ARRAY_LEN(tables); ++t) {
+        for (size_t i = 0; i < tables[t]->n; ++i) {
+            if (lines_of(&file, &tables[t]->rows[i]) == 0)
+                fail_msg("%s is missing, or has another default", tables[t]->rows[i].name);
+        }
+    }
+    text_fini(&file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_tables_can_work),
+        cmocka_unit_test(without_a_file_all_is_default),
+        cmocka_unit_test(types_have_their_limits),
+        cmocka_unit_test(what_cannot_be_is_refused_with_its_place),
+        cmocka_unit_test(the_commented_configuration_has_every_row_with_its_default),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
