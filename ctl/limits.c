@@ -165,18 +165,31 @@ static int compare_keys(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
+/* The first TOP of ALL; 0: all. */
+static void print_sorted_keys(const json_t *const *all, size_t n, size_t top, struct text *out)
+{
+    struct table t;
+
+    table_init(&t, key_columns, ARRAY_LEN(key_columns));
+    for (size_t i = 0; i < n && (top == 0 || i < top); ++i) {
+        cell_text(&t, all[i], "key");
+        cell_real(&t, all[i], "waited_s", "%.1f s");
+        cell_int(&t, all[i], "waits");
+    }
+    table_print(&t, 2, out);
+    table_fini(&t);
+}
+
 /* Of all counters together: a key begins with its counter's name. */
 static void print_keys(const json_t *limits, size_t top, struct text *out)
 {
-    size_t n = count_keys(limits);
-    const json_t **all = xcalloc(n + 1, sizeof(*all));
+    const json_t **all = xcalloc(count_keys(limits) + 1, sizeof(*all));
     const json_t *counter;
     const json_t *key;
-    struct table t;
+    size_t n = 0;
     size_t i;
     size_t k;
 
-    n = 0;
     json_array_foreach(limits, i, counter)
     {
         json_array_foreach(json_object_get(json_object_get(counter, "figures"), "top"), k, key)
@@ -185,14 +198,7 @@ static void print_keys(const json_t *limits, size_t top, struct text *out)
         }
     }
     qsort(all, n, sizeof(all[0]), compare_keys);
-    table_init(&t, key_columns, ARRAY_LEN(key_columns));
-    for (i = 0; i < n && (top == 0 || i < top); ++i) {
-        cell_text(&t, all[i], "key");
-        cell_real(&t, all[i], "waited_s", "%.1f s");
-        cell_int(&t, all[i], "waits");
-    }
-    table_print(&t, 2, out);
-    table_fini(&t);
+    print_sorted_keys(all, n, top, out);
     free(all);
 }
 
@@ -277,7 +283,32 @@ static void print_oldest(const json_t *page, struct text *out)
     text_addf(out, " for %.1f s\n", json_number_value(json_object_get(oldest, "held_s")));
 }
 
-static void print_daemon(const json_t *page, struct text *out)
+/* As the daemon has sorted them. */
+static void print_daemon_keys(const json_t *page, size_t top, struct text *out)
+{
+    const json_t *keys = json_object_get(page, "most_waited_for");
+    const json_t **all = xcalloc(json_array_size(keys) + 1, sizeof(*all));
+    const json_t *key;
+    size_t i;
+
+    json_array_foreach(keys, i, key)
+    {
+        all[i] = key;
+    }
+    print_sorted_keys(all, json_array_size(keys), top, out);
+    free(all);
+}
+
+/* Without a name: those beyond as many as it counts each by itself. */
+static void cell_type(struct table *t, const json_t *row)
+{
+    if (json_string_length(json_object_get(row, "type")) == 0)
+        table_add(t, SLICE_LIT("(others)"));
+    else
+        cell_text(t, row, "type");
+}
+
+static void print_daemon(const json_t *page, const struct ctl_options *o, struct text *out)
 {
     struct table t;
     const json_t *row;
@@ -291,7 +322,7 @@ static void print_daemon(const json_t *page, struct text *out)
     table_init(&t, type_columns, ARRAY_LEN(type_columns));
     json_array_foreach(json_object_get(page, "types"), i, row)
     {
-        cell_text(&t, row, "type");
+        cell_type(&t, row);
         cell_int(&t, row, "held");
         cell_int(&t, row, "waiting");
         cell_int(&t, row, "acquired");
@@ -302,6 +333,7 @@ static void print_daemon(const json_t *page, struct text *out)
     }
     table_print(&t, 2, out);
     table_fini(&t);
+    print_daemon_keys(page, o->top, out);
     print_oldest(page, out);
 }
 
@@ -310,7 +342,7 @@ enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct
     if (is_daemon(page)) {
         if (o->application != NULL)
             return ERR_NOT_FOUND;
-        print_daemon(page, out);
+        print_daemon(page, o, out);
         return ERR_OK;
     }
     enum err e = page_check(page, o);

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from limit_support import Asked, HeldApp, Poolcounterd, balancer, waits
+from poolcounter_support import Daemon
 from support.base import BIN, free_port, wait_until
 from support.http import get
 from test_limits import all_ok, ask
@@ -260,6 +261,22 @@ def test_an_application_without_counters_says_so_and_has_no_series(world, app):
     assert lb.app()['limits'] == [] and lb.app()['pool_counter_servers'] == []
     assert ctl('limits', '-a', lb.admin).stdout == 'default: no pool counters\n'
     assert not [name for name, _ in metrics(lb) if name.startswith('pool_counter')]
+
+
+def test_resumelbctl_shows_the_types_and_keys_of_a_pool_counter_daemon(world):
+    admin = '127.0.0.1:%d' % free_port()
+    d = Daemon(world, config={'admin': {'address': admin}})
+    holder, = d.holders('ACQ4ME pages:%22a 1 9 60')
+    waiter = d.waiter('ACQ4ME pages:%22a 1 9 60')
+    r = ctl('limits', '-a', admin)
+    assert r.returncode == 0 and r.stdout.startswith('resumelb-poolcounter '), r.stderr
+    rows = {line.split()[0]: line.split()[1:4] for line in r.stdout.splitlines()}
+    assert rows['pages'] == ['1', '1', '1']
+    assert re.search(r'^  longest holder: pages:%22a by 127\.0\.0\.1:\d+ for [0-9.]+ s$', r.stdout, re.M), r.stdout
+    assert holder.ask('RELEASE') == 'RELEASED' and waiter.line() == 'LOCKED'
+    assert re.search(r'^  pages:%22a +[0-9.]+ s +1$', ctl('limits', '-a', admin).stdout, re.M)
+    r = ctl('limits', '-a', admin, 'shop')
+    assert r.returncode == 1 and "has no application 'shop'" in r.stderr
 
 
 # ---- hostile keys ----

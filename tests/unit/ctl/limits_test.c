@@ -35,7 +35,9 @@ static const char daemon_page[] =
     "{\"version\":\"0.1.0\",\"uptime_s\":61,\"clients\":4,\"counters\":{\"held\":2},"
     "\"oldest_holder\":{\"key\":\"a:\\u0007\",\"client\":\"127.0.0.1:9\",\"held_s\":1.5},"
     "\"types\":[{\"type\":\"a\",\"held\":2,\"waiting\":1,\"acquired\":3,\"done\":0,"
-    "\"queue_full\":5,\"timeouts\":6,\"waited_s\":0.5}]}";
+    "\"queue_full\":5,\"timeouts\":6,\"waited_s\":0.5},{\"type\":\"\",\"held\":0}],"
+    "\"most_waited_for\":[{\"key\":\"a:\\\"\",\"waited_s\":0.5,\"waits\":1},"
+    "{\"key\":\"a:y\",\"waited_s\":0.25,\"waits\":1}]}";
 
 static enum err show(const char *page, struct ctl_options o, struct text *out)
 {
@@ -108,10 +110,13 @@ static void a_daemons_page_is_shown_by_type(void **state)
     struct text out = {0};
 
     (void)state;
-    expect(daemon_page, (struct ctl_options){0},
+    expect(daemon_page, (struct ctl_options){.top = 1},
            "resumelb-poolcounter 0.1.0, 4 clients, up 1m 1s\n"
            "  type of key  held  waiting  acquired  done  full  late  waited\n"
            "  a               2        1         3     0     5     6   0.5 s\n"
+           "  (others)        0        -         -     -     -     -       -\n"
+           "  key most waited for  waited  waits\n"
+           "  a:\\x22                0.5 s      1\n"
            "  longest holder: a:\\x07 by 127.0.0.1:9 for 1.5 s\n");
     assert_int_equal(show(daemon_page, (struct ctl_options){.application = "shop"}, &out),
                      ERR_NOT_FOUND);
@@ -148,6 +153,13 @@ static void members_of_wrong_types_do_no_harm(void **state)
 
         assert_int_equal(show(page, (struct ctl_options){.top = 1}, &out), ERR_OK);
         assert_non_null(strstr(text_cstr(&out), "b:\n"));
+        text_fini(&out);
+        free(page);
+        page = xasprintf("{\"counters\":{},\"types\":[%s,{\"type\":%s}],\"oldest_holder\":%s,"
+                         "\"most_waited_for\":[%s],\"clients\":%s,\"uptime_s\":%s}",
+                         v, v, v, v, v, v);
+        assert_int_equal(show(page, (struct ctl_options){0}, &out), ERR_OK);
+        assert_non_null(strstr(text_cstr(&out), "resumelb-poolcounter "));
         text_fini(&out);
         free(page);
     }
