@@ -183,7 +183,7 @@ static void print_sorted_keys(const json_t *const *all, size_t n, size_t top, st
 /* Of all counters together: a key begins with its counter's name. */
 static void print_keys(const json_t *limits, size_t top, struct text *out)
 {
-    const json_t **all = xcalloc(count_keys(limits) + 1, sizeof(*all));
+    const json_t **all = xcalloc(count_keys(limits) + 1, sizeof(const json_t *));
     const json_t *counter;
     const json_t *key;
     size_t n = 0;
@@ -197,7 +197,7 @@ static void print_keys(const json_t *limits, size_t top, struct text *out)
             all[n++] = key;
         }
     }
-    qsort(all, n, sizeof(all[0]), compare_keys);
+    qsort(all, n, sizeof(const json_t *), compare_keys);
     print_sorted_keys(all, n, top, out);
     free(all);
 }
@@ -287,7 +287,7 @@ static void print_oldest(const json_t *page, struct text *out)
 static void print_daemon_keys(const json_t *page, size_t top, struct text *out)
 {
     const json_t *keys = json_object_get(page, "most_waited_for");
-    const json_t **all = xcalloc(json_array_size(keys) + 1, sizeof(*all));
+    const json_t **all = xcalloc(json_array_size(keys) + 1, sizeof(const json_t *));
     const json_t *key;
     size_t i;
 

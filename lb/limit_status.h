@@ -70,8 +70,8 @@ uint64_t limit_figure_of(const struct limit_figure *f, const struct limit_view *
 struct limit_daemon_view {
     struct slice name; /* borrowed from the settings */
     struct addr addr;
-    uint64_t connections, idle; /* of CONNECTIONS */
     bool resting;               /* some loop leaves it alone, as it has failed too often */
+    uint64_t connections, idle; /* of CONNECTIONS */
 };
 
 /* On the loop, now and then: what its client says, to be read by limit_daemons. */
