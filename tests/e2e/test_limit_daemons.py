@@ -4,7 +4,7 @@ import signal
 
 import pytest
 from limit_daemons_support import PROGRAMS, WORKERS, Shared
-from limit_support import HeldApp, Poolcounterd, balancer, outcome
+from limit_support import Asked, HeldApp, Poolcounterd, balancer, outcome
 from support.base import wait_until
 
 
@@ -58,3 +58,23 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
         assert lb.get('/', 'a.example').status == 200
         return int(daemon.stats()['total_acquired']) > acquired
     wait_until(counted, 'the daemon to be asked again', 20)
+
+
+def test_who_waits_at_a_daemon_that_hangs_goes_on_when_it_counts_as_unreachable(world, daemon):
+    app = HeldApp()
+    world.closers += [app.server.close, app.let_all_go]
+    lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '10m'}}, threads='1',
+                  pool_counter_servers=[daemon.address])
+    hosts = ['site%d.example' % i for i in range(4)]
+    held = [Asked(lb.address, '/first', host) for host in hosts]
+    app.under_way(4)
+    waiting = [Asked(lb.address, '/second', host) for host in hosts]
+    wait_until(lambda: int(daemon.stats()['waiting_workers']) == 4, 'one of each to wait at the daemon')
+    daemon.process.send_signal(signal.SIGSTOP)
+    # Four locks go back; that nobody says so is how the daemon's silence is noticed.
+    app.let_go(4)
+    wait_until(lambda: 'counter-server-rests' in lb.process.output(), 'the silence to be noticed')
+    app.under_way(4)
+    app.let_all_go()
+    assert [a.wait().status for a in held + waiting] == [200] * 8
+    assert outcome(lb, 'limit-timeout') == 0
