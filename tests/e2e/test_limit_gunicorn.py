@@ -42,7 +42,7 @@ def test_of_a_page_that_many_want_at_once_only_as_many_as_workers_are_rendered_a
 
 def test_while_the_database_of_one_class_hangs_the_others_are_served(world):
     counters = {'sites': {'workers': 2, 'maxqueue': 6, 'timeout': '100ms'}}
-    app, lb = start(world, 4, counters, connection_wait_timeout='5ms')
+    app, lb = start(world, 4, counters, connection_wait_timeout='100ms')
     app.hang()
     asked = [Asked(lb.address, '/page', HOT) for _ in range(2)]
     wait_until(lambda: sum(w['backlog'] for w in lb.workers().values()) == 2, 'two to be stuck')
