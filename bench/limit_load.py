@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the measurements of pool counters share: requests at their own pace, many at once, and what becomes of them."""
+import asyncio
+import contextlib
+import os
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import time
+
+from agent_support import cpu_seconds, descendants, set_nice
+from support.servers import World
+
+PATIENCE_S = 30.0       # of a client; what takes longer has failed
+
+
+class Answer:
+    """What became of one request: `took_s` counts from when it was due. `status` 0: no answer, `error` says why."""
+
+    def __init__(self, due, host, status, took_s, body=b'', error=''):
+        self.due, self.host, self.status, self.took_s, self.body, self.error = due, host, status, took_s, body, error
+
+    @property
+    def good(self):
+        return self.status == 200
+
+
+def head(host, target):
+    return ('GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' % (target, host)).encode()
+
+
+async def receive(reader):
+    """(status, body); an answer that is cut short is an error."""
+    data = await reader.read(-1)
+    top, sep, body = data.partition(b'\r\n\r\n')
+    if not sep:
+        raise ConnectionError('no answer')
+    for line in top.split(b'\r\n')[1:]:
+        name, _, value = line.partition(b':')
+        if name.lower() == b'content-length' and int(value) != len(body):
+            raise ConnectionError('cut short')
+    return int(top.split(b' ', 2)[1]), body
+
+
+async def connect(address):
+    host, _, port = address.rpartition(':')
+    return await asyncio.open_connection(host, int(port))
+
+
+async def converse(address, host, target, due, opened=None):
+    writer = None
+    try:
+        reader, writer = opened or await connect(address)
+        writer.write(head(host, target))
+        status, body = await receive(reader)
+        return Answer(due, host, status, time.monotonic() - due, body)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+async def ask(address, host, target, due, opened=None, patience_s=PATIENCE_S):
+    try:
+        return await asyncio.wait_for(converse(address, host, target, due, opened), patience_s)
+    except (OSError, ValueError, asyncio.TimeoutError) as e:
+        return Answer(due, host, 0, time.monotonic() - due, error=type(e).__name__)
+
+
+class OpenLoop:
+    """Requests that come when they come, whatever the answers do: RATE a second on average, at random moments. pick()
+    says what: (host, target)."""
+
+    def __init__(self, address, rate, pick, seed=1):
+        self.address, self.rate, self.pick = address, rate, pick
+        self.random = random.Random(seed)
+        self.answers, self.tasks, self.ending = [], set(), False
+        self.task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _one(self, due):
+        host, target = self.pick(self.random)
+        self.answers.append(await ask(self.address, host, target, due))
+
+    async def _run(self):
+        due = time.monotonic()
+        while not self.ending:
+            due += self.random.expovariate(self.rate)
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            t = asyncio.create_task(self._one(due))
+            self.tasks.add(t)
+            t.add_done_callback(self.tasks.discard)
+
+    async def stop(self):
+        """Those under way are waited for."""
+        self.ending = True
+        await self.task
+        while self.tasks:
+            await asyncio.wait(set(self.tasks))
+        return self.answers
+
+
+async def wave(address, n, host, target, patience_s):
+    """N clients, all connected, ask at once: (when, answers)."""
+    opened = [await connect(address) for _ in range(n)]
+    began = time.monotonic()
+    return began, await asyncio.gather(*[ask(address, host, target, began, o, patience_s) for o in opened])
+
+
+def percentile_ms(answers, p):
+    """Of those that got no answer: as long as they waited for it. None of none."""
+    took = sorted(a.took_s for a in answers)
+    return took[min(len(took) - 1, int(len(took) * p / 100))] * 1000 if took else None
+
+
+def application_cpu(workers):
+    pids = [p.pid for p in workers.processes]
+    return cpu_seconds(pids + [d for p in pids for d in descendants(p)])
+
+
+def go_first():
+    """Before what else the machine does."""
+    if os.getuid() == 0:
+        set_nice()
+
+
+@contextlib.contextmanager
+def fresh_world():
+    """A folder and what is started in it, ended with it."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix='rlb-limits-'))
+    world = World(folder)
+    try:
+        yield world
+    except BaseException:
+        print('logs: %s' % folder, file=sys.stderr)
+        world.close()
+        raise
+    world.close()
+    shutil.rmtree(folder)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pool counters before real application servers: gunicorns of one process and one request at a time each."""
+from counted_support import Counted, most_at_once
+from limit_support import Asked, outcome, waits
+from support.base import wait_until
+
+CLIENTS = 200
+HOT = 'hot.example'
+
+
+def start(world, n, counters, **more):
+    app = Counted(world, n, hang_s=600)
+    lb = world.resumelb({'workers': app.addresses, 'resume': 'measure', 'max_connections': 1, 'pool_counters': counters,
+                         'connection_wait_timeout': '60s', **more})
+    return app, lb
+
+
+def test_of_a_page_that_200_want_at_once_there_is_one_rendering(world):
+    app, lb = start(world, 4, {'page': {'mode': 'any', 'maxqueue': 1000, 'timeout': '60s'}})
+    for wave in (1, 2):
+        app.hang()
+        asked = [Asked(lb.address, '/page?cpu=0.05', HOT) for _ in range(CLIENTS)]
+        waits(lb, CLIENTS - 1)
+        app.hang_no_more()
+        assert [a.wait().status for a in asked] == [200] * CLIENTS
+        assert len({a.wait().text for a in asked}) == 1
+        assert len(app.requests(path='/page')) == wave
+    assert outcome(lb, 'coalesced') == 2 * (CLIENTS - 1)
+
+
+def test_of_a_page_that_many_want_at_once_only_as_many_as_workers_are_rendered_at_a_time(world):
+    # By skills, two would rather stand in line at the one process that knows the page.
+    app, lb = start(world, 4, {'page': {'workers': 2, 'maxqueue': 1000, 'timeout': '60s'}}, pool={'policy': 'classless'})
+    app.hang()
+    asked = [Asked(lb.address, '/page?db=0.02', HOT) for _ in range(40)]
+    waits(lb, 38)
+    app.hang_no_more()
+    assert [a.wait().status for a in asked] == [200] * 40
+    assert len(app.requests(path='/page')) == 40
+    assert most_at_once(app.requests(path='/page')) == 2
+
+
+def test_while_the_database_of_one_class_hangs_the_others_are_served(world):
+    counters = {'sites': {'workers': 2, 'maxqueue': 6, 'timeout': '100ms'}}
+    app, lb = start(world, 4, counters, connection_wait_timeout='100ms')
+    app.hang()
+    asked = [Asked(lb.address, '/page', HOT) for _ in range(2)]
+    wait_until(lambda: sum(w['backlog'] for w in lb.workers().values()) == 2, 'two to be stuck')
+    more = [Asked(lb.address, '/page', HOT) for _ in range(20)]
+    assert [a.wait().status for a in more] == [503] * 20
+    assert outcome(lb, 'limit-full') + outcome(lb, 'limit-timeout') == 20
+    others = ['site%d.example' % (i % 5) for i in range(40)]
+    assert [lb.get('/page', host).status for host in others] == [200] * 40
+    assert not any(a.answered() for a in asked)
+    app.hang_no_more()
+    assert [a.wait().status for a in asked] == [200] * 2
+    assert len(app.requests(host=HOT)) == 2
