@@ -345,8 +345,12 @@ static void give_back_daemon(struct limit_claim *c, bool done)
         counter_client_release(&c->call);
     else
         counter_client_leave(&c->call);
-    if (!held)
+    if (!held) {
         atomic_fetch_add_explicit(&c->counter->figures.abandoned, 1, memory_order_relaxed);
+        pthread_mutex_lock(&c->counter->lock);
+        count_wait_locked(c, clock_mono_us());
+        pthread_mutex_unlock(&c->counter->lock);
+    }
     end_asking(c, held);
 }
 

@@ -34,6 +34,9 @@ void missing_workers_remove(struct missing_workers *m, struct known_worker *k)
 {
     list_remove(&k->missing);
     m->nheld -= k->held;
+    /* All are back: who vanishes next has a window of its own. */
+    if (k->vanished && list_empty(&m->vanished))
+        timer_stop(&m->window);
     k->vanished = k->held = false;
 }
 

@@ -94,6 +94,11 @@ def outcome(lb, name):
     return lb.app()['outcomes'].get(name, 0)
 
 
+def ends(lb, name, n):
+    """So many requests have that outcome; an answer is there a moment before it is counted."""
+    wait_until(lambda: outcome(lb, name) == n, '%d to be %s, not %d' % (n, name, outcome(lb, name)))
+
+
 class Poolcounterd:
     """The original daemon, on a port of our choice."""
 
