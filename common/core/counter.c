@@ -84,16 +84,14 @@ bool counter_has_slot(const struct counter_lock *lock)
 
 static struct counter_key *find_key(const struct counter_table *t, struct slice name)
 {
-    const char *p = name.len != 0 ? name.p : "";
-
-    return map_entry(map_find(&t->keys, p, name.len), struct counter_key, node);
+    return counter_key_at(split_map_find(&t->keys, name));
 }
 
 static struct counter_type *find_type(const struct counter_table *t, struct slice name)
 {
     if (name.len == 0)
         return NULL;
-    return map_entry(map_find(&t->types, name.p, name.len), struct counter_type, node);
+    return counter_type_at(split_map_find(&t->types, name));
 }
 
 /* NULL: out of memory, or the name is too long. */
@@ -109,7 +107,10 @@ static struct counter_type *make_type(struct counter_table *t, struct slice name
     list_init(&type->line);
     list_init(&type->blocked);
     memcpy(type->name, name.p, name.len);
-    map_add(&t->types, &type->node, type->name, name.len);
+    if (!split_map_add(&t->types, &type->node, name.len)) {
+        free(type);
+        return NULL;
+    }
     return type;
 }
 
@@ -125,7 +126,7 @@ static void drop_type_if_unused(struct counter_table *t, struct counter_type *ty
     ASSERT(type->held == 0);
     ASSERT(list_empty(&type->line));
     ASSERT(list_empty(&type->blocked));
-    map_remove(&t->types, &type->node);
+    split_map_remove(&t->types, &type->node);
     free(type);
 }
 
@@ -135,7 +136,7 @@ static struct counter_key *make_key(struct counter_table *t, const struct counte
 {
     struct counter_key *key = NULL;
 
-    if (map_count(&t->keys) < t->max_keys && ask->key.len <= COUNTER_NAME_MAX)
+    if (split_map_count(&t->keys) < t->max_keys && ask->key.len <= COUNTER_NAME_MAX)
         key = malloc(sizeof(*key) + ask->key.len);
     if (key == NULL)
         return NULL;
@@ -149,7 +150,12 @@ static struct counter_key *make_key(struct counter_table *t, const struct counte
     *key = (struct counter_key){.type = type};
     if (ask->key.len != 0)
         memcpy(key->name, ask->key.p, ask->key.len);
-    map_add(&t->keys, &key->node, key->name, ask->key.len);
+    if (!split_map_add(&t->keys, &key->node, ask->key.len)) {
+        free(key);
+        if (type != NULL)
+            drop_type_if_unused(t, type);
+        return NULL;
+    }
     if (type != NULL)
         ++type->keys;
     ++t->stats.keys;
@@ -162,7 +168,7 @@ static void drop_key_if_unused(struct counter_table *t, struct counter_key *key)
 
     if (key->held != 0 || key->waiting != 0)
         return;
-    map_remove(&t->keys, &key->node);
+    split_map_remove(&t->keys, &key->node);
     free(key);
     --t->stats.keys;
     if (type == NULL)
@@ -348,6 +354,10 @@ struct counter_table *counter_table_create(size_t max_keys, size_t max_waiters)
     if (t == NULL)
         return NULL;
     *t = (struct counter_table){.max_keys = max_keys, .max_waiters = max_waiters};
+    split_map_init(&t->keys,
+                   offsetof(struct counter_key, name) - offsetof(struct counter_key, node));
+    split_map_init(&t->types,
+                   offsetof(struct counter_type, name) - offsetof(struct counter_type, node));
     list_init(&t->holders);
     return t;
 }
@@ -356,11 +366,14 @@ void counter_table_destroy(struct counter_table *t)
 {
     if (t == NULL)
         return;
-    ASSERT(map_count(&t->keys) == 0);
-    map_for_each_safe (struct counter_type, type, &t->types, node) {
+    ASSERT(split_map_count(&t->keys) == 0);
+    for (struct counter_type *type;
+         (type = counter_type_at(split_map_next(&t->types, NULL))) != NULL;) {
         type->limits = (struct counter_limits){0};
         drop_type_if_unused(t, type);
     }
+    split_map_fini(&t->keys);
+    split_map_fini(&t->types);
     free(t);
 }
 
@@ -476,7 +489,7 @@ const struct counter_lock *counter_oldest(const struct counter_table *t)
 
 struct slice counter_key_of(const struct counter_lock *lock)
 {
-    return map_key(&lock->key->node);
+    return (struct slice){lock->key->name, lock->key->node.len};
 }
 
 /* ---- a type's own limits ---- */

@@ -26,15 +26,14 @@
  *
  * Every call is O(1), amortised, but for: DONE to n waiters, n; counter_limit, n log n in the
  * waiters of the type; and, while more is held than a lowered `slots` allows, a leaver whose key
- * has waiters: those, and the type's line. The buckets of the keys double as keys come: that one
- * call takes time in the number of keys.
+ * has waiters: those, and the type's line. Keys are in a split_map.h, so that no call waits for the
+ * growth of a table.
  */
 #ifndef RLB_CORE_COUNTER_H
 #define RLB_CORE_COUNTER_H
 
 #include "common/base/err.h"
 #include "common/base/list.h"
-#include "common/base/map.h"
 
 enum {
     COUNTER_NAME_MAX = 65535,  /* bytes of a key, and of a type */
@@ -108,7 +107,7 @@ struct counter_table;
 
 /*
  * MAX_KEYS and MAX_WAITERS are at least 1. NULL: out of memory. Who fails to get memory for a key
- * or a type is told so, and nothing changes; for the buckets of the tables it aborts, as elsewhere.
+ * or a type is told so, and nothing changes.
  */
 struct counter_table *counter_table_create(size_t max_keys, size_t max_waiters);
 /* Every lock is free. */

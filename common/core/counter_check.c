@@ -3,6 +3,7 @@
  * What holds of a table of counters between two calls. Who holds what is counted through the sum of
  * a hash of its key: so a wrong count of one key shows without a count beside each key.
  */
+#include "common/base/map.h"
 #include "common/core/counter_internal.h"
 
 static uint64_t hash_of(const void *p)
@@ -90,12 +91,26 @@ static size_t check_list(const struct counter_type *type, const struct list *hea
     return n;
 }
 
+static const struct counter_type *next_type(const struct counter_table *t,
+                                            const struct counter_type *type)
+{
+    return counter_type_at(split_map_next(&t->types, &type->node));
+}
+
+static const struct counter_key *next_key(const struct counter_table *t,
+                                          const struct counter_key *key)
+{
+    return counter_key_at(split_map_next(&t->keys, &key->node));
+}
+
 static void check_types(const struct counter_table *t, const struct sums *sum, size_t waiting_typed)
 {
     uint64_t type_hashes = 0, owner_hashes = 0;
     size_t limited = 0, listed = 0;
 
-    map_for_each (struct counter_type, type, &t->types, node) {
+    split_map_check(&t->types);
+    for (const struct counter_type *type = counter_type_at(split_map_next(&t->types, NULL));
+         type != NULL; type = next_type(t, type)) {
         bool own = type->limits.workers != 0 || type->limits.slots != 0;
 
         ASSERT(own || type->keys > 0);
@@ -132,7 +147,9 @@ void counter_check(const struct counter_table *t)
     struct sums sum = {0};
     size_t waiting_typed = 0;
 
-    map_for_each (struct counter_key, key, &t->keys, node) {
+    split_map_check(&t->keys);
+    for (const struct counter_key *key = counter_key_at(split_map_next(&t->keys, NULL));
+         key != NULL; key = next_key(t, key)) {
         check_key(key, &sum);
         waiting_typed += key->type != NULL ? key->waiting : 0;
     }
@@ -141,7 +158,7 @@ void counter_check(const struct counter_table *t)
     ASSERT(t->stats.held == sum.held);
     ASSERT(t->stats.waiting == sum.waiting);
     ASSERT(t->stats.waiting <= t->max_waiters);
-    ASSERT(t->stats.keys == map_count(&t->keys));
+    ASSERT(t->stats.keys == split_map_count(&t->keys));
     ASSERT(t->stats.keys <= t->max_keys);
     ASSERT(t->stats.acquired - t->stats.processed == t->stats.held);
 }

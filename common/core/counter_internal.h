@@ -5,10 +5,11 @@
 #ifndef RLB_CORE_COUNTER_INTERNAL_H
 #define RLB_CORE_COUNTER_INTERNAL_H
 
+#include "common/base/split_map.h"
 #include "common/core/counter.h"
 
 struct counter_type {
-    struct map_node node;
+    struct split_node node;
     struct list line;    /* of waiters, by order: who waits for a slot alone; some no more */
     struct list blocked; /* its other waiters, in no order: their key is full */
     struct counter_limits limits;
@@ -19,7 +20,7 @@ struct counter_type {
 
 /* A million of these: one allocation each, the name in it. */
 struct counter_key {
-    struct map_node node;
+    struct split_node node;
     struct counter_lock *queue[COUNTER_KINDS]; /* the oldest of a ring by in_key, or NULL */
     struct counter_type *type;                 /* or NULL */
     uint32_t held;
@@ -27,9 +28,20 @@ struct counter_key {
     char name[];
 };
 
+/* The key or type of a node; NULL for NULL. */
+static inline struct counter_key *counter_key_at(struct split_node *node)
+{
+    return node != NULL ? container_of(node, struct counter_key, node) : NULL;
+}
+
+static inline struct counter_type *counter_type_at(struct split_node *node)
+{
+    return node != NULL ? container_of(node, struct counter_type, node) : NULL;
+}
+
 struct counter_table {
-    struct map keys;
-    struct map types;
+    struct split_map keys;
+    struct split_map types;
     struct list holders; /* in the order of their grants */
     size_t max_keys;
     size_t max_waiters;
