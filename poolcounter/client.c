@@ -279,6 +279,9 @@ void client_close(struct client *c)
 
     if (c->fd < 0)
         return;
+    /* Not by the closing alone: a process that is being started has a copy of the descriptor until
+     * its exec is done, and epoll would tell of it, by a pointer to what has been freed. */
+    (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
     c->fd = -1;
     commands_leave(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Started by posix_spawn on the server's thread, while the main thread waits: between its fork and
- * its exec the child has copies of all descriptors, so that a client closed just then would stay in
- * epoll, and be told of after it is freed.
+ * Started by posix_spawn, on the server's thread, as that alone knows its sockets. The child has
+ * copies of all descriptors until its exec is done, which is later than posix_spawn returns:
+ * whoever is closed meanwhile is taken out of epoll first (client_close).
  */
 #include "poolcounter/successor.h"
 

@@ -192,6 +192,10 @@ class Daemon:
 
 
 def page(port, path):
+    def listens():
+        with socket.socket() as s:
+            return s.connect_ex(('127.0.0.1', port)) == 0
+    wait_until(listens, 'the admin address')
     return get(('127.0.0.1', port), path, host='127.0.0.1:%d' % port)
 
 
