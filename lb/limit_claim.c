@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A lock is granted under its counter's mutex, by whatever thread gave one back; there the message
- * is posted, too, so that a claim's owner, which looks under the same mutex, knows whether one is
- * under way.
+ * A lock is granted under its counter's mutex, by whatever thread gave one back; there it is marked
+ * that a message is under way, so that the claim's owner, which looks under the same mutex, leaves
+ * the claim in memory until that has come. The message is posted once the mutex is let go.
  */
 #include "lb/limit_claim.h"
 
@@ -25,9 +25,11 @@ static struct limit_claim *claim_of(struct counter_lock *lock)
     return container_of(lock, struct limit_claim, lock);
 }
 
-/* TOLD is emptied: each goes to its loop. */
-static void post_locked(struct list *woken)
+/* Empties WOKEN. What it returns is to be posted once the mutex is let go: nobody frees these. */
+static struct limit_claim *mark_locked(struct list *woken)
 {
+    struct limit_claim *first = NULL;
+    struct limit_claim **end = &first;
     struct list *node = NULL;
 
     while ((node = list_pop_front(woken)) != NULL) {
@@ -35,7 +37,21 @@ static void post_locked(struct list *woken)
 
         ASSERT(!c->posted);
         c->posted = true;
+        c->next_told = NULL;
+        *end = c;
+        end = &c->next_told;
+    }
+    return first;
+}
+
+/* In order. A claim may go as soon as it is posted. */
+static void post(struct limit_claim *c)
+{
+    while (c != NULL) {
+        struct limit_claim *next = c->next_told;
+
         loop_post(c->loop, &c->message);
+        c = next;
     }
 }
 
@@ -83,8 +99,9 @@ void limit_counter_set(struct limit_counter *c, struct counter_limits limits)
     /* A table has one type, or none: there is room. */
     enum err e = counter_limit(c->table, slice_of(c->name), limits, clock_mono_us(), &woken);
     ASSERT(e == ERR_OK);
-    post_locked(&woken);
+    struct limit_claim *told = mark_locked(&woken);
     pthread_mutex_unlock(&c->lock);
+    post(told);
 }
 
 /* ---- asking ---- */
@@ -373,8 +390,9 @@ static bool give_back_lock(struct limit_claim *c, bool done)
             counter_leave(c->counter->table, &c->lock, now_us, &woken);
     }
     bool posted = c->posted;
-    post_locked(&woken);
+    struct limit_claim *told = mark_locked(&woken);
     pthread_mutex_unlock(&c->counter->lock);
+    post(told);
     return posted;
 }
 

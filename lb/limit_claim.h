@@ -40,8 +40,9 @@ struct limit_claim {
     void (*told)(struct limit_claim *c, enum limit_result r);
 
     /* limit_claim.c's */
-    struct counter_lock lock; /* in the counter's table: under its mutex */
-    bool posted;              /* the message is under way: under the same */
+    struct counter_lock lock;      /* in the counter's table: under its mutex */
+    bool posted;                   /* the message is under way: under the same */
+    struct limit_claim *next_told; /* of whoever is about to post it */
     struct loop_message message;
     struct counter_call call;
     struct timer timer;
