@@ -4,32 +4,32 @@
 Three pool counter daemons that two load balancers share, under load without pause; each is killed (SIGKILL) and started
 again: what becomes of requests and of limits, and for how long.
 
-    bench/limit_daemons.py [--program /usr/bin/poolcounterd] [--outages 0.2,2,10] [--keys 4]
+    bench/limit_daemons.py [--outages 0.2,2,10] [--keys 4]
 
 --keys keys at each daemon; of each two requests at a time (workers: 2) and four clients. gunicorns of many threads write
-down when each request began and ended: what was at work at once is known exactly. Per length of outage a row: each of the
-three daemons is away once for so long. RLB_BIN: where the programs are, else build/bin.
+down when each request began and ended: what was at work at once is known exactly. Per daemon and length of outage a row: each
+of the three is away once for so long. RLB_BIN: where the programs are, else build/bin.
 """
 import argparse
 import time
 
 from agent_support import number, table
-from limit_daemons_support import ORIGINAL, Shared
+from limit_daemons_support import Shared
 from limit_load import fresh_world, go_first
+from poolcounter_support import ORIGINAL, OURS
 
 
 def parse():
     p = argparse.ArgumentParser(description=__doc__.strip().split('\n')[0])
-    p.add_argument('--program', default=ORIGINAL)
     p.add_argument('--outages', default='0.2,2,10', help='seconds')
     p.add_argument('--keys', type=int, default=4, help='of each daemon')
     return p.parse_args()
 
 
-def run(options, away_s):
+def run(options, name, program, away_s):
     """The row of three outages of AWAY_S."""
     with fresh_world() as world:
-        shared = Shared(world, options.program, options.keys)
+        shared = Shared(world, program, options.keys)
         load = shared.load()
         began = time.monotonic()
         time.sleep(3)
@@ -42,14 +42,15 @@ def run(options, away_s):
             passed.append(shared.passed_for_s(o))
         load.stop()
         most_out = max(shared.most(o.at, o.began, o.over) for o in shared.outages)
-        return ['%g s' % away_s, number(load.done), number(load.done / (time.monotonic() - began)), str(len(load.failures)),
+        return ['%s, %g s' % (name, away_s), number(load.done), number(load.done / (time.monotonic() - began)), str(len(load.failures)),
                 str(max(shared.most_while_counted())), str(most_out), ', '.join(number(s, 1) for s in passed)]
 
 
 def main():
     options = parse()
     go_first()
-    rows = [run(options, float(away)) for away in options.outages.split(',')]
+    rows = [run(options, name, program, float(away)) for name, program in (('original', ORIGINAL), ('ours', OURS))
+            for away in options.outages.split(',')]
     table(['each daemon away for', 'requests', 'a second', 'failed', 'most at once of a key while its daemon is there',
            'while it is away', 'over the limit after it was back, s'], rows)
 

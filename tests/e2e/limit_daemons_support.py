@@ -5,12 +5,11 @@ import time
 
 from counted_support import Counted, most_at_once
 from limit_support import Poolcounterd
-from support.base import BIN, PATIENCE, wait_until
+from poolcounter_support import ORIGINAL, OURS
+from support.base import PATIENCE, wait_until
 from support.http import Client
 
-ORIGINAL, OURS = '/usr/bin/poolcounterd', BIN / 'resumelb-poolcounter'
-# Those that there are.
-PROGRAMS = [ORIGINAL] + ([OURS] if OURS.exists() else [])
+PROGRAMS = [ORIGINAL, OURS]
 
 WORKERS = 2             # of a key
 CLIENTS_PER_KEY = 4     # half of them at each load balancer
