@@ -277,6 +277,8 @@ static void on_deadline(struct timer *t)
     struct counter_call *call = container_of(t, struct counter_call, deadline);
     struct counter_conn *c = call->conn;
 
+    if (c->state == COUNTER_CONN_ASKING)
+        list_remove(&c->end_later.node); /* its own time is up first */
     if (c->state == COUNTER_CONN_CONNECTING) {
         (void)part(c);
         answer(call, COUNTER_RESULT_UNREACHABLE, COUNTER_TROUBLE_CONNECT_TIMEOUT);
@@ -373,6 +375,7 @@ static void on_late_reply(struct counter_conn *c, enum counter_reply_kind kind)
 void counter_conn_replied(struct counter_conn *c, const struct counter_reply *r)
 {
     if (c->state == COUNTER_CONN_ASKING) {
+        list_remove(&c->end_later.node);
         on_decision(c, r);
     } else if (c->state == COUNTER_CONN_GREETING && r->kind == COUNTER_REPLY_UPTIME) {
         timer_stop(&c->timer);

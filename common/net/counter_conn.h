@@ -40,7 +40,7 @@ struct counter_conn {
     struct loop *loop;
     h2o_socket_t *sock;             /* NULL when there was none to be had */
     struct timer timer;             /* of every state but ASKING and HELD */
-    struct loop_deferred end_later; /* an attempt that failed at once */
+    struct loop_deferred end_later; /* an attempt that failed at once; ASKING: its server rests */
     struct loop_deferred free_later;
     enum counter_trouble trouble; /* that END_LATER tells */
     uint8_t state;                /* enum counter_conn_state */

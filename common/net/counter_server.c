@@ -102,6 +102,22 @@ void counter_server_good(struct counter_conn *c)
     counter_breaker_succeeded(&s->breaker);
 }
 
+/* Who waits there waits for a daemon that answers nobody: as unreachable as who asks from now on.
+ */
+static void let_waiters_go(struct counter_server *s)
+{
+    struct list *it;
+
+    list_for_each (it, &s->all) {
+        struct counter_conn *c = list_entry(it, struct counter_conn, in_server);
+
+        if (c->state == COUNTER_CONN_ASKING && !list_linked(&c->end_later.node)) {
+            c->trouble = COUNTER_TROUBLE_SILENT;
+            loop_defer(c->loop, &c->end_later);
+        }
+    }
+}
+
 void counter_server_bad(struct counter_conn *c)
 {
     struct counter_server *s = c->server;
@@ -112,6 +128,7 @@ void counter_server_bad(struct counter_conn *c)
         return;
     ++s->client->stats.rests;
     drop_kept(s); /* C itself is not among them, so S stays */
+    let_waiters_go(s);
     log_warn(NULL, "counter-server-rests", "name=%s rest_ms=%llu", s->name,
              (unsigned long long)s->breaker.rest_ms);
 }
