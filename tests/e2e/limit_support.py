@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that are under way for as long as a test wants, behind a load balancer with pool counters."""
 import socket
+import ssl
 import subprocess
 import threading
+
+import h2.connection
+import h2.events
 
 from support.base import PATIENCE, wait_until
 from support.http import Client
@@ -80,10 +84,64 @@ class Asked:
         self.client.close()
 
 
+class Http2:
+    """One HTTP/2 connection; stream n asks for targets[n]."""
+
+    def __init__(self, port, host='a.example'):
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.set_alpn_protocols(['h2'])
+        self.sock = context.wrap_socket(socket.create_connection(('127.0.0.1', port), timeout=30 * PATIENCE))
+        self.host, self.bodies, self.statuses = host, {}, {}
+        self.h2 = h2.connection.H2Connection()
+        self.h2.initiate_connection()
+        self.sock.sendall(self.h2.data_to_send())
+
+    def ask(self, targets):
+        first = self.h2.get_next_available_stream_id()
+        for i, target in enumerate(targets):
+            self.h2.send_headers(first + 2 * i, [(':method', 'GET'), (':path', target), (':scheme', 'https'),
+                                                 (':authority', self.host)], end_stream=True)
+        self.sock.sendall(self.h2.data_to_send())
+        return [first + 2 * i for i in range(len(targets))]
+
+    def reset(self, stream):
+        self.h2.reset_stream(stream)
+        self.sock.sendall(self.h2.data_to_send())
+
+    def receive(self, streams):
+        """Until all of these have ended."""
+        ended = set()
+        while not ended >= set(streams):
+            data = self.sock.recv(65536)
+            assert data, 'the connection ended after %s' % ended
+            for e in self.h2.receive_data(data):
+                if isinstance(e, h2.events.ResponseReceived):
+                    self.statuses[e.stream_id] = int(dict(e.headers)[b':status'])
+                elif isinstance(e, h2.events.DataReceived):
+                    self.bodies[e.stream_id] = self.bodies.get(e.stream_id, b'') + e.data
+                elif isinstance(e, h2.events.StreamEnded):
+                    ended.add(e.stream_id)
+            self.sock.sendall(self.h2.data_to_send())
+        return [self.statuses[s] for s in streams]
+
+    def close(self):
+        self.sock.close()
+
+
+def tls_listener(world, port):
+    tls = {k: str(world.folder / k) for k in ('certificate', 'key')}
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes',
+                    '-keyout', tls['key'], '-out', tls['certificate'], '-days', '2', '-subj', '/CN=a.example'],
+                   check=True, capture_output=True)
+    return {'address': '127.0.0.1:%d' % port, 'tls': tls, 'http2': True}
+
+
 def balancer(world, app, counters, name='resumelb', **more):
     config = {'workers': [app.address], 'resume': 'measure', 'retries': 0, 'pool_counters': counters}
+    listen = more.pop('listen', None)
     config.update(more)
-    return world.resumelb(config, name=name)
+    return world.resumelb(config, name=name, listen=listen)
 
 
 def waits(lb, n):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pool counters in the load balancer: what is over a limit waits, is refused, or gets somebody else's answer."""
 import pytest
-from limit_support import Asked, HeldApp, balancer, ends, waits
-from support.base import wait_until
+from limit_support import Asked, HeldApp, Http2, balancer, ends, tls_listener, waits
+from support.base import free_port, wait_until
 
 
 @pytest.fixture
@@ -323,6 +323,49 @@ def test_an_error_is_no_answer_for_others(world, app):
     app.let_all_go()
     assert [a.wait().status for a in asked] == [500] * 3
     assert len(app.begun) == 3
+
+
+# ---- HTTP/2 ----
+
+def test_streams_of_one_connection_share_the_work_and_one_that_is_reset_is_forgotten(world, app):
+    port = free_port()
+    lb = balancer(world, app, ANY, listen=[tls_listener(world, port)])
+    c = Http2(port)
+    streams = c.ask(['/page'] * 8)
+    waits(lb, 7)
+    c.reset(streams[5])
+    waits(lb, 6)
+    app.let_all_go()
+    rest = streams[:5] + streams[6:]
+    assert c.receive(rest) == [200] * 7
+    assert {c.bodies[s] for s in rest} == {b'number 0'} and app.begun == ['GET /page']
+    c.close()
+
+
+def test_a_connection_that_ends_takes_all_its_streams_out_of_the_queue(world, app):
+    port = free_port()
+    lb = balancer(world, app, {'sites': {'workers': 1}}, listen=[tls_listener(world, port)])
+    c, other = Http2(port), Http2(port)
+    c.ask(['/a%d' % i for i in range(5)])
+    waits(lb, 4)
+    stream = other.ask(['/other'])
+    waits(lb, 5)
+    c.close()
+    wait_until(lambda: 'GET /other' in app.begun, 'the other one to have its turn')
+    app.let_all_go()
+    assert other.receive(stream) == [200]
+    assert len(app.begun) == 2
+    waits(lb, 0)
+    other.close()
+
+
+def test_who_has_no_time_left_while_it_waits_leaves_the_queue(world, app):
+    lb = balancer(world, app, {'sites': {'workers': 1, 'timeout': '60s'}}, total_timeout='300ms')
+    asked = ask(lb, 2)
+    assert [a.wait().status for a in asked] == [504, 504]
+    waits(lb, 0)
+    app.let_all_go()
+    assert lb.get('/again', 'a.example').status == 200
 
 
 # ---- stale ----
