@@ -77,7 +77,7 @@ static void write_line(const struct exchange *x, uint64_t total_us)
     }
     struct access_entry e = {
         .wall_ms = x->start_wall_ms,
-        .client = x->peer,
+        .client = x->client,
         .method = t->method,
         .target = t->target,
         .protocol = protocol_text(x->version),

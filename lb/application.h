@@ -124,6 +124,12 @@ static inline struct limit_rules *application_limits(const struct application_lo
     return al->settings->limits;
 }
 
+/* Whose word is believed; for this turn. */
+static inline const struct networks *application_trusted(const struct application_loop *al)
+{
+    return &al->settings->trusted;
+}
+
 /* Exchanges of this loop read settings here, afresh in each turn. */
 static inline const struct app_settings *application_settings(const struct application_loop *al)
 {

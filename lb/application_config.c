@@ -11,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/base/map.h"
 #include "common/tree/tree.h"
+#include "lb/trust.h"
 
 enum {
     /* A name is a folder's name in state_dir and a label in metrics. */
@@ -82,6 +83,21 @@ static void check_path(struct configuration *c, struct application_config *a, st
         strstr(a->s.path, "//") != NULL)
         config_complain(&c->file, place(a, "path"), d,
                         "path: expected a prefix such as /shop, without ? # %% and blanks");
+}
+
+static void check_proxies(struct configuration *c, struct application_config *a, struct diag *d)
+{
+    const struct config_node *list = place(a, "trusted_proxies");
+    struct networks trusted = {0};
+    char why[SETTINGS_WHY_ROOM];
+    size_t at = 0;
+
+    if (!trust_compile(&a->s.trusted_proxies, &trusted, &at, why)) {
+        bool listed = list->kind == CONFIG_LIST && at < list->n;
+
+        config_complain(&c->file, listed ? list->items[at] : list, d, "%s", why);
+    }
+    networks_fini(&trusted);
 }
 
 /* ---- workers ---- */
@@ -266,6 +282,7 @@ void application_config_read(struct configuration *c, const char *name, struct c
     check_hosts(c, out, d);
     check_path(c, out, d);
     check_tree(c, out, d);
+    check_proxies(c, out, d);
     read_workers(c, out, d);
     read_classifier(c, out, d);
     config_read_page(&c->file, place(out, "error_page"), "error_page", out->s.error_page,

@@ -15,6 +15,7 @@
 #include "lb/classify.h"
 #include "lb/headers.h"
 #include "lb/limit.h"
+#include "lb/trust.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -413,8 +414,8 @@ void exchange_describe(const struct exchange *x, struct classify_request *out)
         .query = query,
         .host = x->authority,
         .protocol = protocol_text(x->version),
-        .tls = http_conn_is_tls(x->conn),
-        .peer = http_conn_peer(x->conn),
+        .tls = x->tls,
+        .peer = &x->client_addr,
         .local = http_conn_local(x->conn),
         .content_length = x->req->entity.base != NULL ? x->req->entity.len : UINT64_MAX,
         .header = request_header,
@@ -457,6 +458,7 @@ static void enter_application(struct exchange *x)
     stat_add(x->al->stats, APP_STAT_requests, 1);
     stat_add(x->al->stats, APP_STAT_requests_active, 1);
     stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)x->received_bytes);
+    exchange_trust(x);
     if (s->request_id) {
         struct slice sent = headers_request_id(x->req);
 
@@ -515,7 +517,9 @@ void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *
     exchange_connect_init(x);
     x->wait.settled = on_settled;
     make_id(x);
-    x->peer = slice_of(addr_host(http_conn_peer(conn), x->peer_room));
+    x->client_addr = *http_conn_peer(conn);
+    x->client = x->peer = slice_of(addr_host(&x->client_addr, x->peer_room));
+    x->tls = http_conn_is_tls(conn);
     headers_scrub_request(req);
     http_reply_init(&x->reply, req, conn, &reply_events, x);
     step_classify(x);

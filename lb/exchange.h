@@ -80,7 +80,9 @@ struct exchange {
     struct slice authority, target; /* as a worker gets them */
     struct slice request_id;        /* the client's, or id */
     struct slice cls;               /* cls_room */
-    struct slice peer;              /* peer_room: the client's address without port */
+    struct slice peer;              /* peer_room: who is connected, without port */
+    struct slice client;            /* client_room, or peer: who asks, without port (trust.c) */
+    struct slice forwarded_host;    /* a trusted proxy's X-Forwarded-Host; or empty */
     struct exchange_text *text;     /* owned; tunnels */
     struct timer total_timer;
 
@@ -124,6 +126,7 @@ struct exchange {
     bool started;       /* an answer's head was given to the client's side */
     bool safe;          /* GET, HEAD: may run twice */
     bool websocket;     /* asks to be upgraded */
+    bool tls;           /* its connection, or a trusted proxy's word for it */
     bool tunnel;        /* is upgraded */
     /* ... and of the worker's */
     bool waiting;         /* parked for any worker */
@@ -140,6 +143,8 @@ struct exchange {
     char id[EXCHANGE_ID_MAX];
     char cls_room[CLASS_BYTES_MAX];
     char peer_room[ADDR_TEXT_MAX];
+    char client_room[ADDR_TEXT_MAX];
+    struct addr client_addr; /* that of client */
 };
 
 struct exchange_loop *exchange_loop_create(struct lb_loop *home);

@@ -34,18 +34,40 @@ bool headers_check_request(const h2o_req_t *req)
     return listed_bytes <= CONNECTION_LIST_MAX;
 }
 
-void headers_scrub_request(h2o_req_t *req)
+/* Takes off the fields of which UNWANTED says so. */
+static void drop_fields(h2o_headers_t *headers, bool (*unwanted)(enum http_field kind))
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < req->headers.size; ++i) {
-        if (http_field_is_ours(slice_of_iovec(*req->headers.entries[i].name)))
+    for (size_t i = 0; i < headers->size; ++i) {
+        if (unwanted(field_at(headers, i)))
             continue;
         if (kept != i)
-            req->headers.entries[kept] = req->headers.entries[i];
+            headers->entries[kept] = headers->entries[i];
         ++kept;
     }
-    req->headers.size = kept;
+    headers->size = kept;
+}
+
+static bool is_ours(enum http_field kind)
+{
+    return kind == FIELD_OURS;
+}
+
+void headers_scrub_request(h2o_req_t *req)
+{
+    drop_fields(&req->headers, is_ours);
+}
+
+static bool is_claim(enum http_field kind)
+{
+    return kind == FIELD_FOR || kind == FIELD_PROTO || kind == FIELD_FORWARDED_HOST ||
+           kind == FIELD_FORWARDED || kind == FIELD_REQUEST_ID;
+}
+
+void headers_drop_claims(h2o_req_t *req)
+{
+    drop_fields(&req->headers, is_claim);
 }
 
 struct slice headers_find(const h2o_headers_t *headers, struct slice name)
@@ -201,7 +223,7 @@ static void put_forwarded(const struct put_state *s, struct text *out)
     if (r->forwarded == FORWARDED_OFF)
         return;
     if (r->forwarded == FORWARDED_SET)
-        http_put_field(out, SLICE_LIT("X-Forwarded-For"), r->peer);
+        http_put_field(out, SLICE_LIT("X-Forwarded-For"), r->client);
     else
         put_merged(&r->req->headers, FIELD_FOR, SLICE_LIT("X-Forwarded-For"), SLICE_LIT(", "),
                    r->peer, out);
@@ -209,7 +231,8 @@ static void put_forwarded(const struct put_state *s, struct text *out)
         http_put_field(out, SLICE_LIT("X-Forwarded-Proto"),
                        r->tls ? SLICE_LIT("https") : SLICE_LIT("http"));
     if (!s->host)
-        http_put_field(out, SLICE_LIT("X-Forwarded-Host"), r->authority);
+        http_put_field(out, SLICE_LIT("X-Forwarded-Host"),
+                       r->forwarded_host.len != 0 ? r->forwarded_host : r->authority);
 }
 
 static void put_via(struct text *out, struct slice version, struct slice name)

@@ -30,6 +30,8 @@ enum {
 bool headers_check_request(const h2o_req_t *req);
 /* Takes the client's Resumelb-* fields off REQ. */
 void headers_scrub_request(h2o_req_t *req);
+/* Takes off what REQ says of where it comes from: X-Forwarded-*, Forwarded, X-Request-ID. */
+void headers_drop_claims(h2o_req_t *req);
 /* The value of the first field NAME (lower case), or p == NULL. */
 struct slice headers_find(const h2o_headers_t *headers, struct slice name);
 /* The client's X-Request-ID when it is one we pass on (REQUEST_ID_MAX, plain characters), or p ==
@@ -44,11 +46,13 @@ struct cache_request headers_cache_request(h2o_req_t *req);
 struct headers_request {
     const h2o_req_t *req;
     struct slice target, authority;
-    struct slice peer; /* the client's address without port */
-    bool tls;
-    int forwarded;           /* FORWARDED_* of lb/settings.h */
-    struct slice via;        /* our name; empty: no Via */
-    struct slice request_id; /* empty: the client's passes as it is */
+    struct slice peer;           /* address of who is connected, without port */
+    struct slice client;         /* of who asks: the same, or named by a trusted proxy */
+    struct slice forwarded_host; /* of a trusted proxy; empty: none */
+    bool tls;                    /* how the client came in */
+    int forwarded;               /* FORWARDED_* of lb/settings.h */
+    struct slice via;            /* our name; empty: no Via */
+    struct slice request_id;     /* empty: the client's passes as it is */
     struct slice cls, fingerprint;
     bool websocket;
 };

@@ -8,6 +8,7 @@
 
 #include "lb/limit_rule.h"
 #include "lb/limit_servers.h"
+#include "lb/trust.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -93,7 +94,7 @@ size_t app_row_find(struct slice name)
 
 bool app_row_by_snapshot(const struct setting_row *row)
 {
-    static const char *const names[] = {"forwarded_for", "via", "request_id"};
+    static const char *const names[] = {"forwarded_for", "trusted_proxies", "via", "request_id"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
         if (strcmp(row->name, names[i]) == 0)
@@ -156,8 +157,12 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
                  (unsigned long long)response_buffers_total);
         return false;
     }
+    struct networks trusted = {0};
     size_t at;
-    return limit_servers_check(&s->pool_counter_servers, &at, why);
+    bool good = trust_compile(&s->trusted_proxies, &trusted, &at, why);
+
+    networks_fini(&trusted);
+    return good && limit_servers_check(&s->pool_counter_servers, &at, why);
 }
 
 void app_pool_settings(const struct app_settings *s, struct pool_settings *out)
@@ -180,7 +185,12 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct li
 {
     struct app_snapshot *snapshot = xcalloc(1, sizeof(*snapshot));
 
+    char why[SETTINGS_WHY_ROOM];
+    size_t at;
+
     app_settings_copy(s, &snapshot->s);
+    /* app_settings_check has seen to it. */
+    ASSERT(trust_compile(&s->trusted_proxies, &snapshot->trusted, &at, why));
     snapshot->limits = limit_rules_ref(limits);
     atomic_init(&snapshot->refs, 1);
     return snapshot;
@@ -197,6 +207,7 @@ void app_snapshot_unref(struct app_snapshot *s)
     if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
         return;
     limit_rules_unref(s->limits);
+    networks_fini(&s->trusted);
     app_settings_fini(&s->s);
     free(s);
 }

@@ -8,6 +8,7 @@
 #define RLB_LB_SETTINGS_H
 
 #include "common/base/settings.h"
+#include "common/net/networks.h"
 #include "lb/pool.h"
 
 struct program_settings {
@@ -86,6 +87,7 @@ struct limit_rules;
 struct app_snapshot {
     _Atomic unsigned refs;
     struct app_settings s;
+    struct networks trusted;    /* of s.trusted_proxies */
     struct limit_rules *limits; /* one reference, or NULL: no pool counters */
 };
 /* A copy of S with one reference, and one of LIMITS'. */

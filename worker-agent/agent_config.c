@@ -62,6 +62,8 @@ static const struct config_node *top_node(const struct agent_config *c, const ch
 
 static void read_allow(struct agent_config *c, struct diag *d)
 {
+    /* Who may open the socket's file is up to its permissions. */
+    c->allow.unix_peers = true;
     for (size_t i = 0; i < c->s.allow.n; ++i) {
         const char *text = c->s.allow.items[i];
         enum err e = networks_add(&c->allow, slice_of(text));
@@ -69,6 +71,9 @@ static void read_allow(struct agent_config *c, struct diag *d)
         if (e == ERR_RANGE)
             config_complain(&c->yaml, top_node(c, "allow"), d,
                             "allow: %s has address bits beyond its prefix", text);
+        else if (e == ERR_TOO_LARGE)
+            config_complain(&c->yaml, top_node(c, "allow"), d, "allow: more than %d networks",
+                            NETWORKS_MAX);
         else if (e != ERR_OK)
             config_complain(&c->yaml, top_node(c, "allow"), d,
                             "allow: \"%s\" is not a network, an address or \"loopback\"", text);

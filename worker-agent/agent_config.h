@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-#include "worker-agent/networks.h"
+#include "common/net/networks.h"
 #include "worker-agent/settings.h"
 #include "worker-agent/slot_address.h"
 

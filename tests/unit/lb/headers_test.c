@@ -40,6 +40,7 @@ static int setup(void **state)
         .target = SLICE_LIT("/x?y=1"),
         .authority = SLICE_LIT("a.example"),
         .peer = SLICE_LIT("192.0.2.7"),
+        .client = SLICE_LIT("192.0.2.7"),
         .forwarded = FORWARDED_OFF,
         .cls = SLICE_LIT("a.example"),
         .fingerprint = SLICE_LIT("0123456789abcdef"),
@@ -181,6 +182,36 @@ static void a_body_is_announced_by_its_length_and_only_then(void **state)
     f->req.entity = h2o_iovec_init(NULL, 0);
     f->req.method = h2o_iovec_init(H2O_STRLIT("POST"));
     assert_non_null(strstr(head(f), "Content-Length: 0\r\n\r\n"));
+}
+
+static void what_a_trusted_proxy_told_is_set_in_place_of_what_we_see(void **state)
+{
+    struct fixture *f = *state;
+
+    f->out.forwarded = FORWARDED_SET;
+    f->out.client = SLICE_LIT("198.51.100.9");
+    f->out.forwarded_host = SLICE_LIT("front.example");
+    f->out.tls = true;
+    add(f, "X-Forwarded-For", "1.2.3.4, 198.51.100.9");
+    assert_string_equal(
+        head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\n"
+                 "X-Forwarded-For: 198.51.100.9\r\n"
+                 "X-Forwarded-Proto: https\r\nX-Forwarded-Host: front.example\r\n" TAIL "\r\n");
+}
+
+static void claims_are_dropped_in_any_spelling(void **state)
+{
+    static const char *const names[] = {"X-Forwarded-For", "x_forwarded_host", "X-Forwarded_Proto",
+                                        "FORWARDED", "X-Request-ID"};
+    struct fixture *f = *state;
+
+    add(f, "X-First", "1");
+    for (size_t i = 0; i < ARRAY_LEN(names); ++i)
+        add(f, names[i], "forged");
+    add(f, "X-Last", "2");
+    headers_drop_claims(&f->req);
+    assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nX-First: 1\r\n"
+                                 "X-Last: 2\r\n" TAIL "\r\n");
 }
 
 static void via_and_request_id_are_ours(void **state)
@@ -421,6 +452,8 @@ int main(void)
         TEST(append_keeps_what_a_trusted_proxy_says_and_adds_to_the_list),
         TEST(cookies_that_came_apart_are_one_field),
         TEST(a_body_is_announced_by_its_length_and_only_then),
+        TEST(what_a_trusted_proxy_told_is_set_in_place_of_what_we_see),
+        TEST(claims_are_dropped_in_any_spelling),
         TEST(via_and_request_id_are_ours),
         TEST(only_a_get_over_http_1_1_becomes_a_websocket),
         TEST(fields_that_could_become_other_fields_are_refused),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/networks.h"
+#include "common/net/networks.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -28,6 +28,8 @@ static bool ends_with_zeros(const struct network *n)
     return true;
 }
 
+static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
+
 enum err networks_add(struct networks *n, struct slice text)
 {
     struct network one = {0};
@@ -40,6 +42,12 @@ enum err networks_add(struct networks *n, struct slice text)
         n->loopback = true;
         return ERR_OK;
     }
+    if (slice_is(text, "unix")) {
+        n->unix_peers = true;
+        return ERR_OK;
+    }
+    if (n->n == NETWORKS_MAX)
+        return ERR_TOO_LARGE;
     if (address.len >= sizeof(host))
         return ERR_SYNTAX;
     memcpy(host, address.p, address.len);
@@ -51,6 +59,12 @@ enum err networks_add(struct networks *n, struct slice text)
     if (address.len != text.len && !parse_u64(rest, family_bits(one.family), &bits))
         return ERR_SYNTAX;
     one.bits = (unsigned)bits;
+    /* "::ffff:10.0.0.0/104" is 10.0.0.0/8: such peers are compared as IPv4. */
+    if (one.family == AF_INET6 && one.bits >= 96 && memcmp(one.bytes, mapped, 12) == 0) {
+        one.family = AF_INET;
+        one.bits -= 96;
+        memmove(one.bytes, one.bytes + 12, 4);
+    }
     if (!ends_with_zeros(&one))
         return ERR_RANGE;
     n->items = xrealloc(n->items, (n->n + 1) * sizeof(*n->items));
@@ -70,7 +84,7 @@ bool networks_have(const struct networks *n, const struct addr *peer)
     const unsigned char *bytes = (const unsigned char *)&peer->in6.sin6_addr;
 
     if (family == AF_UNIX)
-        return true;
+        return n->unix_peers;
     if (family == AF_INET) {
         bytes = (const unsigned char *)&peer->in.sin_addr;
     } else if (family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&peer->in6.sin6_addr)) {

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
-#include "worker-agent/networks.h"
+#include "common/net/networks.h"
 
 static bool has(const struct networks *n, const char *peer)
 {
@@ -77,13 +77,41 @@ static void ipv4_within_ipv6_counts_as_ipv4(void **state)
     networks_fini(&n);
 }
 
-static void unix_peers_are_always_in(void **state)
+static void unix_peers_are_in_where_they_are_named(void **state)
+{
+    struct networks n = made_of("0.0.0.0/0");
+
+    (void)state;
+    assert_false(has(&n, "unix:/run/x"));
+    networks_fini(&n);
+    n = made_of("unix");
+    assert_true(has(&n, "unix:/run/x"));
+    assert_false(has(&n, "127.0.0.1:1"));
+    networks_fini(&n);
+}
+
+static void a_network_of_ipv4_within_ipv6_is_one_of_ipv4(void **state)
+{
+    struct networks n = made_of("::ffff:10.0.0.0/104");
+
+    (void)state;
+    assert_true(has(&n, "10.2.3.4:1"));
+    assert_true(has(&n, "[::ffff:10.2.3.4]:1"));
+    assert_false(has(&n, "11.2.3.4:1"));
+    networks_fini(&n);
+    assert_int_equal(networks_add(&n, SLICE_LIT("::ffff:10.0.0.1/104")), ERR_RANGE);
+}
+
+static void a_list_has_an_end(void **state)
 {
     struct networks n = {0};
 
     (void)state;
-    assert_true(has(&n, "unix:/run/x"));
-    assert_false(has(&n, "127.0.0.1:1"));
+    for (size_t i = 0; i < NETWORKS_MAX; ++i)
+        assert_int_equal(networks_add(&n, SLICE_LIT("10.0.0.0/8")), ERR_OK);
+    assert_int_equal(networks_add(&n, SLICE_LIT("11.0.0.0/8")), ERR_TOO_LARGE);
+    assert_int_equal(n.n, NETWORKS_MAX);
+    networks_fini(&n);
 }
 
 static void nonsense_is_refused(void **state)
@@ -107,7 +135,9 @@ int main(void)
         cmocka_unit_test(an_address_is_a_network_of_one),
         cmocka_unit_test(loopback_is_both_families),
         cmocka_unit_test(ipv4_within_ipv6_counts_as_ipv4),
-        cmocka_unit_test(unix_peers_are_always_in),
+        cmocka_unit_test(unix_peers_are_in_where_they_are_named),
+        cmocka_unit_test(a_network_of_ipv4_within_ipv6_is_one_of_ipv4),
+        cmocka_unit_test(a_list_has_an_end),
         cmocka_unit_test(nonsense_is_refused),
     };
 

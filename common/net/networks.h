@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Networks by which hosts are told apart: who may connect, whose word is believed. A value; any
+ * thread.
+ */
+#ifndef RLB_NET_NETWORKS_H
+#define RLB_NET_NETWORKS_H
+
+#include "common/net/addr.h"
+
+enum {
+    /* Of one list: each is compared with an address. */
+    NETWORKS_MAX = 256,
+};
+
+struct network {
+    int family; /* AF_INET, AF_INET6 */
+    unsigned char bytes[16];
+    unsigned bits;
+};
+
+struct networks {
+    struct network *items;
+    size_t n;
+    bool loopback;   /* 127.0.0.0/8 and ::1 */
+    bool unix_peers; /* whoever comes over a unix socket */
+};
+
+/*
+ * Add "10.0.0.0/8", "fd00::/8", "10.1.2.3", "loopback" or "unix".
+ * Errors: ERR_SYNTAX; ERR_RANGE: bits set beyond the prefix; ERR_TOO_LARGE: NETWORKS_MAX are there.
+ */
+enum err networks_add(struct networks *n, struct slice text) must_check;
+void networks_fini(struct networks *n);
+/* IPv4 within IPv6 counts as IPv4, on both sides. */
+bool networks_have(const struct networks *n, const struct addr *peer);
+
+#endif

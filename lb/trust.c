@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a peer that is not trusted the fields go at once, before anything has looked at them: they
+ * are in no class, in no key and in no worker's request. RFC 7239 8.1: who believes them from
+ * anybody is told whatever anybody likes.
+ */
+#include "lb/trust.h"
+
+#include <stdio.h>
+
+#include "common/net/client_addr.h"
+#include "common/wire/http1_request.h"
+#include "lb/headers.h"
+
+bool trust_compile(const struct text_list *list, struct networks *out, size_t *at,
+                   char why[SETTINGS_WHY_ROOM])
+{
+    for (size_t i = 0; i < list->n; ++i) {
+        enum err e = networks_add(out, slice_of(list->items[i]));
+
+        if (e == ERR_OK)
+            continue;
+        *at = i;
+        if (e == ERR_TOO_LARGE)
+            snprintf(why, SETTINGS_WHY_ROOM, "trusted_proxies: more than %d networks",
+                     NETWORKS_MAX);
+        else
+            snprintf(why, SETTINGS_WHY_ROOM, "trusted_proxies: %.60s: %s", list->items[i],
+                     e == ERR_RANGE ? "has address bits beyond its prefix"
+                                    : "expected a network, an address, \"loopback\" or \"unix\"");
+        return false;
+    }
+    return true;
+}
+
+/* The field of KIND nearest to us. */
+static struct slice last_of(const h2o_headers_t *headers, enum http_field kind)
+{
+    for (size_t i = headers->size; i-- != 0;) {
+        if (http_field_of(slice_of_iovec(*headers->entries[i].name)) == kind)
+            return slice_of_iovec(headers->entries[i].value);
+    }
+    return SLICE_NULL;
+}
+
+static void find_client(struct exchange *x, const struct networks *trusted)
+{
+    const h2o_headers_t *headers = &x->req->headers;
+    struct client_search s = {.trusted = trusted, .client = x->client_addr};
+
+    for (size_t i = headers->size; i-- != 0;) {
+        const h2o_header_t *h = &headers->entries[i];
+
+        if (http_field_of(slice_of_iovec(*h->name)) == FIELD_FOR &&
+            !client_addr_search(&s, slice_of_iovec(h->value)))
+            break;
+    }
+    if (s.hops == 0)
+        return;
+    x->client_addr = s.client;
+    x->client = slice_of(addr_host(&x->client_addr, x->client_room));
+}
+
+static void believe(struct exchange *x)
+{
+    struct slice proto = last_of(&x->req->headers, FIELD_PROTO);
+    struct slice host = last_of(&x->req->headers, FIELD_FORWARDED_HOST);
+
+    if (slice_eq_nocase(proto, SLICE_LIT("https")))
+        x->tls = true;
+    else if (slice_eq_nocase(proto, SLICE_LIT("http")))
+        x->tls = false;
+    if (host.len != 0 && http_authority_valid(host))
+        x->forwarded_host = host;
+}
+
+void exchange_trust(struct exchange *x)
+{
+    const struct networks *trusted = application_trusted(x->al);
+
+    if (!networks_have(trusted, http_conn_peer(x->conn))) {
+        headers_drop_claims(x->req);
+        return;
+    }
+    find_client(x, trusted);
+    believe(x);
+}
