@@ -11,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/base/map.h"
 #include "common/tree/tree.h"
+#include "lb/methods.h"
 #include "lb/trust.h"
 
 enum {
@@ -85,19 +86,27 @@ static void check_path(struct configuration *c, struct application_config *a, st
                         "path: expected a prefix such as /shop, without ? # %% and blanks");
 }
 
-static void check_proxies(struct configuration *c, struct application_config *a, struct diag *d)
+/* WHY is about item I of the list NAME. */
+static void complain_of_item(struct configuration *c, const struct application_config *a,
+                             const char *name, size_t i, const char *why, struct diag *d)
 {
-    const struct config_node *list = place(a, "trusted_proxies");
+    const struct config_node *list = place(a, name);
+    bool listed = list->kind == CONFIG_LIST && i < list->n;
+
+    config_complain(&c->file, listed ? list->items[i] : list, d, "%s", why);
+}
+
+static void check_lists(struct configuration *c, struct application_config *a, struct diag *d)
+{
     struct networks trusted = {0};
     char why[SETTINGS_WHY_ROOM];
     size_t at = 0;
 
-    if (!trust_compile(&a->s.trusted_proxies, &trusted, &at, why)) {
-        bool listed = list->kind == CONFIG_LIST && at < list->n;
-
-        config_complain(&c->file, listed ? list->items[at] : list, d, "%s", why);
-    }
+    if (!trust_compile(&a->s.trusted_proxies, &trusted, &at, why))
+        complain_of_item(c, a, "trusted_proxies", at, why, d);
     networks_fini(&trusted);
+    if (!methods_check(&a->s.methods, &at, why))
+        complain_of_item(c, a, "methods", at, why, d);
 }
 
 /* ---- workers ---- */
@@ -282,7 +291,7 @@ void application_config_read(struct configuration *c, const char *name, struct c
     check_hosts(c, out, d);
     check_path(c, out, d);
     check_tree(c, out, d);
-    check_proxies(c, out, d);
+    check_lists(c, out, d);
     read_workers(c, out, d);
     read_classifier(c, out, d);
     config_read_page(&c->file, place(out, "error_page"), "error_page", out->s.error_page,

@@ -15,6 +15,7 @@
 #include "lb/classify.h"
 #include "lb/headers.h"
 #include "lb/limit.h"
+#include "lb/methods.h"
 #include "lb/trust.h"
 
 #include <stdio.h>
@@ -288,6 +289,8 @@ static void answer(struct exchange *x, int status)
     };
 
     limit_refusal(x, &a);
+    if (status == 405)
+        exchange_add_allow(x);
     x->started = true;
     x->status = a.status;
     answer_send(&a, &x->reply);
@@ -316,6 +319,16 @@ void exchange_fail(struct exchange *x, enum outcome o)
         http_reply_abort(&x->reply);
     else
         answer(x, outcome_status(o));
+}
+
+void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body)
+{
+    timer_stop(&x->total_timer);
+    x->outcome = OUTCOME_ANSWERED_HERE;
+    exchange_enter(x, STEP_DELIVER);
+    x->started = true;
+    x->status = status;
+    http_reply_simple(&x->reply, status, type, body);
 }
 
 static void on_drained(void *context)
@@ -491,6 +504,8 @@ static void step_classify(struct exchange *x)
         return;
     }
     enter_application(x);
+    if (!exchange_method(x))
+        return;
     strip_prefix(x);
     find_class(x);
     exchange_limit(x);

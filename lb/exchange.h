@@ -167,6 +167,8 @@ void exchange_take_back(struct exchange *x);
  * status, or let the client see the answer cut short. May end X's client side.
  */
 void exchange_fail(struct exchange *x, enum outcome o);
+/* A small answer of ours, whose fields are set, ends it: nothing is held of any worker. */
+void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body);
 /* The request as classifiers and rules see it; borrowed from X. */
 void exchange_describe(const struct exchange *x, struct classify_request *out);
 /* RELEASE: give back the connection, and the worker's place. */

@@ -6,6 +6,8 @@
  */
 #include "lb/headers.h"
 
+#include <stdio.h>
+
 #include "common/wire/http1_bytes.h"
 #include "lb/settings.h"
 #include "lb/worker.h"
@@ -94,6 +96,50 @@ struct slice headers_request_id(const h2o_req_t *req)
             return SLICE_NULL;
     }
     return id;
+}
+
+static bool is_max_forwards(const h2o_header_t *h)
+{
+    return slice_is(slice_of_iovec(*h->name), "max-forwards");
+}
+
+enum err headers_max_forwards(const h2o_headers_t *headers, uint64_t *out)
+{
+    struct slice value = SLICE_NULL;
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < headers->size; ++i) {
+        if (!is_max_forwards(&headers->entries[i]))
+            continue;
+        if (value.p != NULL)
+            return ERR_SYNTAX;
+        value = slice_of_iovec(headers->entries[i].value);
+        if (value.len == 0)
+            return ERR_SYNTAX;
+    }
+    if (value.p == NULL)
+        return ERR_NOT_FOUND;
+    for (size_t i = 0; i < value.len; ++i) {
+        if (value.p[i] < '0' || value.p[i] > '9')
+            return ERR_SYNTAX;
+        n = n * 10 + (uint64_t)(value.p[i] - '0');
+        if (n > MAX_FORWARDS_MAX)
+            n = MAX_FORWARDS_MAX + 1;
+    }
+    *out = n;
+    return ERR_OK;
+}
+
+void headers_set_max_forwards(h2o_req_t *req, uint64_t n)
+{
+    char text[8];
+    int len = snprintf(text, sizeof(text), "%u", (unsigned)n);
+
+    ASSERT(n <= MAX_FORWARDS_MAX);
+    for (size_t i = 0; i < req->headers.size; ++i) {
+        if (is_max_forwards(&req->headers.entries[i]))
+            req->headers.entries[i].value = h2o_strdup(&req->pool, text, (size_t)len);
+    }
 }
 
 bool headers_wants_websocket(const h2o_req_t *req)

@@ -17,6 +17,8 @@
 enum {
     /* A method we forward: the longest registered one has 17 characters. */
     METHOD_MAX = 32,
+    /* The largest Max-Forwards that goes out; larger ones are lowered to it. */
+    MAX_FORWARDS_MAX = 255,
     /* An X-Request-ID of the client's that we keep. */
     REQUEST_ID_MAX = 128,
     /* Bytes of a request's Connection fields: each other field is looked up in them. */
@@ -37,6 +39,13 @@ struct slice headers_find(const h2o_headers_t *headers, struct slice name);
 /* The client's X-Request-ID when it is one we pass on (REQUEST_ID_MAX, plain characters), or p ==
  * NULL. */
 struct slice headers_request_id(const h2o_req_t *req);
+/*
+ * Max-Forwards, at most MAX_FORWARDS_MAX + 1.
+ * Errors: ERR_NOT_FOUND; ERR_SYNTAX: no number, or several fields.
+ */
+enum err headers_max_forwards(const h2o_headers_t *headers, uint64_t *out) must_check;
+/* N, at most MAX_FORWARDS_MAX, in place of REQ's Max-Forwards, which is there. */
+void headers_set_max_forwards(h2o_req_t *req, uint64_t n);
 /* Whether REQ asks for a WebSocket: only that upgrade is passed on. */
 bool headers_wants_websocket(const h2o_req_t *req);
 /* REQ as the rules for shared responses want it. The fields are borrowed from REQ, their list lies

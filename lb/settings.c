@@ -8,6 +8,7 @@
 
 #include "lb/limit_rule.h"
 #include "lb/limit_servers.h"
+#include "lb/methods.h"
 #include "lb/trust.h"
 
 #include <stdatomic.h>
@@ -94,7 +95,8 @@ size_t app_row_find(struct slice name)
 
 bool app_row_by_snapshot(const struct setting_row *row)
 {
-    static const char *const names[] = {"forwarded_for", "trusted_proxies", "via", "request_id"};
+    static const char *const names[] = {"forwarded_for", "trusted_proxies", "methods", "via",
+                                        "request_id"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
         if (strcmp(row->name, names[i]) == 0)
@@ -162,7 +164,8 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
     bool good = trust_compile(&s->trusted_proxies, &trusted, &at, why);
 
     networks_fini(&trusted);
-    return good && limit_servers_check(&s->pool_counter_servers, &at, why);
+    return good && methods_check(&s->methods, &at, why) &&
+           limit_servers_check(&s->pool_counter_servers, &at, why);
 }
 
 void app_pool_settings(const struct app_settings *s, struct pool_settings *out)

@@ -23,6 +23,7 @@ applications:
     pool: {varience: 4, policy: clever}
     connect_timeout: 1 fortnight
     trusted_proxies: [10.0.0.0/8, 10.0.0.1/8]
+    methods: [GET, CONNECT]
 '''
 
 
@@ -39,7 +40,7 @@ def test_every_mistake_is_reported_with_file_line_and_column(tmp_path):
     assert 'bad' in summary and str(len(lines)) in summary
     assert all(re.match(re.escape(str(path)) + r':\d+:\d+: .+', line) for line in lines), r.stderr
     where = {int(line.split(':')[1]) for line in lines}
-    assert where >= {2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15}, (sorted(where), r.stderr)
+    assert where >= {2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16}, (sorted(where), r.stderr)
     assert 'did you mean "address"' in r.stderr and 'did you mean "variance"' in r.stderr
     assert 'resume' in [line for line in lines if 'clever' in line][0]
 

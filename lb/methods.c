@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/methods.h"
+
+#include <stdio.h>
+
+#include "common/wire/http1_bytes.h"
+#include "lb/headers.h"
+
+/* Sources: RFC 9110 9, 5789, 4918 (WebDAV), 3253, 3648, 3744, 5323, 5842, 4791, 2068, 4437. */
+static const char *const registered[] = {
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "CONNECT",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "REPORT",
+    "SEARCH",
+    "ACL",
+    "BIND",
+    "UNBIND",
+    "REBIND",
+    "LINK",
+    "UNLINK",
+    "CHECKIN",
+    "CHECKOUT",
+    "UNCHECKOUT",
+    "UPDATE",
+    "LABEL",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKREDIRECTREF",
+    "MKWORKSPACE",
+    "ORDERPATCH",
+    "UPDATEREDIRECTREF",
+    "VERSION-CONTROL",
+    "BASELINE-CONTROL",
+};
+
+bool method_is_registered(struct slice method)
+{
+    for (size_t i = 0; i < ARRAY_LEN(registered); ++i) {
+        if (slice_is(method, registered[i]))
+            return true;
+    }
+    return false;
+}
+
+/* ---- the setting ---- */
+
+static bool listed(const struct text_list *list, size_t n, struct slice method)
+{
+    for (size_t i = 0; i < n; ++i) {
+        if (slice_is(method, list->items[i]))
+            return true;
+    }
+    return false;
+}
+
+static const char *problem_of(const struct text_list *list, size_t i)
+{
+    struct slice method = slice_of(list->items[i]);
+
+    if (i == METHODS_MAX)
+        return "one too many";
+    if (!http1_is_token(method) || method.len > METHOD_MAX)
+        return "expected a method such as GET, of at most 32 characters";
+    if (slice_is(method, "CONNECT"))
+        return "a reverse proxy has no use for it";
+    return listed(list, i, method) ? "stands here twice" : NULL;
+}
+
+bool methods_check(const struct text_list *list, size_t *at, char why[SETTINGS_WHY_ROOM])
+{
+    *at = 0;
+    if (list->n == 0) {
+        snprintf(why, SETTINGS_WHY_ROOM, "methods: none, and so no request could be served");
+        return false;
+    }
+    for (size_t i = 0; i < list->n; ++i) {
+        const char *problem = problem_of(list, i);
+
+        if (problem == NULL)
+            continue;
+        *at = i;
+        snprintf(why, SETTINGS_WHY_ROOM, "methods: %.40s: %s", list->items[i], problem);
+        return false;
+    }
+    return true;
+}
+
+void methods_put(const struct text_list *list, struct text *out)
+{
+    for (size_t i = 0; i < list->n; ++i) {
+        if (i != 0)
+            text_add(out, SLICE_LIT(", "));
+        text_add(out, slice_of(list->items[i]));
+    }
+}
+
+/* ---- requests ---- */
+
+void exchange_add_allow(struct exchange *x)
+{
+    struct text allow = {0};
+
+    methods_put(&exchange_settings(x)->methods, &allow);
+    headers_add(x->req, SLICE_LIT("Allow"), text_slice(&allow));
+    text_fini(&allow);
+}
+
+/* RFC 9110 9.3.8: the request as it came, but nothing of it that is a secret. */
+static void put_trace(const struct exchange *x, struct text *out)
+{
+    const h2o_headers_t *headers = &x->req->headers;
+
+    text_add(out, SLICE_LIT("TRACE "));
+    text_add(out, slice_of_iovec(x->req->path));
+    text_add(out, SLICE_LIT(" HTTP/1.1\r\nHost: "));
+    text_add(out, x->authority);
+    text_add(out, SLICE_LIT("\r\n"));
+    for (size_t i = 0; i < headers->size; ++i) {
+        struct slice name = slice_of_iovec(*headers->entries[i].name);
+        enum http_field kind = http_field_of(name);
+
+        if (kind != FIELD_HOP && kind != FIELD_COOKIE && kind != FIELD_OURS &&
+            !slice_is(name, "authorization"))
+            http_put_field(out, name, slice_of_iovec(headers->entries[i].value));
+    }
+    text_add(out, SLICE_LIT("\r\n"));
+}
+
+/* Max-Forwards has come to its end here. */
+static void answer_here(struct exchange *x, bool trace)
+{
+    struct text body = {0};
+
+    if (trace)
+        put_trace(x, &body);
+    else
+        exchange_add_allow(x);
+    if (exchange_settings(x)->request_id)
+        headers_add(x->req, SLICE_LIT("X-Request-ID"), x->request_id);
+    exchange_answer_here(x, outcome_status(OUTCOME_ANSWERED_HERE),
+                         trace ? "message/http" : "text/plain", text_slice(&body));
+    text_fini(&body);
+}
+
+bool exchange_method(struct exchange *x)
+{
+    const struct text_list *allowed = &exchange_settings(x)->methods;
+    struct slice method = slice_of_iovec(x->req->method);
+    bool trace = slice_is(method, "TRACE");
+    uint64_t forwards = 0;
+
+    if (!listed(allowed, allowed->n, method)) {
+        exchange_fail(x, method_is_registered(method) ? OUTCOME_METHOD_NOT_ALLOWED
+                                                      : OUTCOME_METHOD_UNKNOWN);
+        return false;
+    }
+    /* RFC 9110 7.6.2: of other methods it means nothing. */
+    if (!trace && !slice_is(method, "OPTIONS"))
+        return true;
+    switch ((int)headers_max_forwards(&x->req->headers, &forwards)) {
+    case ERR_NOT_FOUND:
+        return true;
+    case ERR_OK:
+        break;
+    default:
+        exchange_fail(x, OUTCOME_BAD_REQUEST);
+        return false;
+    }
+    if (forwards == 0) {
+        answer_here(x, trace);
+        return false;
+    }
+    headers_set_max_forwards(x->req, forwards - 1);
+    return true;
+}
