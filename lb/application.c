@@ -7,7 +7,9 @@
 #include "lb/application.h"
 
 #include "common/base/clock.h"
+#include "lb/header_rules.h"
 #include "lb/limit.h"
+#include "lb/limit_rule.h"
 
 #include <stdlib.h>
 
@@ -77,6 +79,7 @@ struct application *application_create(struct lb *lb, struct application_config 
     app_pool_settings(&config->s, &ps);
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
     a->settings = app_snapshot_create(&config->s, NULL);
+    a->settings->headers = header_rules_ref(config->headers);
     struct copies_limits limits = copies_limits(&config->s);
     copy_memory_init(&a->copy_memory, limits.max_bytes);
     a->copies = copies_create(&limits, &a->copy_memory);
@@ -184,7 +187,7 @@ void application_publish(struct application *a, const struct app_settings *s)
     struct app_snapshot *old = a->settings;
     struct pool_settings ps;
 
-    a->settings = app_snapshot_create(s, old->limits);
+    a->settings = app_snapshot_create(s, old);
     app_snapshot_unref(old);
     app_pool_settings(s, &ps);
     pool_set(a->pool, &ps);
@@ -195,11 +198,30 @@ void application_publish(struct application *a, const struct app_settings *s)
     hand_to_loops(a);
 }
 
-void application_set_limits(struct application *a, struct limit_rules *limits)
+/* The newest snapshot again, to be changed before it is handed out. */
+static struct app_snapshot *renew(struct application *a)
 {
     struct app_snapshot *old = a->settings;
 
-    a->settings = app_snapshot_create(&old->s, limits);
+    a->settings = app_snapshot_create(&old->s, old);
     app_snapshot_unref(old);
+    return a->settings;
+}
+
+void application_set_limits(struct application *a, struct limit_rules *limits)
+{
+    struct app_snapshot *s = renew(a);
+
+    limit_rules_unref(s->limits);
+    s->limits = limit_rules_ref(limits);
+    hand_to_loops(a);
+}
+
+void application_set_headers(struct application *a, struct header_rules *headers)
+{
+    struct app_snapshot *s = renew(a);
+
+    header_rules_unref(s->headers);
+    s->headers = header_rules_ref(headers);
     hand_to_loops(a);
 }

@@ -101,6 +101,8 @@ void application_destroy(struct application *a);
 void application_publish(struct application *a, const struct app_settings *s);
 /* The same with other pool counters (NULL: none); takes a reference of its own. */
 void application_set_limits(struct application *a, struct limit_rules *limits);
+/* The same with other header rules. */
+void application_set_headers(struct application *a, struct header_rules *headers);
 /* On a data loop, after each turn: what was published comes into force. */
 void application_take_settings(struct application_loop *al);
 /* The control thread's cell of A->stats. */
@@ -122,6 +124,12 @@ struct application *application_find(const struct lb *lb, struct slice host, str
 static inline struct limit_rules *application_limits(const struct application_loop *al)
 {
     return al->settings->limits;
+}
+
+/* This loop's header rules, or NULL; for this turn. */
+static inline const struct header_rules *application_headers(const struct application_loop *al)
+{
+    return al->settings->headers;
 }
 
 /* Whose word is believed; for this turn. */

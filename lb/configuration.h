@@ -40,8 +40,9 @@ struct application_config {
     struct worker_config *workers;
     size_t nworkers;
     struct text error_page;
-    struct limit_configs limits; /* pool_counters */
-    struct config_node *node;    /* where it stands */
+    struct limit_configs limits;  /* pool_counters */
+    struct header_rules *headers; /* one reference, or NULL */
+    struct config_node *node;     /* where it stands */
 };
 
 struct configuration {

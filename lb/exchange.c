@@ -13,6 +13,7 @@
 
 #include "lb/answer.h"
 #include "lb/classify.h"
+#include "lb/header_apply.h"
 #include "lb/headers.h"
 #include "lb/limit.h"
 #include "lb/methods.h"
@@ -289,6 +290,7 @@ static void answer(struct exchange *x, int status)
     };
 
     limit_refusal(x, &a);
+    exchange_change_response(x, true);
     if (status == 405)
         exchange_add_allow(x);
     x->started = true;
@@ -326,6 +328,7 @@ void exchange_answer_here(struct exchange *x, int status, const char *type, stru
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_ANSWERED_HERE;
     exchange_enter(x, STEP_DELIVER);
+    exchange_change_response(x, true);
     x->started = true;
     x->status = status;
     http_reply_simple(&x->reply, status, type, body);
@@ -508,6 +511,7 @@ static void step_classify(struct exchange *x)
         return;
     strip_prefix(x);
     find_class(x);
+    exchange_change_request(x);
     exchange_limit(x);
 }
 

@@ -17,6 +17,7 @@
 #include "lb/exchange.h"
 
 #include "common/base/log.h"
+#include "lb/header_apply.h"
 #include "lb/headers.h"
 #include "lb/limit.h"
 
@@ -174,6 +175,7 @@ static void take_head(struct exchange *x, const struct http1_head *head)
     };
 
     headers_take_response(&r, head);
+    exchange_change_response(x, false);
     x->started = true;
     x->status = head->status;
     limit_copy_head(x, head);

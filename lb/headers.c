@@ -395,16 +395,17 @@ static h2o_iovec_t *name_of(const h2o_token_t *token)
     return u.name;
 }
 
-static void take_field(h2o_req_t *req, struct copier *c, const struct http1_header *from)
+static void take_field(h2o_req_t *req, h2o_headers_t *to, struct copier *c,
+                       const struct http1_header *from)
 {
     char *lower = copy_lower(c, from->name);
     char *value = copy(c, from->value);
     const h2o_token_t *token = h2o_lookup_token(lower, from->name.len);
     /* HTTP/2 has lower-case names only; HTTP/1 clients get them as the worker wrote them. */
-    const char *spelling = req->version < 0x200 ? copy(c, from->name) : NULL;
+    const char *spelling = req->version < 0x200 || to == &req->headers ? copy(c, from->name) : NULL;
 
-    h2o_vector_reserve(&req->pool, &req->res.headers, req->res.headers.size + 1);
-    h2o_header_t *h = &req->res.headers.entries[req->res.headers.size++];
+    h2o_vector_reserve(&req->pool, to, to->size + 1);
+    h2o_header_t *h = &to->entries[to->size++];
 
     if (token != NULL) {
         h->name = name_of(token);
@@ -416,11 +417,16 @@ static void take_field(h2o_req_t *req, struct copier *c, const struct http1_head
     h->value = h2o_iovec_init(value, from->value.len);
 }
 
-void headers_add(h2o_req_t *req, struct slice name, struct slice value)
+void headers_add_to(h2o_req_t *req, h2o_headers_t *headers, struct slice name, struct slice value)
 {
     struct copier c = {h2o_mem_alloc_pool(&req->pool, 2 * name.len + value.len)};
 
-    take_field(req, &c, &(struct http1_header){name, value});
+    take_field(req, headers, &c, &(struct http1_header){name, value});
+}
+
+void headers_add(h2o_req_t *req, struct slice name, struct slice value)
+{
+    headers_add_to(req, &req->res.headers, name, value);
 }
 
 static void add_via(h2o_req_t *req, struct slice version, struct slice name)
@@ -446,7 +452,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
         const struct http1_header *h = &head->headers[i];
 
         if (passes_back(r, h->name) && !(listing && http_response_lists(head, h->name)))
-            take_field(req, &c, h);
+            take_field(req, &req->res.headers, &c, h);
     }
     req->res.status = head->status;
     req->res.reason = copy(&c, head->reason);

@@ -87,7 +87,9 @@ bool headers_unprocessed(const struct http1_head *head);
 enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;
 /* Whether an agent says that its process had the request and failed it without a response. */
 bool headers_process_failed(const struct http1_head *head);
-/* Add a field of our own to REQ's answer. Both are copied. */
+/* Add a field to HEADERS, REQ's own or its answer's. Both are copied. */
+void headers_add_to(h2o_req_t *req, h2o_headers_t *headers, struct slice name, struct slice value);
+/* The same to REQ's answer. */
 void headers_add(h2o_req_t *req, struct slice name, struct slice value);
 
 #endif

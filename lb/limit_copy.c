@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "lb/copy_answer.h"
+#include "lb/header_apply.h"
 #include "lb/headers.h"
 #include "lb/limit_rule.h"
 
@@ -61,6 +62,7 @@ static void answer(struct exchange *x, struct copy *copy, enum copy_use use, str
 
     copy_answer_make(copy, use, detail, clock_mono_us(), &a);
     headers_take_response(&r, &a.head);
+    exchange_change_response(x, false);
     timer_stop(&x->total_timer);
     limit_give_back(x, false);
     x->started = true;

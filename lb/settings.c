@@ -6,6 +6,7 @@
  */
 #include "lb/settings.h"
 
+#include "lb/header_rules.h"
 #include "lb/limit_rule.h"
 #include "lb/limit_servers.h"
 #include "lb/methods.h"
@@ -44,6 +45,14 @@ static const struct setting_row worker_rows[] = {
 #include "lb/settings.def"
 };
 
+static const struct setting_row headers_rows[] = {
+#define HEADERS(...) SETTINGS_ROW(struct headers_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
+static const struct setting_row header_rows[] = {
+#define HEADER(...) SETTINGS_ROW(struct header_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
 static const struct setting_row counter_rows[] = {
 #define COUNTER(...) SETTINGS_ROW(struct counter_settings, __VA_ARGS__)
 #include "lb/settings.def"
@@ -66,12 +75,15 @@ TABLE(admin, "ADMIN", "admin", struct admin_settings);
 TABLE(application, "APPLICATION", "applications.NAME", struct app_settings);
 TABLE(pool, "POOL", "pool of an application", struct app_settings);
 TABLE(worker, "WORKER", "an entry of workers", struct worker_settings);
+TABLE(headers, "HEADERS", "headers of an application", struct headers_settings);
+TABLE(header, "HEADER", "headers.request and headers.response of an application",
+      struct header_settings);
 TABLE(counter, "COUNTER", "pool_counters.NAME of an application", struct counter_settings);
 TABLE(match, "MATCH", "match of a pool counter", struct counter_settings);
 
 const struct settings_table *const settings_tables[SETTINGS_TABLES] = {
-    &program_table, &listen_table, &tls_table,     &admin_table, &application_table,
-    &pool_table,    &worker_table, &counter_table, &match_table,
+    &program_table, &listen_table,  &tls_table,    &admin_table,   &application_table, &pool_table,
+    &worker_table,  &headers_table, &header_table, &counter_table, &match_table,
 };
 
 size_t app_rows(void)
@@ -114,6 +126,7 @@ void app_settings_copy(const struct app_settings *from, struct app_settings *to)
     to->workers = NULL;
     to->pool = NULL;
     to->pool_counters = NULL;
+    to->headers = NULL;
 }
 
 void app_settings_fini(struct app_settings *s)
@@ -184,7 +197,8 @@ void app_pool_settings(const struct app_settings *s, struct pool_settings *out)
     };
 }
 
-struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_rules *limits)
+struct app_snapshot *app_snapshot_create(const struct app_settings *s,
+                                         const struct app_snapshot *like)
 {
     struct app_snapshot *snapshot = xcalloc(1, sizeof(*snapshot));
 
@@ -194,7 +208,10 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct li
     app_settings_copy(s, &snapshot->s);
     /* app_settings_check has seen to it. */
     ASSERT(trust_compile(&s->trusted_proxies, &snapshot->trusted, &at, why));
-    snapshot->limits = limit_rules_ref(limits);
+    if (like != NULL) {
+        snapshot->limits = limit_rules_ref(like->limits);
+        snapshot->headers = header_rules_ref(like->headers);
+    }
     atomic_init(&snapshot->refs, 1);
     return snapshot;
 }
@@ -210,6 +227,7 @@ void app_snapshot_unref(struct app_snapshot *s)
     if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
         return;
     limit_rules_unref(s->limits);
+    header_rules_unref(s->headers);
     networks_fini(&s->trusted);
     app_settings_fini(&s->s);
     free(s);

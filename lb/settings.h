@@ -38,6 +38,15 @@ struct worker_settings {
 #include "lb/settings.def"
 };
 
+struct headers_settings {
+#define HEADERS(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "lb/settings.def"
+};
+struct header_settings {
+#define HEADER(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "lb/settings.def"
+};
+
 /* Scopes COUNTER and MATCH in one struct: in the tree they stand side by side. */
 struct counter_settings {
 #define COUNTER(...) SETTINGS_FIELD(__VA_ARGS__)
@@ -46,7 +55,8 @@ struct counter_settings {
 };
 
 extern const struct settings_table program_table, listen_table, tls_table, admin_table,
-    application_table, pool_table, worker_table, counter_table, match_table;
+    application_table, pool_table, worker_table, headers_table, header_table, counter_table,
+    match_table;
 
 enum { FORWARDED_SET, FORWARDED_APPEND, FORWARDED_OFF };
 enum { LIMIT_EACH, LIMIT_ANY };                  /* mode */
@@ -57,7 +67,7 @@ enum { LIMIT_OPEN, LIMIT_CLOSED };               /* on_unreachable */
 enum { RESUME_FROM_AUTO, RESUME_FROM_STREAM, RESUME_FROM_MEASURE };
 
 /* Every table, in the order of the manual. */
-#define SETTINGS_TABLES 9
+#define SETTINGS_TABLES 11
 extern const struct settings_table *const settings_tables[SETTINGS_TABLES];
 /* Rows that one application has in all: those of application_table, then those of pool_table. */
 size_t app_rows(void);
@@ -83,15 +93,18 @@ void counter_settings_copy(const struct counter_settings *from, struct counter_s
 void counter_settings_fini(struct counter_settings *s);
 void app_pool_settings(const struct app_settings *s, struct pool_settings *out);
 
+struct header_rules;
 struct limit_rules;
 struct app_snapshot {
     _Atomic unsigned refs;
     struct app_settings s;
-    struct networks trusted;    /* of s.trusted_proxies */
-    struct limit_rules *limits; /* one reference, or NULL: no pool counters */
+    struct networks trusted;      /* of s.trusted_proxies */
+    struct limit_rules *limits;   /* one reference, or NULL: no pool counters */
+    struct header_rules *headers; /* one reference, or NULL: no header rules */
 };
-/* A copy of S with one reference, and one of LIMITS'. */
-struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_rules *limits);
+/* A copy of S with one reference; and with the rules of LIKE (NULL: none), one reference each. */
+struct app_snapshot *app_snapshot_create(const struct app_settings *s,
+                                         const struct app_snapshot *like);
 struct app_snapshot *app_snapshot_ref(struct app_snapshot *s);
 /* Any thread. NULL is fine. */
 void app_snapshot_unref(struct app_snapshot *s);

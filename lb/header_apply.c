@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All values are made before anything is changed, so that a rule sees none of another. Those of
+ * responses are made of the request as its worker got it.
+ */
+#include "lb/header_apply.h"
+
+#include "lb/header_rules.h"
+#include "lb/headers.h"
+
+struct change {
+    const struct header_rule *rules;
+    size_t n;
+    struct slice values[HEADER_RULES_MAX]; /* in the request's pool */
+};
+
+static struct slice keep(h2o_req_t *req, const char *p, size_t n)
+{
+    h2o_iovec_t kept = h2o_strdup(&req->pool, p, n);
+
+    return (struct slice){kept.base, kept.len};
+}
+
+static void make_values(struct exchange *x, struct change *c)
+{
+    struct classify_request r;
+    struct classify_environment e;
+    char room[HEADER_VALUE_MAX];
+
+    exchange_describe(x, &r);
+    classify_environment_init(&e, &r);
+    for (size_t i = 0; i < c->n; ++i)
+        c->values[i] = keep(x->req, room, header_rule_value(&c->rules[i], x->cls, &e, room));
+    classify_environment_fini(&e);
+}
+
+static void take_off(h2o_headers_t *headers, struct slice name)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < headers->size; ++i) {
+        if (header_names_same(slice_of_iovec(*headers->entries[i].name), name))
+            continue;
+        if (kept != i)
+            headers->entries[kept] = headers->entries[i];
+        ++kept;
+    }
+    headers->size = kept;
+}
+
+/* What an answer of ours says itself, or has no body for. */
+static bool describes_a_body(struct slice name)
+{
+    static const char *const names[] = {"cache-control",
+                                        "expires",
+                                        "etag",
+                                        "last-modified",
+                                        "age",
+                                        "vary",
+                                        "accept-ranges",
+                                        "location",
+                                        "retry-after",
+                                        "allow",
+                                        "set-cookie",
+                                        "content-type",
+                                        "content-encoding",
+                                        "content-language",
+                                        "content-location",
+                                        "content-range",
+                                        "content-disposition",
+                                        "cache-status"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
+        if (header_names_same(name, slice_of(names[i])))
+            return true;
+    }
+    return false;
+}
+
+static void apply(struct exchange *x, const struct change *c, h2o_headers_t *to, bool ours)
+{
+    for (size_t i = 0; i < c->n; ++i) {
+        const struct header_rule *rule = &c->rules[i];
+        struct slice name = slice_of(rule->name);
+
+        if (ours && describes_a_body(name))
+            continue;
+        if (rule->op != HEADER_ADD)
+            take_off(to, name);
+        /* Nothing came out of its variables: no field rather than an empty one. */
+        if (rule->op != HEADER_REMOVE && c->values[i].len != 0)
+            headers_add_to(x->req, to, name, c->values[i]);
+    }
+}
+
+static void change(struct exchange *x, enum header_side side, h2o_headers_t *to, bool ours)
+{
+    const struct header_rules *rules = x->al != NULL ? application_headers(x->al) : NULL;
+    struct change c;
+
+    if (rules == NULL || rules->n[side] == 0)
+        return;
+    c.rules = rules->rules[side];
+    c.n = rules->n[side];
+    make_values(x, &c);
+    apply(x, &c, to, ours);
+}
+
+void exchange_change_request(struct exchange *x)
+{
+    change(x, HEADER_REQUEST, &x->req->headers, false);
+}
+
+void exchange_change_response(struct exchange *x, bool ours)
+{
+    change(x, HEADER_RESPONSE, &x->req->res.headers, ours);
+}
