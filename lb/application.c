@@ -10,6 +10,7 @@
 #include "lb/header_rules.h"
 #include "lb/limit.h"
 #include "lb/limit_rule.h"
+#include "lb/rate_rule.h"
 
 #include <stdlib.h>
 
@@ -80,6 +81,9 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
     a->settings = app_snapshot_create(&config->s, NULL);
     a->settings->headers = header_rules_ref(config->headers);
+    if (config->rates != NULL)
+        rate_rules_attach(config->rates, NULL);
+    a->settings->rates = rate_rules_ref(config->rates);
     struct copies_limits limits = copies_limits(&config->s);
     copy_memory_init(&a->copy_memory, limits.max_bytes);
     a->copies = copies_create(&limits, &a->copy_memory);
@@ -223,5 +227,16 @@ void application_set_headers(struct application *a, struct header_rules *headers
 
     header_rules_unref(s->headers);
     s->headers = header_rules_ref(headers);
+    hand_to_loops(a);
+}
+
+void application_set_rates(struct application *a, struct rate_rules *rates)
+{
+    struct app_snapshot *s = renew(a);
+
+    if (rates != NULL)
+        rate_rules_attach(rates, s->rates);
+    rate_rules_unref(s->rates);
+    s->rates = rate_rules_ref(rates);
     hand_to_loops(a);
 }

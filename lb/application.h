@@ -103,6 +103,8 @@ void application_publish(struct application *a, const struct app_settings *s);
 void application_set_limits(struct application *a, struct limit_rules *limits);
 /* The same with other header rules. */
 void application_set_headers(struct application *a, struct header_rules *headers);
+/* The same with other rates (NULL: none), which go on with what those of their names counted. */
+void application_set_rates(struct application *a, struct rate_rules *rates);
 /* On a data loop, after each turn: what was published comes into force. */
 void application_take_settings(struct application_loop *al);
 /* The control thread's cell of A->stats. */
@@ -130,6 +132,12 @@ static inline struct limit_rules *application_limits(const struct application_lo
 static inline const struct header_rules *application_headers(const struct application_loop *al)
 {
     return al->settings->headers;
+}
+
+/* This loop's request rates, or NULL; for this turn. */
+static inline const struct rate_rules *application_rates(const struct application_loop *al)
+{
+    return al->settings->rates;
 }
 
 /* Whose word is believed; for this turn. */

@@ -13,6 +13,7 @@
 #include "common/tree/tree.h"
 #include "lb/header_rules.h"
 #include "lb/methods.h"
+#include "lb/rate_rule.h"
 #include "lb/trust.h"
 
 enum {
@@ -298,6 +299,7 @@ void application_config_read(struct configuration *c, const char *name, struct c
     config_read_page(&c->file, place(out, "error_page"), "error_page", out->s.error_page,
                      &out->error_page, d);
     limit_configs_read(c, out, d);
+    out->rates = rate_rules_read(&c->file, out->s.rates, d);
     out->headers = header_rules_read(&c->file, out->s.headers, d);
     if (d->errors == before &&
         !app_settings_check(&out->s, c->program.response_buffers_total_bytes, why))
@@ -314,6 +316,7 @@ void application_config_fini(struct application_config *a)
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);
     limit_configs_fini(&a->limits);
+    rate_rules_unref(a->rates);
     header_rules_unref(a->headers);
     if (a->origins != NULL)
         app_settings_fini(&a->s);

@@ -41,6 +41,7 @@ struct application_config {
     size_t nworkers;
     struct text error_page;
     struct limit_configs limits;  /* pool_counters */
+    struct rate_rules *rates;     /* one reference, or NULL */
     struct header_rules *headers; /* one reference, or NULL */
     struct config_node *node;     /* where it stands */
 };

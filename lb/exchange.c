@@ -17,6 +17,7 @@
 #include "lb/headers.h"
 #include "lb/limit.h"
 #include "lb/methods.h"
+#include "lb/rate_exchange.h"
 #include "lb/trust.h"
 
 #include <stdio.h>
@@ -290,6 +291,10 @@ static void answer(struct exchange *x, int status)
     };
 
     limit_refusal(x, &a);
+    if (x->rate_status != 0) {
+        a.status = x->rate_status;
+        a.retry_after_ms = x->rate_retry_ms;
+    }
     exchange_change_response(x, true);
     if (status == 405)
         exchange_add_allow(x);
@@ -512,7 +517,8 @@ static void step_classify(struct exchange *x)
     strip_prefix(x);
     find_class(x);
     exchange_change_request(x);
-    exchange_limit(x);
+    if (exchange_rate(x))
+        exchange_limit(x);
 }
 
 void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *conn)

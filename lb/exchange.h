@@ -86,6 +86,9 @@ struct exchange {
     struct exchange_text *text;     /* owned; tunnels */
     struct timer total_timer;
 
+    int rate_status; /* of the refusal by a rate; 0: none */
+    uint64_t rate_retry_ms;
+
     /* ---- pool counters (limit.c) ---- */
     struct limit_rules *limits; /* one reference; NULL: it has none */
     size_t next_rule;           /* of limits */

@@ -195,6 +195,7 @@ void membership_reload(struct membership *ms, const struct application_config *c
     listed_workers_set(ms->listed, config->workers, config->nworkers);
     live_settings_set_yaml(application_live_engine(ms->app->live), &config->s, config->origins);
     limits_live_set_yaml(ms->app->limits, &config->limits);
+    application_set_rates(ms->app, config->rates);
     application_set_headers(ms->app, config->headers);
 }
 

@@ -10,6 +10,7 @@
 #include "lb/limit_rule.h"
 #include "lb/limit_servers.h"
 #include "lb/methods.h"
+#include "lb/rate_rule.h"
 #include "lb/trust.h"
 
 #include <stdatomic.h>
@@ -57,6 +58,10 @@ static const struct setting_row counter_rows[] = {
 #define COUNTER(...) SETTINGS_ROW(struct counter_settings, __VA_ARGS__)
 #include "lb/settings.def"
 };
+static const struct setting_row rate_settings_rows[] = {
+#define RATE(...) SETTINGS_ROW(struct rate_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
 static const struct setting_row match_rows[] = {
 #define MATCH(...) SETTINGS_ROW(struct counter_settings, __VA_ARGS__)
 #include "lb/settings.def"
@@ -79,11 +84,13 @@ TABLE(headers, "HEADERS", "headers of an application", struct headers_settings);
 TABLE(header, "HEADER", "headers.request and headers.response of an application",
       struct header_settings);
 TABLE(counter, "COUNTER", "pool_counters.NAME of an application", struct counter_settings);
-TABLE(match, "MATCH", "match of a pool counter", struct counter_settings);
+TABLE(rate_settings, "RATE", "rates.NAME of an application", struct rate_settings);
+TABLE(match, "MATCH", "match of a pool counter or a rate", struct counter_settings);
 
 const struct settings_table *const settings_tables[SETTINGS_TABLES] = {
-    &program_table, &listen_table,  &tls_table,    &admin_table,   &application_table, &pool_table,
-    &worker_table,  &headers_table, &header_table, &counter_table, &match_table,
+    &program_table,     &listen_table,  &tls_table,           &admin_table,
+    &application_table, &pool_table,    &worker_table,        &headers_table,
+    &header_table,      &counter_table, &rate_settings_table, &match_table,
 };
 
 size_t app_rows(void)
@@ -127,6 +134,7 @@ void app_settings_copy(const struct app_settings *from, struct app_settings *to)
     to->pool = NULL;
     to->pool_counters = NULL;
     to->headers = NULL;
+    to->rates = NULL;
 }
 
 void app_settings_fini(struct app_settings *s)
@@ -211,6 +219,7 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s,
     if (like != NULL) {
         snapshot->limits = limit_rules_ref(like->limits);
         snapshot->headers = header_rules_ref(like->headers);
+        snapshot->rates = rate_rules_ref(like->rates);
     }
     atomic_init(&snapshot->refs, 1);
     return snapshot;
@@ -228,6 +237,7 @@ void app_snapshot_unref(struct app_snapshot *s)
         return;
     limit_rules_unref(s->limits);
     header_rules_unref(s->headers);
+    rate_rules_unref(s->rates);
     networks_fini(&s->trusted);
     app_settings_fini(&s->s);
     free(s);

@@ -54,9 +54,14 @@ struct counter_settings {
 #include "lb/settings.def"
 };
 
+struct rate_settings {
+#define RATE(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "lb/settings.def"
+};
+
 extern const struct settings_table program_table, listen_table, tls_table, admin_table,
     application_table, pool_table, worker_table, headers_table, header_table, counter_table,
-    match_table;
+    rate_settings_table, match_table;
 
 enum { FORWARDED_SET, FORWARDED_APPEND, FORWARDED_OFF };
 enum { LIMIT_EACH, LIMIT_ANY };                  /* mode */
@@ -67,7 +72,7 @@ enum { LIMIT_OPEN, LIMIT_CLOSED };               /* on_unreachable */
 enum { RESUME_FROM_AUTO, RESUME_FROM_STREAM, RESUME_FROM_MEASURE };
 
 /* Every table, in the order of the manual. */
-#define SETTINGS_TABLES 11
+#define SETTINGS_TABLES 12
 extern const struct settings_table *const settings_tables[SETTINGS_TABLES];
 /* Rows that one application has in all: those of application_table, then those of pool_table. */
 size_t app_rows(void);
@@ -95,12 +100,14 @@ void app_pool_settings(const struct app_settings *s, struct pool_settings *out);
 
 struct header_rules;
 struct limit_rules;
+struct rate_rules;
 struct app_snapshot {
     _Atomic unsigned refs;
     struct app_settings s;
     struct networks trusted;      /* of s.trusted_proxies */
     struct limit_rules *limits;   /* one reference, or NULL: no pool counters */
     struct header_rules *headers; /* one reference, or NULL: no header rules */
+    struct rate_rules *rates;     /* one reference, or NULL: no rates */
 };
 /* A copy of S with one reference; and with the rules of LIKE (NULL: none), one reference each. */
 struct app_snapshot *app_snapshot_create(const struct app_settings *s,

@@ -17,6 +17,7 @@
 #include "lb/limit_status.h"
 #include "lb/limits_live.h"
 #include "lb/membership.h"
+#include "lb/rate_status.h"
 #include "version.h"
 
 /* ---- workers ---- */
@@ -233,6 +234,7 @@ static void put_application(struct json_writer *w, const struct application *a)
     put_outcomes(w, a);
     put_stats(w, a);
     limit_status_describe(a, w);
+    rate_status_describe(a, w);
     if (a->live != NULL)
         application_live_describe(a->live, w);
     if (a->limits != NULL)

@@ -13,6 +13,7 @@
 #include "lb/limit_status.h"
 #include "lb/member.h"
 #include "lb/membership.h"
+#include "lb/rate_status.h"
 
 /* Series of one family for workers; an application with more has its first ones shown. */
 enum { WORKER_SERIES_MAX = 1000 };
@@ -416,6 +417,7 @@ void status_metrics(struct lb *lb, struct text *out)
         f->add(&page, f);
     }
     limit_metrics(lb, out);
+    rate_metrics(lb, out);
     add_tree_figures(lb, out);
     for (size_t i = 0; i < lb->napplications; ++i)
         pool_view_fini(&views[i]);
@@ -437,5 +439,6 @@ void status_metrics_describe(FILE *out)
                 f->label != NULL ? f->label : "", f->doc);
     }
     limit_metrics_describe(out);
+    rate_metrics_describe(out);
     tree_figures_describe("resumelb", "", out);
 }
