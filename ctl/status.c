@@ -21,11 +21,14 @@ static void add_state(struct table *t, const json_t *w)
     struct text state = {0};
 
     page_add_text(&state, w, "state");
-    if (json_is_true(json_object_get(w, "ejected")))
-        text_add(&state, SLICE_LIT(", ejected"));
-    else if (json_is_false(json_object_get(w, "active")) &&
-             json_is_true(json_object_get(w, "available")))
+    if (json_is_true(json_object_get(w, "ejected"))) {
+        text_add(&state, SLICE_LIT(", ejected ("));
+        page_add_text(&state, w, "ejected_why");
+        text_add_char(&state, ')');
+    } else if (json_is_false(json_object_get(w, "active")) &&
+               json_is_true(json_object_get(w, "available"))) {
         text_add(&state, SLICE_LIT(", inactive"));
+    }
     table_add(t, text_slice(&state));
     text_fini(&state);
 }

@@ -132,6 +132,17 @@ static void log_failure(const struct exchange *x, enum err e)
              x->started ? "begun" : "none");
 }
 
+/* A connection that had been closed while it was kept says nothing of the worker. */
+static void strike(struct exchange *x, enum err e, bool dead_already)
+{
+    if (x->started || dead_already)
+        return;
+    if (e == ERR_TIMEOUT)
+        member_failed(x->member, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(x->home->loop));
+    else if (e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED)
+        member_failed(x->member, FAULT_RESET, loop_now_ms(x->home->loop));
+}
+
 static void on_error(void *context, enum err e)
 {
     struct exchange *x = context;
@@ -140,8 +151,10 @@ static void on_error(void *context, enum err e)
     exchange_take_back(x);
     enum outcome o = outcome_of(x, e);
 
+    bool dead = was_dead_already(x, e);
+
     x->active = false;
-    if (!x->started && was_dead_already(x, e) && (x->safe || !written)) {
+    if (!x->started && dead && (x->safe || !written)) {
         stat_add(x->al->stats, APP_STAT_retries_fresh, 1);
         x->fresh = true;
         exchange_release_connection(x);
@@ -151,6 +164,7 @@ static void on_error(void *context, enum err e)
     log_failure(x, e);
     x->times = http1_times(x->http);
     served(x, true);
+    strike(x, e, dead);
     if (x->started || !may_try_another(x, o, written)) {
         exchange_release(x);
         exchange_fail(x, o);
@@ -254,6 +268,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
 
     x->times = http1_times(x->http);
     take_backlog(x, head);
+    member_answered(x->member);
     if (is_unprocessed(x, head)) {
         on_unprocessed(x, final);
         return;
@@ -324,6 +339,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     x->active = false;
     x->times = http1_times(x->http);
     x->tunnel = true;
+    member_answered(x->member);
     take_backlog(x, head);
     take_head(x, head);
     timer_stop(&x->total_timer);
