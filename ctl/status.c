@@ -21,6 +21,11 @@ static void add_state(struct table *t, const json_t *w)
     struct text state = {0};
 
     page_add_text(&state, w, "state");
+    if (json_is_true(json_object_get(json_object_get(w, "check"), "failing"))) {
+        text_add(&state, SLICE_LIT(" ("));
+        page_add_text(&state, json_object_get(w, "check"), "why");
+        text_add_char(&state, ')');
+    }
     if (json_is_true(json_object_get(w, "ejected"))) {
         text_add(&state, SLICE_LIT(", ejected ("));
         page_add_text(&state, w, "ejected_why");

@@ -15,9 +15,10 @@
 
 /* Why a worker in the pool may not be picked at present; any of them. */
 enum member_unavailable {
-    MEMBER_EJECTED = 1,  /* it failed (health.c) */
-    MEMBER_DRAINING = 2, /* it says so */
-    MEMBER_SILENT = 4,   /* its stream broke; one reconnect is under way */
+    MEMBER_EJECTED = 1,   /* it failed (health.c) */
+    MEMBER_DRAINING = 2,  /* it says so */
+    MEMBER_SILENT = 4,    /* its stream broke; one reconnect is under way */
+    MEMBER_UNHEALTHY = 8, /* its checks fail (active_check.h) */
 };
 
 struct member {

@@ -102,9 +102,25 @@ static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
     put_connections(w, m);
 }
 
-static void put_worker(struct workers_page *p, const char *name, const char *state,
+static void put_check(struct json_writer *w, const struct active_check *c)
+{
+    struct active_check_view v = active_check_view(c);
+
+    if (!v.active)
+        return;
+    json_open_object(w, "check");
+    json_put_bool(w, "failing", v.failing);
+    json_put_int(w, "checks", (int64_t)v.checks);
+    json_put_int(w, "failures", (int64_t)v.failures);
+    json_put_text(w, "why", slice_of(v.why));
+    json_close_object(w);
+}
+
+/* K: NULL when it is not known any more. */
+static void put_worker(struct workers_page *p, const char *name, const struct known_worker *k,
                        struct worker *worker, const struct worker_view *view)
 {
+    const char *state = k != NULL ? known_worker_state(k) : "leaving";
     struct json_writer *w = p->w;
 
     json_open_object(w, NULL);
@@ -118,6 +134,8 @@ static void put_worker(struct workers_page *p, const char *name, const char *sta
         put_no_view(w);
     if (worker != NULL)
         put_member(w, member_of(worker), p->now_ms);
+    if (k != NULL)
+        put_check(w, k->check);
     json_close_object(w);
 }
 
@@ -129,7 +147,7 @@ static void put_known(void *context, const struct known_worker *k)
 
     if (e != NULL)
         e->shown = true;
-    put_worker(p, k->name, known_worker_state(k), k->worker, e != NULL ? e->view : NULL);
+    put_worker(p, k->name, k, k->worker, e != NULL ? e->view : NULL);
 }
 
 /* Those we know, then those that are gone but have requests in hand. */
@@ -152,7 +170,7 @@ static void put_workers(struct json_writer *w, const struct application *a,
         membership_each(a->membership, put_known, &p);
     for (size_t i = 0; i < n; ++i) {
         if (!all[i].shown)
-            put_worker(&p, all[i].view->name, "leaving", all[i].view->worker, all[i].view);
+            put_worker(&p, all[i].view->name, NULL, all[i].view->worker, all[i].view);
     }
     json_close_array(w);
     map_clear(&p.entries);

@@ -1,4 +1,4 @@
-foreach(noun access_log answer classify ejection_rule exchange headers limit_claim limit_status refused_line route_wait)
+foreach(noun access_log active_check answer classify ejection_rule exchange headers limit_claim limit_status refused_line route_wait)
   rlb_unit_test(lb/${noun} LINK rlb::lb)
 endforeach()
 foreach(noun advertise application application_live configuration membership self_measure settings)
