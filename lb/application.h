@@ -14,6 +14,7 @@
 #include "lb/ejection_rule.h"
 #include "lb/limit_daemons.h"
 #include "lb/refused_line.h"
+#include "lb/retry_budget.h"
 #include "lb/settings.h"
 
 #include <pthread.h>
@@ -81,6 +82,7 @@ struct application {
     struct list ejections;      /* in force; health.c's, under members_lock */
     struct ejection_rule eject; /* under members_lock */
     _Atomic size_t nrefused;    /* in the lines of all loops (refused_line.h) */
+    struct retry_budget retry_budget;
 };
 
 extern const struct stats_table application_stats;

@@ -146,6 +146,7 @@ void exchange_account(struct exchange *x)
     ASSERT(x->client_over);
     ASSERT(x->member == NULL);
     limit_give_back(x, false);
+    exchange_end_retry(x);
     exchange_enter(x, STEP_ACCOUNT);
     timer_stop(&x->total_timer);
     timer_stop(&x->wait_timer);
@@ -204,6 +205,14 @@ size_t exchange_buffer_limit(const struct exchange *x)
 }
 
 /* ---- the worker's side, in one place ---- */
+
+void exchange_end_retry(struct exchange *x)
+{
+    if (!x->retrying)
+        return;
+    x->retrying = false;
+    retry_budget_give(&x->app->retry_budget);
+}
 
 static void give_back_connection(struct exchange *x)
 {
@@ -309,6 +318,7 @@ void exchange_fail(struct exchange *x, enum outcome o)
     timer_stop(&x->total_timer);
     limit_copy_drop(x);
     limit_give_back(x, false);
+    exchange_end_retry(x);
     x->outcome = o;
     exchange_enter(x, STEP_DELIVER);
     if (x->started)

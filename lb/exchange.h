@@ -136,6 +136,7 @@ struct exchange {
     bool reused;          /* http was a kept one */
     bool fresh;           /* nothing but a new connection will do, for this pick */
     bool paused;          /* the client is slower than the worker */
+    bool retrying;        /* counted in the application's retry_budget */
 
     char id[EXCHANGE_ID_MAX];
     char cls_room[CLASS_BYTES_MAX];
@@ -164,6 +165,8 @@ void exchange_take_back(struct exchange *x);
 void exchange_fail(struct exchange *x, enum outcome o);
 /* The request as classifiers and rules see it; borrowed from X. */
 void exchange_describe(const struct exchange *x, struct classify_request *out);
+/* It is tried again no more; harmless when it was not. */
+void exchange_end_retry(struct exchange *x);
 /* RELEASE: give back the connection, and the worker's place. */
 void exchange_release(struct exchange *x);
 /* RELEASE of the connection alone: another one to the same worker is to follow. */

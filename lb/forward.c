@@ -6,7 +6,8 @@
  *   what happened                                    GET, HEAD            other methods
  *   a kept connection is dead, no response byte      once more, fresh     if no byte was written
  *   the worker failed, no byte was written           another worker       another worker
- *   the worker, or its process, failed               another, `retries`   502
+ *   the worker, or its process, failed               another, `retries`,  502
+ *                                                    `retry_budget`
  *   no first byte in time                            504                  504
  *   Resumelb-Unprocessed (from an agent)             another worker       another worker; when all
  *                                                    have refused it: again, worker_wait_timeout
@@ -67,6 +68,7 @@ static void complete(struct exchange *x, int status)
     exchange_release(x);
     limit_copy_end(x);
     limit_give_back(x, status < 500);
+    exchange_end_retry(x);
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_ANSWERED;
     exchange_enter(x, STEP_DELIVER);
@@ -101,6 +103,21 @@ static const bool may_retry[] = {
 #undef OUTCOME
 };
 
+/* Once for a request, however often it is tried. */
+static bool take_retry(struct exchange *x)
+{
+    const struct app_settings *s = exchange_settings(x);
+    int64_t active = stats_sum(x->app->stats, APP_STAT_requests_active);
+
+    if (x->retrying)
+        return true;
+    x->retrying = retry_budget_take(&x->app->retry_budget, active > 0 ? (size_t)active : 0,
+                                    s->retry_budget, (size_t)s->retry_budget_min);
+    if (!x->retrying)
+        stat_add(x->al->stats, APP_STAT_retries_over_budget, 1);
+    return x->retrying;
+}
+
 /* Whether another worker may get the request, and if so, at which cost. */
 static bool may_try_another(struct exchange *x, enum outcome o, bool written)
 {
@@ -109,6 +126,8 @@ static bool may_try_another(struct exchange *x, enum outcome o, bool written)
     if (!written)
         return true;
     if (!x->safe || x->retries >= (unsigned)exchange_settings(x)->retries)
+        return false;
+    if (!take_retry(x))
         return false;
     ++x->retries;
     return true;
@@ -344,6 +363,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     take_head(x, head);
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_TUNNELLED;
+    exchange_end_retry(x);
     account_keep_text(x);
     stat_add(x->al->stats, APP_STAT_tunnels, 1);
     /* No connection of the pool's any more, but it counts against max_connections to its end. */

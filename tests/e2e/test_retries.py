@@ -310,3 +310,39 @@ def test_a_worker_that_fails_again_when_it_is_back_is_out_for_longer_each_time(w
         return lb.workers()[dead].get('ejected_for_s', 0) > 0.2
     wait_until(out_for_ten_times_as_long, 'ejections that have doubled')
     assert lb.workers()[dead]['ejected_why'] == 'refused'
+
+
+def test_no_more_requests_are_retries_at_once_than_the_budget_has(world):
+    """All fail at the bad one; those that are tried again hang at the good one, and hold the budget."""
+    gate = threading.Event()
+
+    def slow(c, head, body):
+        gate.wait(20)
+        c.answer(b'hello')
+    bad = world.scripted(lambda c: c.read_request() and c.reset())
+    good = world.scripted(serve(slow))
+    lb = world.resumelb(static(bad.address, good.address, eject_time=0, retry_budget=0, retry_budget_min=2))
+    clients = []
+
+    def ask():
+        c = Client(lb.address)
+        c.send()
+        clients.append(c)
+
+    def retrying():
+        # those that fail at the bad one leave it idle: it is picked before the good one, which has them in hand
+        if lb.app()['stats']['retries'] < 2:
+            ask()
+        return lb.app()['stats']['retries'] == 2
+    wait_until(retrying, 'the budget to be taken')
+    assert lb.get('/').status == 502
+    stats = lb.app()['stats']
+    assert (stats['retries'], stats['retries_over_budget']) == (2, 1)
+    gate.set()
+    assert [c.receive().body for c in clients] == [b'hello'] * len(clients)
+    # what they had taken is there again
+    for _ in range(10):
+        assert lb.get('/').status == 200
+    assert lb.app()['stats']['retries_over_budget'] == 1
+    for c in clients:
+        c.close()
