@@ -142,6 +142,14 @@ static void print_warnings(const json_t *application, struct text *out)
         text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
         text_add_char(out, '\n');
     }
+    json_array_foreach(json_object_get(application, "poison"), i, row)
+    {
+        text_add(out, SLICE_LIT("  kills workers, refused: class "));
+        page_add_text(out, row, "class");
+        text_add(out, SLICE_LIT(", path "));
+        page_add_text(out, row, "path");
+        text_add_char(out, '\n');
+    }
     page_print_refused(application, out);
 }
 

@@ -14,6 +14,7 @@
 #include "common/net/http1_client.h"
 #include "lb/configuration.h"
 #include "lb/lb.h"
+#include "lb/poison.h"
 
 static const struct stat_row stat_rows[] = {
 #define STAT(...) STATS_ROW(__VA_ARGS__)
@@ -94,6 +95,7 @@ struct application *application_create(struct lb *lb, struct application_config 
     pthread_mutex_init(&a->members_lock, NULL);
     list_init(&a->ejections);
     a->eject = ejection_rule(&config->s);
+    a->poison = poison_create();
     return a;
 }
 
@@ -131,6 +133,7 @@ void application_destroy(struct application *a)
     pool_destroy(a->pool);
     if (a->copies != NULL)
         copies_destroy(a->copies);
+    poison_destroy(a->poison);
     app_snapshot_unref(a->settings);
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);

@@ -36,6 +36,7 @@ enum outcome {
 struct lb;
 struct application_live;
 struct limits_live;
+struct poison;
 struct membership;
 struct application_config;
 
@@ -83,6 +84,7 @@ struct application {
     struct ejection_rule eject; /* under members_lock */
     _Atomic size_t nrefused;    /* in the lines of all loops (refused_line.h) */
     struct retry_budget retry_budget;
+    struct poison *poison; /* its own lock */
 };
 
 extern const struct stats_table application_stats;

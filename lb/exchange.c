@@ -501,7 +501,10 @@ static void step_classify(struct exchange *x)
     enter_application(x);
     strip_prefix(x);
     find_class(x);
-    exchange_limit(x);
+    if (guard_refuses(x))
+        exchange_fail(x, OUTCOME_POISONED);
+    else
+        exchange_limit(x);
 }
 
 void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *conn)

@@ -197,6 +197,14 @@ void exchange_stop_waiting(struct exchange *x);
 void exchange_forward(struct exchange *x);
 /* forward.c: the client has taken some. */
 void exchange_drained(struct exchange *x);
+/*
+ * guard.c: X's worker, or its process, died with it. True: its class and path is refused now.
+ */
+bool guard_worker_died(struct exchange *x);
+/* guard.c: it has an answer. */
+void guard_answered(const struct exchange *x);
+/* guard.c: whether its class and path is refused, workers having died of it. */
+bool guard_refuses(const struct exchange *x);
 /* account.c */
 void account(const struct exchange *x);
 /* account.c: keep what the access line needs of the request. */

@@ -141,6 +141,12 @@ static void try_another(struct exchange *x, enum outcome o)
     exchange_route(x);
 }
 
+/* What may run twice is told that it was refused; of all else nobody knows how far it got. */
+static enum outcome guarded(struct exchange *x, enum outcome o)
+{
+    return guard_worker_died(x) && x->safe ? OUTCOME_POISONED : o;
+}
+
 static void log_failure(const struct exchange *x, enum err e)
 {
     char cls[LOG_ESCAPED_ROOM];
@@ -184,6 +190,8 @@ static void on_error(void *context, enum err e)
     x->times = http1_times(x->http);
     served(x, true);
     strike(x, e, dead);
+    if (o == OUTCOME_WORKER_FAILED && written && !dead)
+        o = guarded(x, o);
     if (x->started || !may_try_another(x, o, written)) {
         exchange_release(x);
         exchange_fail(x, o);
@@ -209,6 +217,7 @@ static void take_head(struct exchange *x, const struct http1_head *head)
     headers_take_response(&r, head);
     x->started = true;
     x->status = head->status;
+    guard_answered(x);
     limit_copy_head(x, head);
     if (x->times.first_byte_us > x->times.written_us && x->times.written_us != 0)
         stat_observe(x->al->stats, APP_STAT_first_byte_us,
@@ -257,13 +266,14 @@ static void on_process_failure(struct exchange *x, bool final)
     drop_answer(x, final);
     log_failure(x, ERR_PEER_CLOSED);
     served(x, true);
-    if (!may_try_another(x, OUTCOME_WORKER_FAILED, true)) {
+    enum outcome o = guarded(x, OUTCOME_WORKER_FAILED);
+    if (!may_try_another(x, o, true)) {
         exchange_release(x);
-        exchange_fail(x, OUTCOME_WORKER_FAILED);
+        exchange_fail(x, o);
         return;
     }
     stat_add(x->al->stats, APP_STAT_retries, 1);
-    try_another(x, OUTCOME_WORKER_FAILED);
+    try_another(x, o);
 }
 
 static void on_unprocessed(struct exchange *x, bool final)
@@ -407,6 +417,15 @@ static struct slice build_head(struct exchange *x)
 void exchange_forward(struct exchange *x)
 {
     const struct app_settings *s = exchange_settings(x);
+
+    timer_stop(&x->wait_timer);
+    /* While it waited, others of its kind have killed workers. */
+    if (guard_refuses(x)) {
+        x->keep = x->reused;
+        exchange_release(x);
+        exchange_fail(x, OUTCOME_POISONED);
+        return;
+    }
     struct http1_request r = {
         .head = build_head(x),
         .body = {x->req->entity.base, x->req->entity.base != NULL ? x->req->entity.len : 0},
@@ -418,7 +437,6 @@ void exchange_forward(struct exchange *x)
         .context = x,
     };
 
-    timer_stop(&x->wait_timer);
     exchange_enter(x, STEP_FORWARD);
     x->times = (struct http1_times){0};
     x->paused_us = x->service_us = 0;

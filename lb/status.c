@@ -17,6 +17,7 @@
 #include "lb/limit_status.h"
 #include "lb/limits_live.h"
 #include "lb/membership.h"
+#include "lb/poison.h"
 #include "version.h"
 
 /* ---- workers ---- */
@@ -239,6 +240,22 @@ static void put_pool(struct json_writer *w, const struct pool_view *pv)
     json_close_object(w);
 }
 
+static void put_poison(struct json_writer *w, const struct application *a)
+{
+    struct poison_view v;
+
+    poison_view(a->poison, clock_mono_us() / 1000, &v);
+    json_open_array(w, "poison");
+    for (size_t i = 0; i < v.nheld; ++i) {
+        json_open_object(w, NULL);
+        json_put_text(w, "class", slice_of(v.held[i].cls));
+        json_put_text(w, "path", slice_of(v.held[i].path));
+        json_put_real(w, "for_s", (double)v.held[i].for_ms / 1000);
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
 static void put_application(struct json_writer *w, const struct application *a)
 {
     struct pool_view pv;
@@ -255,6 +272,7 @@ static void put_application(struct json_writer *w, const struct application *a)
     put_pool(w, &pv);
     put_workers(w, a, &pv);
     put_outcomes(w, a);
+    put_poison(w, a);
     put_stats(w, a);
     limit_status_describe(a, w);
     if (a->live != NULL)
