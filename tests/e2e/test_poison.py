@@ -63,8 +63,8 @@ def test_a_path_that_kills_workers_is_held_and_all_others_are_served(world):
     assert lb.get('/kill', method='POST', body=b'x').status == 503
     assert app.killed() == 3
     assert [lb.get('/page%d' % i).status for i in range(20)] == [200] * 20
+    wait_until(lambda: lb.app()['outcomes']['poisoned'] == 23, 'the count')
     page = lb.app()
-    assert page['outcomes']['poisoned'] == 23
     assert page['stats']['poison_holds'] == 1
     held, = page['poison']
     assert (held['path'], held['class']) == ('/kill', 'test.example')
@@ -134,7 +134,7 @@ def test_what_waits_for_a_connection_when_its_path_is_held_does_not_go_out(world
     gate.set()
     assert sorted(c.receive().status for c in clients) == [502] + [503] * 5
     assert len(w.requests) == 1
-    assert lb.app()['outcomes']['poisoned'] == 5
+    wait_until(lambda: lb.app()['outcomes']['poisoned'] == 5, 'the count')
     assert lb.get('/other').body == b'hello'
     for c in clients:
         c.close()

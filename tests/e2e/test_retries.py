@@ -324,15 +324,12 @@ def test_no_more_requests_are_retries_at_once_than_the_budget_has(world):
     lb = world.resumelb(static(bad.address, good.address, eject_time=0, retry_budget=0, retry_budget_min=2))
     clients = []
 
-    def ask():
+    def retrying():
+        # those that fail at the bad one leave it idle: it is picked before the good one, which has them in hand
         c = Client(lb.address)
         c.send()
         clients.append(c)
-
-    def retrying():
-        # those that fail at the bad one leave it idle: it is picked before the good one, which has them in hand
-        if lb.app()['stats']['retries'] < 2:
-            ask()
+        wait_until(lambda: len(good.requests) == len(clients), 'the request to come to the good one')
         return lb.app()['stats']['retries'] == 2
     wait_until(retrying, 'the budget to be taken')
     assert lb.get('/').status == 502
