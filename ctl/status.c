@@ -21,11 +21,19 @@ static void add_state(struct table *t, const json_t *w)
     struct text state = {0};
 
     page_add_text(&state, w, "state");
-    if (json_is_true(json_object_get(w, "ejected")))
-        text_add(&state, SLICE_LIT(", ejected"));
-    else if (json_is_false(json_object_get(w, "active")) &&
-             json_is_true(json_object_get(w, "available")))
+    if (json_is_true(json_object_get(json_object_get(w, "check"), "failing"))) {
+        text_add(&state, SLICE_LIT(" ("));
+        page_add_text(&state, json_object_get(w, "check"), "why");
+        text_add_char(&state, ')');
+    }
+    if (json_is_true(json_object_get(w, "ejected"))) {
+        text_add(&state, SLICE_LIT(", ejected ("));
+        page_add_text(&state, w, "ejected_why");
+        text_add_char(&state, ')');
+    } else if (json_is_false(json_object_get(w, "active")) &&
+               json_is_true(json_object_get(w, "available"))) {
         text_add(&state, SLICE_LIT(", inactive"));
+    }
     table_add(t, text_slice(&state));
     text_fini(&state);
 }
@@ -132,6 +140,14 @@ static void print_warnings(const json_t *application, struct text *out)
     {
         text_add(out, SLICE_LIT("  refused provider: "));
         text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
+        text_add_char(out, '\n');
+    }
+    json_array_foreach(json_object_get(application, "poison"), i, row)
+    {
+        text_add(out, SLICE_LIT("  kills workers, refused: class "));
+        page_add_text(out, row, "class");
+        text_add(out, SLICE_LIT(", path "));
+        page_add_text(out, row, "path");
         text_add_char(out, '\n');
     }
     page_print_refused(application, out);

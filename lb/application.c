@@ -17,6 +17,7 @@
 #include "common/net/http1_client.h"
 #include "lb/configuration.h"
 #include "lb/lb.h"
+#include "lb/poison.h"
 
 static const struct stat_row stat_rows[] = {
 #define STAT(...) STATS_ROW(__VA_ARGS__)
@@ -62,6 +63,17 @@ static struct copies_limits copies_limits(const struct app_settings *s)
     };
 }
 
+static struct ejection_rule ejection_rule(const struct app_settings *s)
+{
+    return (struct ejection_rule){
+        .time_ms = s->eject_time_ms,
+        .time_max_ms = s->eject_time_max_ms,
+        .after_refused = (unsigned)s->eject_after_refused,
+        .after = (unsigned)s->eject_after,
+        .max_share = s->eject_max,
+    };
+}
+
 struct application *application_create(struct lb *lb, struct application_config *config)
 {
     struct application *a = xcalloc(1, sizeof(*a));
@@ -89,7 +101,8 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->copies = copies_create(&limits, &a->copy_memory);
     pthread_mutex_init(&a->members_lock, NULL);
     list_init(&a->ejections);
-    atomic_init(&a->eject_time_ms, config->s.eject_time_ms);
+    a->eject = ejection_rule(&config->s);
+    a->poison = poison_create();
     return a;
 }
 
@@ -127,6 +140,7 @@ void application_destroy(struct application *a)
     pool_destroy(a->pool);
     if (a->copies != NULL)
         copies_destroy(a->copies);
+    poison_destroy(a->poison);
     app_snapshot_unref(a->settings);
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);
@@ -195,7 +209,9 @@ void application_publish(struct application *a, const struct app_settings *s)
     app_snapshot_unref(old);
     app_pool_settings(s, &ps);
     pool_set(a->pool, &ps);
-    atomic_store_explicit(&a->eject_time_ms, s->eject_time_ms, memory_order_relaxed);
+    pthread_mutex_lock(&a->members_lock);
+    a->eject = ejection_rule(s);
+    pthread_mutex_unlock(&a->members_lock);
     struct copies_limits limits = copies_limits(s);
     copy_memory_set_max(&a->copy_memory, limits.max_bytes);
     copies_set_limits(a->copies, &limits, clock_mono_us());

@@ -11,8 +11,10 @@
 #include "common/base/stats.h"
 #include "common/net/conn_pool.h"
 #include "lb/copies.h"
+#include "lb/ejection_rule.h"
 #include "lb/limit_daemons.h"
 #include "lb/refused_line.h"
+#include "lb/retry_budget.h"
 #include "lb/settings.h"
 
 #include <pthread.h>
@@ -34,6 +36,7 @@ enum outcome {
 struct lb;
 struct application_live;
 struct limits_live;
+struct poison;
 struct membership;
 struct application_config;
 
@@ -75,10 +78,13 @@ struct application {
      * pool.h, so that the pool sees changes in their order: members_lock before the pool's.
      */
     pthread_mutex_t members_lock;
-    size_t navailable;              /* in the pool and for no reason unavailable */
-    struct list ejections;          /* in force; health.c's, under members_lock */
-    _Atomic size_t nrefused;        /* in the lines of all loops (refused_line.h) */
-    _Atomic uint64_t eject_time_ms; /* for data loops, which eject without a snapshot at hand */
+    size_t njoined;             /* in the pool */
+    size_t navailable;          /* of those, for no reason unavailable */
+    struct list ejections;      /* in force; health.c's, under members_lock */
+    struct ejection_rule eject; /* under members_lock */
+    _Atomic size_t nrefused;    /* in the lines of all loops (refused_line.h) */
+    struct retry_budget retry_budget;
+    struct poison *poison; /* its own lock */
 };
 
 extern const struct stats_table application_stats;

@@ -319,7 +319,8 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
         exchange_fail(x, OUTCOME_CONNECT_FAILED);
         return;
     }
-    member_connect_failed(x->member, loop_now_ms(x->home->loop));
+    member_failed(x->member, e == ERR_CONNECT_TIMEOUT ? FAULT_CONNECT_TIMEOUT : FAULT_REFUSED,
+                  loop_now_ms(x->home->loop));
     x->may_return = x->may_return || x->member->has_feed;
     without_it(x, OUTCOME_CONNECT_FAILED);
 }

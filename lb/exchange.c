@@ -150,6 +150,7 @@ void exchange_account(struct exchange *x)
     ASSERT(x->client_over);
     ASSERT(x->member == NULL);
     limit_give_back(x, false);
+    exchange_end_retry(x);
     exchange_enter(x, STEP_ACCOUNT);
     timer_stop(&x->total_timer);
     timer_stop(&x->wait_timer);
@@ -208,6 +209,14 @@ size_t exchange_buffer_limit(const struct exchange *x)
 }
 
 /* ---- the worker's side, in one place ---- */
+
+void exchange_end_retry(struct exchange *x)
+{
+    if (!x->retrying)
+        return;
+    x->retrying = false;
+    retry_budget_give(&x->app->retry_budget);
+}
 
 static void give_back_connection(struct exchange *x)
 {
@@ -320,6 +329,7 @@ void exchange_fail(struct exchange *x, enum outcome o)
     timer_stop(&x->total_timer);
     limit_copy_drop(x);
     limit_give_back(x, false);
+    exchange_end_retry(x);
     x->outcome = o;
     exchange_enter(x, STEP_DELIVER);
     if (x->started)
@@ -517,7 +527,9 @@ static void step_classify(struct exchange *x)
     strip_prefix(x);
     find_class(x);
     exchange_change_request(x);
-    if (exchange_rate(x))
+    if (guard_refuses(x))
+        exchange_fail(x, OUTCOME_POISONED);
+    else if (exchange_rate(x))
         exchange_limit(x);
 }
 

@@ -142,6 +142,7 @@ struct exchange {
     bool reused;          /* http was a kept one */
     bool fresh;           /* nothing but a new connection will do, for this pick */
     bool paused;          /* the client is slower than the worker */
+    bool retrying;        /* counted in the application's retry_budget */
 
     char id[EXCHANGE_ID_MAX];
     char cls_room[CLASS_BYTES_MAX];
@@ -174,6 +175,8 @@ void exchange_fail(struct exchange *x, enum outcome o);
 void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body);
 /* The request as classifiers and rules see it; borrowed from X. */
 void exchange_describe(const struct exchange *x, struct classify_request *out);
+/* It is tried again no more; harmless when it was not. */
+void exchange_end_retry(struct exchange *x);
 /* RELEASE: give back the connection, and the worker's place. */
 void exchange_release(struct exchange *x);
 /* RELEASE of the connection alone: another one to the same worker is to follow. */
@@ -204,6 +207,14 @@ void exchange_stop_waiting(struct exchange *x);
 void exchange_forward(struct exchange *x);
 /* forward.c: the client has taken some. */
 void exchange_drained(struct exchange *x);
+/*
+ * guard.c: X's worker, or its process, died with it. True: its class and path is refused now.
+ */
+bool guard_worker_died(struct exchange *x);
+/* guard.c: it has an answer. */
+void guard_answered(const struct exchange *x);
+/* guard.c: whether its class and path is refused, workers having died of it. */
+bool guard_refuses(const struct exchange *x);
 /* account.c */
 void account(const struct exchange *x);
 /* account.c: keep what the access line needs of the request. */

@@ -6,7 +6,8 @@
  *   what happened                                    GET, HEAD            other methods
  *   a kept connection is dead, no response byte      once more, fresh     if no byte was written
  *   the worker failed, no byte was written           another worker       another worker
- *   the worker, or its process, failed               another, `retries`   502
+ *   the worker, or its process, failed               another, `retries`,  502
+ *                                                    `retry_budget`
  *   no first byte in time                            504                  504
  *   Resumelb-Unprocessed (from an agent)             another worker       another worker; when all
  *                                                    have refused it: again, worker_wait_timeout
@@ -68,6 +69,7 @@ static void complete(struct exchange *x, int status)
     exchange_release(x);
     limit_copy_end(x);
     limit_give_back(x, status < 500);
+    exchange_end_retry(x);
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_ANSWERED;
     exchange_enter(x, STEP_DELIVER);
@@ -102,6 +104,21 @@ static const bool may_retry[] = {
 #undef OUTCOME
 };
 
+/* Once for a request, however often it is tried. */
+static bool take_retry(struct exchange *x)
+{
+    const struct app_settings *s = exchange_settings(x);
+    int64_t active = stats_sum(x->app->stats, APP_STAT_requests_active);
+
+    if (x->retrying)
+        return true;
+    x->retrying = retry_budget_take(&x->app->retry_budget, active > 0 ? (size_t)active : 0,
+                                    s->retry_budget, (size_t)s->retry_budget_min);
+    if (!x->retrying)
+        stat_add(x->al->stats, APP_STAT_retries_over_budget, 1);
+    return x->retrying;
+}
+
 /* Whether another worker may get the request, and if so, at which cost. */
 static bool may_try_another(struct exchange *x, enum outcome o, bool written)
 {
@@ -110,6 +127,8 @@ static bool may_try_another(struct exchange *x, enum outcome o, bool written)
     if (!written)
         return true;
     if (!x->safe || x->retries >= (unsigned)exchange_settings(x)->retries)
+        return false;
+    if (!take_retry(x))
         return false;
     ++x->retries;
     return true;
@@ -123,6 +142,12 @@ static void try_another(struct exchange *x, enum outcome o)
     exchange_route(x);
 }
 
+/* What may run twice is told that it was refused; of all else nobody knows how far it got. */
+static enum outcome guarded(struct exchange *x, enum outcome o)
+{
+    return guard_worker_died(x) && x->safe ? OUTCOME_POISONED : o;
+}
+
 static void log_failure(const struct exchange *x, enum err e)
 {
     char cls[LOG_ESCAPED_ROOM];
@@ -133,6 +158,17 @@ static void log_failure(const struct exchange *x, enum err e)
              x->started ? "begun" : "none");
 }
 
+/* A connection that had been closed while it was kept says nothing of the worker. */
+static void strike(struct exchange *x, enum err e, bool dead_already)
+{
+    if (x->started || dead_already)
+        return;
+    if (e == ERR_TIMEOUT)
+        member_failed(x->member, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(x->home->loop));
+    else if (e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED)
+        member_failed(x->member, FAULT_RESET, loop_now_ms(x->home->loop));
+}
+
 static void on_error(void *context, enum err e)
 {
     struct exchange *x = context;
@@ -141,8 +177,10 @@ static void on_error(void *context, enum err e)
     exchange_take_back(x);
     enum outcome o = outcome_of(x, e);
 
+    bool dead = was_dead_already(x, e);
+
     x->active = false;
-    if (!x->started && was_dead_already(x, e) && (x->safe || !written)) {
+    if (!x->started && dead && (x->safe || !written)) {
         stat_add(x->al->stats, APP_STAT_retries_fresh, 1);
         x->fresh = true;
         exchange_release_connection(x);
@@ -152,6 +190,9 @@ static void on_error(void *context, enum err e)
     log_failure(x, e);
     x->times = http1_times(x->http);
     served(x, true);
+    strike(x, e, dead);
+    if (o == OUTCOME_WORKER_FAILED && written && !dead)
+        o = guarded(x, o);
     if (x->started || !may_try_another(x, o, written)) {
         exchange_release(x);
         exchange_fail(x, o);
@@ -178,6 +219,7 @@ static void take_head(struct exchange *x, const struct http1_head *head)
     exchange_change_response(x, false);
     x->started = true;
     x->status = head->status;
+    guard_answered(x);
     limit_copy_head(x, head);
     if (x->times.first_byte_us > x->times.written_us && x->times.written_us != 0)
         stat_observe(x->al->stats, APP_STAT_first_byte_us,
@@ -226,13 +268,14 @@ static void on_process_failure(struct exchange *x, bool final)
     drop_answer(x, final);
     log_failure(x, ERR_PEER_CLOSED);
     served(x, true);
-    if (!may_try_another(x, OUTCOME_WORKER_FAILED, true)) {
+    enum outcome o = guarded(x, OUTCOME_WORKER_FAILED);
+    if (!may_try_another(x, o, true)) {
         exchange_release(x);
-        exchange_fail(x, OUTCOME_WORKER_FAILED);
+        exchange_fail(x, o);
         return;
     }
     stat_add(x->al->stats, APP_STAT_retries, 1);
-    try_another(x, OUTCOME_WORKER_FAILED);
+    try_another(x, o);
 }
 
 static void on_unprocessed(struct exchange *x, bool final)
@@ -256,6 +299,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
 
     x->times = http1_times(x->http);
     take_backlog(x, head);
+    member_answered(x->member);
     if (is_unprocessed(x, head)) {
         on_unprocessed(x, final);
         return;
@@ -326,10 +370,12 @@ static void on_upgrade(void *context, const struct http1_head *head)
     x->active = false;
     x->times = http1_times(x->http);
     x->tunnel = true;
+    member_answered(x->member);
     take_backlog(x, head);
     take_head(x, head);
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_TUNNELLED;
+    exchange_end_retry(x);
     account_keep_text(x);
     stat_add(x->al->stats, APP_STAT_tunnels, 1);
     /* No connection of the pool's any more, but it counts against max_connections to its end. */
@@ -375,6 +421,15 @@ static struct slice build_head(struct exchange *x)
 void exchange_forward(struct exchange *x)
 {
     const struct app_settings *s = exchange_settings(x);
+
+    timer_stop(&x->wait_timer);
+    /* While it waited, others of its kind have killed workers. */
+    if (guard_refuses(x)) {
+        x->keep = x->reused;
+        exchange_release(x);
+        exchange_fail(x, OUTCOME_POISONED);
+        return;
+    }
     struct http1_request r = {
         .head = build_head(x),
         .body = {x->req->entity.base, x->req->entity.base != NULL ? x->req->entity.len : 0},
@@ -386,7 +441,6 @@ void exchange_forward(struct exchange *x)
         .context = x,
     };
 
-    timer_stop(&x->wait_timer);
     exchange_enter(x, STEP_FORWARD);
     x->times = (struct http1_times){0};
     x->paused_us = x->service_us = 0;

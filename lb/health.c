@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   data loop   refused -> eject() under members_lock -> message to the control loop
+ *   data loop   failure -> eject_locked() under members_lock -> message to the control loop
  *   control     message -> timer -> available again
  *   any thread  nobody else is left -> all are available again, at once -> message
  *
@@ -26,6 +26,7 @@ struct ejection {
     struct timer timer;
     struct worker *worker; /* counted */
     uint64_t for_ms;
+    enum worker_fault why;
 };
 
 static void free_ejection(struct ejection *e)
@@ -84,8 +85,10 @@ static void on_timer(struct timer *t)
     list_init(&released);
     pthread_mutex_lock(&a->members_lock);
     bool in_force = list_linked(&e->node);
-    if (in_force)
+    if (in_force) {
+        strikes_served(&member_of(e->worker)->strikes);
         end_locked(e, &released);
+    }
     pthread_mutex_unlock(&a->members_lock);
     route_wait_wake(&released);
     /* Else whoever ended it has posted the message. */
@@ -101,8 +104,8 @@ static void count(struct ejection *e)
         return;
     e->counted = true;
     stat_add(application_control_stats(a), APP_STAT_ejections, 1);
-    log_warn(NULL, "worker-ejected", "application=%s worker=%s for_ms=%llu why=refused", a->name,
-             worker_name(e->worker), (unsigned long long)e->for_ms);
+    log_warn(NULL, "worker-ejected", "application=%s worker=%s for_ms=%llu why=%s", a->name,
+             worker_name(e->worker), (unsigned long long)e->for_ms, worker_fault_text(e->why));
 }
 
 /* On the control loop: it has begun, or it is over already. */
@@ -125,68 +128,103 @@ static void on_message(struct loop_message *msg)
     health_check(a);
 }
 
+/* members_lock is held. Those that have left meanwhile are no part of the workers there are. */
+static size_t count_out_locked(struct application *a)
+{
+    struct list *it = NULL;
+    size_t n = 0;
+
+    list_for_each (it, &a->ejections)
+        n += member_of(list_entry(it, struct ejection, node)->worker)->joined;
+    return n;
+}
+
 /* members_lock is held. The last one available stays: what it refuses nobody else would take. */
-static bool may_eject_locked(struct member *m)
+static bool may_eject_locked(struct member *m, enum worker_fault why)
 {
     if (!m->joined || (m->unavailable & MEMBER_EJECTED) != 0)
+        return false;
+    if (!ejection_fits(&m->app->eject, why, count_out_locked(m->app), m->app->njoined))
         return false;
     return m->unavailable != 0 || m->app->navailable > 1;
 }
 
 /* members_lock is held. */
-static void eject_locked(struct member *m, struct ejection *e, uint64_t until_ms,
+static void eject_locked(struct member *m, uint64_t now_ms, struct ejection *e,
                          struct list *released)
 {
     struct application *a = m->app;
+    uint64_t until_ms = now_ms + e->for_ms;
 
     if (m->unavailable == 0) {
         --a->navailable;
         pool_set_available(a->pool, m->worker, false, released);
     }
     m->unavailable |= MEMBER_EJECTED;
+    atomic_store_explicit(&m->ejected_why, (unsigned)e->why, memory_order_relaxed);
     atomic_store_explicit(&m->ejected_until_ms, until_ms, memory_order_relaxed);
     list_push_back(&a->ejections, &e->node);
     e->on_its_way = true;
 }
 
-static struct ejection *new_ejection(struct member *m, uint64_t for_ms)
+static struct ejection *new_ejection(struct member *m, enum worker_fault why, uint64_t for_ms)
 {
     struct ejection *e = xcalloc(1, sizeof(*e));
 
     e->worker = worker_ref(m->worker);
     e->for_ms = for_ms;
+    e->why = why;
     e->message.run = on_message;
     timer_init(&e->timer, on_timer);
     return e;
 }
 
-void member_connect_failed(struct member *m, uint64_t now_ms)
+/* members_lock is held. The ejection that has begun with this failure, or NULL. */
+static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint64_t now_ms,
+                                    struct list *released, struct list *over)
 {
     struct application *a = m->app;
-    uint64_t for_ms = atomic_load_explicit(&a->eject_time_ms, memory_order_relaxed);
+    uint64_t for_ms = strikes_add(&m->strikes, &a->eject, f);
+
+    atomic_store_explicit(&m->struck, true, memory_order_relaxed);
+    if (for_ms == 0)
+        return NULL;
+    /* All that are left fail: those that failed before may do better by now. */
+    if (m->unavailable == 0 && a->navailable <= 1)
+        end_all_locked(a, released, over);
+    if (!may_eject_locked(m, f))
+        return NULL;
+    struct ejection *e = new_ejection(m, f, for_ms);
+
+    eject_locked(m, now_ms, e, released);
+    return e;
+}
+
+void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
+{
+    struct application *a = m->app;
     struct list released;
     struct list over;
 
-    atomic_fetch_add_explicit(&m->connect_failures, 1, memory_order_relaxed);
-    if (for_ms == 0)
-        return;
-    struct ejection *e = new_ejection(m, for_ms);
+    if (f == FAULT_REFUSED || f == FAULT_CONNECT_TIMEOUT)
+        atomic_fetch_add_explicit(&m->connect_failures, 1, memory_order_relaxed);
     list_init(&released);
     list_init(&over);
     pthread_mutex_lock(&a->members_lock);
-    /* All that are left refuse: those that refused before may do better by now. */
-    if (m->unavailable == 0 && a->navailable <= 1)
-        end_all_locked(a, &released, &over);
-    bool done = may_eject_locked(m);
-    if (done)
-        eject_locked(m, e, now_ms + for_ms, &released);
+    struct ejection *e = fail_locked(m, f, now_ms, &released, &over);
     pthread_mutex_unlock(&a->members_lock);
     route_wait_wake(&released);
     post_all(a, &over);
-    if (done)
+    if (e != NULL)
         loop_post(a->lb->control, &e->message);
-    else
-        free_ejection(e);
+}
+
+void member_forgive(struct member *m)
+{
+    pthread_mutex_lock(&m->app->members_lock);
+    strikes_clear(&m->strikes);
+    atomic_store_explicit(&m->struck, false, memory_order_relaxed);
+    pthread_mutex_unlock(&m->app->members_lock);
 }
 
 /* members_lock is held. Whether an ejected worker is none of TRIED. */

@@ -97,6 +97,8 @@ enum worker_kind known_worker_kind(const struct known_worker *k)
 
     if (k->worker == NULL || k->silent)
         return WORKER_OTHER;
+    if (active_check_view(k->check).failing)
+        return WORKER_OTHER;
     if (!k->streams || k->last.state == RESUME_READY)
         return in ? WORKER_WARM : WORKER_OTHER;
     if (k->last.state == RESUME_STARTING)
@@ -186,6 +188,17 @@ static bool wants_stream(const struct known_worker *k)
     return source == RESUME_FROM_STREAM;
 }
 
+static void on_check_changed(void *context)
+{
+    struct known_worker *k = context;
+
+    member_set_unavailable(member_of(k->worker), MEMBER_UNHEALTHY,
+                           active_check_view(k->check).failing);
+    membership_sort(k);
+    health_check(k->app);
+    membership_reserve(k->membership);
+}
+
 static void start(struct known_worker *k)
 {
     k->started = true;
@@ -197,6 +210,7 @@ static void start(struct known_worker *k)
     make_worker(k, k->incarnation, k->listed ? k->concurrency : 1);
     log_info(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name, k->name);
     self_measure_join(k->app->lb->self_measure, member_of(k->worker));
+    k->check = active_check_create(k->app, &k->addr, k->name, on_check_changed, k);
     membership_sort(k);
 }
 
@@ -204,6 +218,8 @@ static void stop(struct known_worker *k, const char *why)
 {
     resume_feed_destroy(k->feed);
     k->feed = NULL;
+    active_check_destroy(k->check);
+    k->check = NULL;
     end_worker(k, why);
     k->started = false;
 }
@@ -282,6 +298,8 @@ const char *known_worker_state(const struct known_worker *k)
         return "absent";
     if (k->silent)
         return "silent";
+    if (active_check_view(k->check).failing)
+        return "unhealthy";
     return k->streams ? resume_state_text(k->last.state) : "ready";
 }
 

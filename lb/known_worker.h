@@ -12,6 +12,7 @@
 
 #include "common/base/map.h"
 #include "common/wire/resume_line.h"
+#include "lb/active_check.h"
 #include "lb/member.h"
 #include "lb/resume_feed.h"
 
@@ -19,7 +20,7 @@ struct membership;
 
 /* What a known worker is for the choice of who is in the pool (membership_reserve). */
 enum worker_kind {
-    WORKER_OTHER,        /* nobody there, silent, draining */
+    WORKER_OTHER,        /* nobody there, silent, draining, unhealthy */
     WORKER_WARM,         /* in the pool, ready */
     WORKER_STARTING_OUT, /* not in the pool */
     WORKER_STARTING_IN,
@@ -57,8 +58,9 @@ struct known_worker {
 
     bool started, streams; /* streams: by resume_feed, else self-measured */
     struct resume_feed *feed;
-    struct worker *worker;   /* counted; NULL: nobody is there */
-    struct resume_line last; /* what its stream said last */
+    struct active_check *check; /* self-measured ones: an agent knows its processes better */
+    struct worker *worker;      /* counted; NULL: nobody is there */
+    struct resume_line last;    /* what its stream said last */
     unsigned calls_failed; /* since it was warm: it was called (cold_slots.h), and did not start */
     uint64_t starting_ms;  /* since when it has said that it is starting, over all its lives; 0: it
                               has not */
@@ -86,7 +88,7 @@ bool known_worker_in_pool(const struct known_worker *k);
 void known_worker_join(struct known_worker *k);
 void known_worker_leave(struct known_worker *k);
 enum worker_kind known_worker_kind(const struct known_worker *k);
-/* "ready", "cold", "draining", "starting"; "silent"; "absent". */
+/* "ready", "cold", "draining", "starting"; "silent"; "unhealthy"; "absent". */
 const char *known_worker_state(const struct known_worker *k);
 
 #endif

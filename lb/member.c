@@ -82,8 +82,10 @@ void member_resume(struct member *m, const struct resume *r, const char *version
     pthread_mutex_lock(&a->members_lock);
     bool first = !m->joined;
     m->joined = true;
-    if (first && m->unavailable == 0)
-        ++a->navailable;
+    if (first) {
+        ++a->njoined;
+        a->navailable += m->unavailable == 0;
+    }
     pool_new_resume(a->pool, m->worker, r, version, fingerprint, &released);
     if (first && m->unavailable != 0)
         pool_set_available(a->pool, m->worker, false, &released);
@@ -98,8 +100,10 @@ void member_leave(struct member *m)
 
     list_init(&released);
     pthread_mutex_lock(&a->members_lock);
-    if (m->joined && m->unavailable == 0)
-        --a->navailable;
+    if (m->joined) {
+        --a->njoined;
+        a->navailable -= m->unavailable == 0;
+    }
     m->joined = false;
     pool_remove(a->pool, m->worker, &released);
     pthread_mutex_unlock(&a->members_lock);

@@ -15,9 +15,10 @@
 
 /* Why a worker in the pool may not be picked at present; any of them. */
 enum member_unavailable {
-    MEMBER_EJECTED = 1,  /* it refused connections (health.c) */
-    MEMBER_DRAINING = 2, /* it says so */
-    MEMBER_SILENT = 4,   /* its stream broke; one reconnect is under way */
+    MEMBER_EJECTED = 1,   /* it failed (health.c) */
+    MEMBER_DRAINING = 2,  /* it says so */
+    MEMBER_SILENT = 4,    /* its stream broke; one reconnect is under way */
+    MEMBER_UNHEALTHY = 8, /* its checks fail (active_check.h) */
 };
 
 struct member {
@@ -30,6 +31,8 @@ struct member {
     /* In the pool, and why not to be picked; under app->members_lock. */
     bool joined;
     unsigned unavailable; /* enum member_unavailable */
+    struct strikes strikes;
+    _Atomic bool struck; /* strikes holds something; to be looked at without the lock */
     /* Self-measured: the meter under its lock, which comes before app->members_lock; NULL with a
      * feed. */
     pthread_mutex_t meter_lock;
@@ -39,6 +42,7 @@ struct member {
     _Atomic uint64_t requests, failures, service_us, connect_failures;
     /* Ejection (health.c): until when, monotonic ms; 0: not. */
     _Atomic uint64_t ejected_until_ms;
+    _Atomic unsigned ejected_why; /* enum worker_fault */
 };
 
 static inline struct member *member_of(const struct worker *w)
@@ -84,7 +88,15 @@ void text_copy(char *out, size_t room, const char *s);
  * whole response
  */
 void member_served(struct member *m, struct slice cls, uint64_t service_us, bool failed);
-/* Any loop: it refused or did not accept a connection; may eject it for eject_time (health.c). */
-void member_connect_failed(struct member *m, uint64_t now_ms);
+/* Any loop: it did not answer; may eject it for a while (health.c). */
+void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms);
+/* Any loop: what its failures have added up to is forgotten. */
+void member_forgive(struct member *m);
+/* Any loop: it has begun a response, so it lives. */
+static inline void member_answered(struct member *m)
+{
+    if (atomic_load_explicit(&m->struck, memory_order_relaxed))
+        member_forgive(m);
+}
 
 #endif

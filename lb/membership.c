@@ -113,6 +113,8 @@ static void settings_changed(struct application *a)
     map_for_each (struct known_worker, k, &ms->known, in_known) {
         if (k->worker != NULL)
             member_settings_changed(member_of(k->worker));
+        if (k->check != NULL)
+            active_check_settings(k->check);
     }
     membership_reserve(a->membership);
     limits_live_settings_changed(a->limits);

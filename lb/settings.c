@@ -6,6 +6,7 @@
  */
 #include "lb/settings.h"
 
+#include "lb/active_check.h"
 #include "lb/header_rules.h"
 #include "lb/limit_rule.h"
 #include "lb/limit_servers.h"
@@ -114,8 +115,8 @@ size_t app_row_find(struct slice name)
 
 bool app_row_by_snapshot(const struct setting_row *row)
 {
-    static const char *const names[] = {"forwarded_for", "trusted_proxies", "methods", "via",
-                                        "request_id"};
+    static const char *const names[] = {"forwarded_for", "trusted_proxies", "methods",
+                                        "via",           "request_id",      "health_check_path"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
         if (strcmp(row->name, names[i]) == 0)
@@ -178,6 +179,11 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
                  "response_buffer (%llu bytes) is above response_buffers_total (%llu bytes)",
                  (unsigned long long)s->response_buffer_bytes,
                  (unsigned long long)response_buffers_total);
+        return false;
+    }
+    if (s->health_check_path != NULL && !check_path_is_valid(s->health_check_path)) {
+        snprintf(why, SETTINGS_WHY_ROOM,
+                 "health_check_path is none: it begins with /, and has visible ASCII characters");
         return false;
     }
     struct networks trusted = {0};

@@ -17,6 +17,7 @@
 #include "lb/limit_status.h"
 #include "lb/limits_live.h"
 #include "lb/membership.h"
+#include "lb/poison.h"
 #include "lb/rate_status.h"
 #include "version.h"
 
@@ -94,12 +95,34 @@ static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
     json_put_int(w, "failures", (int64_t)relaxed(&m->failures));
     json_put_real(w, "service_s", (double)relaxed(&m->service_us) / 1e6);
     json_put_bool(w, "ejected", ejected > now_ms);
+    if (ejected > now_ms) {
+        unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
+
+        json_put_text(w, "ejected_why", slice_of(worker_fault_text((enum worker_fault)why)));
+        json_put_real(w, "ejected_for_s", (double)(ejected - now_ms) / 1000);
+    }
     put_connections(w, m);
 }
 
-static void put_worker(struct workers_page *p, const char *name, const char *state,
+static void put_check(struct json_writer *w, const struct active_check *c)
+{
+    struct active_check_view v = active_check_view(c);
+
+    if (!v.active)
+        return;
+    json_open_object(w, "check");
+    json_put_bool(w, "failing", v.failing);
+    json_put_int(w, "checks", (int64_t)v.checks);
+    json_put_int(w, "failures", (int64_t)v.failures);
+    json_put_text(w, "why", slice_of(v.why));
+    json_close_object(w);
+}
+
+/* K: NULL when it is not known any more. */
+static void put_worker(struct workers_page *p, const char *name, const struct known_worker *k,
                        struct worker *worker, const struct worker_view *view)
 {
+    const char *state = k != NULL ? known_worker_state(k) : "leaving";
     struct json_writer *w = p->w;
 
     json_open_object(w, NULL);
@@ -113,6 +136,8 @@ static void put_worker(struct workers_page *p, const char *name, const char *sta
         put_no_view(w);
     if (worker != NULL)
         put_member(w, member_of(worker), p->now_ms);
+    if (k != NULL)
+        put_check(w, k->check);
     json_close_object(w);
 }
 
@@ -124,7 +149,7 @@ static void put_known(void *context, const struct known_worker *k)
 
     if (e != NULL)
         e->shown = true;
-    put_worker(p, k->name, known_worker_state(k), k->worker, e != NULL ? e->view : NULL);
+    put_worker(p, k->name, k, k->worker, e != NULL ? e->view : NULL);
 }
 
 /* Those we know, then those that are gone but have requests in hand. */
@@ -147,7 +172,7 @@ static void put_workers(struct json_writer *w, const struct application *a,
         membership_each(a->membership, put_known, &p);
     for (size_t i = 0; i < n; ++i) {
         if (!all[i].shown)
-            put_worker(&p, all[i].view->name, "leaving", all[i].view->worker, all[i].view);
+            put_worker(&p, all[i].view->name, NULL, all[i].view->worker, all[i].view);
     }
     json_close_array(w);
     map_clear(&p.entries);
@@ -216,6 +241,22 @@ static void put_pool(struct json_writer *w, const struct pool_view *pv)
     json_close_object(w);
 }
 
+static void put_poison(struct json_writer *w, const struct application *a)
+{
+    struct poison_view v;
+
+    poison_view(a->poison, clock_mono_us() / 1000, &v);
+    json_open_array(w, "poison");
+    for (size_t i = 0; i < v.nheld; ++i) {
+        json_open_object(w, NULL);
+        json_put_text(w, "class", slice_of(v.held[i].cls));
+        json_put_text(w, "path", slice_of(v.held[i].path));
+        json_put_real(w, "for_s", (double)v.held[i].for_ms / 1000);
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
 static void put_application(struct json_writer *w, const struct application *a)
 {
     struct pool_view pv;
@@ -232,6 +273,7 @@ static void put_application(struct json_writer *w, const struct application *a)
     put_pool(w, &pv);
     put_workers(w, a, &pv);
     put_outcomes(w, a);
+    put_poison(w, a);
     put_stats(w, a);
     limit_status_describe(a, w);
     rate_status_describe(a, w);

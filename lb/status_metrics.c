@@ -372,7 +372,7 @@ static const struct family families[] = {
     WORKER("worker_mean_backlog", "gauge", "requests", worker_mean_backlog, "The decayed average of the backlog."),
     WORKER("worker_oldest_request_seconds", "gauge", "seconds", worker_oldest, "Age of the oldest request in hand."),
     WORKER("worker_skills", "gauge", "classes", worker_skills, "Classes the worker has a score for."),
-    WORKER("worker_available", "gauge", "yes or no", worker_available, "0: ejected, draining or silent."),
+    WORKER("worker_available", "gauge", "yes or no", worker_available, "0: ejected, unhealthy, draining or silent."),
     WORKER("worker_requests_total", "counter", "requests", worker_requests, "Requests served."),
     WORKER("worker_failures_total", "counter", "requests", worker_failures, "Answers 5xx, and requests without a whole answer."),
     WORKER("worker_service_seconds_total", "counter", "seconds", worker_service, "Time spent on requests."),

@@ -62,8 +62,9 @@ function topClasses(name, worker) {
 }
 
 function stateOf(w) {
-  if (w.ejected) return ['ejected', 'bad'];
+  if (w.ejected) return ['ejected: ' + w.ejected_why, 'bad'];
   if (w.state === 'ready') return w.active ? ['ready', 'good'] : ['ready, inactive', 'soft'];
+  if (w.state === 'unhealthy') return ['unhealthy: ' + w.check.why, 'bad'];
   return [w.state, w.state === 'absent' || w.state === 'silent' ? 'bad' : 'soft'];
 }
 

@@ -255,3 +255,91 @@ def test_a_get_that_fails_everywhere_else_tries_the_ejected_ones(world):
     world.scripted(serve(hello), port=port)
     dying.set()
     assert lb.get('/').body == b'hello'
+
+
+def test_a_worker_that_resets_request_after_request_is_left_alone(world):
+    healed = threading.Event()
+
+    def script(c):
+        while c.read_request():
+            if not healed.is_set():
+                c.reset()
+                return
+            c.answer(b'healed')
+    bad = world.scripted(script)
+    good = world.scripted(serve(hello))
+    lb = world.resumelb(static(bad.address, good.address, eject_after=3, eject_time='10m'))
+    for i in range(40):
+        assert lb.get('/%d' % i).body == b'hello'
+    assert len(bad.requests) == 3
+    worker = lb.workers()[bad.address]
+    assert (worker['ejected'], worker['ejected_why'], worker['available']) == (True, 'reset', False)
+    assert 0 < worker['ejected_for_s'] <= 600
+    # who finds nobody else is served by it all the same
+    healed.set()
+    good.close()
+    assert lb.get('/').body == b'healed'
+
+
+def test_of_workers_that_all_time_out_only_eject_max_are_out(world):
+    gate = threading.Event()
+
+    def answer(c, head, body):
+        if not gate.is_set() and b'/slow' in head:
+            gate.wait(20)
+        c.answer(b'hello')
+    workers = [world.scripted(serve(answer)) for _ in range(4)]
+    lb = world.resumelb(static(*[w.address for w in workers], eject_after=1, eject_time='10m', first_byte_timeout='50ms'))
+    for i in range(12):
+        assert lb.get('/slow%d' % i).status == 504
+    out = [w for w in lb.workers().values() if w['ejected']]
+    assert [w['ejected_why'] for w in out] == ['first-byte-timeout'] * 2
+    wait_until(lambda: lb.app()['stats']['ejections'] == 2, 'the count')
+    gate.set()
+    assert lb.get('/').body == b'hello'
+
+
+def test_a_worker_that_fails_again_when_it_is_back_is_out_for_longer_each_time(world):
+    port = free_port()
+    dead = '127.0.0.1:%d' % port
+    good = world.scripted(serve(hello))
+    lb = world.resumelb(static(dead, good.address, eject_time='20ms'))
+
+    def out_for_ten_times_as_long():
+        assert lb.get('/').body == b'hello'
+        return lb.workers()[dead].get('ejected_for_s', 0) > 0.2
+    wait_until(out_for_ten_times_as_long, 'ejections that have doubled')
+    assert lb.workers()[dead]['ejected_why'] == 'refused'
+
+
+def test_no_more_requests_are_retries_at_once_than_the_budget_has(world):
+    """All fail at the bad one; those that are tried again hang at the good one, and hold the budget."""
+    gate = threading.Event()
+
+    def slow(c, head, body):
+        gate.wait(20)
+        c.answer(b'hello')
+    bad = world.scripted(lambda c: c.read_request() and c.reset())
+    good = world.scripted(serve(slow))
+    lb = world.resumelb(static(bad.address, good.address, eject_time=0, retry_budget=0, retry_budget_min=2))
+    clients = []
+
+    def retrying():
+        # those that fail at the bad one leave it idle: it is picked before the good one, which has them in hand
+        c = Client(lb.address)
+        c.send()
+        clients.append(c)
+        wait_until(lambda: len(good.requests) == len(clients), 'the request to come to the good one')
+        return lb.app()['stats']['retries'] == 2
+    wait_until(retrying, 'the budget to be taken')
+    assert lb.get('/').status == 502
+    stats = lb.app()['stats']
+    assert (stats['retries'], stats['retries_over_budget']) == (2, 1)
+    gate.set()
+    assert [c.receive().body for c in clients] == [b'hello'] * len(clients)
+    # what they had taken is there again
+    for _ in range(10):
+        assert lb.get('/').status == 200
+    assert lb.app()['stats']['retries_over_budget'] == 1
+    for c in clients:
+        c.close()

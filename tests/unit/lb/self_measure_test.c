@@ -241,8 +241,8 @@ static void a_worker_that_refuses_is_ejected_for_a_while(void **state)
     struct worker *a = join(c, "127.0.0.1:1");
     struct worker *b = join(c, "127.0.0.1:2");
 
-    atomic_store(&c->app->eject_time_ms, 1);
-    member_connect_failed(member_of(a), 0);
+    c->app->eject.time_ms = 1;
+    member_failed(member_of(a), FAULT_REFUSED, 0);
     assert_int_equal(c->app->navailable, 1);
     assert_true(is_ejected(a));
     loop_turn(c->lb.control, 0);
@@ -258,7 +258,7 @@ static void the_only_worker_is_never_ejected(void **state)
     struct control *c = *state;
     struct worker *a = join(c, "127.0.0.1:1");
 
-    member_connect_failed(member_of(a), 0);
+    member_failed(member_of(a), FAULT_REFUSED, 0);
     assert_false(is_ejected(a));
     assert_int_equal(c->app->navailable, 1);
     leave(c, a);
@@ -271,17 +271,17 @@ static void when_the_last_one_refuses_the_ejected_ones_come_back(void **state)
     struct worker *b = join(c, "127.0.0.1:2");
     struct worker *d = join(c, "127.0.0.1:3");
 
-    atomic_store(&c->app->eject_time_ms, 3600000);
-    member_connect_failed(member_of(a), 0);
+    c->app->eject.time_ms = 3600000;
+    member_failed(member_of(a), FAULT_REFUSED, 0);
     loop_turn(c->lb.control, 0);
-    member_connect_failed(member_of(b), 0); /* its message is still on its way below */
-    member_connect_failed(member_of(d), 0);
+    member_failed(member_of(b), FAULT_REFUSED, 0); /* its message is still on its way below */
+    member_failed(member_of(d), FAULT_REFUSED, 0);
     assert_false(is_ejected(a));
     assert_false(is_ejected(b));
     assert_true(is_ejected(d));
     assert_int_equal(c->app->navailable, 2);
     /* What is over does not end what has begun since. */
-    member_connect_failed(member_of(a), 0);
+    member_failed(member_of(a), FAULT_REFUSED, 0);
     loop_turn(c->lb.control, 0);
     assert_true(is_ejected(a));
     assert_int_equal(stats_sum(c->app->stats, APP_STAT_ejections), 4);
@@ -297,8 +297,8 @@ static void who_has_tried_all_others_gets_the_ejected_ones(void **state)
     struct worker *b = join(c, "127.0.0.1:2");
     struct worker *tried[] = {b, a};
 
-    atomic_store(&c->app->eject_time_ms, 3600000);
-    member_connect_failed(member_of(a), 0);
+    c->app->eject.time_ms = 3600000;
+    member_failed(member_of(a), FAULT_REFUSED, 0);
     assert_false(health_fail_open(c->app, tried, 2));
     assert_true(is_ejected(a));
     assert_true(health_fail_open(c->app, tried, 1));
@@ -314,8 +314,8 @@ static void an_ejected_worker_comes_back_when_the_others_leave(void **state)
     struct worker *a = join(c, "127.0.0.1:1");
     struct worker *b = join(c, "127.0.0.1:2");
 
-    atomic_store(&c->app->eject_time_ms, 3600000);
-    member_connect_failed(member_of(a), 0);
+    c->app->eject.time_ms = 3600000;
+    member_failed(member_of(a), FAULT_REFUSED, 0);
     loop_turn(c->lb.control, 0);
     leave(c, b);
     assert_int_equal(c->app->navailable, 1);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/ejection_rule.h"
+
+#include <limits.h>
+
+enum { DOUBLINGS_MAX = 32 };
+
+const char *worker_fault_text(enum worker_fault f)
+{
+    static const char *const texts[WORKER_FAULTS] = {"refused", "connect-timeout", "reset",
+                                                     "first-byte-timeout"};
+
+    return texts[f];
+}
+
+/* A connection that fails is plain: no request was under way that could be to blame. */
+static unsigned needed(const struct ejection_rule *r, enum worker_fault f)
+{
+    return f == FAULT_REFUSED || f == FAULT_CONNECT_TIMEOUT ? r->after_refused : r->after;
+}
+
+static uint64_t time_of(const struct strikes *s, const struct ejection_rule *r)
+{
+    uint64_t most_ms = r->time_max_ms > r->time_ms ? r->time_max_ms : r->time_ms;
+
+    if (r->time_ms > most_ms >> s->doublings)
+        return most_ms;
+    return r->time_ms << s->doublings;
+}
+
+uint64_t strikes_add(struct strikes *s, const struct ejection_rule *r, enum worker_fault f)
+{
+    unsigned after = needed(r, f);
+
+    if (s->failures < UINT_MAX)
+        ++s->failures;
+    if (after == 0 || s->failures < after)
+        return 0;
+    return time_of(s, r);
+}
+
+void strikes_served(struct strikes *s)
+{
+    if (s->doublings < DOUBLINGS_MAX)
+        ++s->doublings;
+}
+
+void strikes_clear(struct strikes *s)
+{
+    *s = (struct strikes){0};
+}
+
+bool ejection_fits(const struct ejection_rule *r, enum worker_fault f, size_t out, size_t workers)
+{
+    return f == FAULT_REFUSED || (double)(out + 1) <= r->max_share * (double)workers;
+}

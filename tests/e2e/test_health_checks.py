@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Active checks: a worker that fails them gets no requests until it passes."""
+import subprocess
+import threading
+
+from support.base import BIN, free_port, wait_until
+from support.http import get
+from support.scripted import serve
+
+
+class Checked:
+    """A worker with a /healthz whose answer is set by the test; a request that is no check is answered by its name."""
+
+    def __init__(self, world, name, **kw):
+        self.status, self.name = '200 OK', name
+        self.gate = threading.Event()
+        self.gate.set()
+        self.lock, self.now, self.most = threading.Lock(), 0, 0
+        self.server = world.scripted(serve(self.answer), **kw)
+        self.address = self.server.address
+
+    def answer(self, c, head, body):
+        if not head.startswith(b'GET /healthz'):
+            c.answer(self.name)
+            return
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        self.gate.wait(20)
+        with self.lock:
+            self.now -= 1
+        c.answer(b'x', status=self.status)
+
+    def checks(self):
+        return [h for h, _ in self.server.requests if h.startswith(b'GET /healthz')]
+
+
+def start(world, *workers, **settings):
+    return world.resumelb({'workers': [w if isinstance(w, str) else w.address for w in workers], 'pool': {'policy': 'classless'},
+                           'health_check_path': '/healthz', 'health_check_interval': '100ms', 'health_check_timeout': '10s',
+                           'health_check_unhealthy_after': 2, 'health_check_healthy_after': 2, **settings})
+
+
+def state(lb, worker):
+    return lb.workers()[worker if isinstance(worker, str) else worker.address]['state']
+
+
+def becomes(lb, worker, wanted):
+    wait_until(lambda: state(lb, worker) == wanted, '%s to be %s' % (worker, wanted))
+
+
+def test_a_worker_that_fails_its_checks_gets_no_requests_until_it_passes(world):
+    a, b = Checked(world, b'a'), Checked(world, b'b')
+    lb = start(world, a, b)
+    assert {lb.get('/').body for _ in range(10)} == {b'a', b'b'}
+    a.status = '500 Oops'
+    becomes(lb, a, 'unhealthy')
+    w = lb.workers()[a.address]
+    assert (w['available'], w['check']['failing'], w['check']['why']) == (False, True, 'status 500')
+    assert w['check']['failures'] >= 2
+    assert {lb.get('/').body for _ in range(10)} == {b'b'}
+    assert lb.app()['stats']['workers_unhealthy'] == 1
+    a.status = '200 OK'
+    becomes(lb, a, 'ready')
+    assert {lb.get('/').body for _ in range(10)} == {b'a', b'b'}
+    assert lb.app()['stats']['workers_unhealthy'] == 0
+    assert lb.app()['stats']['health_checks'] >= lb.app()['stats']['health_check_failures'] >= 2
+    head = a.checks()[0].split(b'\r\n')
+    assert head[0] == b'GET /healthz HTTP/1.1' and b'Host: ' + a.address.encode() in head
+
+
+def test_a_check_that_hangs_fails_and_there_is_never_a_second_one(world):
+    a, b = Checked(world, b'a'), Checked(world, b'b')
+    lb = start(world, a, b, health_check_timeout='150ms')
+    a.gate.clear()
+    becomes(lb, a, 'unhealthy')
+    assert lb.workers()[a.address]['check']['why'] == 'no answer in time'
+    a.gate.set()
+    becomes(lb, a, 'ready')
+    assert b.most == 1
+
+
+def test_while_one_check_is_under_way_there_is_no_other(world):
+    a = Checked(world, b'a')
+    b = Checked(world, b'b')
+    lb = start(world, a, b)
+    a.gate.clear()
+    wait_until(lambda: a.now == 1, 'a check to hang')
+    # meanwhile the other worker is checked again and again
+    before = len(b.checks())
+    wait_until(lambda: len(b.checks()) >= before + 5, 'five checks of the other')
+    assert a.most == 1
+    a.gate.set()
+    assert state(lb, a) == 'ready'
+
+
+def test_a_worker_that_is_not_there_is_found_so_without_a_request(world):
+    port = free_port()
+    dead = '127.0.0.1:%d' % port
+    a = Checked(world, b'a')
+    lb = start(world, dead, a)
+    becomes(lb, dead, 'unhealthy')
+    assert lb.workers()[dead]['check']['why'] == 'connection refused'
+    assert lb.app()['stats']['connect_failures'] == 0
+    Checked(world, b'late', port=port)
+    becomes(lb, dead, 'ready')
+    assert {lb.get('/').body for _ in range(10)} == {b'a', b'late'}
+
+
+def test_only_the_status_that_is_wanted_passes(world):
+    a, b = Checked(world, b'a'), Checked(world, b'b')
+    a.status = '204 No Content'
+    b.status = '200 OK'
+    lb = start(world, a, b, health_check_status=200)
+    becomes(lb, a, 'unhealthy')
+    assert state(lb, b) == 'ready'
+
+
+def test_requests_wait_for_a_worker_when_all_are_unhealthy(world):
+    a = Checked(world, b'a')
+    a.status = '500 Oops'
+    lb = start(world, a, worker_wait_timeout='60s')
+    becomes(lb, a, 'unhealthy')
+    answers = []
+    t = threading.Thread(target=lambda: answers.append(lb.get('/')))
+    t.start()
+    wait_until(lambda: lb.app()['stats']['requests_waiting'] == 1, 'the request to wait')
+    a.status = '200 OK'
+    t.join(30)
+    assert [r.body for r in answers] == [b'a']
+
+
+def test_without_a_path_no_more_checks_are_made_and_all_are_healthy(world):
+    a, b = Checked(world, b'a'), Checked(world, b'b')
+    a.status = '500 Oops'
+    lb = start(world, a, b)
+    becomes(lb, a, 'unhealthy')
+    lb.reload({'health_check_path': None})
+    becomes(lb, a, 'ready')
+    assert lb.workers()[a.address]['available']
+    made = lb.app()['stats']['health_checks']
+    for _ in range(10):
+        lb.get('/')
+    assert lb.app()['stats']['health_checks'] == made
+    lb.reload({'health_check_path': '/healthz'})
+    becomes(lb, a, 'unhealthy')
+
+
+def test_operators_are_told_of_unhealthy_workers(world):
+    a, b = Checked(world, b'a'), Checked(world, b'b')
+    a.status = '503 No'
+    lb = start(world, a, b)
+    becomes(lb, a, 'unhealthy')
+    metrics = get(lb.admin, '/metrics', host=lb.admin).text
+    assert 'resumelb_workers_unhealthy{application="default"} 1' in metrics
+    assert 'why="status 503"' in lb.process.output()
+    shown = subprocess.run([BIN / 'resumelbctl', '-a', lb.admin, 'status'], capture_output=True, text=True, timeout=60).stdout
+    assert 'unhealthy (status 503)' in shown
+
+
+def test_a_path_that_cannot_stand_in_a_request_is_refused(world):
+    path = world.folder / 'bad.yaml'
+    path.write_text('listen: [{address: "127.0.0.1:0"}]\nworkers: ["127.0.0.1:1"]\nhealth_check_path: "/a b"\n')
+    done = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and 'health_check_path' in done.stderr
