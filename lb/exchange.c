@@ -15,6 +15,7 @@
 #include "lb/classify.h"
 #include "lb/headers.h"
 #include "lb/limit.h"
+#include "lb/tls_set.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -477,6 +478,11 @@ static void step_classify(struct exchange *x)
     x->target = slice_of_iovec(x->req->path);
     if (!headers_check_request(x->req)) {
         exchange_fail(x, OUTCOME_BAD_REQUEST);
+        return;
+    }
+    const SSL *ssl = http_conn_ssl(x->conn);
+    if (ssl != NULL && tls_set_misdirected(ssl, x->authority)) {
+        exchange_fail(x, OUTCOME_MISDIRECTED);
         return;
     }
     struct slice rest = x->target;

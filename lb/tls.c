@@ -1,80 +1,110 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Listeners keep one outer context for their whole life. At each ClientHello a callback puts the
- * present one in its place (SSL_set_SSL_CTX, as one does for SNI), so a renewed certificate needs
- * no new listener, and connections that are up are left alone. Lock: around the pointer to the
- * present context, held to take a reference.
+ * Listeners keep one outer context for their whole life, without a certificate. At each ClientHello
+ * a callback puts the one for the client's server name in its place, of the set in force; so a
+ * renewed certificate needs no new listener, and connections that are up are left alone. (The
+ * callback is the outer context's alone: a second ClientHello of one handshake, after a retry
+ * request, stays where the first one came to.) Lock: around the pointer to the set in force, held
+ * to take a reference.
  */
 #include "lb/tls.h"
 
-#include <openssl/ssl.h>
+#include "common/net/http_tls.h"
+#include "common/wire/tls_server_name.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
-struct tls_certificate {
+struct tls_listener {
     SSL_CTX *outer;
+    struct tls_config *config; /* what the set was made of */
     pthread_mutex_t lock;
-    SSL_CTX *present; /* under the lock; counted */
+    struct tls_set *set; /* under the lock; counted */
 };
+
+static struct slice server_name(SSL *ssl)
+{
+    const unsigned char *bytes = NULL;
+    size_t len = 0;
+    struct slice name = SLICE_NULL;
+
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &bytes, &len) == 1 &&
+        tls_server_name((struct slice){(const char *)bytes, len}, &name))
+        return name;
+    return SLICE_NULL;
+}
 
 /* On the loop of a connection. */
 static int on_client_hello(SSL *ssl, int *alert, void *context)
 {
-    struct tls_certificate *t = context;
+    struct tls_listener *t = context;
 
     (void)alert;
     pthread_mutex_lock(&t->lock);
-    SSL_CTX *present = t->present;
-    SSL_CTX_up_ref(present);
+    struct tls_set *set = tls_set_ref(t->set);
     pthread_mutex_unlock(&t->lock);
-    if (SSL_get_SSL_CTX(ssl) != present)
-        SSL_set_SSL_CTX(ssl, present);
-    SSL_CTX_free(present);
+    http_tls_switch(ssl, tls_set_choose(set, server_name(ssl)));
+    tls_set_unref(set);
     return SSL_CLIENT_HELLO_SUCCESS;
 }
 
-struct tls_certificate *tls_certificate_create(const char *certificate_file, const char *key_file,
-                                               bool http2, struct diag *d)
+static SSL_CTX *create_outer(const struct tls_config *config, struct diag *d)
 {
-    SSL_CTX *ctx = http_tls_create(certificate_file, key_file, http2, d);
+    static const unsigned char none[] = "outer";
+    struct http_tls_options o = {.http2 = config->http2};
+    SSL_CTX *ctx = http_tls_create(&o, d);
 
-    if (ctx == NULL)
+    /* The one that is chosen brings its own, if the two were the same before (SSL_set_SSL_CTX). */
+    if (ctx != NULL && SSL_CTX_set_session_id_context(ctx, none, sizeof(none)) != 1)
+        abort();
+    return ctx;
+}
+
+struct tls_listener *tls_listener_create(struct tls_config *config, struct diag *d)
+{
+    struct tls_set *set = tls_set_create(config, d);
+    SSL_CTX *outer = set != NULL ? create_outer(config, d) : NULL;
+
+    if (outer == NULL) {
+        tls_set_unref(set);
         return NULL;
-    struct tls_certificate *t = xcalloc(1, sizeof(*t));
+    }
+    struct tls_listener *t = xcalloc(1, sizeof(*t));
     pthread_mutex_init(&t->lock, NULL);
-    t->outer = ctx;
-    t->present = ctx;
-    SSL_CTX_up_ref(ctx);
+    t->outer = outer;
+    t->set = set;
+    t->config = tls_config_ref(config);
     SSL_CTX_set_client_hello_cb(t->outer, on_client_hello, t);
     return t;
 }
 
-void tls_certificate_destroy(struct tls_certificate *t)
+void tls_listener_destroy(struct tls_listener *t)
 {
     if (t == NULL)
         return;
-    SSL_CTX_free(t->present);
     SSL_CTX_free(t->outer);
+    tls_set_unref(t->set);
+    tls_config_unref(t->config);
     pthread_mutex_destroy(&t->lock);
     free(t);
 }
 
-SSL_CTX *tls_certificate_context(struct tls_certificate *t)
+SSL_CTX *tls_listener_context(struct tls_listener *t)
 {
     return t->outer;
 }
 
-void tls_certificate_take(struct tls_certificate *t, struct tls_certificate *from)
+void tls_listener_take(struct tls_listener *t, struct tls_config *config, struct tls_set *set)
 {
-    SSL_CTX *old;
+    struct tls_set *old;
 
-    /* Its own callback would look at FROM, which may be gone: a second ClientHello of one handshake
-     * (after a retry request) comes to the context that took its place. */
-    SSL_CTX_set_client_hello_cb(from->outer, NULL, NULL);
-    SSL_CTX_up_ref(from->outer);
+    tls_config_ref(config);
+    tls_config_unref(t->config);
+    t->config = config;
+    tls_set_ref(set);
     pthread_mutex_lock(&t->lock);
-    old = t->present;
-    t->present = from->outer;
+    old = t->set;
+    t->set = set;
     pthread_mutex_unlock(&t->lock);
-    SSL_CTX_free(old);
+    tls_set_unref(old);
 }

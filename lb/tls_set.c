@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A context has its set's names and its own number with it (as ex_data), which go with the last
+ * connection that has chosen it; the set itself may be gone by then.
+ */
+#include "lb/tls_set.h"
+
+#include "common/net/http_tls.h"
+#include "lb/tls_names.h"
+
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct tls_set {
+    _Atomic unsigned refs;
+    SSL_CTX **contexts;
+    size_t n;
+    struct tls_names *names; /* -> index of contexts */
+};
+
+/* What a context knows of its set. */
+struct place {
+    struct tls_names *names;
+    unsigned index;
+};
+
+/* ---- places ---- */
+
+static void free_place(void *parent, void *place, CRYPTO_EX_DATA *data, int index, long argl,
+                       void *argp)
+{
+    struct place *p = place;
+
+    (void)parent;
+    (void)data;
+    (void)index;
+    (void)argl;
+    (void)argp;
+    if (p == NULL)
+        return;
+    tls_names_unref(p->names);
+    free(p);
+}
+
+/* The library gives it out once, and it is constant then. */
+static int place_index;
+static pthread_once_t place_index_made = PTHREAD_ONCE_INIT;
+
+static void make_place_index(void)
+{
+    place_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, free_place);
+    ASSERT(place_index >= 0);
+}
+
+static void set_place(SSL_CTX *ctx, struct tls_names *names, unsigned index)
+{
+    struct place *p = xcalloc(1, sizeof(*p));
+
+    pthread_once(&place_index_made, make_place_index);
+    p->names = tls_names_ref(names);
+    p->index = index;
+    if (SSL_CTX_set_ex_data(ctx, place_index, p) != 1)
+        abort(); /* out of memory */
+}
+
+/* ---- reading ---- */
+
+struct reading {
+    const struct tls_config *config;
+    struct tls_set *set;
+    struct tls_names **names; /* per context: what it was opened for */
+    struct diag *d;
+};
+
+static int key_kind(SSL_CTX *ctx)
+{
+    return EVP_PKEY_get_base_id(SSL_CTX_get0_privatekey(ctx));
+}
+
+static bool has_kind(SSL_CTX *ctx, int kind)
+{
+    bool found = false;
+
+    for (long more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST); more == 1 && !found;
+         more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_NEXT))
+        found = key_kind(ctx) == kind;
+    SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST);
+    return found;
+}
+
+/* The context that takes one more certificate with these names and this kind of key, or N. */
+static size_t find_twin(const struct reading *r, const struct tls_names *names, int kind)
+{
+    size_t i = 0;
+
+    while (i < r->set->n &&
+           (!tls_names_same(r->names[i], names) || has_kind(r->set->contexts[i], kind)))
+        ++i;
+    return i;
+}
+
+/* CTX becomes one of the set's, or goes into one of them. */
+static bool place_context(struct reading *r, SSL_CTX *ctx, const char *file)
+{
+    struct tls_names *names = tls_names_create();
+    struct tls_set *s = r->set;
+    X509 *certificate = SSL_CTX_get0_certificate(ctx);
+
+    if (!tls_names_add(names, certificate, 0)) {
+        diag_add(r->d, file, 0, 0, "more than %d names", TLS_CERTIFICATE_NAMES_MAX);
+        tls_names_unref(names);
+        SSL_CTX_free(ctx);
+        return false;
+    }
+    tls_names_sort(names);
+    size_t twin = find_twin(r, names, key_kind(ctx));
+    if (twin == s->n) {
+        /* There were no more a moment ago. */
+        bool few = tls_names_add(s->names, certificate, (unsigned)s->n);
+        ASSERT(few);
+        r->names[s->n] = names;
+        s->contexts[s->n++] = ctx;
+        return true;
+    }
+    bool added = http_tls_add(s->contexts[twin], ctx);
+    if (!added)
+        http_tls_complain(r->d, file, "cannot stand beside the other one for the same names");
+    tls_names_unref(names);
+    SSL_CTX_free(ctx);
+    return added;
+}
+
+static bool read_certificate(struct reading *r, const struct certificate_settings *s)
+{
+    const struct tls_settings *t = &r->config->s;
+    struct http_tls_options o = {
+        .certificate_file = s->certificate,
+        .key_file = s->key,
+        .http2 = r->config->http2,
+        .tls13_only = t->min_version == TLS_VERSION_13,
+        .ciphers = t->ciphers,
+        .ciphersuites = t->ciphersuites,
+    };
+    SSL_CTX *ctx = http_tls_create(&o, r->d);
+
+    return ctx != NULL && place_context(r, ctx, s->certificate);
+}
+
+/* A session may be resumed where the same certificates are shown, and nowhere else. */
+static bool set_session_context(SSL_CTX *ctx)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    bool good = md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1;
+
+    for (long more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST); good && more == 1;
+         more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_NEXT)) {
+        good = X509_digest(SSL_CTX_get0_certificate(ctx), EVP_sha256(), digest, &len) == 1 &&
+               EVP_DigestUpdate(md, digest, len) == 1;
+    }
+    SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST);
+    good = good && EVP_DigestFinal_ex(md, digest, &len) == 1 &&
+           SSL_CTX_set_session_id_context(ctx, digest, len) == 1;
+    EVP_MD_CTX_free(md);
+    return good;
+}
+
+static bool finish_contexts(struct reading *r)
+{
+    for (size_t i = 0; i < r->set->n; ++i) {
+        SSL_CTX *ctx = r->set->contexts[i];
+
+        set_place(ctx, r->set->names, (unsigned)i);
+        if (!set_session_context(ctx)) {
+            http_tls_complain(r->d, NULL, "cannot set up TLS sessions");
+            return false;
+        }
+    }
+    return true;
+}
+
+struct tls_set *tls_set_create(const struct tls_config *c, struct diag *d)
+{
+    struct tls_set *s = xcalloc(1, sizeof(*s));
+    struct reading r = {.config = c, .set = s, .d = d};
+    bool good = true;
+
+    atomic_init(&s->refs, 1);
+    s->names = tls_names_create();
+    s->contexts = xcalloc(c->ncertificates, sizeof(SSL_CTX *));
+    r.names = xcalloc(c->ncertificates, sizeof(struct tls_names *));
+    for (size_t i = 0; i < c->ncertificates && good; ++i)
+        good = read_certificate(&r, &c->certificates[i]);
+    tls_names_sort(s->names);
+    good = good && finish_contexts(&r);
+    for (size_t i = 0; i < s->n; ++i)
+        tls_names_unref(r.names[i]);
+    free(r.names);
+    if (good)
+        return s;
+    tls_set_unref(s);
+    return NULL;
+}
+
+struct tls_set *tls_set_ref(struct tls_set *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void tls_set_unref(struct tls_set *s)
+{
+    if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (size_t i = 0; i < s->n; ++i)
+        SSL_CTX_free(s->contexts[i]);
+    free(s->contexts);
+    tls_names_unref(s->names);
+    free(s);
+}
+
+/* ---- choosing ---- */
+
+SSL_CTX *tls_set_choose(const struct tls_set *s, struct slice name)
+{
+    unsigned owner = 0;
+
+    if (name.p == NULL || !tls_names_find(s->names, name, &owner))
+        owner = 0;
+    return s->contexts[owner];
+}
+
+bool tls_set_misdirected(const SSL *ssl, struct slice host)
+{
+    const struct place *p = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), place_index);
+    unsigned owner = 0;
+
+    return p != NULL && tls_names_find(p->names, slice_cut(&host, ':'), &owner) &&
+           owner != p->index;
+}

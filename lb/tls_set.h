@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The certificates of one listener as they were read at one time: a TLS context per certificate, or
+ * per two with the same names, an RSA and an ECDSA one, of which the client gets what it can. The
+ * first is the default. Immutable and reference counted; any thread. Connections keep the context
+ * they have chosen, and with it what is asked below.
+ */
+#ifndef RLB_LB_TLS_SET_H
+#define RLB_LB_TLS_SET_H
+
+#include "lb/tls_config.h"
+
+#include <openssl/ssl.h>
+
+struct tls_set;
+
+/* Read what C says. NULL: errors are in D. Control thread, as it reads files. */
+struct tls_set *tls_set_create(const struct tls_config *c, struct diag *d);
+struct tls_set *tls_set_ref(struct tls_set *s);
+/* NULL is fine. */
+void tls_set_unref(struct tls_set *s);
+/* The context for the server name NAME, which may be p == NULL: none. Borrowed. */
+SSL_CTX *tls_set_choose(const struct tls_set *s, struct slice name);
+/*
+ * Whether HOST (host[:port]) belongs to another certificate than the one that SSL's connection has
+ * been given (RFC 9110 section 15.5.20).
+ */
+bool tls_set_misdirected(const SSL *ssl, struct slice host);
+
+#endif
