@@ -28,7 +28,23 @@ struct listeners {
     struct listener *items;
     size_t n;
     unsigned nloops;
+    struct loop *control; /* NULL: not open yet */
+    struct timer look;    /* at the files of certificates */
 };
+
+enum { LOOK_MS = 1000 };
+
+static void on_look(struct timer *timer)
+{
+    struct listeners *ls = container_of(timer, struct listeners, look);
+    char address[ADDR_TEXT_MAX];
+
+    for (size_t i = 0; i < ls->n; ++i) {
+        if (ls->items[i].tls != NULL)
+            tls_listener_look(ls->items[i].tls, addr_format(&ls->items[i].bound, address));
+    }
+    timer_start(ls->control, &ls->look, LOOK_MS);
+}
 
 static bool is_unix(const struct addr *a)
 {
@@ -100,6 +116,7 @@ struct listeners *listeners_create(const struct configuration *config, unsigned 
     bool good = true;
 
     ls->nloops = nloops;
+    timer_init(&ls->look, on_look);
     ls->items = xcalloc(config->nlistens, sizeof(*ls->items));
     ls->n = config->nlistens;
     for (size_t i = 0; i < ls->n; ++i) {
@@ -139,6 +156,8 @@ static void open_on(struct lb_loop *ll, void *context)
 void listeners_open(struct listeners *ls, struct lb *lb)
 {
     data_loops_call(lb, open_on, NULL, ls);
+    ls->control = lb->control;
+    timer_start(ls->control, &ls->look, LOOK_MS);
 }
 
 const struct addr *listeners_address(const struct listeners *ls, size_t i)
@@ -153,6 +172,7 @@ size_t listeners_count(const struct listeners *ls)
 
 void listeners_withdraw(struct listeners *ls)
 {
+    timer_stop(&ls->look);
     for (size_t i = 0; i < ls->n; ++i) {
         const struct addr *a = &ls->items[i].bound;
 
@@ -233,6 +253,7 @@ void listeners_destroy(struct listeners *ls)
 {
     if (ls == NULL)
         return;
+    timer_stop(&ls->look);
     for (size_t i = 0; i < ls->n; ++i) {
         struct listener *l = &ls->items[i];
 

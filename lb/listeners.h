@@ -16,7 +16,8 @@ struct listeners;
  * fails is logged; NULL then, and nothing is bound.
  */
 struct listeners *listeners_create(const struct configuration *config, unsigned nloops);
-/* Give each loop its sockets: they accept from now on. Once. */
+/* Give each loop its sockets: they accept from now on. Once. From here to listeners_withdraw the
+ * files of certificates are looked at every second. */
 void listeners_open(struct listeners *ls, struct lb *lb);
 /* The address listener I is bound to (a port of 0 resolved). */
 const struct addr *listeners_address(const struct listeners *ls, size_t i);

@@ -9,6 +9,7 @@
  */
 #include "lb/tls.h"
 
+#include "common/base/log.h"
 #include "common/net/http_tls.h"
 #include "common/wire/tls_server_name.h"
 
@@ -18,8 +19,9 @@
 struct tls_listener {
     SSL_CTX *outer;
     struct tls_config *config; /* what the set was made of */
+    struct tls_files *tried;   /* what could not be used; NULL: the set is what the files say */
     pthread_mutex_t lock;
-    struct tls_set *set; /* under the lock; counted */
+    struct tls_set *set; /* under the lock; counted. Only the control thread changes it */
 };
 
 static struct slice server_name(SSL *ssl)
@@ -85,6 +87,7 @@ void tls_listener_destroy(struct tls_listener *t)
     SSL_CTX_free(t->outer);
     tls_set_unref(t->set);
     tls_config_unref(t->config);
+    tls_files_destroy(t->tried);
     pthread_mutex_destroy(&t->lock);
     free(t);
 }
@@ -101,10 +104,45 @@ void tls_listener_take(struct tls_listener *t, struct tls_config *config, struct
     tls_config_ref(config);
     tls_config_unref(t->config);
     t->config = config;
+    tls_files_destroy(t->tried);
+    t->tried = NULL;
     tls_set_ref(set);
     pthread_mutex_lock(&t->lock);
     old = t->set;
     t->set = set;
     pthread_mutex_unlock(&t->lock);
     tls_set_unref(old);
+}
+
+static void say_kept(const char *address, const struct diag *d)
+{
+    char why[LOG_ESCAPED_ROOM];
+    struct slice rest = slice_of(d->text);
+
+    log_warn(NULL, "certificates-kept", "address=%s why=\"%s\"; the old ones stay in force",
+             address, log_escape(slice_cut(&rest, '\n'), why));
+}
+
+void tls_listener_look(struct tls_listener *t, const char *address)
+{
+    struct tls_files *now = tls_files_look(t->config);
+    struct diag d = {0};
+
+    if (tls_files_same(now, t->tried != NULL ? t->tried : tls_set_files(t->set))) {
+        tls_files_destroy(now);
+        return;
+    }
+    struct tls_set *set = tls_set_create(t->config, &d);
+    if (set != NULL) {
+        tls_files_destroy(now);
+        tls_listener_take(t, t->config, set);
+        log_info(NULL, "certificates-renewed", "address=%s", address);
+    } else {
+        if (t->tried == NULL)
+            say_kept(address, &d);
+        tls_files_destroy(t->tried);
+        t->tried = now;
+    }
+    tls_set_unref(set);
+    diag_fini(&d);
 }

@@ -18,6 +18,7 @@ struct tls_set {
     SSL_CTX **contexts;
     size_t n;
     struct tls_names *names; /* -> index of contexts */
+    struct tls_files *files;
 };
 
 /* What a context knows of its set. */
@@ -189,6 +190,7 @@ struct tls_set *tls_set_create(const struct tls_config *c, struct diag *d)
     bool good = true;
 
     atomic_init(&s->refs, 1);
+    s->files = tls_files_look(c);
     s->names = tls_names_create();
     s->contexts = xcalloc(c->ncertificates, sizeof(SSL_CTX *));
     r.names = xcalloc(c->ncertificates, sizeof(struct tls_names *));
@@ -219,7 +221,13 @@ void tls_set_unref(struct tls_set *s)
         SSL_CTX_free(s->contexts[i]);
     free(s->contexts);
     tls_names_unref(s->names);
+    tls_files_destroy(s->files);
     free(s);
+}
+
+const struct tls_files *tls_set_files(const struct tls_set *s)
+{
+    return s->files;
 }
 
 /* ---- choosing ---- */

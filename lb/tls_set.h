@@ -9,6 +9,7 @@
 #define RLB_LB_TLS_SET_H
 
 #include "lb/tls_config.h"
+#include "lb/tls_files.h"
 
 #include <openssl/ssl.h>
 
@@ -19,6 +20,8 @@ struct tls_set *tls_set_create(const struct tls_config *c, struct diag *d);
 struct tls_set *tls_set_ref(struct tls_set *s);
 /* NULL is fine. */
 void tls_set_unref(struct tls_set *s);
+/* The files as they were just before they were read. Borrowed. */
+const struct tls_files *tls_set_files(const struct tls_set *s);
 /* The context for the server name NAME, which may be p == NULL: none. Borrowed. */
 SSL_CTX *tls_set_choose(const struct tls_set *s, struct slice name);
 /*
