@@ -41,7 +41,8 @@ static void on_look(struct timer *timer)
 
     for (size_t i = 0; i < ls->n; ++i) {
         if (ls->items[i].tls != NULL)
-            tls_listener_look(ls->items[i].tls, addr_format(&ls->items[i].bound, address));
+            tls_listener_look(ls->items[i].tls, addr_format(&ls->items[i].bound, address),
+                              loop_now_ms(ls->control));
     }
     timer_start(ls->control, &ls->look, LOOK_MS);
 }

@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/net/http_tls.h"
 #include "common/wire/tls_server_name.h"
+#include "lb/tls_tickets.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -50,6 +51,23 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
     return SSL_CLIENT_HELLO_SUCCESS;
 }
 
+/*
+ * On the loop of a connection. The library asks the context that a connection began with; whose
+ * keys they are, the one says that it has been switched to. A ticket of TLS 1.3 is used once, so
+ * each is followed by a new one (2).
+ */
+static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                     EVP_MAC_CTX *mac, int sealing)
+{
+    struct tls_tickets *tickets = tls_set_tickets(ssl);
+
+    if (sealing)
+        return tls_tickets_seal(tickets, name, iv, cipher, mac) ? 1 : -1;
+    int found = tls_tickets_open(tickets, name, iv, cipher, mac);
+
+    return found == 1 && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : found;
+}
+
 static SSL_CTX *create_outer(const struct tls_config *config, struct diag *d)
 {
     static const unsigned char none[] = "outer";
@@ -58,6 +76,8 @@ static SSL_CTX *create_outer(const struct tls_config *config, struct diag *d)
 
     /* The one that is chosen brings its own, if the two were the same before (SSL_set_SSL_CTX). */
     if (ctx != NULL && SSL_CTX_set_session_id_context(ctx, none, sizeof(none)) != 1)
+        abort();
+    if (ctx != NULL && SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, on_ticket) != 1)
         abort();
     return ctx;
 }
@@ -106,6 +126,7 @@ void tls_listener_take(struct tls_listener *t, struct tls_config *config, struct
     t->config = config;
     tls_files_destroy(t->tried);
     t->tried = NULL;
+    tls_set_inherit(set, t->set);
     tls_set_ref(set);
     pthread_mutex_lock(&t->lock);
     old = t->set;
@@ -123,8 +144,10 @@ static void say_kept(const char *address, const struct diag *d)
              address, log_escape(slice_cut(&rest, '\n'), why));
 }
 
-void tls_listener_look(struct tls_listener *t, const char *address)
+void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now_ms)
 {
+    tls_set_rotate(t->set, now_ms, t->config->s.ticket_rotation_ms);
+
     struct tls_files *now = tls_files_look(t->config);
     struct diag d = {0};
 

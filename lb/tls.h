@@ -20,10 +20,10 @@ SSL_CTX *tls_listener_context(struct tls_listener *t);
 /* Handshakes from now on are SET's, which was made of CONFIG. A reference to each is taken. */
 void tls_listener_take(struct tls_listener *t, struct tls_config *config, struct tls_set *set);
 /*
- * Once a second: when a file has changed, take what is in them now. When that cannot be used (a new
- * certificate, its key still the old one), what is in force stays until another change; said once.
- *   address  the listener's, for the log
+ * Once a second: keys of tickets are rotated; when a file has changed, take what is in them now.
+ * When that cannot be used (a new certificate, its key still the old one), what is in force stays
+ * until another change; said once. address  the listener's, for the log
  */
-void tls_listener_look(struct tls_listener *t, const char *address);
+void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now_ms);
 
 #endif

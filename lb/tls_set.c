@@ -7,6 +7,7 @@
 
 #include "common/net/http_tls.h"
 #include "lb/tls_names.h"
+#include "lb/tls_tickets.h"
 
 #include <openssl/evp.h>
 #include <pthread.h>
@@ -25,6 +26,9 @@ struct tls_set {
 struct place {
     struct tls_names *names;
     unsigned index;
+    struct tls_tickets *tickets;
+    unsigned char digest[EVP_MAX_MD_SIZE]; /* of what a session of it was based on */
+    unsigned digest_len;
 };
 
 /* ---- places ---- */
@@ -42,6 +46,7 @@ static void free_place(void *parent, void *place, CRYPTO_EX_DATA *data, int inde
     if (p == NULL)
         return;
     tls_names_unref(p->names);
+    tls_tickets_unref(p->tickets);
     free(p);
 }
 
@@ -55,7 +60,7 @@ static void make_place_index(void)
     ASSERT(place_index >= 0);
 }
 
-static void set_place(SSL_CTX *ctx, struct tls_names *names, unsigned index)
+static struct place *set_place(SSL_CTX *ctx, struct tls_names *names, unsigned index)
 {
     struct place *p = xcalloc(1, sizeof(*p));
 
@@ -64,6 +69,12 @@ static void set_place(SSL_CTX *ctx, struct tls_names *names, unsigned index)
     p->index = index;
     if (SSL_CTX_set_ex_data(ctx, place_index, p) != 1)
         abort(); /* out of memory */
+    return p;
+}
+
+static struct place *place_of(const SSL_CTX *ctx)
+{
+    return SSL_CTX_get_ex_data(ctx, place_index);
 }
 
 /* ---- reading ---- */
@@ -150,7 +161,7 @@ static bool read_certificate(struct reading *r, const struct certificate_setting
 }
 
 /* A session may be resumed where the same certificates are shown, and nowhere else. */
-static bool set_session_context(SSL_CTX *ctx)
+static bool set_session_context(SSL_CTX *ctx, struct place *p)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned len = 0;
@@ -163,8 +174,8 @@ static bool set_session_context(SSL_CTX *ctx)
                EVP_DigestUpdate(md, digest, len) == 1;
     }
     SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST);
-    good = good && EVP_DigestFinal_ex(md, digest, &len) == 1 &&
-           SSL_CTX_set_session_id_context(ctx, digest, len) == 1;
+    good = good && EVP_DigestFinal_ex(md, p->digest, &p->digest_len) == 1 &&
+           SSL_CTX_set_session_id_context(ctx, p->digest, p->digest_len) == 1;
     EVP_MD_CTX_free(md);
     return good;
 }
@@ -174,8 +185,9 @@ static bool finish_contexts(struct reading *r)
     for (size_t i = 0; i < r->set->n; ++i) {
         SSL_CTX *ctx = r->set->contexts[i];
 
-        set_place(ctx, r->set->names, (unsigned)i);
-        if (!set_session_context(ctx)) {
+        struct place *p = set_place(ctx, r->set->names, (unsigned)i);
+        p->tickets = tls_tickets_create();
+        if (p->tickets == NULL || !set_session_context(ctx, p)) {
             http_tls_complain(r->d, NULL, "cannot set up TLS sessions");
             return false;
         }
@@ -230,6 +242,36 @@ const struct tls_files *tls_set_files(const struct tls_set *s)
     return s->files;
 }
 
+/* ---- sessions ---- */
+
+struct tls_tickets *tls_set_tickets(const SSL *ssl)
+{
+    return place_of(SSL_get_SSL_CTX(ssl))->tickets;
+}
+
+static void inherit(struct place *p, const struct place *old)
+{
+    if (p->digest_len != old->digest_len || memcmp(p->digest, old->digest, p->digest_len) != 0)
+        return;
+    tls_tickets_ref(old->tickets);
+    tls_tickets_unref(p->tickets);
+    p->tickets = old->tickets;
+}
+
+void tls_set_inherit(struct tls_set *s, const struct tls_set *old)
+{
+    for (size_t i = 0; i < s->n; ++i) {
+        for (size_t k = 0; k < old->n; ++k)
+            inherit(place_of(s->contexts[i]), place_of(old->contexts[k]));
+    }
+}
+
+void tls_set_rotate(struct tls_set *s, uint64_t now_ms, uint64_t interval_ms)
+{
+    for (size_t i = 0; i < s->n; ++i)
+        tls_tickets_rotate(place_of(s->contexts[i])->tickets, now_ms, interval_ms);
+}
+
 /* ---- choosing ---- */
 
 SSL_CTX *tls_set_choose(const struct tls_set *s, struct slice name)
@@ -243,7 +285,7 @@ SSL_CTX *tls_set_choose(const struct tls_set *s, struct slice name)
 
 bool tls_set_misdirected(const SSL *ssl, struct slice host)
 {
-    const struct place *p = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), place_index);
+    const struct place *p = place_of(SSL_get_SSL_CTX(ssl));
     unsigned owner = 0;
 
     return p != NULL && tls_names_find(p->names, slice_cut(&host, ':'), &owner) &&

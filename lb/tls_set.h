@@ -14,6 +14,7 @@
 #include <openssl/ssl.h>
 
 struct tls_set;
+struct tls_tickets;
 
 /* Read what C says. NULL: errors are in D. Control thread, as it reads files. */
 struct tls_set *tls_set_create(const struct tls_config *c, struct diag *d);
@@ -22,6 +23,12 @@ struct tls_set *tls_set_ref(struct tls_set *s);
 void tls_set_unref(struct tls_set *s);
 /* The files as they were just before they were read. Borrowed. */
 const struct tls_files *tls_set_files(const struct tls_set *s);
+/* The keys that seal and open tickets of SSL's context. Borrowed, for as long as SSL lives. */
+struct tls_tickets *tls_set_tickets(const SSL *ssl);
+/* Where S has the same certificates as OLD, tickets of OLD are good for S. Before S is in force. */
+void tls_set_inherit(struct tls_set *s, const struct tls_set *old);
+/* tls_tickets_rotate for all of S. */
+void tls_set_rotate(struct tls_set *s, uint64_t now_ms, uint64_t interval_ms);
 /* The context for the server name NAME, which may be p == NULL: none. Borrowed. */
 SSL_CTX *tls_set_choose(const struct tls_set *s, struct slice name);
 /*
