@@ -139,6 +139,14 @@ struct listeners *listeners_create(const struct configuration *config, unsigned 
     return NULL;
 }
 
+static void say_notes(const struct listener *l)
+{
+    char address[ADDR_TEXT_MAX];
+
+    if (l->tls != NULL)
+        tls_listener_say_notes(l->tls, addr_format(&l->bound, address));
+}
+
 /* On the loop. Each touches its own descriptors only. */
 static void open_on(struct lb_loop *ll, void *context)
 {
@@ -157,6 +165,8 @@ static void open_on(struct lb_loop *ll, void *context)
 void listeners_open(struct listeners *ls, struct lb *lb)
 {
     data_loops_call(lb, open_on, NULL, ls);
+    for (size_t i = 0; i < ls->n; ++i)
+        say_notes(&ls->items[i]);
     ls->control = lb->control;
     timer_start(ls->control, &ls->look, LOOK_MS);
 }
@@ -247,6 +257,7 @@ void listeners_take_certificates(struct listeners *ls, struct renewal *r)
     for (size_t i = 0; i < r->n; ++i) {
         if (r->items[i].set != NULL)
             tls_listener_take(ls->items[i].tls, r->items[i].config, r->items[i].set);
+        say_notes(&ls->items[i]);
     }
 }
 

@@ -137,11 +137,22 @@ void tls_listener_take(struct tls_listener *t, struct tls_config *config, struct
 
 static void say_kept(const char *address, const struct diag *d)
 {
-    char why[LOG_ESCAPED_ROOM];
     struct slice rest = slice_of(d->text);
+    struct slice why = slice_cut(&rest, '\n');
 
-    log_warn(NULL, "certificates-kept", "address=%s why=\"%s\"; the old ones stay in force",
-             address, log_escape(slice_cut(&rest, '\n'), why));
+    log_warn(NULL, "certificates-kept", "address=%s why=\"%.*s\"; the old ones stay in force",
+             address, SLICE_FMT(why));
+}
+
+void tls_listener_say_notes(const struct tls_listener *t, const char *address)
+{
+    struct slice rest = slice_of(tls_set_notes(t->set));
+
+    while (rest.len > 0) {
+        struct slice why = slice_cut(&rest, '\n');
+
+        log_warn(NULL, "ocsp-not-stapled", "address=%s why=\"%.*s\"", address, SLICE_FMT(why));
+    }
 }
 
 void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now_ms)
@@ -151,7 +162,9 @@ void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now
     struct tls_files *now = tls_files_look(t->config);
     struct diag d = {0};
 
-    if (tls_files_same(now, t->tried != NULL ? t->tried : tls_set_files(t->set))) {
+    bool same = tls_files_same(now, t->tried != NULL ? t->tried : tls_set_files(t->set));
+
+    if (same && (t->tried != NULL || !tls_set_outdated(t->set, time(NULL)))) {
         tls_files_destroy(now);
         return;
     }
@@ -160,6 +173,7 @@ void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now
         tls_files_destroy(now);
         tls_listener_take(t, t->config, set);
         log_info(NULL, "certificates-renewed", "address=%s", address);
+        tls_listener_say_notes(t, address);
     } else {
         if (t->tried == NULL)
             say_kept(address, &d);

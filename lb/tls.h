@@ -19,6 +19,8 @@ void tls_listener_destroy(struct tls_listener *t);
 SSL_CTX *tls_listener_context(struct tls_listener *t);
 /* Handshakes from now on are SET's, which was made of CONFIG. A reference to each is taken. */
 void tls_listener_take(struct tls_listener *t, struct tls_config *config, struct tls_set *set);
+/* Log what of it is not as configured, but no reason not to serve. ADDRESS is the listener's. */
+void tls_listener_say_notes(const struct tls_listener *t, const char *address);
 /*
  * Once a second: keys of tickets are rotated; when a file has changed, take what is in them now.
  * When that cannot be used (a new certificate, its key still the old one), what is in force stays

@@ -56,7 +56,7 @@ static void read_list(struct tls_config *c, const struct config *file, struct di
     const struct config_node *list = c->s.certificates;
     unsigned before = d->errors;
 
-    if (c->s.certificate != NULL || c->s.key != NULL) {
+    if (c->s.certificate != NULL || c->s.key != NULL || c->s.ocsp != NULL) {
         config_complain(file, list, d, "tls: either certificate and key, or certificates");
         return;
     }
@@ -88,6 +88,7 @@ static void read_single(struct tls_config *c, const struct config *file,
     settings_defaults(&certificate_table, &c->certificates[0]);
     c->certificates[0].certificate = xstrdup(c->s.certificate);
     c->certificates[0].key = xstrdup(c->s.key);
+    c->certificates[0].ocsp = c->s.ocsp != NULL ? xstrdup(c->s.ocsp) : NULL;
     try_out(file, map, c, d);
 }
 

@@ -21,7 +21,7 @@ struct tls_files {
     struct identity items[];
 };
 
-enum { FILES_PER_CERTIFICATE = 2 };
+enum { FILES_PER_CERTIFICATE = 3 };
 
 static void look_at(struct tls_files *f, const char *path)
 {
@@ -40,6 +40,7 @@ struct tls_files *tls_files_look(const struct tls_config *c)
     for (size_t i = 0; i < c->ncertificates; ++i) {
         look_at(f, c->certificates[i].certificate);
         look_at(f, c->certificates[i].key);
+        look_at(f, c->certificates[i].ocsp);
     }
     ASSERT(f->n == n);
     return f;

@@ -7,6 +7,7 @@
 
 #include "common/net/http_tls.h"
 #include "lb/tls_names.h"
+#include "lb/tls_ocsp.h"
 #include "lb/tls_tickets.h"
 
 #include <openssl/evp.h>
@@ -20,6 +21,8 @@ struct tls_set {
     size_t n;
     struct tls_names *names; /* -> index of contexts */
     struct tls_files *files;
+    struct diag notes;
+    time_t until; /* the first OCSP response ends; 0: there is none */
 };
 
 /* What a context knows of its set. */
@@ -27,6 +30,7 @@ struct place {
     struct tls_names *names;
     unsigned index;
     struct tls_tickets *tickets;
+    struct tls_ocsp *ocsp;                 /* or NULL */
     unsigned char digest[EVP_MAX_MD_SIZE]; /* of what a session of it was based on */
     unsigned digest_len;
 };
@@ -47,6 +51,7 @@ static void free_place(void *parent, void *place, CRYPTO_EX_DATA *data, int inde
         return;
     tls_names_unref(p->names);
     tls_tickets_unref(p->tickets);
+    tls_ocsp_destroy(p->ocsp);
     free(p);
 }
 
@@ -60,7 +65,7 @@ static void make_place_index(void)
     ASSERT(place_index >= 0);
 }
 
-static struct place *set_place(SSL_CTX *ctx, struct tls_names *names, unsigned index)
+static void set_place(SSL_CTX *ctx, struct tls_names *names, unsigned index)
 {
     struct place *p = xcalloc(1, sizeof(*p));
 
@@ -69,7 +74,6 @@ static struct place *set_place(SSL_CTX *ctx, struct tls_names *names, unsigned i
     p->index = index;
     if (SSL_CTX_set_ex_data(ctx, place_index, p) != 1)
         abort(); /* out of memory */
-    return p;
 }
 
 static struct place *place_of(const SSL_CTX *ctx)
@@ -113,9 +117,32 @@ static size_t find_twin(const struct reading *r, const struct tls_names *names, 
     return i;
 }
 
-/* CTX becomes one of the set's, or goes into one of them. */
-static bool place_context(struct reading *r, SSL_CTX *ctx, const char *file)
+/* On the loop of a connection. */
+static int on_status(SSL *ssl, void *context)
 {
+    (void)context;
+    return tls_ocsp_staple(place_of(SSL_get_SSL_CTX(ssl))->ocsp, ssl);
+}
+
+/* FILE (NULL: none) for FROM's certificate, which is TO's to show. */
+static void add_ocsp(struct tls_set *s, SSL_CTX *to, SSL_CTX *from, const char *file)
+{
+    struct place *p = place_of(to);
+    struct tls_ocsp *o = file != NULL ? tls_ocsp_read(file, from, &s->notes) : NULL;
+
+    if (o == NULL)
+        return;
+    if (s->until == 0 || o->until < s->until)
+        s->until = o->until;
+    o->next = p->ocsp;
+    p->ocsp = o;
+    SSL_CTX_set_tlsext_status_cb(to, on_status);
+}
+
+/* CTX becomes one of the set's, or goes into one of them. */
+static bool place_context(struct reading *r, SSL_CTX *ctx, const struct certificate_settings *from)
+{
+    const char *file = from->certificate;
     struct tls_names *names = tls_names_create();
     struct tls_set *s = r->set;
     X509 *certificate = SSL_CTX_get0_certificate(ctx);
@@ -133,9 +160,12 @@ static bool place_context(struct reading *r, SSL_CTX *ctx, const char *file)
         bool few = tls_names_add(s->names, certificate, (unsigned)s->n);
         ASSERT(few);
         r->names[s->n] = names;
+        set_place(ctx, s->names, (unsigned)s->n);
+        add_ocsp(s, ctx, ctx, from->ocsp);
         s->contexts[s->n++] = ctx;
         return true;
     }
+    add_ocsp(s, s->contexts[twin], ctx, from->ocsp);
     bool added = http_tls_add(s->contexts[twin], ctx);
     if (!added)
         http_tls_complain(r->d, file, "cannot stand beside the other one for the same names");
@@ -157,7 +187,7 @@ static bool read_certificate(struct reading *r, const struct certificate_setting
     };
     SSL_CTX *ctx = http_tls_create(&o, r->d);
 
-    return ctx != NULL && place_context(r, ctx, s->certificate);
+    return ctx != NULL && place_context(r, ctx, s);
 }
 
 /* A session may be resumed where the same certificates are shown, and nowhere else. */
@@ -185,7 +215,7 @@ static bool finish_contexts(struct reading *r)
     for (size_t i = 0; i < r->set->n; ++i) {
         SSL_CTX *ctx = r->set->contexts[i];
 
-        struct place *p = set_place(ctx, r->set->names, (unsigned)i);
+        struct place *p = place_of(ctx);
         p->tickets = tls_tickets_create();
         if (p->tickets == NULL || !set_session_context(ctx, p)) {
             http_tls_complain(r->d, NULL, "cannot set up TLS sessions");
@@ -234,12 +264,23 @@ void tls_set_unref(struct tls_set *s)
     free(s->contexts);
     tls_names_unref(s->names);
     tls_files_destroy(s->files);
+    diag_fini(&s->notes);
     free(s);
 }
 
 const struct tls_files *tls_set_files(const struct tls_set *s)
 {
     return s->files;
+}
+
+const char *tls_set_notes(const struct tls_set *s)
+{
+    return s->notes.text;
+}
+
+bool tls_set_outdated(const struct tls_set *s, time_t now)
+{
+    return s->until != 0 && now >= s->until;
 }
 
 /* ---- sessions ---- */

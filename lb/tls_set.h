@@ -12,6 +12,7 @@
 #include "lb/tls_files.h"
 
 #include <openssl/ssl.h>
+#include <time.h>
 
 struct tls_set;
 struct tls_tickets;
@@ -23,6 +24,10 @@ struct tls_set *tls_set_ref(struct tls_set *s);
 void tls_set_unref(struct tls_set *s);
 /* The files as they were just before they were read. Borrowed. */
 const struct tls_files *tls_set_files(const struct tls_set *s);
+/* What of it is not as configured, but no reason not to serve: lines. Borrowed; NULL: nothing. */
+const char *tls_set_notes(const struct tls_set *s);
+/* Whether something in it has expired that had not when it was read. */
+bool tls_set_outdated(const struct tls_set *s, time_t now);
 /* The keys that seal and open tickets of SSL's context. Borrowed, for as long as SSL lives. */
 struct tls_tickets *tls_set_tickets(const SSL *ssl);
 /* Where S has the same certificates as OLD, tickets of OLD are good for S. Before S is in force. */
