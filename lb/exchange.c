@@ -522,7 +522,8 @@ void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *
     x->wait.settled = on_settled;
     make_id(x);
     x->peer = slice_of(addr_host(http_conn_peer(conn), x->peer_room));
-    headers_scrub_request(req);
+    headers_scrub_request(
+        req, atomic_load_explicit(&x->home->lb->client_certificates, memory_order_relaxed));
     http_reply_init(&x->reply, req, conn, &reply_events, x);
     step_classify(x);
 }

@@ -34,12 +34,15 @@ bool headers_check_request(const h2o_req_t *req)
     return listed_bytes <= CONNECTION_LIST_MAX;
 }
 
-void headers_scrub_request(h2o_req_t *req)
+void headers_scrub_request(h2o_req_t *req, bool client_certificates)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < req->headers.size; ++i) {
-        if (http_field_is_ours(slice_of_iovec(*req->headers.entries[i].name)))
+        struct slice name = slice_of_iovec(*req->headers.entries[i].name);
+
+        if (http_field_is_ours(name) ||
+            (client_certificates && http_field_is_client_certificate(name)))
             continue;
         if (kept != i)
             req->headers.entries[kept] = req->headers.entries[i];
@@ -241,6 +244,10 @@ void headers_put_request(const struct headers_request *r, struct text *out)
     for (size_t i = 0; i < req->headers.size; ++i)
         put_passed(&state, i, out);
     put_forwarded(&state, out);
+    if (r->client_verdict.p != NULL)
+        http_put_field(out, SLICE_LIT("X-SSL-Client-Verify"), r->client_verdict);
+    if (r->client_subject.p != NULL)
+        http_put_field(out, SLICE_LIT("X-SSL-Client-S-DN"), r->client_subject);
     if (r->via.len != 0)
         put_via(out, version_text(req->version), r->via);
     if (r->request_id.len != 0)

@@ -28,8 +28,8 @@ enum {
  * there. The request line is the server's to check; but CONNECT is no business of a reverse proxy.
  */
 bool headers_check_request(const h2o_req_t *req);
-/* Takes the client's Resumelb-* fields off REQ. */
-void headers_scrub_request(h2o_req_t *req);
+/* Takes the client's Resumelb-* fields off REQ; X-SSL-Client-* too, when those are ours to say. */
+void headers_scrub_request(h2o_req_t *req, bool client_certificates);
 /* The value of the first field NAME (lower case), or p == NULL. */
 struct slice headers_find(const h2o_headers_t *headers, struct slice name);
 /* The client's X-Request-ID when it is one we pass on (REQUEST_ID_MAX, plain characters), or p ==
@@ -51,6 +51,7 @@ struct headers_request {
     struct slice request_id; /* empty: the client's passes as it is */
     struct slice cls, fingerprint;
     bool websocket;
+    struct slice client_verdict, client_subject; /* p == NULL: not said */
 };
 /* The whole head, appended to OUT. REQ has passed headers_check_request. */
 void headers_put_request(const struct headers_request *r, struct text *out);

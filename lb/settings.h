@@ -52,6 +52,7 @@ extern const struct settings_table program_table, listen_table, tls_table, certi
     admin_table, application_table, pool_table, worker_table, counter_table, match_table;
 
 enum { TLS_VERSION_12, TLS_VERSION_13 }; /* min_version */
+enum { CLIENT_VERIFY_OFF, CLIENT_VERIFY_OPTIONAL, CLIENT_VERIFY_REQUIRED };
 enum { FORWARDED_SET, FORWARDED_APPEND, FORWARDED_OFF };
 enum { LIMIT_EACH, LIMIT_ANY };                  /* mode */
 enum { LIMIT_LOCAL, LIMIT_DAEMON };              /* where */

@@ -101,6 +101,9 @@ struct tls_config *tls_config_read(const struct config *file, const struct confi
     c->refs = 1;
     c->http2 = http2;
     settings_read(&tls_table, file, map, &c->s, NULL, d);
+    if (d->errors == before &&
+        (c->s.client_ca != NULL) != (c->s.client_verify != CLIENT_VERIFY_OFF))
+        config_complain(file, map, d, "tls: client_ca and client_verify go together");
     if (d->errors == before && c->s.certificates != NULL)
         read_list(c, file, d);
     else if (d->errors == before)

@@ -34,7 +34,7 @@ static void look_at(struct tls_files *f, const char *path)
 
 struct tls_files *tls_files_look(const struct tls_config *c)
 {
-    size_t n = c->ncertificates * FILES_PER_CERTIFICATE;
+    size_t n = c->ncertificates * FILES_PER_CERTIFICATE + 1;
     struct tls_files *f = xcalloc(1, sizeof(*f) + n * sizeof(f->items[0]));
 
     for (size_t i = 0; i < c->ncertificates; ++i) {
@@ -42,6 +42,7 @@ struct tls_files *tls_files_look(const struct tls_config *c)
         look_at(f, c->certificates[i].key);
         look_at(f, c->certificates[i].ocsp);
     }
+    look_at(f, c->s.client_ca);
     ASSERT(f->n == n);
     return f;
 }

@@ -6,6 +6,7 @@
 #include "lb/tls_set.h"
 
 #include "common/net/http_tls.h"
+#include "lb/tls_client.h"
 #include "lb/tls_names.h"
 #include "lb/tls_ocsp.h"
 #include "lb/tls_tickets.h"
@@ -190,13 +191,15 @@ static bool read_certificate(struct reading *r, const struct certificate_setting
     return ctx != NULL && place_context(r, ctx, s);
 }
 
-/* A session may be resumed where the same certificates are shown, and nowhere else. */
-static bool set_session_context(SSL_CTX *ctx, struct place *p)
+/* A session may be resumed where the same certificates are shown, and the same ones (BASIS) are
+ * asked of clients; and nowhere else. */
+static bool set_session_context(SSL_CTX *ctx, struct place *p, struct slice basis)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned len = 0;
     EVP_MD_CTX *md = EVP_MD_CTX_new();
-    bool good = md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1;
+    bool good = md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
+                EVP_DigestUpdate(md, basis.p, basis.len) == 1;
 
     for (long more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST); good && more == 1;
          more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_NEXT)) {
@@ -210,17 +213,27 @@ static bool set_session_context(SSL_CTX *ctx, struct place *p)
     return good;
 }
 
+static bool finish_context(struct reading *r, SSL_CTX *ctx)
+{
+    const struct tls_settings *t = &r->config->s;
+    struct place *p = place_of(ctx);
+    struct text basis = {0};
+    bool asked = t->client_verify == CLIENT_VERIFY_OFF ||
+                 tls_client_ask(ctx, t->client_ca, t->client_verify, &basis, r->d);
+
+    p->tickets = tls_tickets_create();
+    bool good = p->tickets != NULL && set_session_context(ctx, p, text_slice(&basis));
+    text_fini(&basis);
+    if (asked && !good)
+        http_tls_complain(r->d, NULL, "cannot set up TLS sessions");
+    return asked && good;
+}
+
 static bool finish_contexts(struct reading *r)
 {
     for (size_t i = 0; i < r->set->n; ++i) {
-        SSL_CTX *ctx = r->set->contexts[i];
-
-        struct place *p = place_of(ctx);
-        p->tickets = tls_tickets_create();
-        if (p->tickets == NULL || !set_session_context(ctx, p)) {
-            http_tls_complain(r->d, NULL, "cannot set up TLS sessions");
+        if (!finish_context(r, r->set->contexts[i]))
             return false;
-        }
     }
     return true;
 }
