@@ -30,7 +30,7 @@ done | awk '
 
         # Libraries: HEADER (a pattern), the files that may include it.
         library("^h2o(/.*)?\\.h$|^h2o/", "^common/net/|^lb/(front|tap|exchange|forward|headers|answer)\\.|^worker-agent/front\\.|^tests/")
-        library("^openssl/", "^common/net/|^common/tree/(zookeeper_session|store_zookeeper)\\.c$|^lb/(tls|limit_key)\\.|^tests/")
+        library("^openssl/", "^common/net/|^common/tree/(zookeeper_session|store_zookeeper)\\.c$|^lb/(tls(_[a-z]+)?|limit_key)\\.|^tests/")
         library("^jansson\\.h$", "^common/(wire|tree)/|^(lb|worker-agent|ctl|tests)/")
         library("^yaml\\.h$", "^common/base/config\\.c$")
         library("^pcre2.*\\.h$", "^classifiers/search\\.c$")

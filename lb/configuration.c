@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/net/http_server.h"
 #include "lb/advertise.h"
 
 /* As many as a sensible host has addresses; each costs a descriptor per loop. */
@@ -78,52 +77,6 @@ static void read_threads(struct configuration *c, struct diag *d)
 
 /* ---- listeners ---- */
 
-/* Adds SUB's lines to D, each with the place AT. */
-static void complain_all(const struct config *c, const struct config_node *at,
-                         const struct diag *sub, struct diag *d)
-{
-    struct slice rest = slice_of(sub->text);
-
-    while (rest.len > 0) {
-        struct slice line = slice_cut(&rest, '\n');
-
-        if (line.len > 0)
-            config_complain(c, at, d, "%.*s", SLICE_FMT(line));
-    }
-}
-
-static void check_certificate(const struct configuration *c, const struct config_node *at,
-                              const struct listen_config *l, struct diag *d)
-{
-    struct diag sub = {0};
-    SSL_CTX *ssl = http_tls_create(l->certificate, l->key, l->http2, &sub);
-
-    if (ssl == NULL && sub.errors == 0)
-        config_complain(&c->file, at, d, "the certificate cannot be used");
-    complain_all(&c->file, at, &sub, d);
-    if (ssl != NULL)
-        SSL_CTX_free(ssl);
-    diag_fini(&sub);
-}
-
-static void read_tls(struct configuration *c, const struct config_node *map,
-                     struct listen_config *out, struct diag *d)
-{
-    struct tls_settings s;
-    unsigned before = d->errors;
-
-    settings_read(&tls_table, &c->file, map, &s, NULL, d);
-    if (s.certificate == NULL && d->errors == before)
-        config_complain(&c->file, map, d, "tls: certificate is required");
-    if (s.key == NULL && d->errors == before)
-        config_complain(&c->file, map, d, "tls: key is required");
-    out->certificate = xstrdup(s.certificate);
-    out->key = xstrdup(s.key);
-    if (d->errors == before)
-        check_certificate(c, map, out, d);
-    settings_fini(&tls_table, &s);
-}
-
 static const char *addr_problem(enum err e)
 {
     switch (e) {
@@ -174,7 +127,7 @@ static void read_listen(struct configuration *c, const struct config_node *node,
             config_complain(&c->file, node, d, "listen: %s: %s", s.address, addr_problem(e));
     }
     if (s.tls != NULL)
-        read_tls(c, s.tls, out, d);
+        out->tls = tls_config_read(&c->file, s.tls, s.http2, d);
     else if (s.http2)
         config_complain(&c->file, node, d, "http2 is offered by TLS only: give this listener tls");
     if (!octal(s.mode, &out->mode))
@@ -391,8 +344,7 @@ void configuration_fini(struct configuration *c)
 {
     for (size_t i = 0; i < c->nlistens; ++i) {
         free(c->listens[i].text);
-        free(c->listens[i].certificate);
-        free(c->listens[i].key);
+        tls_config_unref(c->listens[i].tls);
     }
     free(c->listens);
     free(c->admin_addrs);

@@ -12,13 +12,14 @@
 #include "common/net/addr.h"
 #include "lb/limit_config.h"
 #include "lb/settings.h"
+#include "lb/tls_config.h"
 
 struct listen_config {
     struct addr addr;
     char *text; /* as written */
     bool http2;
-    unsigned mode;           /* permission bits of a unix socket; 0: as the umask says */
-    char *certificate, *key; /* NULL: plain */
+    unsigned mode;          /* permission bits of a unix socket; 0: as the umask says */
+    struct tls_config *tls; /* NULL: plain */
 };
 
 struct worker_config {

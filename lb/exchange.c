@@ -18,6 +18,7 @@
 #include "lb/limit.h"
 #include "lb/methods.h"
 #include "lb/rate_exchange.h"
+#include "lb/tls_set.h"
 #include "lb/trust.h"
 
 #include <stdio.h>
@@ -512,6 +513,11 @@ static void step_classify(struct exchange *x)
         exchange_fail(x, OUTCOME_BAD_REQUEST);
         return;
     }
+    const SSL *ssl = http_conn_ssl(x->conn);
+    if (ssl != NULL && tls_set_misdirected(ssl, x->authority)) {
+        exchange_fail(x, OUTCOME_MISDIRECTED);
+        return;
+    }
     struct slice rest = x->target;
     struct slice path = slice_cut(&rest, '?');
 
@@ -557,7 +563,8 @@ void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *
     x->client_addr = *http_conn_peer(conn);
     x->client = x->peer = slice_of(addr_host(&x->client_addr, x->peer_room));
     x->tls = http_conn_is_tls(conn);
-    headers_scrub_request(req);
+    headers_scrub_request(
+        req, atomic_load_explicit(&x->home->lb->client_certificates, memory_order_relaxed));
     http_reply_init(&x->reply, req, conn, &reply_events, x);
     step_classify(x);
 }

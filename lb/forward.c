@@ -21,6 +21,7 @@
 #include "lb/header_apply.h"
 #include "lb/headers.h"
 #include "lb/limit.h"
+#include "lb/tls_client.h"
 
 enum {
     /*
@@ -396,6 +397,8 @@ static const struct http1_events events = {
 
 static struct slice build_head(struct exchange *x)
 {
+    char subject[CLIENT_SUBJECT_MAX];
+    struct tls_client client = tls_client_of(http_conn_ssl(x->conn), subject);
     const struct app_settings *s = exchange_settings(x);
     struct headers_request r = {
         .req = x->req,
@@ -413,6 +416,8 @@ static struct slice build_head(struct exchange *x)
         .websocket = x->websocket,
     };
 
+    r.client_verdict = client.verdict;
+    r.client_subject = client.subject;
     text_clear(&x->shared->head);
     headers_put_request(&r, &x->shared->head);
     return text_slice(&x->shared->head);

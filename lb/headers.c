@@ -56,9 +56,22 @@ static bool is_ours(enum http_field kind)
     return kind == FIELD_OURS;
 }
 
-void headers_scrub_request(h2o_req_t *req)
+static void drop_client_certificates(h2o_headers_t *headers)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < headers->size; ++i) {
+        if (!http_field_is_client_certificate(slice_of_iovec(*headers->entries[i].name)))
+            headers->entries[kept++] = headers->entries[i];
+    }
+    headers->size = kept;
+}
+
+void headers_scrub_request(h2o_req_t *req, bool client_certificates)
 {
     drop_fields(&req->headers, is_ours);
+    if (client_certificates)
+        drop_client_certificates(&req->headers);
 }
 
 static bool is_claim(enum http_field kind)
@@ -310,6 +323,10 @@ void headers_put_request(const struct headers_request *r, struct text *out)
     for (size_t i = 0; i < req->headers.size; ++i)
         put_passed(&state, i, out);
     put_forwarded(&state, out);
+    if (r->client_verdict.p != NULL)
+        http_put_field(out, SLICE_LIT("X-SSL-Client-Verify"), r->client_verdict);
+    if (r->client_subject.p != NULL)
+        http_put_field(out, SLICE_LIT("X-SSL-Client-S-DN"), r->client_subject);
     if (r->via.len != 0)
         put_via(out, version_text(req->version), r->via);
     if (r->request_id.len != 0)

@@ -30,8 +30,8 @@ enum {
  * there. The request line is the server's to check; but CONNECT is no business of a reverse proxy.
  */
 bool headers_check_request(const h2o_req_t *req);
-/* Takes the client's Resumelb-* fields off REQ. */
-void headers_scrub_request(h2o_req_t *req);
+/* Takes the client's Resumelb-* fields off REQ; X-SSL-Client-* too, when those are ours to say. */
+void headers_scrub_request(h2o_req_t *req, bool client_certificates);
 /* Takes off what REQ says of where it comes from: X-Forwarded-*, Forwarded, X-Request-ID. */
 void headers_drop_claims(h2o_req_t *req);
 /* The value of the first field NAME (lower case), or p == NULL. */
@@ -64,6 +64,7 @@ struct headers_request {
     struct slice request_id;     /* empty: the client's passes as it is */
     struct slice cls, fingerprint;
     bool websocket;
+    struct slice client_verdict, client_subject; /* p == NULL: not said */
 };
 /* The whole head, appended to OUT. REQ has passed headers_check_request. */
 void headers_put_request(const struct headers_request *r, struct text *out);

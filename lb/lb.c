@@ -337,6 +337,8 @@ static void open_listeners(struct lb *lb)
         fail_start(lb);
         return;
     }
+    if (listeners_verify_clients(&p->config))
+        atomic_store_explicit(&lb->client_certificates, true, memory_order_relaxed);
     listeners_open(p->listeners, lb);
     p->phase = LB_SERVING;
     log_addresses(lb);

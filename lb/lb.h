@@ -42,6 +42,7 @@ struct lb {
         buffered_bytes; /* of responses, over all loops; against response_buffers_total */
     _Atomic uint64_t response_buffers_total;
     _Atomic uint64_t unrouted[OUTCOMES]; /* outcomes of requests that no application had */
+    _Atomic bool client_certificates;    /* some listener asks for them; never back to false */
     char instance[33];                   /* random id of this process's life */
     char *name;                          /* "resumelb", for Via */
     struct application_index *index;     /* for application_find */

@@ -20,15 +20,32 @@ struct listener {
     struct addr configured, bound;
     bool http2;
     unsigned mode;
-    struct tls_certificate *tls; /* NULL: plain */
-    int *fds;                    /* one per loop; -1: not bound, or given to its loop */
+    struct tls_listener *tls; /* NULL: plain */
+    int *fds;                 /* one per loop; -1: not bound, or given to its loop */
 };
 
 struct listeners {
     struct listener *items;
     size_t n;
     unsigned nloops;
+    struct loop *control; /* NULL: not open yet */
+    struct timer look;    /* at the files of certificates */
 };
+
+enum { LOOK_MS = 1000 };
+
+static void on_look(struct timer *timer)
+{
+    struct listeners *ls = container_of(timer, struct listeners, look);
+    char address[ADDR_TEXT_MAX];
+
+    for (size_t i = 0; i < ls->n; ++i) {
+        if (ls->items[i].tls != NULL)
+            tls_listener_look(ls->items[i].tls, addr_format(&ls->items[i].bound, address),
+                              loop_now_ms(ls->control));
+    }
+    timer_start(ls->control, &ls->look, LOOK_MS);
+}
 
 static bool is_unix(const struct addr *a)
 {
@@ -84,9 +101,9 @@ static bool load_certificate(struct listener *l, const struct listen_config *con
 {
     struct diag d = {0};
 
-    if (config->certificate == NULL)
+    if (config->tls == NULL)
         return true;
-    l->tls = tls_certificate_create(config->certificate, config->key, config->http2, &d);
+    l->tls = tls_listener_create(config->tls, &d);
     if (l->tls == NULL)
         log_error(NULL, "certificate-refused", "address=%s why=\"%s\"", config->text,
                   d.text != NULL ? d.text : "cannot be used");
@@ -100,6 +117,7 @@ struct listeners *listeners_create(const struct configuration *config, unsigned 
     bool good = true;
 
     ls->nloops = nloops;
+    timer_init(&ls->look, on_look);
     ls->items = xcalloc(config->nlistens, sizeof(*ls->items));
     ls->n = config->nlistens;
     for (size_t i = 0; i < ls->n; ++i) {
@@ -121,6 +139,14 @@ struct listeners *listeners_create(const struct configuration *config, unsigned 
     return NULL;
 }
 
+static void say_notes(const struct listener *l)
+{
+    char address[ADDR_TEXT_MAX];
+
+    if (l->tls != NULL)
+        tls_listener_say_notes(l->tls, addr_format(&l->bound, address));
+}
+
 /* On the loop. Each touches its own descriptors only. */
 static void open_on(struct lb_loop *ll, void *context)
 {
@@ -128,8 +154,8 @@ static void open_on(struct lb_loop *ll, void *context)
 
     for (size_t i = 0; i < ls->n; ++i) {
         struct listener *l = &ls->items[i];
-        struct http_listen_options o = {
-            .ssl = l->tls != NULL ? tls_certificate_context(l->tls) : NULL, .http2 = l->http2};
+        struct http_listen_options o = {.ssl = l->tls != NULL ? tls_listener_context(l->tls) : NULL,
+                                        .http2 = l->http2};
 
         front_listen(ll->front, l->fds[ll->index], &o);
         l->fds[ll->index] = -1;
@@ -139,11 +165,27 @@ static void open_on(struct lb_loop *ll, void *context)
 void listeners_open(struct listeners *ls, struct lb *lb)
 {
     data_loops_call(lb, open_on, NULL, ls);
+    for (size_t i = 0; i < ls->n; ++i)
+        say_notes(&ls->items[i]);
+    ls->control = lb->control;
+    timer_start(ls->control, &ls->look, LOOK_MS);
 }
 
 const struct addr *listeners_address(const struct listeners *ls, size_t i)
 {
     return &ls->items[i].bound;
+}
+
+bool listeners_verify_clients(const struct configuration *config)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < config->nlistens; ++i) {
+        const struct tls_config *tls = config->listens[i].tls;
+
+        any = any || (tls != NULL && tls->s.client_verify != CLIENT_VERIFY_OFF);
+    }
+    return any;
 }
 
 size_t listeners_count(const struct listeners *ls)
@@ -153,6 +195,7 @@ size_t listeners_count(const struct listeners *ls)
 
 void listeners_withdraw(struct listeners *ls)
 {
+    timer_stop(&ls->look);
     for (size_t i = 0; i < ls->n; ++i) {
         const struct addr *a = &ls->items[i].bound;
 
@@ -170,7 +213,7 @@ bool listeners_match(const struct listeners *ls, const struct configuration *con
         const struct listen_config *c = &config->listens[i];
 
         if (!addr_equal(&l->configured, &c->addr) || l->http2 != c->http2 || l->mode != c->mode ||
-            (l->tls != NULL) != (c->certificate != NULL))
+            (l->tls != NULL) != (c->tls != NULL))
             return false;
     }
     return true;
@@ -179,7 +222,10 @@ bool listeners_match(const struct listeners *ls, const struct configuration *con
 /* ---- certificates ---- */
 
 struct renewal {
-    struct tls_certificate **items; /* per listener; NULL: plain */
+    struct new_certificates {
+        struct tls_config *config;
+        struct tls_set *set; /* NULL: plain */
+    } * items;               /* per listener */
     size_t n;
 };
 
@@ -187,8 +233,10 @@ void renewal_destroy(struct renewal *r)
 {
     if (r == NULL)
         return;
-    for (size_t i = 0; i < r->n; ++i)
-        tls_certificate_destroy(r->items[i]);
+    for (size_t i = 0; i < r->n; ++i) {
+        tls_set_unref(r->items[i].set);
+        tls_config_unref(r->items[i].config);
+    }
     free(r->items);
     free(r);
 }
@@ -199,15 +247,16 @@ struct renewal *listeners_load_certificates(const struct listeners *ls,
     struct renewal *r = xcalloc(1, sizeof(*r));
     bool good = true;
 
-    r->items = xcalloc(ls->n + 1, sizeof(struct tls_certificate *));
+    r->items = xcalloc(ls->n + 1, sizeof(*r->items));
     r->n = listeners_match(ls, config) ? ls->n : 0;
     for (size_t i = 0; i < r->n && good; ++i) {
         const struct listen_config *c = &config->listens[i];
 
-        if (c->certificate == NULL)
+        if (c->tls == NULL)
             continue;
-        r->items[i] = tls_certificate_create(c->certificate, c->key, c->http2, d);
-        good = r->items[i] != NULL;
+        r->items[i].config = tls_config_ref(c->tls);
+        r->items[i].set = tls_set_create(c->tls, d);
+        good = r->items[i].set != NULL;
     }
     if (good)
         return r;
@@ -218,8 +267,9 @@ struct renewal *listeners_load_certificates(const struct listeners *ls,
 void listeners_take_certificates(struct listeners *ls, struct renewal *r)
 {
     for (size_t i = 0; i < r->n; ++i) {
-        if (r->items[i] != NULL)
-            tls_certificate_take(ls->items[i].tls, r->items[i]);
+        if (r->items[i].set != NULL)
+            tls_listener_take(ls->items[i].tls, r->items[i].config, r->items[i].set);
+        say_notes(&ls->items[i]);
     }
 }
 
@@ -227,6 +277,7 @@ void listeners_destroy(struct listeners *ls)
 {
     if (ls == NULL)
         return;
+    timer_stop(&ls->look);
     for (size_t i = 0; i < ls->n; ++i) {
         struct listener *l = &ls->items[i];
 
@@ -235,7 +286,7 @@ void listeners_destroy(struct listeners *ls)
                 close(l->fds[k]);
         }
         free(l->fds);
-        tls_certificate_destroy(l->tls);
+        tls_listener_destroy(l->tls);
     }
     free(ls->items);
     free(ls);

@@ -16,8 +16,11 @@ struct listeners;
  * fails is logged; NULL then, and nothing is bound.
  */
 struct listeners *listeners_create(const struct configuration *config, unsigned nloops);
-/* Give each loop its sockets: they accept from now on. Once. */
+/* Give each loop its sockets: they accept from now on. Once. From here to listeners_withdraw the
+ * files of certificates are looked at every second. */
 void listeners_open(struct listeners *ls, struct lb *lb);
+/* Whether any of CONFIG asks clients for certificates. */
+bool listeners_verify_clients(const struct configuration *config);
 /* The address listener I is bound to (a port of 0 resolved). */
 const struct addr *listeners_address(const struct listeners *ls, size_t i);
 size_t listeners_count(const struct listeners *ls);

@@ -135,6 +135,9 @@ void lb_reload(struct lb *lb)
     } else {
         tell_program(lb, &fresh);
         take_program(lb, &fresh);
+        /* Before any of them is asked for one. */
+        if (listeners_verify_clients(&fresh))
+            atomic_store_explicit(&lb->client_certificates, true, memory_order_relaxed);
         listeners_take_certificates(lb->parts->listeners, renewal);
         take_applications(lb, &fresh);
         log_info(NULL, "configuration-read", "file=%s", lb->parts->file);

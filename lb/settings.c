@@ -30,6 +30,10 @@ static const struct setting_row tls_rows[] = {
 #define TLS(...) SETTINGS_ROW(struct tls_settings, __VA_ARGS__)
 #include "lb/settings.def"
 };
+static const struct setting_row certificate_rows[] = {
+#define CERTIFICATE(...) SETTINGS_ROW(struct certificate_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
 static const struct setting_row admin_rows[] = {
 #define ADMIN(...) SETTINGS_ROW(struct admin_settings, __VA_ARGS__)
 #include "lb/settings.def"
@@ -77,6 +81,7 @@ static const struct setting_row match_rows[] = {
 TABLE(program, "PROGRAM", "top of the file", struct program_settings);
 TABLE(listen, "LISTEN", "an entry of listen", struct listen_settings);
 TABLE(tls, "TLS", "tls of a listener", struct tls_settings);
+TABLE(certificate, "CERTIFICATE", "an entry of certificates", struct certificate_settings);
 TABLE(admin, "ADMIN", "admin", struct admin_settings);
 TABLE(application, "APPLICATION", "applications.NAME", struct app_settings);
 TABLE(pool, "POOL", "pool of an application", struct app_settings);
@@ -89,9 +94,9 @@ TABLE(rate_settings, "RATE", "rates.NAME of an application", struct rate_setting
 TABLE(match, "MATCH", "match of a pool counter or a rate", struct counter_settings);
 
 const struct settings_table *const settings_tables[SETTINGS_TABLES] = {
-    &program_table,     &listen_table,  &tls_table,           &admin_table,
-    &application_table, &pool_table,    &worker_table,        &headers_table,
-    &header_table,      &counter_table, &rate_settings_table, &match_table,
+    &program_table,     &listen_table,        &tls_table,    &certificate_table, &admin_table,
+    &application_table, &pool_table,          &worker_table, &headers_table,     &header_table,
+    &counter_table,     &rate_settings_table, &match_table,
 };
 
 size_t app_rows(void)

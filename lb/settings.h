@@ -23,6 +23,10 @@ struct tls_settings {
 #define TLS(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "lb/settings.def"
 };
+struct certificate_settings {
+#define CERTIFICATE(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "lb/settings.def"
+};
 struct admin_settings {
 #define ADMIN(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "lb/settings.def"
@@ -59,10 +63,12 @@ struct rate_settings {
 #include "lb/settings.def"
 };
 
-extern const struct settings_table program_table, listen_table, tls_table, admin_table,
-    application_table, pool_table, worker_table, headers_table, header_table, counter_table,
-    rate_settings_table, match_table;
+extern const struct settings_table program_table, listen_table, tls_table, certificate_table,
+    admin_table, application_table, pool_table, worker_table, headers_table, header_table,
+    counter_table, rate_settings_table, match_table;
 
+enum { TLS_VERSION_12, TLS_VERSION_13 }; /* min_version */
+enum { CLIENT_VERIFY_OFF, CLIENT_VERIFY_OPTIONAL, CLIENT_VERIFY_REQUIRED };
 enum { FORWARDED_SET, FORWARDED_APPEND, FORWARDED_OFF };
 enum { LIMIT_EACH, LIMIT_ANY };                  /* mode */
 enum { LIMIT_LOCAL, LIMIT_DAEMON };              /* where */
@@ -72,7 +78,7 @@ enum { LIMIT_OPEN, LIMIT_CLOSED };               /* on_unreachable */
 enum { RESUME_FROM_AUTO, RESUME_FROM_STREAM, RESUME_FROM_MEASURE };
 
 /* Every table, in the order of the manual. */
-#define SETTINGS_TABLES 12
+#define SETTINGS_TABLES 13
 extern const struct settings_table *const settings_tables[SETTINGS_TABLES];
 /* Rows that one application has in all: those of application_table, then those of pool_table. */
 size_t app_rows(void);

@@ -118,6 +118,11 @@ static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
         sum->send_timeouts += c.send_timeouts;
         sum->resets += c.resets;
         sum->accept_pauses += c.accept_pauses;
+        sum->tls12 += c.tls12;
+        sum->tls13 += c.tls13;
+        sum->tls_resumed += c.tls_resumed;
+        for (size_t k = 0; k < TLS_FAILURES; ++k)
+            sum->tls_failed[k] += c.tls_failed[k];
         for (size_t k = 0; k < FAULT_COUNT; ++k)
             sum->refused[k] += c.refused[k];
     }
@@ -158,6 +163,11 @@ static uint64_t fronts_accept_pauses(const struct http_server_counts *c)
     return c->accept_pauses;
 }
 
+static uint64_t fronts_tls_resumed(const struct http_server_counts *c)
+{
+    return c->tls_resumed;
+}
+
 static void add_fronts(const struct page *p, const struct family *f)
 {
     add_series(p->out, f, NULL, NULL);
@@ -169,6 +179,22 @@ static void add_refused(const struct page *p, const struct family *f)
     for (int i = FAULT_NONE + 1; i < FAULT_COUNT; ++i) {
         add_series(p->out, f, NULL, request_fault_text((enum request_fault)i));
         text_addf(p->out, "%llu\n", (unsigned long long)p->counts.refused[i]);
+    }
+}
+
+static void add_handshakes(const struct page *p, const struct family *f)
+{
+    add_series(p->out, f, NULL, "1.2");
+    text_addf(p->out, "%llu\n", (unsigned long long)p->counts.tls12);
+    add_series(p->out, f, NULL, "1.3");
+    text_addf(p->out, "%llu\n", (unsigned long long)p->counts.tls13);
+}
+
+static void add_tls_failures(const struct page *p, const struct family *f)
+{
+    for (int i = 0; i < TLS_FAILURES; ++i) {
+        add_series(p->out, f, NULL, tls_failure_text((enum tls_failure)i));
+        text_addf(p->out, "%llu\n", (unsigned long long)p->counts.tls_failed[i]);
     }
 }
 
@@ -358,6 +384,9 @@ static const struct family families[] = {
     FRONTS("client_resets_total", "connections", fronts_resets, "HTTP/2 connections cut for abandoning most of many requests."),
     FRONTS("client_abandoned_total", "requests", fronts_abandoned, "Requests whose client left before it had the whole response."),
     FRONTS("accept_pauses_total", "pauses", fronts_accept_pauses, "Times accepting paused: too many connections, or no descriptors."),
+    {"tls_handshakes_total", "counter", "handshakes", "version", "TLS handshakes finished, by version.", add_handshakes, NULL, NULL, NULL, NULL},
+    FRONTS("tls_resumed_total", "handshakes", fronts_tls_resumed, "Of those: with a session of before."),
+    {"tls_failures_total", "counter", "handshakes", "reason", "TLS handshakes not finished.", add_tls_failures, NULL, NULL, NULL, NULL},
     {"client_refused_total", "counter", "requests", "reason", "Requests refused as not valid, before any application had them.", add_refused, NULL, NULL, NULL, NULL},
     {"outcomes_total", "counter", "requests", "outcome", "How requests ended.", add_outcomes, NULL, NULL, NULL, NULL},
     {"unrouted_total", "counter", "requests", "outcome", "How requests ended that no application had.", add_unrouted, NULL, NULL, NULL, NULL},

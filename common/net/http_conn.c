@@ -39,6 +39,8 @@ static void on_close(void *data)
     struct http_server *s = c->server;
 
     ASSERT(list_empty(&c->replies));
+    if (c->listener->accept.ssl_ctx != NULL && c->ssl == NULL)
+        http_server_count(s, COUNT_TLS_FAILED + c->tls_failure);
     list_remove(&c->node);
     --s->nconns;
     http_listener_release(c->listener);
@@ -89,6 +91,21 @@ const struct addr *http_conn_local(struct http_conn *c)
 bool http_conn_is_tls(const struct http_conn *c)
 {
     return c->sock->ssl != NULL;
+}
+
+const SSL *http_conn_ssl(const struct http_conn *c)
+{
+    return c->ssl;
+}
+
+void http_conn_secured(struct http_conn *c, const SSL *ssl)
+{
+    if (c->ssl != NULL)
+        return;
+    c->ssl = ssl;
+    http_server_count(c->server, SSL_version(ssl) >= TLS1_3_VERSION ? COUNT_TLS13 : COUNT_TLS12);
+    if (SSL_session_reused(ssl))
+        http_server_count(c->server, COUNT_TLS_RESUMED);
 }
 
 /* Have libh2o see the end on the socket. */

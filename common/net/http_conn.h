@@ -22,8 +22,12 @@ enum server_count {
     COUNT_SEND_TIMEOUTS,
     COUNT_RESETS,
     COUNT_ACCEPT_PAUSES,
-    COUNT_REFUSED, /* + enum request_fault */
-    COUNT_MAX = COUNT_REFUSED + FAULT_COUNT,
+    COUNT_TLS12,
+    COUNT_TLS13,
+    COUNT_TLS_RESUMED,
+    COUNT_REFUSED,                                  /* + enum request_fault */
+    COUNT_TLS_FAILED = COUNT_REFUSED + FAULT_COUNT, /* + enum tls_failure */
+    COUNT_MAX = COUNT_TLS_FAILED + TLS_FAILURES,
 };
 
 struct http_server {
@@ -68,7 +72,9 @@ struct http_conn {
     struct http_listener *listener;
     h2o_socket_t *sock; /* libh2o's; lives as long as this */
     struct addr peer, local;
-    struct list replies; /* requests with us, each with its reply */
+    const SSL *ssl;               /* once its handshake is finished */
+    enum tls_failure tls_failure; /* of an alert: why it will not be */
+    struct list replies;          /* requests with us, each with its reply */
     uint64_t requests, abandoned;
     unsigned refused;
     enum conn_phase phase;
@@ -89,6 +95,8 @@ struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock);
 /* A request begins (its reply is in C->replies) or ends. */
 void http_conn_begin(struct http_conn *c);
 void http_conn_end(struct http_conn *c, bool done);
+/* The TLS handshake is finished. */
+void http_conn_secured(struct http_conn *c, const SSL *ssl);
 /* Watch the client of an HTTP/1 request, as libh2o does not read meanwhile; before libh2o reads or
  * gives the socket away, unwatch. */
 void http_conn_watch(struct http_conn *c);

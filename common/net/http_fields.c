@@ -42,15 +42,25 @@ static char normal(char c)
     return ascii_lower(c);
 }
 
-bool http_field_is_ours(struct slice name)
+static bool begins(struct slice name, struct slice with)
 {
-    if (name.len < ours.len)
+    if (name.len < with.len)
         return false;
-    for (size_t i = 0; i < ours.len; ++i) {
-        if (normal(name.p[i]) != ours.p[i])
+    for (size_t i = 0; i < with.len; ++i) {
+        if (normal(name.p[i]) != with.p[i])
             return false;
     }
     return true;
+}
+
+bool http_field_is_ours(struct slice name)
+{
+    return begins(name, ours);
+}
+
+bool http_field_is_client_certificate(struct slice name)
+{
+    return begins(name, SLICE_LIT("x-ssl-client-"));
 }
 
 enum http_field http_field_of(struct slice name)

@@ -33,6 +33,8 @@ static inline struct slice slice_of_iovec(h2o_iovec_t v)
 /* In any case, and with '_' for '-': to a CGI or WSGI application both are one variable. */
 enum http_field http_field_of(struct slice name);
 bool http_field_is_ours(struct slice name);
+/* X-SSL-Client-*: what a load balancer says of a client's certificate. */
+bool http_field_is_client_certificate(struct slice name);
 
 /* Whether a Connection field of the request, or of the response, lists NAME. */
 bool http_request_lists(const h2o_headers_t *headers, struct slice name);

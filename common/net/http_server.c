@@ -57,7 +57,12 @@ void http_server_read_counts(const struct http_server *s, struct http_server_cou
         .send_timeouts = count_of(s, COUNT_SEND_TIMEOUTS),
         .resets = count_of(s, COUNT_RESETS),
         .accept_pauses = count_of(s, COUNT_ACCEPT_PAUSES),
+        .tls12 = count_of(s, COUNT_TLS12),
+        .tls13 = count_of(s, COUNT_TLS13),
+        .tls_resumed = count_of(s, COUNT_TLS_RESUMED),
     };
+    for (size_t i = 0; i < TLS_FAILURES; ++i)
+        out->tls_failed[i] = count_of(s, COUNT_TLS_FAILED + i);
     for (size_t i = 0; i < FAULT_COUNT; ++i)
         out->refused[i] = count_of(s, COUNT_REFUSED + i);
 }

@@ -10,6 +10,7 @@
 
 #include "common/net/addr.h"
 #include "common/net/http1_client.h"
+#include "common/net/http_tls.h"
 #include "common/net/loop.h"
 #include "common/wire/http1_request.h"
 
@@ -56,11 +57,6 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
 /* Stop accepting and close the socket. Connections live on. */
 void http_listener_close(struct http_listener *l);
 
-/* TLS context for listeners: TLS 1.2 and up, AEAD suites, ALPN as asked. Errors go to D. NULL on
- * error. */
-SSL_CTX *http_tls_create(const char *certificate_file, const char *key_file, bool http2,
-                         struct diag *d);
-
 /* Accept nobody until it is called with false: who connects waits in the sockets' queues. */
 void http_server_hold(struct http_server *s, bool hold);
 /* Each listener's socket, which stays its own, and its tag. */
@@ -84,7 +80,10 @@ struct http_server_counts {
     uint64_t header_timeouts, body_timeouts, send_timeouts; /* connections cut for them */
     uint64_t resets;        /* HTTP/2 connections cut for abandoning most of many requests */
     uint64_t accept_pauses; /* times accepting paused: too many connections, or no descriptors */
-    uint64_t refused[FAULT_COUNT]; /* requests refused before the handler, by reason */
+    uint64_t tls12, tls13;  /* handshakes finished, by version */
+    uint64_t tls_resumed;   /* of those: with a session of before */
+    uint64_t tls_failed[TLS_FAILURES]; /* handshakes not finished, by reason */
+    uint64_t refused[FAULT_COUNT];     /* requests refused before the handler, by reason */
 };
 /* Any thread. */
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out);
@@ -93,6 +92,8 @@ void *http_conn_tag(const struct http_conn *c);
 const struct addr *http_conn_peer(struct http_conn *c);
 const struct addr *http_conn_local(struct http_conn *c);
 bool http_conn_is_tls(const struct http_conn *c);
+/* NULL: plain, or no handshake has been finished. */
+const SSL *http_conn_ssl(const struct http_conn *c);
 struct http_conn *http_conn_of(h2o_req_t *req);
 
 /* ---- the way back ---- */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TLS for listeners. Each context has session tickets of its own and a session id context made of
- * its certificate, so that a session cannot be resumed at another site.
+ * TLS for listeners. What a handshake comes to is seen by the library's info callback, which finds
+ * the connection by the socket that libh2o has put under the SSL.
  */
-#include "common/net/http_server.h"
+#include "common/net/http_tls.h"
+
+#include "common/net/http_conn.h"
 
 #include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/x509.h>
 
 /* TLS 1.2; those of TLS 1.3 are all fine. Also what RFC 9113 section 9.2.2 leaves over. */
 #define AEAD_SUITES "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -52,8 +52,70 @@ static int select_http2(SSL *ssl, const unsigned char **out, unsigned char *out_
                        (struct offer){offered, offered_len}, out, out_len);
 }
 
+/* ---- what a handshake comes to ---- */
+
+const char *tls_failure_text(enum tls_failure f)
+{
+    static const char *const texts[] = {
+#define TLS_FAILURE(name, text) text,
+#include "common/net/tls_failure.def"
+#undef TLS_FAILURE
+    };
+
+    return texts[f];
+}
+
+static enum tls_failure failure_of_our_alert(int alert)
+{
+    switch (alert) {
+    case SSL_AD_PROTOCOL_VERSION:
+        return TLS_FAILURE_VERSION;
+    case SSL_AD_HANDSHAKE_FAILURE:
+    case SSL_AD_INSUFFICIENT_SECURITY:
+    case SSL_AD_NO_APPLICATION_PROTOCOL:
+        return TLS_FAILURE_NOTHING_IN_COMMON;
+    case SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_CERTIFICATE_EXPIRED:
+    case SSL_AD_CERTIFICATE_UNKNOWN:
+    case SSL_AD_UNKNOWN_CA:
+    case SSL_AD_CERTIFICATE_REQUIRED:
+        return TLS_FAILURE_CLIENT_CERTIFICATE;
+    default:
+        return TLS_FAILURE_OTHER;
+    }
+}
+
+/* RET as SSL_CTX_set_info_callback(3) tells of alerts: level and number. */
+static void on_alert(struct http_conn *c, bool ours, int ret)
+{
+    bool fatal = (ret >> 8) == SSL3_AL_FATAL;
+
+    /* What comes first is the cause. */
+    if (!fatal || c->tls_failure != TLS_FAILURE_CLOSED)
+        return;
+    c->tls_failure = ours ? failure_of_our_alert(ret & 0xff) : TLS_FAILURE_REFUSED_BY_CLIENT;
+}
+
+static void on_info(const SSL *ssl, int where, int ret)
+{
+    h2o_socket_t *sock = BIO_get_data(SSL_get_rbio(ssl));
+    struct http_conn *c = sock->on_close.data;
+
+    /* Only of the handshake: later the connection may be another's, a tunnel's. */
+    if (SSL_is_init_finished(ssl) && (where & SSL_CB_HANDSHAKE_DONE) == 0)
+        return;
+    if ((where & SSL_CB_ALERT) != 0)
+        on_alert(c, (where & SSL_CB_WRITE) != 0, ret);
+    else if ((where & SSL_CB_HANDSHAKE_DONE) != 0)
+        http_conn_secured(c, ssl);
+}
+
+/* ---- contexts ---- */
+
 /* The newest is the precise one. */
-static void add_openssl_error(struct diag *d, const char *file, const char *what)
+void http_tls_complain(struct diag *d, const char *file, const char *what)
 {
     unsigned long code = ERR_peek_last_error();
     const char *reason = code != 0 ? ERR_reason_error_string(code) : NULL;
@@ -72,65 +134,87 @@ static int no_passphrase(char *buf, int size, int writing, void *context)
     return -1;
 }
 
-static bool set_session_context(SSL_CTX *ctx)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned len = sizeof(digest);
-    const X509 *certificate = SSL_CTX_get0_certificate(ctx);
-
-    if (certificate == NULL || X509_digest(certificate, EVP_sha256(), digest, &len) != 1)
-        return false;
-    return SSL_CTX_set_session_id_context(ctx, digest, len) == 1;
-}
-
 static bool load(SSL_CTX *ctx, const char *certificate_file, const char *key_file, struct diag *d)
 {
     SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
     if (SSL_CTX_use_certificate_chain_file(ctx, certificate_file) != 1) {
-        add_openssl_error(d, certificate_file, "cannot use this certificate");
+        http_tls_complain(d, certificate_file, "cannot use this certificate");
         return false;
     }
     if (SSL_CTX_use_PrivateKey_file(ctx, key_file, SSL_FILETYPE_PEM) != 1) {
-        add_openssl_error(d, key_file,
+        http_tls_complain(d, key_file,
                           "cannot use this key (it must be PEM, without a passphrase)");
         return false;
     }
     if (SSL_CTX_check_private_key(ctx) != 1) {
-        add_openssl_error(d, key_file, "key and certificate do not belong together");
+        http_tls_complain(d, key_file, "key and certificate do not belong together");
         return false;
     }
     return true;
 }
 
-static bool configure(SSL_CTX *ctx, bool http2)
+/* False: D says why. */
+static bool set_ciphers(SSL_CTX *ctx, const struct http_tls_options *o, struct diag *d)
+{
+    const char *suites = o->ciphers != NULL ? o->ciphers : AEAD_SUITES;
+
+    if (SSL_CTX_set_cipher_list(ctx, suites) != 1) {
+        http_tls_complain(d, NULL, "ciphers");
+        return false;
+    }
+    if (o->ciphersuites != NULL && SSL_CTX_set_ciphersuites(ctx, o->ciphersuites) != 1) {
+        http_tls_complain(d, NULL, "ciphersuites");
+        return false;
+    }
+    return true;
+}
+
+static bool configure(SSL_CTX *ctx, const struct http_tls_options *o, struct diag *d)
 {
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_alpn_select_cb(ctx, http2 ? select_http2 : select_http1, NULL);
-    return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 &&
-           SSL_CTX_set_cipher_list(ctx, AEAD_SUITES) == 1;
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_alpn_select_cb(ctx, o->http2 ? select_http2 : select_http1, NULL);
+    SSL_CTX_set_info_callback(ctx, on_info);
+    if (SSL_CTX_set_min_proto_version(ctx, o->tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1) {
+        http_tls_complain(d, NULL, "min_version");
+        return false;
+    }
+    return set_ciphers(ctx, o, d);
 }
 
-SSL_CTX *http_tls_create(const char *certificate_file, const char *key_file, bool http2,
-                         struct diag *d)
+SSL_CTX *http_tls_create(const struct http_tls_options *o, struct diag *d)
 {
     ERR_clear_error();
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
 
-    if (ctx == NULL || !configure(ctx, http2)) {
-        add_openssl_error(d, certificate_file, "cannot set up TLS");
-        SSL_CTX_free(ctx);
+    if (ctx == NULL) {
+        http_tls_complain(d, o->certificate_file, "cannot set up TLS");
         return NULL;
     }
-    if (!load(ctx, certificate_file, key_file, d)) {
-        SSL_CTX_free(ctx);
-        return NULL;
-    }
-    if (!set_session_context(ctx)) {
-        add_openssl_error(d, certificate_file, "cannot set up TLS sessions");
-        SSL_CTX_free(ctx);
-        return NULL;
-    }
-    return ctx;
+    if (configure(ctx, o, d) &&
+        (o->certificate_file == NULL || load(ctx, o->certificate_file, o->key_file, d)))
+        return ctx;
+    SSL_CTX_free(ctx);
+    return NULL;
+}
+
+bool http_tls_add(SSL_CTX *to, SSL_CTX *from)
+{
+    STACK_OF(X509) *chain = NULL;
+
+    if (SSL_CTX_get0_chain_certs(from, &chain) != 1)
+        return false;
+    return SSL_CTX_use_cert_and_key(to, SSL_CTX_get0_certificate(from),
+                                    SSL_CTX_get0_privatekey(from), chain, 0) == 1;
+}
+
+/* SSL_set_SSL_CTX takes over the certificates and what is looked up through the context; the rest
+ * was copied when the connection came. */
+void http_tls_switch(SSL *ssl, SSL_CTX *ctx)
+{
+    SSL_set_SSL_CTX(ssl, ctx);
+    SSL_set_min_proto_version(ssl, SSL_CTX_get_min_proto_version(ctx));
+    SSL_set_verify(ssl, SSL_CTX_get_verify_mode(ctx), SSL_CTX_get_verify_callback(ctx));
 }

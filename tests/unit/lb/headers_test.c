@@ -124,10 +124,24 @@ static void our_own_names_are_taken_off_in_any_spelling(void **state)
     add(f, "X", "1");
     add(f, "RESUMELB_FEED", "1");
     add(f, "resumelb-anything-longer-than-the-table", "1");
-    headers_scrub_request(&f->req);
+    headers_scrub_request(&f->req, false);
     assert_int_equal(f->req.headers.size, 1);
     assert_null(headers_find(&f->req.headers, SLICE_LIT("resumelb-class")).p);
     assert_true(slice_is(headers_find(&f->req.headers, SLICE_LIT("x")), "1"));
+}
+
+static void what_is_said_of_client_certificates_is_taken_off_when_it_is_ours(void **state)
+{
+    struct fixture *f = *state;
+
+    add(f, "X-SSL-Client-S-DN", "CN=forged");
+    add(f, "x_ssl-CLIENT_verify", "SUCCESS");
+    add(f, "X-SSL-Cipher", "1");
+    headers_scrub_request(&f->req, false);
+    assert_int_equal(f->req.headers.size, 3);
+    headers_scrub_request(&f->req, true);
+    assert_int_equal(f->req.headers.size, 1);
+    assert_true(slice_is(headers_find(&f->req.headers, SLICE_LIT("x-ssl-cipher")), "1"));
 }
 
 static void set_replaces_all_that_claims_where_a_request_came_from(void **state)
@@ -448,6 +462,7 @@ int main(void)
         TEST(hop_by_hop_fields_and_framing_stay_behind),
         TEST(what_connection_lists_stays_behind_but_not_what_others_rely_on),
         TEST(our_own_names_are_taken_off_in_any_spelling),
+        TEST(what_is_said_of_client_certificates_is_taken_off_when_it_is_ours),
         TEST(set_replaces_all_that_claims_where_a_request_came_from),
         TEST(append_keeps_what_a_trusted_proxy_says_and_adds_to_the_list),
         TEST(cookies_that_came_apart_are_one_field),

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Certificates made by openssl, and clients that look at which one they are shown."""
+import hashlib
+import socket
+import ssl
+import subprocess
+
+from .http import connect
+
+
+def openssl(*args, **kw):
+    return subprocess.run(['openssl', *map(str, args)], check=True, capture_output=True, timeout=60, **kw)
+
+
+def key_options(kind):
+    return ['-newkey', 'rsa:2048'] if kind == 'rsa' else ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1']
+
+
+class Pair:
+    """A certificate and its key, self-signed: `names` are its DNS names, the first also the common name."""
+
+    def __init__(self, folder, name, names, kind='ec', more=()):
+        self.cert, self.key, self.names = folder / (name + '.pem'), folder / (name + '-key.pem'), names
+        openssl('req', '-x509', *key_options(kind), '-nodes', '-keyout', self.key, '-out', self.cert, '-days', '2',
+                '-subj', '/CN=' + names[0], '-addext', 'subjectAltName=' + ','.join('DNS:' + n for n in names), *more)
+
+    @property
+    def entry(self):
+        return {'certificate': str(self.cert), 'key': str(self.key)}
+
+    @property
+    def fingerprint(self):
+        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(self.cert.read_text())).hexdigest()
+
+    def copy_to(self, other):
+        """As other's files, with their names."""
+        other.cert.write_bytes(self.cert.read_bytes())
+        other.key.write_bytes(self.key.read_bytes())
+
+
+def blind_context(version=None, **options):
+    """A client that takes any certificate: what it is shown is the test's to judge."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if version is not None:
+        context.minimum_version = context.maximum_version = version
+    if 'ciphers' in options:
+        context.set_ciphers(options['ciphers'])
+    return context
+
+
+def dial(address, name, context=None):
+    raw = connect(address)
+    try:
+        return (context or blind_context()).wrap_socket(raw, server_hostname=name)
+    except (OSError, ssl.SSLError):
+        raw.close()
+        raise
+
+
+def shown(address, name, context=None):
+    """The fingerprint of the certificate that a client of this server name (None: it sends none) is shown."""
+    with dial(address, name, context) as s:
+        return hashlib.sha256(s.getpeercert(True)).hexdigest()
+
+
+def refused(address, name=None, context=None):
+    """Whether the handshake fails."""
+    try:
+        dial(address, name, context).close()
+    except (ssl.SSLError, ConnectionError, socket.timeout):
+        return True
+    return False

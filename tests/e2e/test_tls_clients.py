@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Certificates of clients: who is let in, and what workers are told, which clients cannot say themselves."""
+import ssl
+
+import pytest
+from support.base import free_port, wait_until
+from support.certificates import Pair, blind_context, dial, openssl
+from support.http import Client, CutShort, connect, get
+from support.scripted import hello, serve
+
+FORGED = [('X-SSL-Client-S-DN', 'CN=forged'), ('x_ssl_client_verify', 'SUCCESS'), ('X-Ssl_Client-Anything', '1')]
+VERSIONS = pytest.mark.parametrize('version', [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=['1.2', '1.3'])
+
+
+def issue(folder, authority, name, subject):
+    cert, key = folder / (name + '.pem'), folder / (name + '-key.pem')
+    openssl('req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', key, '-out',
+            cert, '-days', '2', '-subj', subject, '-utf8', '-CA', authority.cert, '-CAkey', authority.key,
+            '-addext', 'basicConstraints=critical,CA:FALSE')
+    return cert, key
+
+
+class Site:
+    def __init__(self, world, verify):
+        self.worker = world.scripted(serve(hello))
+        self.authority = Pair(world.folder, 'authority', ['authority.example'])
+        self.stranger = Pair(world.folder, 'stranger', ['stranger.example'])
+        self.server = Pair(world.folder, 'server', ['site.example'])
+        self.address, self.plain = ('127.0.0.1:%d' % free_port() for _ in range(2))
+        self.tls = {**self.server.entry, 'client_ca': str(self.authority.cert), 'client_verify': verify}
+        self.lb = world.resumelb({'workers': [self.worker.address]}, listen=[
+            {'address': self.address, 'tls': self.tls}, {'address': self.plain}])
+
+    def ask(self, context, headers=FORGED):
+        """What the worker is told of the client: lines of the head, lower case."""
+        with Client(None, sock=dial(self.address, None, context)) as c:
+            assert c.request(headers=headers).status == 200
+        return self.told()
+
+    def told(self):
+        lines = self.worker.requests[-1][0].decode().splitlines()
+        return sorted(line for line in lines if line.lower().replace('_', '-').startswith('x-ssl-client'))
+
+    def refuses(self, context):
+        # TLS 1.3 clients are told after their handshake
+        try:
+            with Client(None, sock=dial(self.address, None, context)) as c:
+                c.request()
+        except (OSError, CutShort):
+            return True
+        return False
+
+
+def with_certificate(pair, version=None):
+    context = blind_context(version)
+    context.load_cert_chain(*map(str, pair))
+    return context
+
+
+@VERSIONS
+def test_a_verified_subject_is_told_to_workers(world, version):
+    site = Site(world, 'optional')
+    pair = issue(world.folder, site.authority, 'ann', '/O=Caf\u00e9, Inc./CN=Ann "A" <a>')
+    told = site.ask(with_certificate(pair, version))
+    assert told == ['X-SSL-Client-S-DN: CN=Ann \\"A\\" \\<a\\>,O=Caf\\C3\\A9\\, Inc.', 'X-SSL-Client-Verify: SUCCESS']
+    assert site.ask(blind_context(version)) == ['X-SSL-Client-Verify: NONE']
+    # by a plain listener clients say nothing of it either
+    assert get(site.plain, headers=FORGED).status == 200 and site.told() == []
+
+
+@VERSIONS
+def test_who_is_not_verified_is_refused(world, version):
+    site = Site(world, 'optional')
+    stranger = issue(world.folder, site.stranger, 'eve', '/CN=eve')
+    assert site.refuses(with_certificate(stranger, version))
+    long = issue(world.folder, site.authority, 'long', ''.join('/OU=%02d%s' % (i, 'x' * 60) for i in range(20)))
+    assert site.refuses(with_certificate(long, version))
+    assert site.worker.requests == []
+    wait_until(lambda: 'resumelb_tls_failures_total{reason="client-certificate"} 2\n' in get(
+        site.lb.admin, '/metrics', host=site.lb.admin).text, 'the failures to be counted')
+
+
+@VERSIONS
+def test_a_required_certificate_is_required(world, version):
+    site = Site(world, 'required')
+    assert site.refuses(blind_context(version))
+    assert site.worker.requests == []
+    pair = issue(world.folder, site.authority, 'ann', '/CN=ann')
+    assert site.ask(with_certificate(pair, version)) == ['X-SSL-Client-S-DN: CN=ann', 'X-SSL-Client-Verify: SUCCESS']
+
+
+@VERSIONS
+def test_a_resumed_session_has_its_certificate_until_the_authorities_change(world, version):
+    site = Site(world, 'optional')
+    context = with_certificate(issue(world.folder, site.authority, 'ann', '/CN=ann'), version)
+
+    def visit(session):
+        s = context.wrap_socket(connect(site.address), session=session)
+        with Client(None, sock=s) as c:
+            assert c.request().status == 200
+            return s.session_reused, s.session
+    resumed, session = visit(None)
+    assert not resumed
+    resumed, session = visit(session)
+    assert resumed and site.told() == ['X-SSL-Client-S-DN: CN=ann', 'X-SSL-Client-Verify: SUCCESS']
+    # the authority is no longer trusted: neither is what it once vouched for
+    requests = len(site.worker.requests)
+    site.authority.cert.write_bytes(site.stranger.cert.read_bytes())
+    wait_until(lambda: 'certificates-renewed' in site.lb.process.output(), 'the change')
+    with pytest.raises((OSError, CutShort)):
+        visit(session)
+    assert len(site.worker.requests) == requests
+
+
+def test_without_client_certificates_the_headers_are_the_clients(world):
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [w.address]})
+    assert lb.get(headers=[('X-SSL-Client-Verify', 'upstream')]).status == 200
+    assert b'x-ssl-client-verify: upstream' in w.requests[-1][0].lower()
+
+
+def test_asking_for_certificates_of_no_authority_is_refused(world):
+    pair = Pair(world.folder, 'server', ['site.example'])
+    bad = world.resumelb({'workers': ['127.0.0.1:1']}, name='bad', wait=False, listen=[
+        {'address': '127.0.0.1:%d' % free_port(), 'tls': {**pair.entry, 'client_verify': 'required'}}])
+    assert bad.process.wait() == 1 and 'go together' in bad.process.output()

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Certificates change while connections are up: by SIGHUP, and by themselves when their files change."""
+import os
+
+import pytest
+from support.base import free_port, wait_until
+from support.certificates import Pair, dial, shown
+from support.http import Client
+from support.scripted import hello, serve
+
+
+@pytest.fixture
+def pairs(world):
+    return {name: Pair(world.folder, name, [name + '.example']) for name in ('live', 'other', 'new')}
+
+
+def start(world, pairs):
+    w = world.scripted(serve(hello))
+    address = '127.0.0.1:%d' % free_port()
+    lb = world.resumelb({'workers': [w.address]}, threads=3, listen=[
+        {'address': address, 'tls': {'certificates': [pairs['other'].entry, pairs['live'].entry]}}])
+    return lb, address
+
+
+def test_changed_files_are_served_and_connections_go_on(world, pairs):
+    lb, address = start(world, pairs)
+    new = Pair(world.folder, 'renewed', ['live.example'])
+    with Client(None, sock=dial(address, 'live.example')) as c:
+        assert c.request(host='live.example').status == 200
+        new.copy_to(pairs['live'])
+        wait_until(lambda: shown(address, 'live.example') == new.fingerprint, 'the new certificate')
+        assert all(shown(address, 'live.example') == new.fingerprint for _ in range(20)), 'on every loop'
+        assert shown(address, 'other.example') == pairs['other'].fingerprint
+        # the old connection has its old certificate, and its old sense of what is misdirected
+        assert c.request(host='live.example').status == 200
+        assert c.request(host='other.example').status == 421
+    assert 'certificates-renewed address=' + address in lb.process.output()
+
+
+def test_a_replaced_file_is_noticed_by_its_identity(world, pairs):
+    lb, address = start(world, pairs)
+    new = Pair(world.folder, 'renewed', ['live.example'])
+    # of the same size and time, as far as that can be made so
+    for source, target in ((new.key, pairs['live'].key), (new.cert, pairs['live'].cert)):
+        old = os.stat(target)
+        os.utime(source, ns=(old.st_atime_ns, old.st_mtime_ns))
+        os.rename(source, target)
+    wait_until(lambda: shown(address, 'live.example') == pairs['live'].fingerprint, 'the new certificate')
+
+
+def test_half_a_pair_keeps_the_old_one_until_the_other_half_comes(world, pairs):
+    lb, address = start(world, pairs)
+    old = pairs['live'].fingerprint
+    new = Pair(world.folder, 'renewed', ['live.example'])
+    text = new.cert.read_bytes()
+    pairs['live'].cert.write_bytes(text)
+    wait_until(lambda: 'certificates-kept' in lb.process.output(), 'it to be noticed')
+    assert shown(address, 'live.example') == old
+    # a second change that is no better is not said again; it is over when something can be used
+    pairs['live'].cert.write_bytes(text[:200])
+    pairs['live'].key.write_bytes(new.key.read_bytes())
+    pairs['live'].cert.unlink()
+    pairs['live'].cert.write_bytes(text)
+    wait_until(lambda: shown(address, 'live.example') == new.fingerprint, 'the new certificate')
+    assert lb.process.output().count('certificates-kept') == 1
+    # and the next failure is another one
+    pairs['live'].key.unlink()
+    wait_until(lambda: lb.process.output().count('certificates-kept') == 2, 'it to be noticed')
+    assert shown(address, 'live.example') == new.fingerprint
+
+
+def test_a_bad_pair_refuses_the_whole_reload(world, pairs):
+    lb, address = start(world, pairs)
+    retries = lambda: lb.app()['settings']['retries']['value']
+    with Client(None, sock=dial(address, 'live.example')) as c:
+        assert c.request(host='live.example').status == 200
+        lb.config['listen'][0]['tls'] = {'certificates': [
+            pairs['new'].entry, {'certificate': str(pairs['live'].cert), 'key': str(pairs['new'].key)}]}
+        lb.reload({'retries': 7})
+        wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
+        assert '%s:1:' % lb.path in lb.process.output() and str(pairs['new'].key) in lb.process.output()
+        assert retries() == '2' and shown(address, None) == pairs['other'].fingerprint
+        # a good one: another list, in which the connection goes on
+        lb.config['listen'][0]['tls'] = pairs['new'].entry
+        lb.reload()
+        wait_until(lambda: retries() == '7', 'the reload')
+        assert all(shown(address, 'live.example') == pairs['new'].fingerprint for _ in range(20))
+        assert c.request(host='live.example').status == 200
+    # the files that are watched are the new ones
+    other = Pair(world.folder, 'later', ['new.example'])
+    other.copy_to(pairs['new'])
+    wait_until(lambda: shown(address, None) == other.fingerprint, 'the changed file')
+
+
+def test_certificates_change_under_many_handshakes_without_a_failure(world, pairs):
+    lb, address = start(world, pairs)
+    choices = [pairs['live'].entry, pairs['new'].entry]
+    for turn in range(10):
+        lb.config['listen'][0]['tls'] = choices[turn % 2]
+        lb.reload()
+        for _ in range(10):
+            with Client(None, sock=dial(address, None)) as c:
+                assert c.request().status == 200
+    assert 'configuration-read' in lb.process.output()
