@@ -18,6 +18,15 @@
 struct http_server;
 struct http_conn; /* a client's connection */
 
+/* A request, or a connection, refused by the server itself. Borrowed for the call. */
+struct http_refusal {
+    struct http_conn *conn;
+    enum request_fault fault;
+    int status;  /* as sent; of HTTP/2 connections that are just closed: none */
+    int version; /* 0x100, 0x101, 0x200 */
+    struct slice method, target, host; /* as far as they were read; hostile bytes */
+};
+
 struct http_server_options {
     size_t max_body_bytes;
     size_t max_header_bytes, max_headers; /* over either: 431, before the handler */
@@ -37,6 +46,8 @@ struct http_server_options {
      * Allocate what must die with the request by h2o_mem_alloc_shared(&req->pool, ...) before that.
      */
     void (*on_request)(void *context, h2o_req_t *req, struct http_conn *conn);
+    /* One that has not; it has been counted and is being answered. May be NULL. */
+    void (*on_refused)(void *context, const struct http_refusal *r);
     void *context;
 };
 
