@@ -36,7 +36,10 @@ struct http_server_options {
     uint64_t keep_alive_timeout_ms;       /* an idle client connection is closed after */
     uint64_t send_timeout_ms; /* a client must take some bytes within (looked at once per that
                                  time), or its connection is cut. 0 = none, as for the others */
-    size_t body_spill_bytes;  /* request bodies above it go to a file mapping in spill_dir */
+    /* Frames per second of an HTTP/2 connection, above which it is closed; 0 = any. */
+    uint32_t http2_pings, http2_priorities, http2_window_updates, http2_resets,
+        http2_unknown_frames;
+    size_t body_spill_bytes; /* request bodies above it go to a file mapping in spill_dir */
     const char *spill_dir;
     struct slice server_name; /* the Server header; empty: none */
     /*

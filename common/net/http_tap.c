@@ -12,67 +12,17 @@
 
 #include <h2o/http1.h>
 #include <h2o/http2.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#if H2O_VERSION_MAJOR != 2 || H2O_VERSION_MINOR != 2 || H2O_LIBRARY_VERSION_MAJOR != 0 ||          \
-    H2O_LIBRARY_VERSION_MINOR != 13
-#error "The tap stands in a private field of libh2o 2.2's sockets; look whether it still may"
-#endif
-
-_Static_assert(offsetof(h2o_socket_t, input) == 2 * sizeof(void *), "input moved");
-_Static_assert(offsetof(h2o_socket_t, bytes_read) == 3 * sizeof(void *), "bytes_read moved");
-_Static_assert(offsetof(h2o_socket_t, on_close) == 5 * sizeof(void *), "on_close moved");
-_Static_assert(offsetof(h2o_socket_t, _cb) == 7 * sizeof(void *), "_cb moved");
 
 enum {
     /* Of what is held back, handed on at once: more would be copied again for each request. */
     HAND_ON_MAX = 8192,
     /* How long a refused client may go on sending and not read its answer. */
     LINGER_MS = 1000,
+    LINGER_BYTES = 1 << 20,
 };
 
 static void on_read(h2o_socket_t *sock, const char *err);
-
-/* ---- the library ---- */
-
-struct trial {
-    bool called;
-    size_t bytes;
-};
-
-static void on_trial(h2o_socket_t *sock, const char *err)
-{
-    struct trial *t = sock->on_close.data;
-
-    t->called = err == NULL;
-    t->bytes = sock->bytes_read;
-}
-
-static void on_trial_close(void *data)
-{
-    (void)data;
-}
-
-void http_tap_check_library(struct loop *l)
-{
-    struct trial trial = {0};
-    int fds[2];
-
-    int failed = socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds);
-    ASSERT(failed == 0);
-    h2o_socket_t *sock = h2o_evloop_socket_create(loop_h2o(l), fds[0], 0);
-    sock->on_close.cb = on_trial_close;
-    sock->on_close.data = &trial;
-    h2o_socket_read_start(sock, on_trial);
-    ASSERT(sock->_cb.read == on_trial);
-    ASSERT(h2o_socket_is_reading(sock));
-    h2o_socket_read_stop(sock);
-    ASSERT(sock->_cb.read == NULL);
-    ASSERT(!h2o_socket_is_reading(sock));
-    h2o_socket_close(sock);
-    close(fds[1]);
-}
 
 /* ---- the place of the callback ---- */
 
@@ -90,7 +40,7 @@ static bool take_place(struct http_conn *c)
 
 static bool is_busy(const struct http_conn *c)
 {
-    return c->tap.state != TAP_HTTP2 && list_linked(&c->replies);
+    return !c->http2 && list_linked(&c->replies);
 }
 
 void http_tap_look_again(struct http_conn *c)
@@ -159,8 +109,8 @@ static void report(struct http_conn *c, enum request_fault f, const struct http1
     struct http_refusal refusal = {
         .conn = c,
         .fault = f,
-        .status = request_fault_status(f),
-        .version = c->tap.state == TAP_HTTP2 ? 0x200 : 0x101,
+        .status = c->http2 ? 0 : request_fault_status(f),
+        .version = c->http2 ? 0x200 : 0x101,
     };
 
     if (r != NULL) {
@@ -171,11 +121,37 @@ static void report(struct http_conn *c, enum request_fault f, const struct http1
     http_server_refused(c->server, &refusal);
 }
 
+/*
+ * libh2o says ENHANCE_YOUR_CALM to who gives priorities to too many streams that do not exist. So
+ * it is shown one more than none, in the place of what has come: it says so, and closes in order.
+ * Within a header block, or before the preface, it is another error.
+ */
+static void say_goaway(struct http_conn *c)
+{
+    static const char frame[] = "\0\0\5\2\0\x7f\xff\xff\xff\0\0\0\0"; /* and a 0 for weight 1 */
+    h2o_globalconf_t *conf = &c->server->conf;
+    size_t max = conf->http2.max_streams_for_priority;
+
+    h2o_buffer_consume(&c->sock->input, c->sock->input->size);
+    h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, sizeof(frame));
+    ASSERT(room.base != NULL);
+    memcpy(room.base, frame, sizeof(frame));
+    c->sock->input->size = c->sock->bytes_read = sizeof(frame);
+    conf->http2.max_streams_for_priority = 0;
+    (void)pass_on(c, NULL);
+    conf->http2.max_streams_for_priority = max;
+}
+
+/* The connection may go. */
 static void refuse(struct http_conn *c, enum request_fault f, const struct http1_request_facts *r)
 {
     report(c, f, r);
     c->tap.state = TAP_REFUSED;
     c->tap.until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
+    if (c->http2) {
+        say_goaway(c);
+        return;
+    }
     if (c->sock->_cb.write != NULL) {
         http_conn_cut(c);
         return;
@@ -189,6 +165,9 @@ static void refuse(struct http_conn *c, enum request_fault f, const struct http1
 static void on_read_refused(struct http_conn *c, size_t fresh, const char *err)
 {
     c->sock->input->size -= fresh;
+    c->tap.dropped += fresh;
+    if (err == NULL && c->tap.dropped > LINGER_BYTES && !c->cut)
+        http_conn_cut(c);
     if (err == NULL)
         return;
     if (c->sock->_cb.write == on_answered) {
@@ -370,10 +349,6 @@ static bool take_body(struct http_conn *c, size_t fresh, size_t *rest)
     return true;
 }
 
-/*
- * FRESH bytes have been added to the input. False: refused. *REST: how many of them come after the
- * request.
- */
 static bool take_http1(struct http_conn *c, size_t fresh, size_t *rest)
 {
     if (c->tap.state == TAP_HEAD) {
@@ -387,12 +362,35 @@ static bool take_http1(struct http_conn *c, size_t fresh, size_t *rest)
     return fresh == 0 || take_body(c, fresh, rest);
 }
 
+static bool take_http2(struct http_conn *c, size_t fresh)
+{
+    const h2o_buffer_t *in = c->sock->input;
+    struct slice bytes = {in->bytes + in->size - fresh, fresh};
+    enum request_fault f = http_tap_check_http2(c, bytes);
+
+    if (f != FAULT_NONE) {
+        c->sock->input->size -= fresh;
+        refuse(c, f, NULL);
+    }
+    return f == FAULT_NONE;
+}
+
+/*
+ * FRESH bytes have been added to the input. False: refused, and the connection may be gone. *REST:
+ * how many of them come after the request.
+ */
+static bool take(struct http_conn *c, size_t fresh, size_t *rest)
+{
+    *rest = 0;
+    return c->http2 ? take_http2(c, fresh) : take_http1(c, fresh, rest);
+}
+
 /* Hand on what was held back, until libh2o has a whole request. The connection may go. */
 static void hand_on(struct http_conn *c)
 {
     struct http_tap *t = &c->tap;
 
-    while (t->held_at < t->held.len && in_place(c) && t->state != TAP_REFUSED) {
+    while (t->held_at < t->held.len && in_place(c)) {
         size_t n = t->held.len - t->held_at;
         size_t rest = 0;
 
@@ -401,15 +399,15 @@ static void hand_on(struct http_conn *c)
         ASSERT(room.base != NULL);
         memcpy(room.base, t->held.p + t->held_at, n);
         c->sock->input->size += n;
-        if (t->state != TAP_HTTP2 && !take_http1(c, n, &rest))
-            break;
+        if (!take(c, n, &rest))
+            return;
         c->sock->input->size -= rest;
         c->sock->bytes_read = n - rest;
         t->held_at += n - rest;
         if (!pass_on(c, NULL))
             return;
     }
-    if (t->held_at == t->held.len || t->state == TAP_REFUSED) {
+    if (t->held_at == t->held.len) {
         text_fini(&t->held);
         t->held = (struct text){0};
         t->held_at = 0;
@@ -454,8 +452,8 @@ static void on_read(h2o_socket_t *sock, const char *err)
         on_read_refused(c, fresh, err);
         return;
     }
-    if (err == NULL && fresh != 0 && c->tap.state != TAP_HTTP2) {
-        if (!take_http1(c, fresh, &rest))
+    if (err == NULL && fresh != 0) {
+        if (!take(c, fresh, &rest))
             return;
         hold_back(c, rest);
     }
@@ -546,6 +544,7 @@ static void serve(struct http_conn *c, bool http2)
         text_add(&c->tap.held, (struct slice){sock->input->bytes, sock->input->size});
         h2o_buffer_consume(&sock->input, sock->input->size);
     }
+    c->http2 = http2;
     c->tap.state = http2 ? TAP_HTTP2 : TAP_HEAD;
     c->tap.gone = &gone;
     if (http2)

@@ -13,7 +13,7 @@
 
 #include "common/base/text.h"
 #include "common/net/loop.h"
-#include "common/wire/http1_request.h"
+#include "common/wire/http2_frames.h"
 #include "common/wire/request_chunks.h"
 
 #include <h2o.h>
@@ -50,12 +50,14 @@ struct http_tap {
     /* Its body. */
     uint64_t left;
     struct request_chunks chunks;
+    struct http2_frames frames;
     /* What came after it; bytes before held_at have been handed on. */
     struct text held;
     size_t held_at;
     /* Refused. */
     struct text answer;
     uint64_t until_ms; /* then the connection ends, whatever the client does */
+    size_t dropped;    /* bytes that came since */
     bool ended;        /* the client has, while the answer was on its way */
 };
 
@@ -74,6 +76,10 @@ bool http_tap_head(const struct http_conn *c, struct http1_request_facts *out);
 void http_tap_release(struct http_conn *c);
 /* Whether C was refused; then its time is looked after here, and the sweep has nothing to do. */
 bool http_tap_sweep(struct http_conn *c, uint64_t now_ms);
+/* ---- http_tap_http2.c ---- */
+/* FRESH has come: whether the client may go on so. */
+enum request_fault http_tap_check_http2(struct http_conn *c, struct slice fresh);
+
 /* The connection goes. */
 void http_tap_fini(struct http_conn *c);
 
