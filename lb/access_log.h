@@ -33,7 +33,7 @@ struct access_entry {
     struct slice application; /* empty: none */
     struct slice cls;         /* encoded */
     struct slice worker;      /* the last one tried; empty: none */
-    struct slice reason;      /* why it was picked */
+    struct slice reason;      /* why it was picked; of a refused request, what is wrong with it */
     unsigned tries;           /* workers picked */
     uint64_t received_bytes;  /* of body */
     uint64_t limit_wait_us, worker_wait_us, connection_wait_us;

@@ -8,6 +8,7 @@
 #include "lb/headers.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 enum {
     /* As nginx counts it: the client left before there was a status. */
@@ -131,6 +132,29 @@ static void count(const struct exchange *x, uint64_t total_us)
         stat_observe(c, APP_STAT_wait_connection_us, x->step_us[STEP_CONNECT]);
     stat_observe(c, APP_STAT_total_us, total_us);
     atomic_fetch_add_explicit(&x->al->outcomes[x->outcome], 1, memory_order_relaxed);
+}
+
+void account_refused(const struct lb_loop *home, const struct http_refusal *r)
+{
+    char client[ADDR_TEXT_MAX];
+
+    if (home->lb->access_log == NULL)
+        return;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    struct access_entry e = {
+        .wall_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
+        .client = slice_of(addr_host(http_conn_peer(r->conn), client)),
+        .method = r->method,
+        .target = r->target,
+        .protocol = protocol_text(r->version),
+        .status = r->status,
+        .host = r->host,
+        .reason = slice_of(request_fault_text(r->fault)),
+        .outcome = SLICE_LIT("refused"),
+    };
+
+    access_log_add(home->lb->access_log, home->index, &e);
 }
 
 void account(const struct exchange *x)

@@ -217,6 +217,8 @@ void guard_answered(const struct exchange *x);
 bool guard_refuses(const struct exchange *x);
 /* account.c */
 void account(const struct exchange *x);
+/* An access line for what never became an exchange: the server itself refused it. */
+void account_refused(const struct lb_loop *home, const struct http_refusal *r);
 /* account.c: keep what the access line needs of the request. */
 void account_keep_text(struct exchange *x);
 

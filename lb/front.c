@@ -33,12 +33,20 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
     exchange_create(f->exchanges, req, conn);
 }
 
+static void on_refused(void *context, const struct http_refusal *r)
+{
+    const struct front *f = context;
+
+    account_refused(f->home, r);
+}
+
 static struct http_server_options options_of(struct front *f,
                                              const struct http_server_options *limits)
 {
     struct http_server_options o = *limits;
 
     o.on_request = on_request;
+    o.on_refused = on_refused;
     o.context = f;
     return o;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strict second look, at what libh2o 2.2.5 lets through: for HTTP/1 at the raw head, which is
- * still at the front of the socket's input (libh2o only lowers the case of names in it); for HTTP/2
- * at what the header block was decoded into, before anything of it is copied (its size is not
- * bounded by the bytes that came in).
+ * The strict second look, at what libh2o 2.2.5 lets through. Of HTTP/1 the tap has checked the raw
+ * head (http_tap.c); what is left is whether libh2o has read the same, and for whom it is. Of
+ * HTTP/2 we look at what the header block was decoded into, before anything of it is copied (its
+ * size is not bounded by the bytes that came in).
  */
 #include "common/base/text.h"
 #include "common/net/http_conn.h"
@@ -20,11 +20,11 @@ static bool same(h2o_iovec_t a, struct slice b)
     return slice_eq(slice_of_iovec(a), b);
 }
 
-static enum request_fault check_sizes(const struct http_conn *c, size_t bytes, size_t headers)
+enum request_fault http_check_sizes(const struct http_conn *c, size_t bytes, size_t headers)
 {
     const struct http_server_options *o = &c->server->options;
 
-    if (o->max_headers != 0 && headers > o->max_headers)
+    if (headers > H2O_MAX_HEADERS || (o->max_headers != 0 && headers > o->max_headers))
         return FAULT_HEADERS_TOO_MANY;
     if (o->max_header_bytes != 0 && bytes > o->max_header_bytes)
         return FAULT_HEADERS_TOO_LARGE;
@@ -74,18 +74,12 @@ static enum request_fault take_absolute_target(h2o_req_t *req, struct slice host
 
 static enum request_fault check_http1(const struct http_conn *c, h2o_req_t *req)
 {
-    const h2o_buffer_t *in = c->sock->input;
     struct http1_request_facts facts;
-    enum request_fault f = http1_request_check((struct slice){in->bytes, in->size}, &facts);
 
-    if (f != FAULT_NONE)
-        return f;
     /* Both must have read the same request. */
-    if (!same(req->method, facts.method) || !same(req->path, facts.target))
+    if (!http_tap_head(c, &facts) || !same(req->method, facts.method) ||
+        !same(req->path, facts.target))
         return FAULT_REQUEST_LINE;
-    f = check_sizes(c, facts.bytes, facts.nheaders);
-    if (f != FAULT_NONE)
-        return f;
     if (!has_authority(req))
         req->authority = h2o_iovec_init(H2O_STRLIT(""));
     if (http_target_is_path(facts.target) || is_options_star(req))
@@ -115,11 +109,11 @@ static enum request_fault check_http2(const struct http_conn *c, const h2o_req_t
     if (!c->listener->http2)
         return FAULT_VERSION;
     /* First the number, so that a bomb is not walked through. */
-    enum request_fault f = check_sizes(c, 0, req->headers.size);
+    enum request_fault f = http_check_sizes(c, 0, req->headers.size);
     if (f == FAULT_NONE)
         f = check_fields(req, &bytes);
     if (f == FAULT_NONE)
-        f = check_sizes(c, bytes, 0);
+        f = http_check_sizes(c, bytes, 0);
     if (f != FAULT_NONE)
         return f;
     if (!http1_is_token(slice_of_iovec(req->method)))
@@ -141,7 +135,17 @@ void http_refuse(struct http_conn *c, h2o_req_t *req, enum request_fault f)
 {
     int status = request_fault_status(f);
 
-    http_server_count(c->server, COUNT_REFUSED + f);
+    const struct http_refusal r = {
+        .conn = c,
+        .fault = f,
+        .status = status,
+        .version = req->version,
+        .method = slice_of_iovec(req->method),
+        .target = slice_of_iovec(req->path),
+        .host = has_authority(req) ? slice_of_iovec(req->authority) : SLICE_NULL,
+    };
+
+    http_server_refused(c->server, &r);
     h2o_send_error_generic(req, status, http_status_reason(status), request_fault_text(f),
                            H2O_SEND_ERROR_HTTP1_CLOSE_CONNECTION);
     if (c->http2 && ++c->refused > HTTP2_REFUSED_MAX)

@@ -41,6 +41,7 @@ static void on_close(void *data)
     ASSERT(list_empty(&c->replies));
     if (c->listener->accept.ssl_ctx != NULL && c->ssl == NULL)
         http_server_count(s, COUNT_TLS_FAILED + c->tls_failure);
+    http_tap_fini(c);
     list_remove(&c->node);
     --s->nconns;
     http_listener_release(c->listener);
@@ -63,6 +64,7 @@ struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock)
     ++l->refs;
     c->sock = sock;
     list_init(&c->replies);
+    list_init(&c->tap.node);
     list_push_back(&c->server->conns, &c->node);
     ++c->server->nconns;
     enter_phase(c, PHASE_NEW);
@@ -108,8 +110,7 @@ void http_conn_secured(struct http_conn *c, const SSL *ssl)
         http_server_count(c->server, COUNT_TLS_RESUMED);
 }
 
-/* Have libh2o see the end on the socket. */
-static void shut_read(struct http_conn *c)
+void http_conn_shut_read(struct http_conn *c)
 {
     c->read_shut = true;
     shutdown(h2o_socket_get_fd(c->sock), SHUT_RD);
@@ -144,6 +145,7 @@ void http_conn_end(struct http_conn *c, bool done)
         ++c->abandoned;
         http_server_count(c->server, COUNT_ABANDONED);
     }
+    http_tap_look_again(c);
     if (list_linked(&c->replies))
         return;
     enter_phase(c, PHASE_IDLE);
@@ -153,7 +155,7 @@ void http_conn_end(struct http_conn *c, bool done)
         http_server_count(c->server, COUNT_RESETS);
         shut_both(c);
     } else if (c->server->draining && !c->http2) {
-        shut_read(c);
+        http_conn_shut_read(c);
     }
 }
 
@@ -287,7 +289,7 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
 {
     const struct http_server_options *o = &c->server->options;
 
-    if (c->tunnelled)
+    if (c->tunnelled || http_tap_sweep(c, now_ms))
         return;
     update_phase(c);
     switch (c->phase) {
@@ -313,7 +315,7 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
         if (c->read_shut)
             shut_both(c);
         else
-            shut_read(c);
+            http_conn_shut_read(c);
         return;
     case PHASE_BUSY:
         if (c->watch_lost && peer_has_left(c))
@@ -330,5 +332,5 @@ void http_conn_drain(struct http_conn *c)
     update_phase(c);
     /* HTTP/2 has GOAWAY. A request that comes in just now is read before the end is. */
     if (!speaks_http2(c) && (c->phase == PHASE_IDLE || c->phase == PHASE_NEW))
-        shut_read(c);
+        http_conn_shut_read(c);
 }

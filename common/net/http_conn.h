@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The inside of the HTTP server: http_server.c (server, listeners), http_conn.c (connections and
- * their time), http_check.c (requests refused), http_reply.c (the way back), http_tunnel.c. Nobody
- * else includes this. One loop's thread, but for the counts.
+ * their time), http_tap.c (their bytes), http_check.c (requests refused), http_reply.c (the way
+ * back), http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
  */
@@ -10,6 +10,7 @@
 #define RLB_NET_HTTP_CONN_H
 
 #include "common/net/http_server.h"
+#include "common/net/http_tap.h"
 
 #include <stdatomic.h>
 
@@ -38,6 +39,9 @@ struct http_server {
     h2o_context_t ctx;
     h2o_buffer_mmap_settings_t spill;
     struct list listeners, conns, tunnels;
+    struct list untapped; /* connections that http_tap.c looks at before each wait */
+    struct list holding;  /* connections whose next request is there, held back by http_tap.c */
+    struct loop_deferred tap_look, tap_hand_on;
     size_t nconns, ntunnels;
     struct timer sweep;
     struct timer accept_again; /* runs after descriptors ran out */
@@ -74,7 +78,8 @@ struct http_conn {
     struct addr peer, local;
     const SSL *ssl;               /* once its handshake is finished */
     enum tls_failure tls_failure; /* of an alert: why it will not be */
-    struct list replies;          /* requests with us, each with its reply */
+    struct http_tap tap;
+    struct list replies; /* requests with us, each with its reply */
     uint64_t requests, abandoned;
     unsigned refused;
     enum conn_phase phase;
@@ -101,6 +106,8 @@ void http_conn_secured(struct http_conn *c, const SSL *ssl);
  * gives the socket away, unwatch. */
 void http_conn_watch(struct http_conn *c);
 void http_conn_unwatch(struct http_conn *c);
+/* Have libh2o see the end on the socket. */
+void http_conn_shut_read(struct http_conn *c);
 /* Have libh2o see an error on the socket. */
 void http_conn_cut(struct http_conn *c);
 /* Time has passed: cut what is over its time. */
@@ -112,12 +119,16 @@ uint64_t http_conn_progress(const struct http_conn *c);
 /* ---- http_server.c ---- */
 void http_server_conn_gone(struct http_server *s);
 void http_listener_release(struct http_listener *l);
+/* Count a refusal, and tell the user. */
+void http_server_refused(struct http_server *s, const struct http_refusal *r);
 static inline bool http_server_full(const struct http_server *s)
 {
     return s->options.max_connections != 0 && s->nconns >= s->options.max_connections;
 }
 
 /* ---- http_check.c ---- */
+/* Whether a head of so many bytes and fields is too large. */
+enum request_fault http_check_sizes(const struct http_conn *c, size_t bytes, size_t headers);
 /* Why REQ must not be handled, or FAULT_NONE; brings its authority and path into one form. */
 enum request_fault http_check_request(struct http_conn *c, h2o_req_t *req);
 /* Answer with an error; ends the request and, in HTTP/1, the connection. */

@@ -41,6 +41,13 @@ void http_server_count(struct http_server *s, size_t which)
     atomic_store_explicit(&s->counts[which], now + 1, memory_order_relaxed);
 }
 
+void http_server_refused(struct http_server *s, const struct http_refusal *r)
+{
+    http_server_count(s, COUNT_REFUSED + r->fault);
+    if (s->options.on_refused != NULL)
+        s->options.on_refused(s->options.context, r);
+}
+
 static uint64_t count_of(const struct http_server *s, size_t which)
 {
     return atomic_load_explicit(&s->counts[which], memory_order_relaxed);
@@ -174,7 +181,7 @@ static void on_accept(h2o_socket_t *sock, const char *err)
         }
         http_server_count(s, COUNT_ACCEPTED);
         if (http_conn_create(l, client) != NULL)
-            h2o_accept(&l->accept, client);
+            http_tap_accept(client->on_close.data);
     }
 }
 
@@ -441,6 +448,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     s->end_of_drain.run = run_end_of_drain;
     set_up_h2o(s);
     set_spill(s);
+    http_tap_start_server(s);
     timer_start(l, &s->sweep, sweep_ms(o));
     return s;
 }
@@ -450,6 +458,7 @@ void http_server_set(struct http_server *s, const struct http_server_options *o)
     struct http_server_options changed = *o;
 
     changed.on_request = s->options.on_request;
+    changed.on_refused = s->options.on_refused;
     changed.context = s->options.context;
     s->options = changed;
     s->conf.max_request_entity_size = o->max_body_bytes;
@@ -468,6 +477,7 @@ void http_server_destroy(struct http_server *s)
     timer_stop(&s->sweep);
     timer_stop(&s->accept_again);
     list_remove(&s->end_of_drain.node);
+    http_tap_stop_server(s);
     if (h2o_socket_buffer_prototype.mmap_settings == &s->spill)
         h2o_socket_buffer_prototype.mmap_settings = &h2o_socket_buffer_mmap_settings;
     /* The second GOAWAY, for which nobody is left; h2o_context_dispose would trip over it. */

@@ -19,6 +19,15 @@
 struct http_server;
 struct http_conn; /* a client's connection */
 
+/* A request, or a connection, refused by the server itself. Borrowed for the call. */
+struct http_refusal {
+    struct http_conn *conn;
+    enum request_fault fault;
+    int status;  /* as sent; of HTTP/2 connections that are just closed: none */
+    int version; /* 0x100, 0x101, 0x200 */
+    struct slice method, target, host; /* as far as they were read; hostile bytes */
+};
+
 struct http_server_options {
     size_t max_body_bytes;
     size_t max_header_bytes, max_headers; /* over either: 431, before the handler */
@@ -28,7 +37,10 @@ struct http_server_options {
     uint64_t keep_alive_timeout_ms;       /* an idle client connection is closed after */
     uint64_t send_timeout_ms; /* a client must take some bytes within (looked at once per that
                                  time), or its connection is cut. 0 = none, as for the others */
-    size_t body_spill_bytes;  /* request bodies above it go to a file mapping in spill_dir */
+    /* Frames per second of an HTTP/2 connection, above which it is closed; 0 = any. */
+    uint32_t http2_pings, http2_priorities, http2_window_updates, http2_resets,
+        http2_unknown_frames;
+    size_t body_spill_bytes; /* request bodies above it go to a file mapping in spill_dir */
     const char *spill_dir;
     struct slice server_name; /* the Server header; empty: none */
     /*
@@ -38,6 +50,8 @@ struct http_server_options {
      * Allocate what must die with the request by h2o_mem_alloc_shared(&req->pool, ...) before that.
      */
     void (*on_request)(void *context, h2o_req_t *req, struct http_conn *conn);
+    /* One that has not; it has been counted and is being answered. May be NULL. */
+    void (*on_refused)(void *context, const struct http_refusal *r);
     void *context;
 };
 

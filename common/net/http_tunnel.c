@@ -228,6 +228,7 @@ void http_tunnel_start(void *tunnel, h2o_socket_t *client, size_t request_bytes)
         return;
     }
     h2o_buffer_consume(&client->input, request_bytes);
+    http_tap_release(client->on_close.data);
     client->data = t;
     if (t->idle_ms != 0)
         timer_start(t->server->loop, &t->idle, t->idle_ms);

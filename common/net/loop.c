@@ -2,7 +2,7 @@
  *
  * One turn:
  *
- *     wait, h2o's callbacks -> timers -> mailbox -> each turn -> deferred -> (wait again)
+ *     before wait -> wait, h2o's callbacks -> timers -> mailbox -> each turn -> deferred -> (again)
  *
  * libh2o drains the sockets it has called "pending" before it frees closed ones, and relies on
  * that: a socket that is written and closed outside of h2o_evloop_run would be freed while still in
@@ -46,6 +46,7 @@ struct loop {
     pthread_t thread;
     struct loop_clock *clock; /* apart, so that asking a const loop for the time may read it */
     struct timer_wheel wheel;
+    struct list before_wait;
     struct list each_turn;
     struct list deferred;
     bool again; /* callbacks ran after each_turn: another turn must come before we sleep */
@@ -214,17 +215,25 @@ void loop_each_turn(struct loop *l, struct loop_deferred *d)
     list_push_back(&l->each_turn, &d->node);
 }
 
-static void run_each_turn(struct loop *l)
+void loop_before_wait(struct loop *l, struct loop_deferred *d)
+{
+    assert_own_thread(l);
+    ASSERT(d->run != NULL);
+    ASSERT(!list_linked(&d->node));
+    list_push_back(&l->before_wait, &d->node);
+}
+
+static void run_each(struct list *all)
 {
     struct list now;
     struct list *node;
 
     list_init(&now);
-    list_splice_back(&now, &l->each_turn);
+    list_splice_back(&now, all);
     /* Each goes back before it runs, so that it, or another, can take it out for good. */
     while ((node = list_pop_front(&now)) != NULL) {
         struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
-        list_push_back(&l->each_turn, &d->node);
+        list_push_back(all, &d->node);
         d->run(d);
     }
 }
@@ -305,6 +314,7 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     ASSERT(!l->clock->in_turn);
     *l->clock = (struct loop_clock){.in_turn = true};
     l->again |= run_pending(l); /* of calls made between the turns */
+    run_each(&l->before_wait);
     unsigned wait_ms = prepare_wait_ms(l, max_wait_ms);
     l->clock->now_us = 0;
     wait_and_run_h2o(l, wait_ms);
@@ -312,7 +322,7 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     (void)run_pending(l);
     run_mail(l);
     (void)run_pending(l);
-    run_each_turn(l);
+    run_each(&l->each_turn);
     l->again = run_pending(l);
     run_deferred(l);
     l->again |= run_pending(l);
@@ -377,6 +387,7 @@ struct loop *loop_create(unsigned index)
     l->h2o = h2o_evloop_create();
     l->clock = xcalloc(1, sizeof(*l->clock));
     timer_wheel_init(&l->wheel, clock_mono_us() / 1000);
+    list_init(&l->before_wait);
     list_init(&l->each_turn);
     list_init(&l->deferred);
     list_init(&l->mail);

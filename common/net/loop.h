@@ -68,6 +68,11 @@ struct loop_deferred {
 void loop_defer(struct loop *l, struct loop_deferred *d);
 /* Run D->run after every turn, before the loop waits, until list_remove(&d->node). */
 void loop_each_turn(struct loop *l, struct loop_deferred *d);
+/*
+ * Run D->run in every turn as the last thing before sockets are looked at, until list_remove. What
+ * it does must not make libh2o call back: that is for loop_defer.
+ */
+void loop_before_wait(struct loop *l, struct loop_deferred *d);
 
 /* ---- watched descriptors that are no sockets of ours (inotify, signalfd, pidfd, socket pairs)
  * ---- */

@@ -83,17 +83,18 @@ static enum request_fault check_request_line(struct slice line, struct http1_req
     return FAULT_NONE;
 }
 
-static enum request_fault note_length(struct slice value, struct head_counts *n)
+static enum request_fault note_length(struct slice value, struct head_counts *n,
+                                      struct http1_request_facts *out)
 {
-    uint64_t length;
-
     if (n->lengths++ != 0)
         return FAULT_LENGTH_REPEATED;
-    return parse_u64(value, INT64_MAX, &length) ? FAULT_NONE : FAULT_LENGTH;
+    return parse_u64(value, INT64_MAX, &out->content_length) ? FAULT_NONE : FAULT_LENGTH;
 }
 
-static enum request_fault note_coding(struct slice value, struct head_counts *n)
+static enum request_fault note_coding(struct slice value, struct head_counts *n,
+                                      struct http1_request_facts *out)
 {
+    out->chunked = true;
     if (n->codings++ != 0)
         return FAULT_CODING_REPEATED;
     return slice_eq_nocase(value, SLICE_LIT("chunked")) ? FAULT_NONE : FAULT_CODING;
@@ -120,9 +121,9 @@ static enum request_fault check_header(struct slice line, struct head_counts *n,
     if (name.len == 4 && slice_eq_nocase(name, SLICE_LIT("host")))
         return note_host(value, n, out);
     if (name.len == 14 && slice_eq_nocase(name, SLICE_LIT("content-length")))
-        return note_length(value, n);
+        return note_length(value, n, out);
     if (name.len == 17 && slice_eq_nocase(name, SLICE_LIT("transfer-encoding")))
-        return note_coding(value, n);
+        return note_coding(value, n, out);
     return FAULT_NONE;
 }
 

@@ -26,6 +26,8 @@ struct http1_request_facts {
     size_t bytes; /* the head with its blank line */
     size_t nheaders;
     int minor_version;
+    bool chunked;
+    uint64_t content_length;           /* 0 when there is none */
     struct slice method, target, host; /* host: NULL when there is none */
 };
 /*

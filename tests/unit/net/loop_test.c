@@ -527,6 +527,41 @@ static void work_of_each_turn_comes_after_the_last_callback_and_before_sleep(voi
     close(fds[0]);
 }
 
+struct last_look {
+    struct loop_deferred look, deferred;
+    unsigned looks, looks_when_deferred;
+};
+
+static void on_last_look(struct loop_deferred *d)
+{
+    ++container_of(d, struct last_look, look)->looks;
+}
+
+static void on_last_deferred(struct loop_deferred *d)
+{
+    struct last_look *s = container_of(d, struct last_look, deferred);
+
+    s->looks_when_deferred = s->looks;
+}
+
+static void work_before_the_wait_comes_after_what_was_deferred_in_the_turn_before(void **state)
+{
+    struct loop *l = *state;
+    struct last_look s = {.look.run = on_last_look, .deferred.run = on_last_deferred};
+
+    loop_before_wait(l, &s.look);
+    loop_turn(l, 0);
+    assert_int_equal(s.looks, 1);
+    loop_defer(l, &s.deferred);
+    loop_turn(l, 60000);
+    assert_int_equal(s.looks_when_deferred, 2);
+    loop_turn(l, 0);
+    assert_int_equal(s.looks, 3);
+    list_remove(&s.look.node);
+    loop_turn(l, 0);
+    assert_int_equal(s.looks, 3);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -548,6 +583,7 @@ int main(void)
         TEST(a_socket_may_be_written_and_closed_from_a_timer),
         TEST(a_socket_may_be_written_and_closed_between_turns),
         TEST(work_of_each_turn_comes_after_the_last_callback_and_before_sleep),
+        TEST(work_before_the_wait_comes_after_what_was_deferred_in_the_turn_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

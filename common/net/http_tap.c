@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libh2o starts reading anew whenever it has paused, and then its own callback stands where ours
+ * was: after each request (HTTP/1), after "100 Continue", while output waits to be taken (HTTP/2).
+ * Nothing is read before the loop waits again, so it is enough to look right before: connections
+ * that it may have happened to are in the server's list "untapped" then.
+ *
+ * An answer of our own is written past libh2o, which at that point only reads. It learns of it when
+ * it is told that the client has left, and then closes the connection as it does for any other.
+ */
+#include "common/net/http_conn.h"
+
+#include <h2o/http1.h>
+#include <h2o/http2.h>
+#include <stdlib.h>
+
+enum {
+    /* Of what is held back, handed on at once: more would be copied again for each request. */
+    HAND_ON_MAX = 8192,
+    /* How long a refused client may go on sending and not read its answer. */
+    LINGER_MS = 1000,
+    LINGER_BYTES = 1 << 20,
+};
+
+static void on_read(h2o_socket_t *sock, const char *err);
+
+/* ---- the place of the callback ---- */
+
+static bool in_place(const struct http_conn *c)
+{
+    return c->sock->_cb.read == on_read;
+}
+
+static bool take_place(struct http_conn *c)
+{
+    if (c->sock->_cb.read == c->tap.read)
+        c->sock->_cb.read = on_read;
+    return in_place(c);
+}
+
+static bool is_busy(const struct http_conn *c)
+{
+    return !c->http2 && list_linked(&c->replies);
+}
+
+void http_tap_look_again(struct http_conn *c)
+{
+    if (c->tap.state != TAP_NONE && !list_linked(&c->tap.node))
+        list_push_back(&c->server->untapped, &c->tap.node);
+}
+
+/* Call libh2o. False: the connection has gone. */
+static bool pass_on(struct http_conn *c, const char *err)
+{
+    bool gone = false;
+
+    ASSERT(c->tap.gone == NULL);
+    c->tap.gone = &gone;
+    c->tap.read(c->sock, err);
+    if (gone)
+        return false;
+    c->tap.gone = NULL;
+    if (!take_place(c) && !is_busy(c))
+        http_tap_look_again(c);
+    return true;
+}
+
+/* ---- refusing ---- */
+
+static struct slice input_span(const struct http_conn *c, struct tap_span s)
+{
+    return (struct slice){c->sock->input->bytes + s.at, s.len};
+}
+
+static void put_answer(struct http_conn *c, enum request_fault f)
+{
+    int status = request_fault_status(f);
+    const char *why = request_fault_text(f);
+    struct text *t = &c->tap.answer;
+    char date[H2O_TIMESTR_RFC1123_LEN + 1];
+    time_t now = h2o_get_timestamp(&c->server->ctx, NULL, NULL)->tv_sec;
+    struct tm tm;
+
+    gmtime_r(&now, &tm);
+    h2o_time2str_rfc1123(date, &tm);
+    text_addf(t, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, http_status_reason(status), date);
+    if (*c->server->server_name != '\0')
+        text_addf(t, "Server: %s\r\n", c->server->server_name);
+    text_addf(t,
+              "Connection: close\r\nContent-Length: %zu\r\n"
+              "Content-Type: text/plain; charset=utf-8\r\n\r\n%s",
+              strlen(why), why);
+}
+
+static void on_answered(h2o_socket_t *sock, const char *err)
+{
+    struct http_conn *c = sock->on_close.data;
+
+    if (c->tap.ended)
+        c->tap.read(sock, h2o_socket_error_closed);
+    else if (err != NULL)
+        http_conn_cut(c);
+    else if (sock->ssl == NULL)
+        shutdown(h2o_socket_get_fd(sock), SHUT_WR);
+}
+
+static void report(struct http_conn *c, enum request_fault f, const struct http1_request_facts *r)
+{
+    struct http_refusal refusal = {
+        .conn = c,
+        .fault = f,
+        .status = c->http2 ? 0 : request_fault_status(f),
+        .version = c->http2 ? 0x200 : 0x101,
+    };
+
+    if (r != NULL) {
+        refusal.method = r->method;
+        refusal.target = r->target;
+        refusal.host = r->host;
+    }
+    http_server_refused(c->server, &refusal);
+}
+
+/*
+ * libh2o says ENHANCE_YOUR_CALM to who gives priorities to too many streams that do not exist. So
+ * it is shown one more than none, in the place of what has come: it says so, and closes in order.
+ * Within a header block, or before the preface, it is another error.
+ */
+static void say_goaway(struct http_conn *c)
+{
+    static const char frame[] = "\0\0\5\2\0\x7f\xff\xff\xff\0\0\0\0"; /* and a 0 for weight 1 */
+    h2o_globalconf_t *conf = &c->server->conf;
+    size_t max = conf->http2.max_streams_for_priority;
+
+    h2o_buffer_consume(&c->sock->input, c->sock->input->size);
+    h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, sizeof(frame));
+    ASSERT(room.base != NULL);
+    memcpy(room.base, frame, sizeof(frame));
+    c->sock->input->size = c->sock->bytes_read = sizeof(frame);
+    conf->http2.max_streams_for_priority = 0;
+    (void)pass_on(c, NULL);
+    conf->http2.max_streams_for_priority = max;
+}
+
+/* The connection may go. */
+static void refuse(struct http_conn *c, enum request_fault f, const struct http1_request_facts *r)
+{
+    report(c, f, r);
+    c->tap.state = TAP_REFUSED;
+    c->tap.until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
+    if (c->http2) {
+        say_goaway(c);
+        return;
+    }
+    if (c->sock->_cb.write != NULL) {
+        http_conn_cut(c);
+        return;
+    }
+    put_answer(c, f);
+    h2o_iovec_t bytes = h2o_iovec_init(c->tap.answer.p, c->tap.answer.len);
+    h2o_socket_write(c->sock, &bytes, 1, on_answered);
+}
+
+/* Something was read from a refused connection, or it has ended. */
+static void on_read_refused(struct http_conn *c, size_t fresh, const char *err)
+{
+    c->sock->input->size -= fresh;
+    c->tap.dropped += fresh;
+    if (err == NULL && c->tap.dropped > LINGER_BYTES && !c->cut)
+        http_conn_cut(c);
+    if (err == NULL)
+        return;
+    if (c->sock->_cb.write == on_answered) {
+        h2o_socket_read_stop(c->sock);
+        c->tap.ended = true;
+        return;
+    }
+    (void)pass_on(c, err);
+}
+
+bool http_tap_sweep(struct http_conn *c, uint64_t now_ms)
+{
+    if (c->tap.state != TAP_REFUSED)
+        return false;
+    if (now_ms < c->tap.until_ms)
+        return true;
+    /* First as an end that libh2o reads, so that TLS has its last word. */
+    if (c->read_shut)
+        http_conn_cut(c);
+    else
+        http_conn_shut_read(c);
+    return true;
+}
+
+/* ---- HTTP/1 ---- */
+
+/*
+ * Look for the end of the head among the bytes not yet scanned: true when it is there. A head that
+ * is too large, or has a line end of its own kind, need not be whole to be refused.
+ */
+static bool find_head_end(struct http_conn *c, enum request_fault *f)
+{
+    struct http_tap *t = &c->tap;
+    const char *p = c->sock->input->bytes;
+    size_t size = c->sock->input->size;
+
+    while (t->scanned < size) {
+        const char *lf = memchr(p + t->scanned, '\n', size - t->scanned);
+        if (lf == NULL)
+            break;
+        size_t at = (size_t)(lf - p);
+        t->scanned = at + 1;
+        if (at < 2 || p[at - 1] != '\r')
+            *f = at == 0 || p[0] == '\r' ? FAULT_BLANK_LINE : FAULT_BARE_LINE_END;
+        else if (p[at - 2] == '\n')
+            return true;
+        else
+            *f = http_check_sizes(c, at, t->lines++);
+        if (*f != FAULT_NONE)
+            return false;
+    }
+    t->scanned = size;
+    *f = http_check_sizes(c, size, 0);
+    return false;
+}
+
+static bool head_fills_input(const struct http_conn *c)
+{
+    const h2o_buffer_t *in = c->sock->input;
+
+    return in->size >= 4 && memcmp(in->bytes + in->size - 4, "\r\n\r\n", 4) == 0;
+}
+
+static struct tap_span span_of(const struct http_conn *c, struct slice s)
+{
+    return s.p != NULL ? (struct tap_span){(size_t)(s.p - c->sock->input->bytes), s.len}
+                       : (struct tap_span){0, 0};
+}
+
+static void keep_head(struct http_conn *c, const struct http1_request_facts *facts)
+{
+    struct http_tap *t = &c->tap;
+
+    t->head_known = true;
+    t->head_bytes = facts->bytes;
+    t->nheaders = facts->nheaders;
+    t->method = span_of(c, facts->method);
+    t->target = span_of(c, facts->target);
+    t->host = span_of(c, facts->host);
+    t->left = facts->content_length;
+    t->chunks = (struct request_chunks){0};
+    if (facts->chunked)
+        t->state = TAP_CHUNKED;
+    else if (t->left != 0)
+        t->state = TAP_LENGTH;
+}
+
+static struct http1_request_facts kept_head(const struct http_conn *c)
+{
+    const struct http_tap *t = &c->tap;
+
+    return (struct http1_request_facts){
+        .bytes = t->head_bytes,
+        .nheaders = t->nheaders,
+        .method = input_span(c, t->method),
+        .target = input_span(c, t->target),
+        .host = t->host.at != 0 ? input_span(c, t->host) : SLICE_NULL,
+    };
+}
+
+bool http_tap_head(const struct http_conn *c, struct http1_request_facts *out)
+{
+    if (!c->tap.head_known || c->tap.state != TAP_HEAD)
+        return false;
+    *out = kept_head(c);
+    return true;
+}
+
+/* Refuse a head that is not whole yet, or not fit to be read on. */
+static bool refuse_head(struct http_conn *c, enum request_fault f)
+{
+    struct http1_request_facts facts;
+    /* For what it says of the request line. */
+    enum request_fault unused =
+        http1_request_check((struct slice){c->sock->input->bytes, c->sock->input->size}, &facts);
+
+    (void)unused;
+    refuse(c, f, &facts);
+    return false;
+}
+
+/*
+ * Read on in a head, which is at the start of the input. False: refused. *REST: how many bytes come
+ * after it, once it is whole.
+ */
+static bool take_head(struct http_conn *c, size_t fresh, size_t *rest)
+{
+    struct http1_request_facts facts;
+    enum request_fault f = FAULT_NONE;
+    struct http_tap *t = &c->tap;
+
+    if (t->scanned == 0) {
+        t->head_known = false;
+        t->lines = 0;
+        /* libh2o still waits for the rest of a request that was whole to us. */
+        if (c->sock->input->size != fresh)
+            return refuse_head(c, FAULT_REQUEST_LINE);
+    }
+    *rest = 0;
+    if (!head_fills_input(c) && !find_head_end(c, &f))
+        return f == FAULT_NONE || refuse_head(c, f);
+    f = http1_request_check((struct slice){c->sock->input->bytes, c->sock->input->size}, &facts);
+    if (f == FAULT_NONE)
+        f = http_check_sizes(c, facts.bytes, facts.nheaders);
+    if (f != FAULT_NONE) {
+        refuse(c, f, &facts);
+        return false;
+    }
+    keep_head(c, &facts);
+    t->scanned = 0;
+    *rest = c->sock->input->size - facts.bytes;
+    return true;
+}
+
+/* Of FRESH bytes at the end of the input, take those of the body. *REST: those after it. */
+static bool take_body(struct http_conn *c, size_t fresh, size_t *rest)
+{
+    struct http_tap *t = &c->tap;
+    const h2o_buffer_t *in = c->sock->input;
+    size_t used = fresh;
+    bool ended;
+
+    if (t->state == TAP_LENGTH) {
+        used = fresh < t->left ? fresh : (size_t)t->left;
+        t->left -= used;
+        ended = t->left == 0;
+    } else {
+        struct slice bytes = {in->bytes + in->size - fresh, fresh};
+        enum request_fault f = request_chunks_check(&t->chunks, bytes, &used, &ended);
+        if (f != FAULT_NONE) {
+            struct http1_request_facts facts = kept_head(c);
+            refuse(c, f, &facts);
+            return false;
+        }
+    }
+    if (ended)
+        t->state = TAP_HEAD;
+    *rest = fresh - used;
+    return true;
+}
+
+static bool take_http1(struct http_conn *c, size_t fresh, size_t *rest)
+{
+    if (c->tap.state == TAP_HEAD) {
+        if (!take_head(c, fresh, rest))
+            return false;
+        if (c->tap.state == TAP_HEAD)
+            return true;
+        fresh = *rest;
+    }
+    *rest = 0;
+    return fresh == 0 || take_body(c, fresh, rest);
+}
+
+static bool take_http2(struct http_conn *c, size_t fresh)
+{
+    const h2o_buffer_t *in = c->sock->input;
+    struct slice bytes = {in->bytes + in->size - fresh, fresh};
+    enum request_fault f = http_tap_check_http2(c, bytes);
+
+    if (f != FAULT_NONE) {
+        c->sock->input->size -= fresh;
+        refuse(c, f, NULL);
+    }
+    return f == FAULT_NONE;
+}
+
+/*
+ * FRESH bytes have been added to the input. False: refused, and the connection may be gone. *REST:
+ * how many of them come after the request.
+ */
+static bool take(struct http_conn *c, size_t fresh, size_t *rest)
+{
+    *rest = 0;
+    return c->http2 ? take_http2(c, fresh) : take_http1(c, fresh, rest);
+}
+
+/* Hand on what was held back, until libh2o has a whole request. The connection may go. */
+static void hand_on(struct http_conn *c)
+{
+    struct http_tap *t = &c->tap;
+
+    while (t->held_at < t->held.len && in_place(c)) {
+        size_t n = t->held.len - t->held_at;
+        size_t rest = 0;
+
+        n = n < HAND_ON_MAX ? n : HAND_ON_MAX;
+        h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, n);
+        ASSERT(room.base != NULL);
+        memcpy(room.base, t->held.p + t->held_at, n);
+        c->sock->input->size += n;
+        if (!take(c, n, &rest))
+            return;
+        c->sock->input->size -= rest;
+        c->sock->bytes_read = n - rest;
+        t->held_at += n - rest;
+        if (!pass_on(c, NULL))
+            return;
+    }
+    if (t->held_at == t->held.len) {
+        text_fini(&t->held);
+        t->held = (struct text){0};
+        t->held_at = 0;
+    }
+}
+
+static void hold_back(struct http_conn *c, size_t rest)
+{
+    h2o_buffer_t *in = c->sock->input;
+
+    if (rest == 0)
+        return;
+    ASSERT(c->tap.held.len == 0);
+    in->size -= rest;
+    c->sock->bytes_read -= rest;
+    text_add(&c->tap.held, (struct slice){in->bytes + in->size, rest});
+}
+
+void http_tap_release(struct http_conn *c)
+{
+    struct http_tap *t = &c->tap;
+    size_t n = t->held.len - t->held_at;
+
+    t->state = TAP_NONE;
+    list_remove(&t->node);
+    if (n == 0)
+        return;
+    h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, n);
+    ASSERT(room.base != NULL);
+    memcpy(room.base, t->held.p + t->held_at, n);
+    c->sock->input->size += n;
+    t->held_at = t->held.len;
+}
+
+static void on_read(h2o_socket_t *sock, const char *err)
+{
+    struct http_conn *c = sock->on_close.data;
+    size_t fresh = sock->bytes_read;
+    size_t rest = 0;
+
+    if (c->tap.state == TAP_REFUSED) {
+        on_read_refused(c, fresh, err);
+        return;
+    }
+    if (err == NULL && fresh != 0) {
+        if (!take(c, fresh, &rest))
+            return;
+        hold_back(c, rest);
+    }
+    (void)pass_on(c, err);
+}
+
+/* ---- once a turn ---- */
+
+/* What is held back comes before what is still to be read, so reading has to wait for it. */
+static void put_off_reading(struct http_conn *c)
+{
+    struct http_server *s = c->server;
+
+    h2o_socket_read_stop(c->sock);
+    list_push_back(&s->holding, &c->tap.node);
+    if (!list_linked(&s->tap_hand_on.node))
+        loop_defer(s->loop, &s->tap_hand_on);
+}
+
+static void look(struct http_conn *c)
+{
+    if (c->tap.state == TAP_NONE)
+        return;
+    if (take_place(c)) {
+        if (c->tap.held_at < c->tap.held.len)
+            put_off_reading(c);
+    } else if (!is_busy(c)) {
+        list_push_back(&c->server->untapped, &c->tap.node);
+    }
+}
+
+static void run_look(struct loop_deferred *d)
+{
+    struct http_server *s = container_of(d, struct http_server, tap_look);
+    struct list now;
+    struct list *node;
+
+    if (list_empty(&s->untapped))
+        return;
+    list_init(&now);
+    list_splice_back(&now, &s->untapped);
+    while ((node = list_pop_front(&now)) != NULL)
+        look(list_entry(node, struct http_conn, tap.node));
+}
+
+static void run_hand_on(struct loop_deferred *d)
+{
+    struct http_server *s = container_of(d, struct http_server, tap_hand_on);
+    struct list now;
+    struct list *node;
+
+    list_init(&now);
+    list_splice_back(&now, &s->holding);
+    while ((node = list_pop_front(&now)) != NULL) {
+        struct http_conn *c = list_entry(node, struct http_conn, tap.node);
+        h2o_socket_read_start(c->sock, on_read);
+        hand_on(c);
+    }
+}
+
+void http_tap_start_server(struct http_server *s)
+{
+    list_init(&s->untapped);
+    list_init(&s->holding);
+    s->tap_look.run = run_look;
+    s->tap_hand_on.run = run_hand_on;
+    loop_before_wait(s->loop, &s->tap_look);
+    http_tap_check_library(s->loop);
+}
+
+void http_tap_stop_server(struct http_server *s)
+{
+    list_remove(&s->tap_look.node);
+    list_remove(&s->tap_hand_on.node);
+}
+
+/* ---- life ---- */
+
+/* What came with the end of the handshake is held back until libh2o has set itself up. */
+static void serve(struct http_conn *c, bool http2)
+{
+    h2o_accept_ctx_t *accept = &c->listener->accept;
+    struct timeval now = *h2o_get_timestamp(accept->ctx, NULL, NULL);
+    h2o_socket_t *sock = c->sock;
+    bool gone = false;
+
+    if (sock->input->size != 0) {
+        text_add(&c->tap.held, (struct slice){sock->input->bytes, sock->input->size});
+        h2o_buffer_consume(&sock->input, sock->input->size);
+    }
+    c->http2 = http2;
+    c->tap.state = http2 ? TAP_HTTP2 : TAP_HEAD;
+    c->tap.gone = &gone;
+    if (http2)
+        h2o_http2_accept(accept, sock, now);
+    else
+        h2o_http1_accept(accept, sock, now);
+    if (gone)
+        return;
+    c->tap.gone = NULL;
+    c->tap.read = sock->_cb.read;
+    ASSERT(c->tap.read != NULL);
+    sock->_cb.read = on_read;
+    hand_on(c);
+}
+
+static void on_handshake(h2o_socket_t *sock, const char *err)
+{
+    if (err != NULL) {
+        h2o_socket_close(sock);
+        return;
+    }
+    h2o_iovec_t protocol = h2o_socket_ssl_get_selected_protocol(sock);
+
+    serve(sock->on_close.data, h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2")));
+}
+
+void http_tap_accept(struct http_conn *c)
+{
+    SSL_CTX *ssl = c->listener->accept.ssl_ctx;
+
+    if (ssl != NULL)
+        h2o_socket_ssl_handshake(c->sock, ssl, NULL, on_handshake);
+    else
+        serve(c, false);
+}
+
+void http_tap_fini(struct http_conn *c)
+{
+    struct http_tap *t = &c->tap;
+
+    if (t->gone != NULL)
+        *t->gone = true;
+    list_remove(&t->node);
+    text_fini(&t->held);
+    text_fini(&t->answer);
+}

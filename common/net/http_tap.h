@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tap on a client's connection: it sees (decrypted) bytes as they arrive, before libh2o does,
+ * and can refuse the connection. Of HTTP/1 it follows heads and bodies strictly, hands libh2o one
+ * request at a time, and holds what comes after it back. Embedded in the connection (http_conn.h),
+ * which it lives and dies with; the loop's thread.
+ *
+ * It stands where libh2o keeps its read callback, in a private field of the socket: locked to this
+ * version of the library, and tried out at the start of each server.
+ */
+#ifndef RLB_NET_HTTP_TAP_H
+#define RLB_NET_HTTP_TAP_H
+
+#include "common/base/text.h"
+#include "common/net/loop.h"
+#include "common/wire/http2_frames.h"
+#include "common/wire/request_chunks.h"
+
+#include <h2o.h>
+
+struct http_conn;
+struct http_server;
+
+enum tap_state {
+    TAP_NONE,    /* no requests yet: TLS is being set up; or none any more: a tunnel */
+    TAP_HEAD,    /* HTTP/1: a request head is read, or expected */
+    TAP_LENGTH,  /* a body of known length */
+    TAP_CHUNKED, /* a chunked one */
+    TAP_HTTP2,
+    TAP_REFUSED, /* answered by us: what else comes is thrown away until the end */
+};
+
+/* A part of the request head, from the start of the socket's input. */
+struct tap_span {
+    size_t at, len;
+};
+
+struct http_tap {
+    enum tap_state state;
+    h2o_socket_cb read; /* libh2o's */
+    struct list node;   /* linked while libh2o may put its callback back, or for a turn: the
+                            server's untapped, or holding */
+    bool *gone;         /* set when the connection goes while libh2o is being called */
+    /* The head of the present request. */
+    size_t scanned; /* of it, without finding its end */
+    size_t lines;
+    bool head_known; /* the rest is set */
+    size_t head_bytes, nheaders;
+    struct tap_span method, target, host; /* host: length 0 at 0 when there is none */
+    /* Its body. */
+    uint64_t left;
+    struct request_chunks chunks;
+    struct http2_frames frames;
+    /* What came after it; bytes before held_at have been handed on. */
+    struct text held;
+    size_t held_at;
+    /* Refused. */
+    struct text answer;
+    uint64_t until_ms; /* then the connection ends, whatever the client does */
+    size_t dropped;    /* bytes that came since */
+    bool ended;        /* the client has, while the answer was on its way */
+};
+
+/* Once at the start, on the loop: whether libh2o is the one this is made for. Aborts if not. */
+void http_tap_check_library(struct loop *l);
+void http_tap_start_server(struct http_server *s);
+void http_tap_stop_server(struct http_server *s);
+
+/* Have libh2o serve the accepted socket of C, from TLS on. C may be gone then. */
+void http_tap_accept(struct http_conn *c);
+/* A request has ended: libh2o goes on reading, by a callback of its own. */
+void http_tap_look_again(struct http_conn *c);
+/* What was checked of the present HTTP/1 request. False: nothing was. Slices are of the input. */
+bool http_tap_head(const struct http_conn *c, struct http1_request_facts *out);
+/* The connection becomes a tunnel, whose input C's socket has: what was held back goes there. */
+void http_tap_release(struct http_conn *c);
+/* Whether C was refused; then its time is looked after here, and the sweep has nothing to do. */
+bool http_tap_sweep(struct http_conn *c, uint64_t now_ms);
+/* ---- http_tap_http2.c ---- */
+/* FRESH has come: whether the client may go on so. */
+enum request_fault http_tap_check_http2(struct http_conn *c, struct slice fresh);
+
+/* The connection goes. */
+void http_tap_fini(struct http_conn *c);
+
+#endif

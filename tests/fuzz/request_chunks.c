@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A body is judged the same however it is cut, and what passes is read to the same end by the more
+ * lenient decoder. The first byte says into what pieces it is cut.
+ */
+#include "common/wire/request_chunks.h"
+#include "common/wire/http1_head.h"
+#include "tests/fuzz/fuzz.h"
+
+struct verdict {
+    enum request_fault fault;
+    size_t used;
+    bool ended;
+};
+
+static struct verdict judge(struct slice bytes, size_t piece)
+{
+    struct request_chunks c = {0};
+    struct verdict v = {.fault = FAULT_NONE};
+
+    while (v.fault == FAULT_NONE && !v.ended && v.used < bytes.len) {
+        size_t left = bytes.len - v.used;
+        struct slice in = {bytes.p + v.used, left < piece ? left : piece};
+        size_t used = 0;
+
+        v.fault = request_chunks_check(&c, in, &used, &v.ended);
+        ASSERT(used <= in.len);
+        ASSERT(used != 0);
+        v.used += used;
+    }
+    return v;
+}
+
+static void compare_with_decoder(struct slice bytes, size_t end)
+{
+    struct http1_chunked d = {0};
+    enum err e = ERR_OK;
+    size_t at = 0;
+
+    while (e == ERR_OK && at < bytes.len) {
+        struct slice data;
+        size_t used = 0;
+
+        e = http1_chunked_decode(&d, (struct slice){bytes.p + at, bytes.len - at}, &data, &used);
+        at += used;
+    }
+    ASSERT(e == ERR_NOT_FOUND);
+    ASSERT(at == end);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 1)
+        return 0;
+    struct slice bytes = {(const char *)data + 1, size - 1};
+    struct verdict whole = judge(bytes, SIZE_MAX);
+    struct verdict cut = judge(bytes, 1 + data[0] % 16);
+
+    ASSERT(whole.fault == cut.fault);
+    ASSERT(whole.used == cut.used);
+    ASSERT(whole.ended == cut.ended);
+    if (whole.ended)
+        compare_with_decoder(bytes, whole.used);
+    return 0;
+}
