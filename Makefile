@@ -43,7 +43,7 @@ asan: deps
 tsan: deps
 	@cmake --preset tsan >/dev/null
 	@cmake --build --preset tsan -j$(JOBS)
-	@$(CTEST) --test-dir build-tsan -L thread
+	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/support/tsan.supp:print_suppressions=0 $(CTEST) --test-dir build-tsan -L thread
 
 # Each parser for some seconds under libFuzzer, over the committed corpus.
 fuzz: deps
