@@ -51,7 +51,8 @@ bool zk_name_encode(const char *name, char out[TREE_PATH_MAX + 1])
         if (len + 3 > TREE_PATH_MAX)
             return false;
         if (coded)
-            len += (size_t)sprintf(out + len, "%%%02X", (unsigned char)*p);
+            len +=
+                (size_t)snprintf(out + len, TREE_PATH_MAX + 1 - len, "%%%02X", (unsigned char)*p);
         else
             out[len++] = *p;
     }
