@@ -26,6 +26,9 @@ DB_S = 0.01
 
 PLAIN = {'max_connections': 1}
 LIMIT = {'pool_counters': {'sites': {'workers': 2, 'maxqueue': 20, 'timeout': '500ms'}}}
+# On the hot class alone, whatever its keys are.
+SLOTS = {'pool_counters': {'hot': {'match': {'class': 'hot.example'}, 'key': '{PATH_INFO}', 'workers': 2, 'slots': 2,
+                                   'maxqueue': 20, 'timeout': '500ms'}}}
 ELSEWHERE = {'connection_wait_timeout': '5ms'}
 CLASSLESS = {'pool': {'policy': 'classless'}}
 
@@ -34,6 +37,7 @@ ROWS = {
     'workers: 2': {**PLAIN, **LIMIT},
     'workers: 2, connection_wait_timeout: 5ms': {**PLAIN, **LIMIT, **ELSEWHERE},
     'workers: 2, policy: classless': {**PLAIN, **LIMIT, **CLASSLESS},
+    'slots: 2, connection_wait_timeout: 5ms': {**PLAIN, **SLOTS, **ELSEWHERE},
     'no counter, connection_wait_timeout: 5ms': {**PLAIN, **ELSEWHERE},
 }
 
