@@ -130,7 +130,7 @@ class Http2:
 FLOODS = [
     (frame(PING, b'12345678') * 1000, 'too many PING frames'),
     (frame(SETTINGS) * 1000, 'too many SETTINGS frames'),
-    (frame(WINDOW_UPDATE, b'\0\0\0\1') * 50_000, 'too many WINDOW_UPDATE frames'),
+    (frame(WINDOW_UPDATE, b'\0\0\0\1') * 150_000, 'too many WINDOW_UPDATE frames'),
     (frame(PRIORITY, b'\0\0\0\0\1', stream=1) * 3000, 'too many PRIORITY frames'),
     (frame(16, b'\0\0\0\1u=1') * 1000, 'too many frames of unknown types'),
     (frame(HEADERS, BLOCK, 0, 3) + frame(CONTINUATION, stream=3) * 1000, 'too many CONTINUATION frames'),
