@@ -14,6 +14,8 @@
 
 #include "lb/advertise.h"
 
+#include "common/net/config_addr.h"
+
 /* As many as a sensible host has addresses; each costs a descriptor per loop. */
 enum { LISTENS_MAX = 64 };
 
@@ -77,33 +79,6 @@ static void read_threads(struct configuration *c, struct diag *d)
 
 /* ---- listeners ---- */
 
-static const char *addr_problem(enum err e)
-{
-    switch (e) {
-    case ERR_UNSUPPORTED:
-        return "a host name cannot be used here; give a numeric address";
-    case ERR_TOO_LARGE:
-        return "the path of a unix socket may have at most 107 bytes";
-    default:
-        return "expected HOST:PORT, [IPV6]:PORT or unix:/path";
-    }
-}
-
-/* Decimal digits as written, 660, taken for octal ones. */
-static bool octal(int64_t written, unsigned *mode)
-{
-    unsigned value = 0;
-    unsigned place = 1;
-
-    for (; written > 0; written /= 10, place *= 8) {
-        if (written % 10 > 7)
-            return false;
-        value += (unsigned)(written % 10) * place;
-    }
-    *mode = value;
-    return true;
-}
-
 static void read_listen(struct configuration *c, const struct config_node *node,
                         struct listen_config *out, struct diag *d)
 {
@@ -124,13 +99,13 @@ static void read_listen(struct configuration *c, const struct config_node *node,
         enum err e = addr_parse(slice_of(s.address), &out->addr);
 
         if (e != ERR_OK)
-            config_complain(&c->file, node, d, "listen: %s: %s", s.address, addr_problem(e));
+            config_complain(&c->file, node, d, "listen: %s: %s", s.address, config_addr_problem(e));
     }
     if (s.tls != NULL)
         out->tls = tls_config_read(&c->file, s.tls, s.http2, d);
     else if (s.http2)
         config_complain(&c->file, node, d, "http2 is offered by TLS only: give this listener tls");
-    if (!octal(s.mode, &out->mode))
+    if (!config_octal(s.mode, &out->mode))
         config_complain(&c->file, node, d, "mode: octal digits, such as 660");
     if (s.mode != 0 && out->addr.len > 0 && out->addr.sa.sa_family != AF_UNIX)
         config_complain(&c->file, node, d, "mode is for unix sockets only");
@@ -175,37 +150,17 @@ static void read_listens(struct configuration *c, struct diag *d)
 
 /* ---- admin ---- */
 
-static void read_admin_addr(struct configuration *c, const char *text, bool has_token,
-                            struct diag *d)
-{
-    struct addr *a = &c->admin_addrs[c->nadmin_addrs];
-    enum err e = addr_parse(slice_of(text), a);
-
-    if (e != ERR_OK) {
-        config_complain(&c->file, c->program.admin, d, "admin: %s: %s", text, addr_problem(e));
-        return;
-    }
-    ++c->nadmin_addrs;
-    if (!addr_is_loopback(a) && !has_token)
-        config_complain(&c->file, c->program.admin, d,
-                        "admin: %s is beyond loopback, which needs a token", text);
-}
-
 static void read_admin(struct configuration *c, struct diag *d)
 {
     struct admin_settings s;
-    unsigned before = d->errors;
 
     if (c->program.admin == NULL)
         return;
     settings_read(&admin_table, &c->file, c->program.admin, &s, NULL, d);
-    if (s.address.n == 0 && d->errors == before)
-        config_complain(&c->file, c->program.admin, d, "admin: address is required");
     if (s.token != NULL && s.token[0] == '\0')
         config_complain(&c->file, c->program.admin, d, "admin: token must not be empty");
-    c->admin_addrs = xcalloc(s.address.n + 1, sizeof(*c->admin_addrs));
-    for (size_t i = 0; i < s.address.n; ++i)
-        read_admin_addr(c, s.address.items[i], s.token != NULL, d);
+    config_admin_addresses(&c->file, c->program.admin, &s.address, s.token != NULL, &c->admin_addrs,
+                           &c->nadmin_addrs, d);
     c->admin_token = s.token;
     c->admin_hosts = s.hosts;
     s.token = NULL;

@@ -398,9 +398,25 @@ static struct copy *hit(struct copies *s, struct variant *v, uint64_t *count)
     return copy_get(v->copy);
 }
 
-struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
-                                const struct cache_request *request, uint64_t not_before_us,
-                                uint64_t now_us)
+/* What makes a copy good for who asks, besides that it is of the same variant. */
+struct wanted {
+    const struct cache_wish *stale; /* NULL: one to be shared with who waited for it */
+    uint64_t not_before_us;         /* of one to be shared */
+    uint64_t max_age_s;             /* of a stale one */
+};
+
+static bool is_good(const struct variant *v, const struct wanted *w, uint64_t now_us)
+{
+    uint64_t age_s = copy_age_s(v->copy, now_us);
+
+    if (w->stale == NULL)
+        return v->put_us >= w->not_before_us && cache_may_share(copy_facts(v->copy), age_s);
+    return age_s <= w->max_age_s && cache_may_serve_stale(copy_facts(v->copy), w->stale, age_s);
+}
+
+static struct copy *find(struct copies *s, const struct copies_url *url,
+                         const struct cache_request *request, const struct wanted *wanted,
+                         uint64_t now_us)
 {
     struct list gone = LIST_INIT(gone);
     struct copy *found = NULL;
@@ -411,33 +427,25 @@ struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
     lock(s);
     set_clock(s, now_us, &gone);
     struct variant *v = find_newest(s, &k, request);
-    if (v != NULL && v->put_us >= not_before_us &&
-        cache_may_share(copy_facts(v->copy), copy_age_s(v->copy, now_us)))
-        found = hit(s, v, &s->stats.hits_coalesced);
+    if (v != NULL && is_good(v, wanted, now_us))
+        found = hit(s, v, wanted->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
     unlock(s);
     release_all(&gone);
     return found;
+}
+
+struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
+                                const struct cache_request *request, uint64_t not_before_us,
+                                uint64_t now_us)
+{
+    return find(s, url, request, &(struct wanted){.not_before_us = not_before_us}, now_us);
 }
 
 struct copy *copies_find_stale(struct copies *s, const struct copies_url *url,
                                const struct cache_request *request, const struct cache_wish *wish,
                                uint64_t max_age_s, uint64_t now_us)
 {
-    struct list gone = LIST_INIT(gone);
-    struct copy *found = NULL;
-    struct url_key k;
-
-    if (!make_key(url, &k))
-        return NULL;
-    lock(s);
-    set_clock(s, now_us, &gone);
-    struct variant *v = find_newest(s, &k, request);
-    if (v != NULL && copy_age_s(v->copy, now_us) <= max_age_s &&
-        cache_may_serve_stale(copy_facts(v->copy), wish, copy_age_s(v->copy, now_us)))
-        found = hit(s, v, &s->stats.hits_stale);
-    unlock(s);
-    release_all(&gone);
-    return found;
+    return find(s, url, request, &(struct wanted){.stale = wish, .max_age_s = max_age_s}, now_us);
 }
 
 /* ---- looking ---- */

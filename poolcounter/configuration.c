@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "common/net/config_addr.h"
+
 /* Where a setting of the top stands, for complaints. */
 static const struct config_node *top_node(const struct configuration *c, const char *name)
 {
@@ -14,34 +16,13 @@ static const struct config_node *top_node(const struct configuration *c, const c
     return at != NULL ? at : c->yaml.root;
 }
 
-/* Where item I of the setting AT stands. */
-static const struct config_node *item_node(const struct config_node *at, size_t i)
-{
-    return at != NULL && at->kind == CONFIG_LIST && i < at->n ? at->items[i] : at;
-}
-
 /* ---- addresses ---- */
-
-/* Decimal digits as written, 660, taken for octal ones. */
-static bool octal(int64_t written, unsigned *mode)
-{
-    unsigned value = 0;
-    unsigned place = 1;
-
-    for (; written > 0; written /= 10, place *= 8) {
-        if (written % 10 > 7)
-            return false;
-        value += (unsigned)(written % 10) * place;
-    }
-    *mode = value;
-    return true;
-}
 
 static void read_listen(struct configuration *c, struct diag *d)
 {
     const struct text_list *list = &c->s.listen;
 
-    if (!octal(c->s.listen_mode, &c->listen_mode))
+    if (!config_octal(c->s.listen_mode, &c->listen_mode))
         config_complain(&c->yaml, top_node(c, "listen_mode"), d,
                         "listen_mode: octal digits, such as 660");
     if (list->n == 0 || list->n > LISTENERS_MAX) {
@@ -50,26 +31,12 @@ static void read_listen(struct configuration *c, struct diag *d)
         return;
     }
     for (size_t i = 0; i < list->n; ++i) {
-        if (addr_parse(slice_of(list->items[i]), &c->listen[c->nlisten++]) != ERR_OK)
-            config_complain(&c->yaml, item_node(top_node(c, "listen"), i), d,
-                            "listen: \"%s\" is not HOST:PORT (a number) or unix:/path",
-                            list->items[i]);
-    }
-}
+        enum err e = addr_parse(slice_of(list->items[i]), &c->listen[c->nlisten++]);
 
-static void read_admin_address(struct configuration *c, const char *text,
-                               const struct config_node *at, struct diag *d)
-{
-    struct addr *a = &c->admin_addrs[c->nadmin_addrs];
-
-    if (addr_parse(slice_of(text), a) != ERR_OK) {
-        config_complain(&c->yaml, at, d, "admin: address: \"%s\" is not HOST:PORT or unix:/path",
-                        text);
-        return;
+        if (e != ERR_OK)
+            config_complain(&c->yaml, config_item(top_node(c, "listen"), i), d, "listen: %s: %s",
+                            list->items[i], config_addr_problem(e));
     }
-    if (!addr_is_loopback(a) && c->admin.token == NULL)
-        config_complain(&c->yaml, at, d, "admin: %s is beyond loopback and needs a token", text);
-    ++c->nadmin_addrs;
 }
 
 static void read_admin(struct configuration *c, struct diag *d)
@@ -79,15 +46,8 @@ static void read_admin(struct configuration *c, struct diag *d)
     settings_read(&admin_table, &c->yaml, node, &c->admin, NULL, d);
     if (node == NULL)
         return;
-    if (node->kind == CONFIG_MAP && c->admin.address.n == 0)
-        config_complain(&c->yaml, node, d, "admin: address is required");
-    c->admin_addrs = xcalloc(c->admin.address.n + 1, sizeof(*c->admin_addrs));
-    const struct config_node *at = config_get(node, "address");
-    for (size_t i = 0; i < c->admin.address.n; ++i) {
-        const struct config_node *item = item_node(at, i);
-
-        read_admin_address(c, c->admin.address.items[i], item != NULL ? item : node, d);
-    }
+    config_admin_addresses(&c->yaml, node, &c->admin.address, c->admin.token != NULL,
+                           &c->admin_addrs, &c->nadmin_addrs, d);
 }
 
 /* ---- types ---- */

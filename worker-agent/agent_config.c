@@ -10,27 +10,13 @@
 
 #include "worker-agent/app_config.h"
 
+#include "common/net/config_addr.h"
 #include "common/tree/tree.h"
 
 /* For gethostname(): more than Linux has. */
 enum { HOST_NAME_ROOM = 256 };
 
 /* ---- admin ---- */
-
-static void read_admin_address(struct agent_config *c, const char *text,
-                               const struct config_node *at, struct diag *d)
-{
-    struct addr *a = &c->admin_addrs[c->nadmin_addrs];
-
-    if (addr_parse(slice_of(text), a) != ERR_OK) {
-        config_complain(&c->yaml, at, d, "admin: address: \"%s\" is not HOST:PORT or unix:/path",
-                        text);
-        return;
-    }
-    if (!addr_is_loopback(a) && c->admin.token == NULL)
-        config_complain(&c->yaml, at, d, "admin: %s is beyond loopback and needs a token", text);
-    ++c->nadmin_addrs;
-}
 
 static void read_admin(struct agent_config *c, struct diag *d)
 {
@@ -39,15 +25,8 @@ static void read_admin(struct agent_config *c, struct diag *d)
     settings_read(&admin_table, &c->yaml, node, &c->admin, NULL, d);
     if (node == NULL)
         return;
-    if (node->kind == CONFIG_MAP && c->admin.address.n == 0)
-        config_complain(&c->yaml, node, d, "admin: address is required");
-    c->admin_addrs = xcalloc(c->admin.address.n + 1, sizeof(*c->admin_addrs));
-    const struct config_node *at = config_get(node, "address");
-    for (size_t i = 0; i < c->admin.address.n; ++i) {
-        const struct config_node *item = at != NULL && at->kind == CONFIG_LIST ? at->items[i] : at;
-
-        read_admin_address(c, c->admin.address.items[i], item != NULL ? item : node, d);
-    }
+    config_admin_addresses(&c->yaml, node, &c->admin.address, c->admin.token != NULL,
+                           &c->admin_addrs, &c->nadmin_addrs, d);
 }
 
 /* ---- the top ---- */

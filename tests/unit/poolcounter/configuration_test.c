@@ -74,7 +74,7 @@ static void types_have_their_limits(void **state)
 static void what_cannot_be_is_refused_with_its_place(void **state)
 {
     (void)state;
-    expect_refused("listen: [localhost:1]\n", "test:1:10: listen: \"localhost:1\"");
+    expect_refused("listen: [localhost:1]\n", "test:1:10: listen: localhost:1: a host name");
     expect_refused("listen: []\n", "expected 1 to 64 addresses");
     expect_refused("listen_mode: 680\n", "octal");
     expect_refused("types: {\"a:b\": {slots: 1}}\n", "no ':'");
@@ -82,9 +82,9 @@ static void what_cannot_be_is_refused_with_its_place(void **state)
     expect_refused("types: [a]\n", "expected at most");
     expect_refused("types: {a: {slot: 1}}\n", "did you mean \"slots\"");
     expect_refused("types: {a: {slots: -1}}\n", "slots");
-    expect_refused("admin: {address: 0.0.0.0:80}\n", "needs a token");
+    expect_refused("admin: {address: 0.0.0.0:80}\n", "which needs a token");
     expect_refused("admin: {token: x}\n", "address is required");
-    expect_refused("admin: {address: here}\n", "is not HOST:PORT");
+    expect_refused("admin: {address: here}\n", "expected HOST:PORT");
     expect_refused("max_keys: 0\n", "max_keys");
     expect_refused("a: [\n", "test:");
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the programs' configuration files have in common about addresses: how they are complained
+ * of, what an admin address may be, the mode of a unix socket.
+ */
+#ifndef RLB_NET_CONFIG_ADDR_H
+#define RLB_NET_CONFIG_ADDR_H
+
+#include "common/base/config.h"
+#include "common/base/settings_value.h"
+#include "common/net/addr.h"
+
+/* What is wrong with an address that addr_parse has refused with E. Static text. */
+const char *config_addr_problem(enum err e);
+/* Where item I of the list AT stands; AT itself when it is one value only; NULL of NULL. */
+const struct config_node *config_item(const struct config_node *at, size_t i);
+/*
+ * `admin: {address: TEXTS}` at NODE of FILE, with a token or without. *OUT is an array of *N, the
+ * caller's to free. Complains: no address, none that can be read, one beyond loopback without a
+ * token.
+ */
+void config_admin_addresses(const struct config *file, const struct config_node *node,
+                            const struct text_list *texts, bool has_token, struct addr **out,
+                            size_t *n, struct diag *d);
+/* Decimal digits as written, 660, taken for octal ones. False: one is no octal digit. */
+bool config_octal(int64_t written, unsigned *mode);
+
+#endif
