@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   version 1   PROXY TCP4 192.0.2.1 192.0.2.9 51000 443 CRLF
+ *               PROXY UNKNOWN [anything] CRLF
+ *   version 2   12 bytes of signature | version, command | family, transport | length | addresses |
+ *               records: type, length, value ...
+ */
+#include "common/wire/proxy_line.h"
+#include "common/base/text.h"
+
+#include <arpa/inet.h>
+
+enum {
+    SIGNATURE_BYTES = 12,
+    HEAD_BYTES = 16, /* signature, command, family, length */
+    RECORD_HEAD_BYTES = 3,
+    RECORD_CRC32C = 3,
+    CRC_BYTES = 4,
+    COMMAND_LOCAL = 0x20, /* version 2 in the upper half */
+    COMMAND_PROXY = 0x21,
+    INET_BYTES = 4 + 4 + 2 + 2,
+    INET6_BYTES = 16 + 16 + 2 + 2,
+    UNIX_BYTES = 108 + 108,
+};
+
+static const char signature[SIGNATURE_BYTES + 1] = "\r\n\r\n\0\r\nQUIT\n";
+#define TEXT_START SLICE_LIT("PROXY ")
+
+static bool begins_like(struct slice bytes, struct slice start)
+{
+    size_t n = bytes.len < start.len ? bytes.len : start.len;
+
+    return memcmp(bytes.p, start.p, n) == 0;
+}
+
+/* ---- version 1 ---- */
+
+/* 0 to 65535 without leading zeros. */
+static bool take_port(struct slice text, uint16_t *out)
+{
+    uint64_t number;
+
+    if (text.len > 1 && text.p[0] == '0')
+        return false;
+    if (!parse_u64(text, UINT16_MAX, &number))
+        return false;
+    *out = (uint16_t)number;
+    return true;
+}
+
+static bool take_address(struct slice text, int family, unsigned char out[16])
+{
+    char room[INET6_ADDRSTRLEN];
+
+    if (text.len == 0 || text.len >= sizeof(room) || memchr(text.p, '\0', text.len) != NULL)
+        return false;
+    memcpy(room, text.p, text.len);
+    room[text.len] = '\0';
+    return inet_pton(family, room, out) == 1;
+}
+
+/* What comes after "PROXY TCP4 ": exactly four fields. */
+static bool take_addresses(struct slice rest, struct proxy_line *out)
+{
+    int family = out->family == PROXY_INET ? AF_INET : AF_INET6;
+    struct slice source = slice_cut(&rest, ' ');
+    struct slice destination = slice_cut(&rest, ' ');
+    struct slice port = slice_cut(&rest, ' ');
+
+    return take_address(source, family, out->source) &&
+           take_address(destination, family, out->destination) &&
+           take_port(port, &out->source_port) && take_port(rest, &out->destination_port);
+}
+
+static enum request_fault check_text(struct slice bytes, struct proxy_line *out)
+{
+    size_t seen = bytes.len < PROXY_LINE_TEXT_MAX ? bytes.len : PROXY_LINE_TEXT_MAX;
+    const char *lf = memchr(bytes.p, '\n', seen);
+
+    if (lf == NULL)
+        return seen == PROXY_LINE_TEXT_MAX ? FAULT_PROXY_TOO_LONG : FAULT_NONE;
+    if (lf[-1] != '\r')
+        return FAULT_PROXY_LINE;
+    struct slice rest = {bytes.p + TEXT_START.len, (size_t)(lf - bytes.p) - 1 - TEXT_START.len};
+    struct slice protocol = slice_cut(&rest, ' ');
+
+    if (slice_is(protocol, "TCP4"))
+        out->family = PROXY_INET;
+    else if (slice_is(protocol, "TCP6"))
+        out->family = PROXY_INET6;
+    else if (!slice_is(protocol, "UNKNOWN"))
+        return FAULT_PROXY_LINE;
+    if (out->family != PROXY_NOBODY && !take_addresses(rest, out))
+        return FAULT_PROXY_LINE;
+    out->bytes = (size_t)(lf - bytes.p) + 1;
+    return FAULT_NONE;
+}
+
+/* ---- version 2 ---- */
+
+static unsigned char byte_at(struct slice bytes, size_t i)
+{
+    return (unsigned char)bytes.p[i];
+}
+
+static uint16_t number_at(struct slice bytes, size_t i)
+{
+    return (uint16_t)(byte_at(bytes, i) << 8 | byte_at(bytes, i + 1));
+}
+
+/* CRC-32C (Castagnoli), reflected, bit by bit: a header is short. */
+static uint32_t crc32c(uint32_t crc, struct slice bytes)
+{
+    for (size_t i = 0; i < bytes.len; ++i) {
+        crc ^= byte_at(bytes, i);
+        for (int bit = 0; bit < 8; ++bit)
+            crc = crc >> 1 ^ (0x82f63b78U & (0U - (crc & 1U)));
+    }
+    return crc;
+}
+
+/* The four bytes at AT count as zeros. */
+static bool checksum_fits(struct slice header, size_t at)
+{
+    static const char zeros[CRC_BYTES];
+    size_t after = at + CRC_BYTES;
+    uint32_t said = (uint32_t)number_at(header, at) << 16 | (uint32_t)number_at(header, at + 2);
+    uint32_t crc = crc32c(UINT32_MAX, (struct slice){header.p, at});
+
+    crc = crc32c(crc, (struct slice){zeros, CRC_BYTES});
+    crc = crc32c(crc, (struct slice){header.p + after, header.len - after});
+    return ~crc == said;
+}
+
+/* The records of HEADER, from AT on: each whole, and at most one checksum. */
+static enum request_fault check_records(struct slice header, size_t at)
+{
+    size_t checksum = 0;
+
+    while (at < header.len) {
+        if (header.len - at < RECORD_HEAD_BYTES)
+            return FAULT_PROXY_LINE;
+        unsigned char type = byte_at(header, at);
+        size_t len = number_at(header, at + 1);
+
+        at += RECORD_HEAD_BYTES;
+        if (len > header.len - at)
+            return FAULT_PROXY_LINE;
+        if (type == RECORD_CRC32C) {
+            if (len != CRC_BYTES || checksum != 0)
+                return FAULT_PROXY_LINE;
+            checksum = at;
+        }
+        at += len;
+    }
+    return checksum == 0 || checksum_fits(header, checksum) ? FAULT_NONE : FAULT_PROXY_CHECKSUM;
+}
+
+/* How many bytes the addresses of a family and transport take; SIZE_MAX: there is no such pair. */
+static size_t addresses_bytes(unsigned char kind, enum proxy_family *family)
+{
+    switch (kind) {
+    case 0x00:
+        *family = PROXY_NOBODY;
+        return 0;
+    case 0x11:
+    case 0x12:
+        *family = PROXY_INET;
+        return INET_BYTES;
+    case 0x21:
+    case 0x22:
+        *family = PROXY_INET6;
+        return INET6_BYTES;
+    case 0x31:
+    case 0x32:
+        *family = PROXY_UNIX;
+        return UNIX_BYTES;
+    default:
+        return SIZE_MAX;
+    }
+}
+
+static void copy_addresses(struct slice header, size_t each, struct proxy_line *out)
+{
+    memcpy(out->source, header.p + HEAD_BYTES, each);
+    memcpy(out->destination, header.p + HEAD_BYTES + each, each);
+    out->source_port = number_at(header, HEAD_BYTES + 2 * each);
+    out->destination_port = number_at(header, HEAD_BYTES + 2 * each + 2);
+}
+
+/* HEADER is whole. */
+static enum request_fault read_binary(struct slice header, struct proxy_line *out)
+{
+    enum proxy_family family = PROXY_NOBODY;
+
+    out->bytes = header.len;
+    /* The rest of a proxy's own connection is to be thrown away unread. */
+    if (byte_at(header, 12) == COMMAND_LOCAL)
+        return FAULT_NONE;
+    size_t addresses = addresses_bytes(byte_at(header, 13), &family);
+
+    if (addresses > header.len - HEAD_BYTES)
+        return FAULT_PROXY_LINE;
+    out->family = family;
+    if (family == PROXY_INET)
+        copy_addresses(header, 4, out);
+    else if (family == PROXY_INET6)
+        copy_addresses(header, 16, out);
+    /* Nobody's may be followed by addresses of a kind we do not know. */
+    return addresses == 0 ? FAULT_NONE : check_records(header, HEAD_BYTES + addresses);
+}
+
+static enum request_fault check_binary(struct slice bytes, struct proxy_line *out)
+{
+    if (bytes.len > 12 && byte_at(bytes, 12) != COMMAND_LOCAL &&
+        byte_at(bytes, 12) != COMMAND_PROXY)
+        return FAULT_PROXY_LINE;
+    if (bytes.len < HEAD_BYTES)
+        return FAULT_NONE;
+    size_t len = HEAD_BYTES + (size_t)number_at(bytes, 14);
+
+    if (len > PROXY_LINE_BINARY_MAX)
+        return FAULT_PROXY_TOO_LONG;
+    return bytes.len < len ? FAULT_NONE : read_binary((struct slice){bytes.p, len}, out);
+}
+
+enum request_fault proxy_line_check(struct slice bytes, struct proxy_line *out)
+{
+    const struct slice binary = {signature, SIGNATURE_BYTES};
+    struct proxy_line read = {0};
+    enum request_fault f = FAULT_NONE;
+
+    *out = read;
+    if (bytes.len == 0)
+        return FAULT_NONE;
+    if (begins_like(bytes, binary))
+        f = check_binary(bytes, &read);
+    else if (begins_like(bytes, TEXT_START))
+        f = check_text(bytes, &read);
+    else
+        f = FAULT_PROXY_MISSING;
+    if (f == FAULT_NONE)
+        *out = read;
+    return f;
+}
