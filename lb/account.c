@@ -57,6 +57,8 @@ void account_keep_text(struct exchange *x)
 
 static struct slice protocol_text(int version)
 {
+    if (version == 0)
+        return SLICE_NULL;
     if (version >= 0x200)
         return SLICE_LIT("HTTP/2.0");
     return version == 0x100 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");

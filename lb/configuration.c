@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lb/advertise.h"
+#include "lb/trust.h"
 
 #include "common/net/config_addr.h"
 
@@ -79,6 +80,35 @@ static void read_threads(struct configuration *c, struct diag *d)
 
 /* ---- listeners ---- */
 
+/*
+ * Who may name any address as the client's must be a proxy of ours. Nobody but local users reaches
+ * loopback and unix; of all other listeners only the operator knows, so there is no default that
+ * would be safe (trusted_proxies is an application's, and may come from the tree).
+ */
+static void read_proxy_from(struct configuration *c, const struct config_node *node,
+                            const struct listen_settings *s, struct listen_config *out,
+                            struct diag *d)
+{
+    char why[SETTINGS_WHY_ROOM];
+    size_t at;
+
+    out->proxied = s->proxy_protocol;
+    if (s->proxy_from.n != 0 && !s->proxy_protocol) {
+        config_complain(&c->file, node, d, "proxy_from says nothing without proxy_protocol: true");
+        return;
+    }
+    if (!trust_compile_named("proxy_from", &s->proxy_from, &out->proxy_from, &at, why))
+        config_complain(&c->file, node, d, "%s", why);
+    if (s->proxy_from.n != 0 || !s->proxy_protocol || out->addr.len == 0)
+        return;
+    out->proxy_from.loopback = out->proxy_from.unix_peers = true;
+    if (!addr_is_loopback(&out->addr))
+        config_complain(&c->file, node, d,
+                        "proxy_protocol on %s, which others reach, needs proxy_from: the networks "
+                        "of the proxies, as anybody else could name any client",
+                        s->address);
+}
+
 static void read_listen(struct configuration *c, const struct config_node *node,
                         struct listen_config *out, struct diag *d)
 {
@@ -107,6 +137,7 @@ static void read_listen(struct configuration *c, const struct config_node *node,
         config_complain(&c->file, node, d, "http2 is offered by TLS only: give this listener tls");
     if (!config_octal(s.mode, &out->mode))
         config_complain(&c->file, node, d, "mode: octal digits, such as 660");
+    read_proxy_from(c, node, &s, out, d);
     if (s.mode != 0 && out->addr.len > 0 && out->addr.sa.sa_family != AF_UNIX)
         config_complain(&c->file, node, d, "mode is for unix sockets only");
     settings_fini(&listen_table, &s);
@@ -300,6 +331,7 @@ void configuration_fini(struct configuration *c)
     for (size_t i = 0; i < c->nlistens; ++i) {
         free(c->listens[i].text);
         tls_config_unref(c->listens[i].tls);
+        networks_fini(&c->listens[i].proxy_from);
     }
     free(c->listens);
     free(c->admin_addrs);

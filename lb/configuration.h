@@ -10,6 +10,7 @@
 
 #include "classifiers/registry.h"
 #include "common/net/addr.h"
+#include "common/net/networks.h"
 #include "lb/limit_config.h"
 #include "lb/settings.h"
 #include "lb/tls_config.h"
@@ -18,8 +19,10 @@ struct listen_config {
     struct addr addr;
     char *text; /* as written */
     bool http2;
-    unsigned mode;          /* permission bits of a unix socket; 0: as the umask says */
-    struct tls_config *tls; /* NULL: plain */
+    bool proxied;               /* each connection begins with a PROXY header */
+    struct networks proxy_from; /* by whom */
+    unsigned mode;              /* permission bits of a unix socket; 0: as the umask says */
+    struct tls_config *tls;     /* NULL: plain */
 };
 
 struct worker_config {

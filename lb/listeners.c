@@ -19,6 +19,8 @@
 struct listener {
     struct addr configured, bound;
     bool http2;
+    bool proxied;
+    struct networks proxy_from;
     unsigned mode;
     struct tls_listener *tls; /* NULL: plain */
     int *fds;                 /* one per loop; -1: not bound, or given to its loop */
@@ -125,6 +127,8 @@ struct listeners *listeners_create(const struct configuration *config, unsigned 
 
         l->configured = config->listens[i].addr;
         l->http2 = config->listens[i].http2;
+        l->proxied = config->listens[i].proxied;
+        networks_copy(&config->listens[i].proxy_from, &l->proxy_from);
         l->mode = config->listens[i].mode;
         l->fds = xcalloc(nloops, sizeof(int));
         for (unsigned k = 0; k < nloops; ++k)
@@ -155,7 +159,8 @@ static void open_on(struct lb_loop *ll, void *context)
     for (size_t i = 0; i < ls->n; ++i) {
         struct listener *l = &ls->items[i];
         struct http_listen_options o = {.ssl = l->tls != NULL ? tls_listener_context(l->tls) : NULL,
-                                        .http2 = l->http2};
+                                        .http2 = l->http2,
+                                        .proxy_from = l->proxied ? &l->proxy_from : NULL};
 
         front_listen(ll->front, l->fds[ll->index], &o);
         l->fds[ll->index] = -1;
@@ -213,7 +218,8 @@ bool listeners_match(const struct listeners *ls, const struct configuration *con
         const struct listen_config *c = &config->listens[i];
 
         if (!addr_equal(&l->configured, &c->addr) || l->http2 != c->http2 || l->mode != c->mode ||
-            (l->tls != NULL) != (c->tls != NULL))
+            (l->tls != NULL) != (c->tls != NULL) || l->proxied != c->proxied ||
+            !networks_equal(&l->proxy_from, &c->proxy_from))
             return false;
     }
     return true;
@@ -286,6 +292,7 @@ void listeners_destroy(struct listeners *ls)
                 close(l->fds[k]);
         }
         free(l->fds);
+        networks_fini(&l->proxy_from);
         tls_listener_destroy(l->tls);
     }
     free(ls->items);

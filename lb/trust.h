@@ -15,6 +15,9 @@
  */
 bool trust_compile(const struct text_list *list, struct networks *out, size_t *at,
                    char why[SETTINGS_WHY_ROOM]) must_check;
+/* The same of the setting NAME. */
+bool trust_compile_named(const char *name, const struct text_list *list, struct networks *out,
+                         size_t *at, char why[SETTINGS_WHY_ROOM]) must_check;
 /* X has its application: find out who its client is, and drop what nobody trusted has said. */
 void exchange_trust(struct exchange *x);
 

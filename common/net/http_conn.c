@@ -39,7 +39,7 @@ static void on_close(void *data)
     struct http_server *s = c->server;
 
     ASSERT(list_empty(&c->replies));
-    if (c->listener->accept.ssl_ctx != NULL && c->ssl == NULL)
+    if (c->listener->accept.ssl_ctx != NULL && c->ssl == NULL && c->tap.state != TAP_UNSERVED)
         http_server_count(s, COUNT_TLS_FAILED + c->tls_failure);
     http_tap_fini(c);
     list_remove(&c->node);
@@ -289,7 +289,7 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
 {
     const struct http_server_options *o = &c->server->options;
 
-    if (c->tunnelled || http_tap_sweep(c, now_ms))
+    if (c->tunnelled || http_proxied_sweep(c, now_ms) || http_tap_sweep(c, now_ms))
         return;
     update_phase(c);
     switch (c->phase) {
@@ -329,6 +329,10 @@ void http_conn_drain(struct http_conn *c)
 {
     if (c->tunnelled)
         return;
+    if (c->tap.state == TAP_UNSERVED) {
+        http_conn_shut_read(c);
+        return;
+    }
     update_phase(c);
     /* HTTP/2 has GOAWAY. A request that comes in just now is read before the end is. */
     if (!speaks_http2(c) && (c->phase == PHASE_IDLE || c->phase == PHASE_NEW))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The inside of the HTTP server: http_server.c (server, listeners), http_conn.c (connections and
- * their time), http_tap.c (their bytes), http_check.c (requests refused), http_reply.c (the way
- * back), http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
+ * their time), http_proxied.c (whose they are), http_tap.c (their bytes), http_check.c (requests
+ * refused), http_reply.c (the way back), http_tunnel.c. Nobody else includes this. One loop's
+ * thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
  */
@@ -58,6 +59,7 @@ struct http_listener {
     h2o_socket_t *sock; /* NULL once closed */
     h2o_accept_ctx_t accept;
     bool http2;
+    const struct networks *proxy_from; /* NULL: no PROXY header is read */
     void *tag;
     unsigned refs; /* its being open, and its connections */
 };
@@ -133,6 +135,12 @@ enum request_fault http_check_sizes(const struct http_conn *c, size_t bytes, siz
 enum request_fault http_check_request(struct http_conn *c, h2o_req_t *req);
 /* Answer with an error; ends the request and, in HTTP/1, the connection. */
 void http_refuse(struct http_conn *c, h2o_req_t *req, enum request_fault f);
+
+/* ---- http_proxied.c ---- */
+/* Serve C, after the header of a proxy in front where its listener has one. C may be gone then. */
+void http_proxied_accept(struct http_conn *c);
+/* Whether that is still to come; then C may be gone, and the sweep has nothing else to do. */
+bool http_proxied_sweep(struct http_conn *c, uint64_t now_ms);
 
 /* ---- http_reply.c ---- */
 /* The filter that frames responses; set up for each path. */

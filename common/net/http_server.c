@@ -181,7 +181,7 @@ static void on_accept(h2o_socket_t *sock, const char *err)
         }
         http_server_count(s, COUNT_ACCEPTED);
         if (http_conn_create(l, client) != NULL)
-            http_tap_accept(client->on_close.data);
+            http_proxied_accept(client->on_close.data);
     }
 }
 
@@ -222,6 +222,7 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     if (o->ssl != NULL)
         SSL_CTX_up_ref(o->ssl);
     l->http2 = o->http2;
+    l->proxy_from = o->proxy_from;
     l->tag = o->tag;
     l->refs = 1;
     set_keep_alive(fd);

@@ -12,6 +12,7 @@
 #include "common/net/http1_client.h"
 #include "common/net/http_tls.h"
 #include "common/net/loop.h"
+#include "common/net/networks.h"
 #include "common/wire/http1_request.h"
 
 #include <h2o.h>
@@ -23,8 +24,8 @@ struct http_conn; /* a client's connection */
 struct http_refusal {
     struct http_conn *conn;
     enum request_fault fault;
-    int status;  /* as sent; of HTTP/2 connections that are just closed: none */
-    int version; /* 0x100, 0x101, 0x200 */
+    int status;  /* as sent; of connections that are just closed: none */
+    int version; /* 0x100, 0x101, 0x200; 0: none, the connection was closed before it was known */
     struct slice method, target, host; /* as far as they were read; hostile bytes */
 };
 
@@ -62,7 +63,13 @@ void http_server_set(struct http_server *s, const struct http_server_options *o)
 struct http_listen_options {
     SSL_CTX *ssl; /* NULL: plain. Borrowed; one reference is taken */
     bool http2;   /* accepted, as the context offers it (http_tls_create); TLS only */
-    void *tag;    /* for http_conn_tag: which listener (slot, application) a request came by */
+    /*
+     * NULL: none. Else each connection begins with a PROXY header (common/wire/proxy_line.h), whose
+     * addresses are the connection's from then on; whom these do not have is closed. Borrowed until
+     * the listener is closed.
+     */
+    const struct networks *proxy_from;
+    void *tag; /* for http_conn_tag: which listener (slot, application) a request came by */
 };
 struct http_listener;
 /* Takes over FD (bound and listening). */
@@ -103,6 +110,7 @@ struct http_server_counts {
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out);
 
 void *http_conn_tag(const struct http_conn *c);
+/* Both ends: the socket's, or those that a proxy in front has named (proxy_from). */
 const struct addr *http_conn_peer(struct http_conn *c);
 const struct addr *http_conn_local(struct http_conn *c);
 bool http_conn_is_tls(const struct http_conn *c);

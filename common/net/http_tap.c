@@ -575,6 +575,7 @@ void http_tap_accept(struct http_conn *c)
 {
     SSL_CTX *ssl = c->listener->accept.ssl_ctx;
 
+    c->tap.state = TAP_NONE;
     if (ssl != NULL)
         h2o_socket_ssl_handshake(c->sock, ssl, NULL, on_handshake);
     else

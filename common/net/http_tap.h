@@ -22,10 +22,11 @@ struct http_conn;
 struct http_server;
 
 enum tap_state {
-    TAP_NONE,    /* no requests yet: TLS is being set up; or none any more: a tunnel */
-    TAP_HEAD,    /* HTTP/1: a request head is read, or expected */
-    TAP_LENGTH,  /* a body of known length */
-    TAP_CHUNKED, /* a chunked one */
+    TAP_UNSERVED, /* libh2o has it not yet: the header of a proxy in front is to come */
+    TAP_NONE,     /* no requests yet: TLS is being set up; or none any more: a tunnel */
+    TAP_HEAD,     /* HTTP/1: a request head is read, or expected */
+    TAP_LENGTH,   /* a body of known length */
+    TAP_CHUNKED,  /* a chunked one */
     TAP_HTTP2,
     TAP_REFUSED, /* answered by us: what else comes is thrown away until the end */
 };

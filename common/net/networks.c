@@ -72,6 +72,33 @@ enum err networks_add(struct networks *n, struct slice text)
     return ERR_OK;
 }
 
+void networks_copy(const struct networks *from, struct networks *out)
+{
+    *out = *from;
+    out->items = NULL;
+    if (from->n == 0)
+        return;
+    out->items = xcalloc(from->n, sizeof(*out->items));
+    memcpy(out->items, from->items, from->n * sizeof(*out->items));
+}
+
+static bool same_network(const struct network *a, const struct network *b)
+{
+    return a->family == b->family && a->bits == b->bits &&
+           memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+bool networks_equal(const struct networks *a, const struct networks *b)
+{
+    if (a->n != b->n || a->loopback != b->loopback || a->unix_peers != b->unix_peers)
+        return false;
+    for (size_t i = 0; i < a->n; ++i) {
+        if (!same_network(&a->items[i], &b->items[i]))
+            return false;
+    }
+    return true;
+}
+
 void networks_fini(struct networks *n)
 {
     free(n->items);

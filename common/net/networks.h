@@ -31,6 +31,10 @@ struct networks {
  * Errors: ERR_SYNTAX; ERR_RANGE: bits set beyond the prefix; ERR_TOO_LARGE: NETWORKS_MAX are there.
  */
 enum err networks_add(struct networks *n, struct slice text) must_check;
+/* FROM's networks to OUT, which is zero. */
+void networks_copy(const struct networks *from, struct networks *out);
+/* The same ones in the same order. */
+bool networks_equal(const struct networks *a, const struct networks *b);
 void networks_fini(struct networks *n);
 /* IPv4 within IPv6 counts as IPv4, on both sides. */
 bool networks_have(const struct networks *n, const struct addr *peer);

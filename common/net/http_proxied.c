@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Connections that a proxy in front passes on: it says first, before TLS and HTTP, whose they are.
+ * Until it has said so the socket is ours, and not libh2o's; what comes behind the header stays in
+ * the socket's input, where TLS and HTTP begin to read.
+ *
+ * Nobody but the proxies listed is heard at all: whoever may send this header can claim any
+ * address. And nothing is answered, as it is not known yet in which protocol.
+ */
+#include "common/net/http_conn.h"
+#include "common/wire/proxy_line.h"
+
+/* The connection goes. */
+static void refuse(struct http_conn *c, enum request_fault f)
+{
+    const struct http_refusal r = {.conn = c, .fault = f};
+
+    http_server_refused(c->server, &r);
+    h2o_socket_close(c->sock);
+}
+
+static struct addr addr_of(enum proxy_family family, const unsigned char bytes[16], uint16_t port)
+{
+    struct addr a = {0};
+
+    switch (family) {
+    case PROXY_INET:
+        a.in.sin_family = AF_INET;
+        a.in.sin_port = htons(port);
+        memcpy(&a.in.sin_addr, bytes, sizeof(a.in.sin_addr));
+        a.len = sizeof(a.in);
+        break;
+    case PROXY_INET6:
+        a.in6.sin6_family = AF_INET6;
+        a.in6.sin6_port = htons(port);
+        memcpy(&a.in6.sin6_addr, bytes, sizeof(a.in6.sin6_addr));
+        a.len = sizeof(a.in6);
+        break;
+    case PROXY_UNIX:
+        a.sa.sa_family = AF_UNIX;
+        a.len = sizeof(a.sa.sa_family);
+        break;
+    case PROXY_NOBODY:
+        break;
+    }
+    return a;
+}
+
+static void take(struct http_conn *c, const struct proxy_line *line)
+{
+    if (line->family != PROXY_NOBODY) {
+        c->peer = addr_of(line->family, line->source, line->source_port);
+        c->local = addr_of(line->family, line->destination, line->destination_port);
+    }
+    h2o_socket_read_stop(c->sock);
+    h2o_buffer_consume(&c->sock->input, line->bytes);
+    http_tap_accept(c);
+}
+
+static void on_read(h2o_socket_t *sock, const char *err)
+{
+    struct http_conn *c = sock->on_close.data;
+    struct proxy_line line;
+
+    if (err != NULL) {
+        /* Who only looks whether somebody listens says nothing. */
+        if (sock->input->size != 0 && !c->read_shut)
+            refuse(c, FAULT_PROXY_LINE);
+        else
+            h2o_socket_close(sock);
+        return;
+    }
+    enum request_fault f =
+        proxy_line_check((struct slice){sock->input->bytes, sock->input->size}, &line);
+
+    if (f != FAULT_NONE)
+        refuse(c, f);
+    else if (line.bytes != 0)
+        take(c, &line);
+}
+
+void http_proxied_accept(struct http_conn *c)
+{
+    const struct networks *from = c->listener->proxy_from;
+
+    if (from == NULL)
+        http_tap_accept(c);
+    else if (networks_have(from, &c->peer))
+        h2o_socket_read_start(c->sock, on_read);
+    else
+        refuse(c, FAULT_PROXY_SENDER);
+}
+
+bool http_proxied_sweep(struct http_conn *c, uint64_t now_ms)
+{
+    uint64_t limit_ms = c->server->options.header_timeout_ms;
+
+    if (c->tap.state != TAP_UNSERVED)
+        return false;
+    if (limit_ms != 0 && now_ms >= c->phase_since_ms + limit_ms)
+        refuse(c, FAULT_PROXY_LATE);
+    return true;
+}
