@@ -140,6 +140,7 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
 {
     char client[ADDR_TEXT_MAX];
 
+    atomic_fetch_add_explicit(&home->lb->unrouted[OUTCOME_REFUSED], 1, memory_order_relaxed);
     if (home->lb->access_log == NULL)
         return;
     struct timespec now;
@@ -153,7 +154,7 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
         .status = r->status,
         .host = r->host,
         .reason = slice_of(request_fault_text(r->fault)),
-        .outcome = SLICE_LIT("refused"),
+        .outcome = slice_of(outcome_text(OUTCOME_REFUSED)),
     };
 
     access_log_add(home->lb->access_log, home->index, &e);

@@ -44,7 +44,7 @@ static bool is_options_star(const h2o_req_t *req)
 
 static void set_path(h2o_req_t *req, struct slice path)
 {
-    bool rooted = path.len != 0 && path.p[0] == '/';
+    bool rooted = path.len != 0 && (path.p[0] == '/' || path.p[0] == '*');
     h2o_iovec_t slash = h2o_iovec_init(H2O_STRLIT("/"));
     h2o_iovec_t rest = h2o_iovec_init(path.p, path.len);
 
@@ -56,16 +56,19 @@ static void set_path(h2o_req_t *req, struct slice path)
     req->input.query_at = req->query_at;
 }
 
-/* "GET http://host/path": RFC 9112 section 3.2.2. We take it when Host says the same. */
-static enum request_fault take_absolute_target(h2o_req_t *req, struct slice host)
+/*
+ * "GET http://host/path". RFC 9112 section 3.2.2: its host counts, and what Host says is ignored,
+ * as if it had never come. Section 3.2.4: of OPTIONS, a target without path and query is "*".
+ */
+static enum request_fault take_absolute_target(h2o_req_t *req)
 {
     struct slice authority;
     struct slice path;
 
     if (!http_target_split(slice_of_iovec(req->path), &authority, &path))
         return FAULT_TARGET;
-    if (host.p != NULL && !slice_eq_nocase(host, authority))
-        return FAULT_AUTHORITY;
+    if (path.len == 0 && same(req->method, SLICE_LIT("OPTIONS")))
+        path = SLICE_LIT("*");
     req->authority = h2o_strdup(&req->pool, authority.p, authority.len);
     req->input.authority = req->authority;
     set_path(req, path);
@@ -84,7 +87,7 @@ static enum request_fault check_http1(const struct http_conn *c, h2o_req_t *req)
         req->authority = h2o_iovec_init(H2O_STRLIT(""));
     if (http_target_is_path(facts.target) || is_options_star(req))
         return FAULT_NONE;
-    return take_absolute_target(req, facts.host);
+    return take_absolute_target(req);
 }
 
 static enum request_fault check_fields(const h2o_req_t *req, size_t *bytes)
@@ -122,12 +125,17 @@ static enum request_fault check_http2(const struct http_conn *c, const h2o_req_t
         return FAULT_HOST_MISSING;
     if (!http_authority_valid(slice_of_iovec(req->authority)))
         return FAULT_AUTHORITY;
-    return http_target_is_path(slice_of_iovec(req->path)) || is_options_star(req) ? FAULT_NONE
-                                                                                  : FAULT_TARGET;
+    if (!http_target_is_path(slice_of_iovec(req->path)) && !is_options_star(req))
+        return FAULT_TARGET;
+    return req->entity.base != NULL && req->entity.len > c->server->options.max_body_bytes
+               ? FAULT_BODY_TOO_LARGE
+               : FAULT_NONE;
 }
 
 enum request_fault http_check_request(struct http_conn *c, h2o_req_t *req)
 {
+    if (same(req->method, SLICE_LIT("CONNECT")))
+        return FAULT_CONNECT;
     return c->http2 ? check_http2(c, req) : check_http1(c, req);
 }
 

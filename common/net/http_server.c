@@ -401,13 +401,22 @@ static uint64_t or_no_limit(uint64_t ms)
     return ms != 0 && ms < NO_LIMIT_MS ? ms : NO_LIMIT_MS;
 }
 
+/* libh2o refuses a chunked body that is exactly as large as it may be, and says so to nobody but
+ * the client. So we judge, and it gets one byte more. */
+static void set_body_limit(struct http_server *s)
+{
+    size_t max = s->options.max_body_bytes;
+
+    s->conf.max_request_entity_size = max != SIZE_MAX ? max + 1 : max;
+}
+
 static void set_up_h2o(struct http_server *s)
 {
     const struct http_server_options *o = &s->options;
 
     h2o_config_init(&s->conf);
     s->conf.server_name = h2o_iovec_init(s->server_name, strlen(s->server_name));
-    s->conf.max_request_entity_size = o->max_body_bytes;
+    set_body_limit(s);
     s->conf.handshake_timeout = or_no_limit(o->header_timeout_ms);
     s->conf.http1.req_timeout = NO_LIMIT_MS;
     s->conf.http1.upgrade_to_http2 = 0;
@@ -462,7 +471,7 @@ void http_server_set(struct http_server *s, const struct http_server_options *o)
     changed.on_refused = s->options.on_refused;
     changed.context = s->options.context;
     s->options = changed;
-    s->conf.max_request_entity_size = o->max_body_bytes;
+    set_body_limit(s);
     set_spill(s);
     timer_start(s->loop, &s->sweep, sweep_ms(o));
     resume_accepting(s);

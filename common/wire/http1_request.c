@@ -109,6 +109,12 @@ static enum request_fault note_host(struct slice value, struct head_counts *n,
     return http_authority_valid(value) ? FAULT_NONE : FAULT_AUTHORITY;
 }
 
+/* RFC 9110 section 10.1.1: the only expectation there is, and no list of others has come up. */
+static enum request_fault check_expectation(struct slice value)
+{
+    return slice_eq_nocase(value, SLICE_LIT("100-continue")) ? FAULT_NONE : FAULT_EXPECTATION;
+}
+
 static enum request_fault check_header(struct slice line, struct head_counts *n,
                                        struct http1_request_facts *out)
 {
@@ -120,6 +126,8 @@ static enum request_fault check_header(struct slice line, struct head_counts *n,
         return FAULT_HEADER;
     if (name.len == 4 && slice_eq_nocase(name, SLICE_LIT("host")))
         return note_host(value, n, out);
+    if (name.len == 6 && slice_eq_nocase(name, SLICE_LIT("expect")))
+        return check_expectation(value);
     if (name.len == 14 && slice_eq_nocase(name, SLICE_LIT("content-length")))
         return note_length(value, n, out);
     if (name.len == 17 && slice_eq_nocase(name, SLICE_LIT("transfer-encoding")))

@@ -140,6 +140,8 @@ static enum request_fault on_extension(struct request_chunks *c, char b)
 static enum request_fault on_size_lf(struct request_chunks *c, char b)
 {
     c->digits = 0;
+    /* Each size but the last has been followed by its bytes, so the sum has room. */
+    c->data_bytes += c->left;
     return expect_lf(c, b, c->left != 0 ? DATA : TRAILER_START);
 }
 

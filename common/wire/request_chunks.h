@@ -11,7 +11,8 @@
 
 /* All zero is the start of a body. */
 struct request_chunks {
-    uint64_t left; /* data bytes left in this chunk */
+    uint64_t left;       /* data bytes left in this chunk */
+    uint64_t data_bytes; /* of all chunks so far, as their sizes say */
     unsigned state;
     unsigned digits;          /* of the present chunk size */
     unsigned extension_bytes; /* of all chunks so far */

@@ -11,6 +11,7 @@ struct verdict {
     enum request_fault fault;
     size_t used;
     bool ended;
+    uint64_t data_bytes;
 };
 
 static struct verdict judge(struct slice bytes, size_t piece)
@@ -28,10 +29,11 @@ static struct verdict judge(struct slice bytes, size_t piece)
         ASSERT(used != 0);
         v.used += used;
     }
+    v.data_bytes = c.data_bytes;
     return v;
 }
 
-static void compare_with_decoder(struct slice bytes, size_t end)
+static void compare_with_decoder(struct slice bytes, size_t end, uint64_t data_bytes)
 {
     struct http1_chunked d = {0};
     enum err e = ERR_OK;
@@ -43,7 +45,9 @@ static void compare_with_decoder(struct slice bytes, size_t end)
 
         e = http1_chunked_decode(&d, (struct slice){bytes.p + at, bytes.len - at}, &data, &used);
         at += used;
+        data_bytes -= data.len;
     }
+    ASSERT(data_bytes == 0);
     ASSERT(e == ERR_NOT_FOUND);
     ASSERT(at == end);
 }
@@ -60,6 +64,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ASSERT(whole.used == cut.used);
     ASSERT(whole.ended == cut.ended);
     if (whole.ended)
-        compare_with_decoder(bytes, whole.used);
+        compare_with_decoder(bytes, whole.used, whole.data_bytes);
     return 0;
 }

@@ -85,6 +85,9 @@ static void each_fault_is_told(void **state)
         {"P / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n",
          FAULT_CODING_REPEATED},
         {"P / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", FAULT_CODING},
+        {"P / HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\n\r\n", FAULT_EXPECTATION},
+        {"P / HTTP/1.1\r\nHost: a\r\nExpect:\r\n\r\n", FAULT_EXPECTATION},
+        {"P / HTTP/1.1\r\nHost: a\r\nexpect: 100-Continue\r\n\r\n", FAULT_NONE},
         {"P / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", FAULT_CODING_TOO_OLD},
     };
     struct http1_request_facts facts;
