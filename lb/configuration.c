@@ -138,6 +138,10 @@ static void read_listen(struct configuration *c, const struct config_node *node,
     if (!config_octal(s.mode, &out->mode))
         config_complain(&c->file, node, d, "mode: octal digits, such as 660");
     read_proxy_from(c, node, &s, out, d);
+    out->redirect_https = (unsigned)s.redirect_https;
+    if (s.redirect_https != 0 && s.tls != NULL)
+        config_complain(&c->file, node, d,
+                        "redirect_https is for a plain listener; this one has tls");
     if (s.mode != 0 && out->addr.len > 0 && out->addr.sa.sa_family != AF_UNIX)
         config_complain(&c->file, node, d, "mode is for unix sockets only");
     settings_fini(&listen_table, &s);

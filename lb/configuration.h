@@ -21,6 +21,7 @@ struct listen_config {
     bool http2;
     bool proxied;               /* each connection begins with a PROXY header */
     struct networks proxy_from; /* by whom */
+    unsigned redirect_https;    /* the port; 0: requests are served */
     unsigned mode;              /* permission bits of a unix socket; 0: as the umask says */
     struct tls_config *tls;     /* NULL: plain */
 };

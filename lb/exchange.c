@@ -18,6 +18,7 @@
 #include "lb/limit.h"
 #include "lb/methods.h"
 #include "lb/rate_exchange.h"
+#include "lb/redirect.h"
 #include "lb/tls_set.h"
 #include "lb/trust.h"
 
@@ -511,6 +512,10 @@ static void step_classify(struct exchange *x)
     x->target = slice_of_iovec(x->req->path);
     if (!headers_check_request(x->req)) {
         exchange_fail(x, OUTCOME_BAD_REQUEST);
+        return;
+    }
+    if (http_conn_tag(x->conn) != NULL) {
+        exchange_redirect(x, http_conn_tag(x->conn));
         return;
     }
     const SSL *ssl = http_conn_ssl(x->conn);

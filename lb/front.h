@@ -12,7 +12,7 @@
 struct front;
 
 struct front *front_create(struct lb *lb, struct loop *l, const struct http_server_options *limits);
-/* Takes over FD. */
+/* Takes over FD. The tag of O, if any, is a struct redirect: its requests get nothing else. */
 void front_listen(struct front *f, int fd, const struct http_listen_options *o);
 void front_set(struct front *f, const struct http_server_options *limits);
 /* Listeners close, no new requests; done() when the last exchange and connection are gone. */

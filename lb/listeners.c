@@ -14,6 +14,7 @@
 
 #include "common/base/log.h"
 #include "lb/data_loops.h"
+#include "lb/redirect.h"
 #include "lb/tls.h"
 
 struct listener {
@@ -21,6 +22,7 @@ struct listener {
     bool http2;
     bool proxied;
     struct networks proxy_from;
+    struct redirect redirect;
     unsigned mode;
     struct tls_listener *tls; /* NULL: plain */
     int *fds;                 /* one per loop; -1: not bound, or given to its loop */
@@ -128,6 +130,7 @@ struct listeners *listeners_create(const struct configuration *config, unsigned 
         l->configured = config->listens[i].addr;
         l->http2 = config->listens[i].http2;
         l->proxied = config->listens[i].proxied;
+        l->redirect.port = config->listens[i].redirect_https;
         networks_copy(&config->listens[i].proxy_from, &l->proxy_from);
         l->mode = config->listens[i].mode;
         l->fds = xcalloc(nloops, sizeof(int));
@@ -160,6 +163,7 @@ static void open_on(struct lb_loop *ll, void *context)
         struct listener *l = &ls->items[i];
         struct http_listen_options o = {.ssl = l->tls != NULL ? tls_listener_context(l->tls) : NULL,
                                         .http2 = l->http2,
+                                        .tag = l->redirect.port != 0 ? &l->redirect : NULL,
                                         .proxy_from = l->proxied ? &l->proxy_from : NULL};
 
         front_listen(ll->front, l->fds[ll->index], &o);
@@ -219,6 +223,7 @@ bool listeners_match(const struct listeners *ls, const struct configuration *con
 
         if (!addr_equal(&l->configured, &c->addr) || l->http2 != c->http2 || l->mode != c->mode ||
             (l->tls != NULL) != (c->tls != NULL) || l->proxied != c->proxied ||
+            l->redirect.port != c->redirect_https ||
             !networks_equal(&l->proxy_from, &c->proxy_from))
             return false;
     }

@@ -159,12 +159,6 @@ def test_of_an_absolute_target_the_authority_becomes_the_host(world):
     assert w.requests[-1][0].startswith(b'GET / HTTP/1.1\r\n')
 
 
-def test_an_absolute_target_that_host_contradicts_is_refused(world):
-    w, lb = start(world)
-    assert ask(lb, ['GET http://a.example/ HTTP/1.1', 'Host: b.example']).status == 400
-    assert w.requests == []
-
-
 def test_http10_may_have_an_absolute_target_without_a_host(world):
     w, lb = start(world)
     assert ask(lb, ['GET http://a.example/x HTTP/1.0']).status == 200
