@@ -40,6 +40,21 @@ static void on_refused(void *context, const struct http_refusal *r)
     account_refused(f->home, r);
 }
 
+/* Many clients come by a proxy's address, and the proxy tells them apart. */
+static bool is_trusted_proxy(void *context, const struct addr *peer)
+{
+    const struct front *f = context;
+    const struct lb *lb = f->home->lb;
+
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        const struct application_loop *al = application_on(lb->applications[i], f->home->index);
+
+        if (networks_have(application_trusted(al), peer))
+            return true;
+    }
+    return false;
+}
+
 static struct http_server_options options_of(struct front *f,
                                              const struct http_server_options *limits)
 {
@@ -47,6 +62,8 @@ static struct http_server_options options_of(struct front *f,
 
     o.on_request = on_request;
     o.on_refused = on_refused;
+    o.addresses = f->home->lb->addresses;
+    o.exempt = is_trusted_proxy;
     o.context = f;
     return o;
 }

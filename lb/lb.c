@@ -80,6 +80,7 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
         .max_header_bytes = s->max_header_size_bytes,
         .max_headers = (size_t)s->max_headers,
         .max_connections = (connections + nloops - 1) / nloops,
+        .max_connections_per_address = (size_t)s->max_connections_per_address,
         .header_timeout_ms = s->header_timeout_ms,
         .body_timeout_ms = s->body_timeout_ms,
         .keep_alive_timeout_ms = s->keep_alive_timeout_ms,
@@ -493,6 +494,7 @@ static struct lb *lb_create(struct configuration *config, const char *file)
     settings_copy(&program_table, &config->program, &lb->settings);
     lb->nloops = config->nloops;
     lb->name = xstrdup("resumelb");
+    lb->addresses = address_counts_create();
     lb->started_ms = clock_mono_us() / 1000;
     daemon_random_id(lb->instance);
     atomic_init(&lb->response_buffers_total, config->program.response_buffers_total_bytes);
@@ -524,6 +526,7 @@ static void lb_destroy(struct lb *lb)
         loop_destroy(lb->control);
     settings_fini(&program_table, &lb->settings);
     configuration_fini(&p->config);
+    address_counts_destroy(lb->addresses);
     free(lb->name);
     free(p);
     free(lb);

@@ -13,6 +13,7 @@
 #include "lb/front.h"
 
 struct access_log;
+struct address_counts;
 struct data_loops;
 struct exchange_loop;
 struct lb_parts;
@@ -42,6 +43,7 @@ struct lb {
         buffered_bytes; /* of responses, over all loops; against response_buffers_total */
     _Atomic uint64_t response_buffers_total;
     _Atomic uint64_t unrouted[OUTCOMES]; /* outcomes of requests that no application had */
+    struct address_counts *addresses;    /* of clients; all fronts count in it */
     _Atomic bool client_certificates;    /* some listener asks for them; never back to false */
     char instance[33];                   /* random id of this process's life */
     char *name;                          /* "resumelb", for Via */

@@ -31,6 +31,11 @@ enum request_fault http_check_sizes(const struct http_conn *c, size_t bytes, siz
     return FAULT_NONE;
 }
 
+enum request_fault http_check_body(const struct http_conn *c, uint64_t bytes)
+{
+    return bytes > c->server->options.max_body_bytes ? FAULT_BODY_TOO_LARGE : FAULT_NONE;
+}
+
 /* libh2o fills in the name of its first host for a request that has none. */
 static bool has_authority(const h2o_req_t *req)
 {
@@ -127,9 +132,7 @@ static enum request_fault check_http2(const struct http_conn *c, const h2o_req_t
         return FAULT_AUTHORITY;
     if (!http_target_is_path(slice_of_iovec(req->path)) && !is_options_star(req))
         return FAULT_TARGET;
-    return req->entity.base != NULL && req->entity.len > c->server->options.max_body_bytes
-               ? FAULT_BODY_TOO_LARGE
-               : FAULT_NONE;
+    return req->entity.base != NULL ? http_check_body(c, req->entity.len) : FAULT_NONE;
 }
 
 enum request_fault http_check_request(struct http_conn *c, h2o_req_t *req)

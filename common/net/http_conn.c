@@ -42,6 +42,7 @@ static void on_close(void *data)
     if (c->listener->accept.ssl_ctx != NULL && c->ssl == NULL && c->tap.state != TAP_UNSERVED)
         http_server_count(s, COUNT_TLS_FAILED + c->tls_failure);
     http_tap_fini(c);
+    address_counts_leave(s->options.addresses, &c->address);
     list_remove(&c->node);
     --s->nconns;
     http_listener_release(c->listener);

@@ -78,8 +78,9 @@ struct http_conn {
     struct http_listener *listener;
     h2o_socket_t *sock; /* libh2o's; lives as long as this */
     struct addr peer, local;
-    const SSL *ssl;               /* once its handshake is finished */
-    enum tls_failure tls_failure; /* of an alert: why it will not be */
+    struct address_count *address; /* where PEER is counted; NULL: it is not */
+    const SSL *ssl;                /* once its handshake is finished */
+    enum tls_failure tls_failure;  /* of an alert: why it will not be */
     struct http_tap tap;
     struct list replies; /* requests with us, each with its reply */
     uint64_t requests, abandoned;
@@ -131,6 +132,9 @@ static inline bool http_server_full(const struct http_server *s)
 /* ---- http_check.c ---- */
 /* Whether a head of so many bytes and fields is too large. */
 enum request_fault http_check_sizes(const struct http_conn *c, size_t bytes, size_t headers);
+/* Whether a body of so many bytes, there or announced, is too large. libh2o's own answer to one
+ * would be seen by nobody but the client. */
+enum request_fault http_check_body(const struct http_conn *c, uint64_t bytes);
 /* Why REQ must not be handled, or FAULT_NONE; brings its authority and path into one form. */
 enum request_fault http_check_request(struct http_conn *c, h2o_req_t *req);
 /* Answer with an error; ends the request and, in HTTP/1, the connection. */

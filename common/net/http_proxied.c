@@ -6,7 +6,11 @@
  *
  * Nobody but the proxies listed is heard at all: whoever may send this header can claim any
  * address. And nothing is answered, as it is not known yet in which protocol.
+ *
+ * Once it is known whose a connection is, it is counted (address_counts.h), before TLS costs us
+ * anything.
  */
+#include "common/base/log.h"
 #include "common/net/http_conn.h"
 #include "common/wire/proxy_line.h"
 
@@ -18,6 +22,47 @@ static void refuse(struct http_conn *c, enum request_fault f)
     http_server_refused(c->server, &r);
     h2o_socket_close(c->sock);
 }
+
+/* ---- how many of one address ---- */
+
+static void tell_over_limit(struct http_conn *c)
+{
+    const struct http_server_options *o = &c->server->options;
+    char client[ADDR_TEXT_MAX];
+    uint64_t untold;
+
+    if (address_counts_tell(o->addresses, loop_now_ms(c->server->loop), &untold))
+        log_warn(NULL, "address-over-limit",
+                 "client=%s max_connections_per_address=%zu not_logged_before=%llu",
+                 addr_host(&c->peer, client), o->max_connections_per_address,
+                 (unsigned long long)untold);
+}
+
+/* Whether its peer may have one more; counts it, or counts that it may not. */
+static bool admit(struct http_conn *c)
+{
+    const struct http_server_options *o = &c->server->options;
+
+    if (o->addresses == NULL || o->max_connections_per_address == 0 ||
+        address_counts_join(o->addresses, &c->peer, o->max_connections_per_address, &c->address))
+        return true;
+    if (o->exempt != NULL && o->exempt(o->context, &c->peer))
+        return true;
+    http_server_count(c->server, COUNT_REFUSED + FAULT_ADDRESS_CONNECTIONS);
+    tell_over_limit(c);
+    return false;
+}
+
+/* C may be gone then. */
+static void serve(struct http_conn *c)
+{
+    if (admit(c))
+        http_tap_accept(c);
+    else
+        h2o_socket_close(c->sock);
+}
+
+/* ---- the header ---- */
 
 static struct addr addr_of(enum proxy_family family, const unsigned char bytes[16], uint16_t port)
 {
@@ -54,7 +99,7 @@ static void take(struct http_conn *c, const struct proxy_line *line)
     }
     h2o_socket_read_stop(c->sock);
     h2o_buffer_consume(&c->sock->input, line->bytes);
-    http_tap_accept(c);
+    serve(c);
 }
 
 static void on_read(h2o_socket_t *sock, const char *err)
@@ -84,7 +129,7 @@ void http_proxied_accept(struct http_conn *c)
     const struct networks *from = c->listener->proxy_from;
 
     if (from == NULL)
-        http_tap_accept(c);
+        serve(c);
     else if (networks_have(from, &c->peer))
         h2o_socket_read_start(c->sock, on_read);
     else

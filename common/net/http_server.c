@@ -194,6 +194,26 @@ void http_listener_release(struct http_listener *l)
     free(l);
 }
 
+/*
+ * A client that has vanished while bytes for it wait is noticed as one that idles is; the kernel
+ * would try for a quarter of an hour. It counts the time that a client takes nothing as well,
+ * though it answers: for that, send_timeout is the limit, so this is no shorter.
+ */
+static unsigned user_timeout_ms(const struct http_server_options *o)
+{
+    uint64_t gone_ms = 1000 * (KEEP_ALIVE_IDLE_S + KEEP_ALIVE_PROBES * KEEP_ALIVE_INTERVAL_S);
+    uint64_t ms = o->send_timeout_ms > gone_ms / 2 ? 2 * o->send_timeout_ms : gone_ms;
+
+    return o->send_timeout_ms == 0 || ms > NO_LIMIT_MS ? NO_LIMIT_MS : (unsigned)ms;
+}
+
+static void set_user_timeout(const struct http_server *s, int fd)
+{
+    unsigned ms = user_timeout_ms(&s->options);
+
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+}
+
 /* Accepted sockets inherit these; a unix socket has none of them. */
 static void set_keep_alive(int fd)
 {
@@ -226,6 +246,7 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     l->tag = o->tag;
     l->refs = 1;
     set_keep_alive(fd);
+    set_user_timeout(s, fd);
     l->sock = h2o_evloop_socket_create(loop_h2o(s->loop), fd, H2O_SOCKET_FLAG_DONT_READ);
     l->sock->data = l;
     list_push_back(&s->listeners, &l->node);
@@ -466,12 +487,17 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
 void http_server_set(struct http_server *s, const struct http_server_options *o)
 {
     struct http_server_options changed = *o;
+    struct list *it;
 
     changed.on_request = s->options.on_request;
     changed.on_refused = s->options.on_refused;
+    changed.addresses = s->options.addresses;
+    changed.exempt = s->options.exempt;
     changed.context = s->options.context;
     s->options = changed;
     set_body_limit(s);
+    list_for_each (it, &s->listeners)
+        set_user_timeout(s, h2o_socket_get_fd(list_entry(it, struct http_listener, node)->sock));
     set_spill(s);
     timer_start(s->loop, &s->sweep, sweep_ms(o));
     resume_accepting(s);

@@ -9,6 +9,7 @@
 #define RLB_NET_HTTP_SERVER_H
 
 #include "common/net/addr.h"
+#include "common/net/address_counts.h"
 #include "common/net/http1_client.h"
 #include "common/net/http_tls.h"
 #include "common/net/loop.h"
@@ -33,11 +34,19 @@ struct http_server_options {
     size_t max_body_bytes;
     size_t max_header_bytes, max_headers; /* over either: 431, before the handler */
     size_t max_connections;               /* over it accepting pauses; 0 = unlimited */
-    uint64_t header_timeout_ms;           /* a request head must be complete within */
-    uint64_t body_timeout_ms;             /* a request body must be complete within */
-    uint64_t keep_alive_timeout_ms;       /* an idle client connection is closed after */
-    uint64_t send_timeout_ms; /* a client must take some bytes within (looked at once per that
-                                 time), or its connection is cut. 0 = none, as for the others */
+    /*
+     * Of one client address, over all servers that share the table ADDRESSES (borrowed; it outlives
+     * them): over it a connection is closed at once, unless EXEMPT, which may be NULL, says of its
+     * peer that it may have more. 0: unlimited.
+     */
+    size_t max_connections_per_address;
+    struct address_counts *addresses;
+    bool (*exempt)(void *context, const struct addr *peer);
+    uint64_t header_timeout_ms;     /* a request head must be complete within */
+    uint64_t body_timeout_ms;       /* a request body must be complete within */
+    uint64_t keep_alive_timeout_ms; /* an idle client connection is closed after */
+    uint64_t send_timeout_ms;       /* a client must take some bytes within (looked at once per that
+                                       time), or its connection is cut. 0 = none, as for the others */
     /* Frames per second of an HTTP/2 connection, above which it is closed; 0 = any. */
     uint32_t http2_pings, http2_priorities, http2_window_updates, http2_resets,
         http2_unknown_frames;

@@ -289,13 +289,6 @@ static bool refuse_head(struct http_conn *c, enum request_fault f)
     return false;
 }
 
-/* The body of the present request has (or says it has) so many bytes: libh2o's own answer to too
- * many would be seen by nobody but the client. */
-static enum request_fault check_body_bytes(const struct http_conn *c, uint64_t bytes)
-{
-    return bytes > c->server->options.max_body_bytes ? FAULT_BODY_TOO_LARGE : FAULT_NONE;
-}
-
 /*
  * Read on in a head, which is at the start of the input. False: refused. *REST: how many bytes come
  * after it, once it is whole.
@@ -320,7 +313,7 @@ static bool take_head(struct http_conn *c, size_t fresh, size_t *rest)
     if (f == FAULT_NONE)
         f = http_check_sizes(c, facts.bytes, facts.nheaders);
     if (f == FAULT_NONE)
-        f = check_body_bytes(c, facts.content_length);
+        f = http_check_body(c, facts.content_length);
     if (f != FAULT_NONE) {
         refuse(c, f, &facts);
         return false;
@@ -347,7 +340,7 @@ static bool take_body(struct http_conn *c, size_t fresh, size_t *rest)
         struct slice bytes = {in->bytes + in->size - fresh, fresh};
         enum request_fault f = request_chunks_check(&t->chunks, bytes, &used, &ended);
         if (f == FAULT_NONE)
-            f = check_body_bytes(c, t->chunks.data_bytes);
+            f = http_check_body(c, t->chunks.data_bytes);
         if (f != FAULT_NONE) {
             struct http1_request_facts facts = kept_head(c);
             refuse(c, f, &facts);

@@ -4,6 +4,8 @@
  */
 #include "tests/unit/net/http_server_fixture.h"
 
+#include <netinet/tcp.h>
+
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -509,9 +511,41 @@ static void tunnel_for_a_client_that_has_left_ends_at_once(void **state)
     raw_fini(&w);
 }
 
+static void note_user_timeout(struct fixture *f, struct call *call)
+{
+    h2o_req_t *req = call->reply.req;
+    int fd = h2o_socket_get_fd(req->conn->callbacks->get_socket(req->conn));
+    unsigned ms = 0;
+    socklen_t len = sizeof(ms);
+
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &len), 0);
+    f->up_bytes = ms;
+    answer_hello(f, call);
+}
+
+static void vanished_clients_are_given_up_but_not_before_send_timeout(void **state)
+{
+    static const struct {
+        uint64_t send_timeout_ms, user_timeout_ms;
+    } cases[] = {{1000, 120000}, {60000, 120000}, {90000, 180000}, {0, 24 * 3600 * 1000}};
+    struct fixture *f = *state;
+    struct http_server_options o = fixture_options(f);
+
+    f->answer = note_user_timeout;
+    for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
+        o.send_timeout_ms = cases[i].send_timeout_ms;
+        http_server_set(f->server, &o);
+        fixture_send(f, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        fixture_await(f, "hello");
+        assert_int_equal(f->up_bytes, cases[i].user_timeout_ms);
+        fixture_forget_client(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(vanished_clients_are_given_up_but_not_before_send_timeout),
         TEST(head_that_does_not_come_is_cut_off),
         TEST(head_that_trickles_is_cut_off),
         TEST(body_that_does_not_come_is_cut_off),

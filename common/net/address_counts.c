@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/net/address_counts.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "common/base/split_map.h"
+
+enum {
+    KEY_BYTES = 16, /* an IPv6 address */
+    KEY_IPV6 = 8,   /* of which so many tell IPv6 clients apart */
+    TELL_MS = 1000,
+};
+
+struct address_count {
+    struct split_node node;
+    size_t connections;
+    unsigned char key[KEY_BYTES];
+};
+
+struct address_counts {
+    pthread_mutex_t lock;
+    struct split_map map;
+    uint64_t told_ms; /* 0: never */
+    uint64_t untold;
+};
+
+struct address_counts *address_counts_create(void)
+{
+    struct address_counts *t = xcalloc(1, sizeof(*t));
+
+    pthread_mutex_init(&t->lock, NULL);
+    split_map_init(&t->map,
+                   offsetof(struct address_count, key) - offsetof(struct address_count, node));
+    return t;
+}
+
+void address_counts_destroy(struct address_counts *t)
+{
+    if (t == NULL)
+        return;
+    ASSERT(split_map_count(&t->map) == 0);
+    split_map_fini(&t->map);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+/* False: it has no address. */
+static bool key_of(const struct addr *peer, unsigned char key[KEY_BYTES])
+{
+    memset(key, 0, KEY_BYTES);
+    if (peer->sa.sa_family == AF_INET) {
+        key[10] = key[11] = 0xff;
+        memcpy(key + 12, &peer->in.sin_addr, 4);
+        return true;
+    }
+    if (peer->sa.sa_family != AF_INET6)
+        return false;
+    size_t n = IN6_IS_ADDR_V4MAPPED(&peer->in6.sin6_addr) ? KEY_BYTES : KEY_IPV6;
+    memcpy(key, &peer->in6.sin6_addr, n);
+    return true;
+}
+
+/* A new entry, or NULL: there is no room for it. */
+static struct address_count *add_locked(struct address_counts *t,
+                                        const unsigned char key[KEY_BYTES])
+{
+    if (split_map_count(&t->map) >= ADDRESS_COUNTS_MAX)
+        return NULL;
+    struct address_count *one = xcalloc(1, sizeof(*one));
+
+    memcpy(one->key, key, KEY_BYTES);
+    if (split_map_add(&t->map, &one->node, KEY_BYTES))
+        return one;
+    free(one);
+    return NULL;
+}
+
+static bool join_locked(struct address_counts *t, const unsigned char key[KEY_BYTES], size_t max,
+                        struct address_count **out)
+{
+    struct split_node *node = split_map_find(&t->map, (struct slice){(const char *)key, KEY_BYTES});
+    struct address_count *one = NULL;
+
+    if (node != NULL)
+        one = container_of(node, struct address_count, node);
+    else
+        one = add_locked(t, key);
+    if (one != NULL && one->connections >= max)
+        return false;
+    if (one != NULL)
+        ++one->connections;
+    *out = one;
+    return true;
+}
+
+bool address_counts_join(struct address_counts *t, const struct addr *peer, size_t max,
+                         struct address_count **out)
+{
+    unsigned char key[KEY_BYTES];
+
+    ASSERT(max != 0);
+    *out = NULL;
+    if (!key_of(peer, key))
+        return true;
+    pthread_mutex_lock(&t->lock);
+    bool good = join_locked(t, key, max, out);
+    pthread_mutex_unlock(&t->lock);
+    return good;
+}
+
+void address_counts_leave(struct address_counts *t, struct address_count **one)
+{
+    struct address_count *leaves = *one;
+
+    *one = NULL;
+    if (leaves == NULL)
+        return;
+    pthread_mutex_lock(&t->lock);
+    bool last = --leaves->connections == 0;
+    if (last)
+        split_map_remove(&t->map, &leaves->node);
+    pthread_mutex_unlock(&t->lock);
+    if (last)
+        free(leaves);
+}
+
+size_t address_counts_size(struct address_counts *t)
+{
+    pthread_mutex_lock(&t->lock);
+    size_t n = split_map_count(&t->map);
+    pthread_mutex_unlock(&t->lock);
+    return n;
+}
+
+bool address_counts_tell(struct address_counts *t, uint64_t now_ms, uint64_t *untold)
+{
+    pthread_mutex_lock(&t->lock);
+    bool tell = t->told_ms == 0 || now_ms >= t->told_ms + TELL_MS;
+
+    *untold = t->untold;
+    t->untold = tell ? 0 : t->untold + 1;
+    if (tell)
+        t->told_ms = now_ms;
+    pthread_mutex_unlock(&t->lock);
+    return tell;
+}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits on clients' connections: of one address, and of all."""
+import socket
+
+import pytest
+from support.base import PATIENCE, free_port, wait_until
+from support.http import Client, CutShort, connect, get
+from support.scripted import hello, serve
+
+REASON = 'resumelb_client_refused_total{reason="too many connections from one address"}'
+
+
+def start(world, listen=None, **settings):
+    w = world.scripted(serve(hello))
+    return world.resumelb(dict({'workers': [{'address': w.address}]}, **settings), listen=listen)
+
+
+def refused(lb):
+    for line in get(lb.admin, '/metrics', host=lb.admin).text.splitlines():
+        if line.startswith(REASON):
+            return int(line.split()[-1])
+    raise AssertionError('no such series')
+
+
+def dial(address, source='127.0.0.1', first=b''):
+    """A connection that has been served once, or None: it was closed unanswered."""
+    host, _, port = address.rpartition(':')
+    c = Client(None, sock=socket.create_connection((host, int(port)), 20 * PATIENCE, source_address=(source, 0)))
+    try:
+        c.send_raw(first + b'GET / HTTP/1.1\r\nHost: test.example\r\n\r\n')
+        assert c.receive().status == 200
+    except (OSError, CutShort):
+        assert not c.buffer
+        c.close()
+        return None
+    return c
+
+
+def fill(n, *args, **kw):
+    held = [dial(*args, **kw) for _ in range(n)]
+    assert all(held)
+    return held
+
+
+def test_an_address_has_its_number_of_connections_over_all_loops(world):
+    lb = start(world, max_connections_per_address=5)
+    held = fill(5, lb.address)
+    for i in range(3):
+        assert dial(lb.address) is None
+    assert refused(lb) == 3
+    others = fill(5, lb.address, source='127.0.0.2')
+    assert all(c.request().status == 200 for c in held + others), 'those that are there go on'
+    held.pop().close()
+    wait_until(lambda: dial(lb.address), 'the place that has become free')
+
+
+def test_of_those_turned_away_one_a_second_is_logged(world):
+    lb = start(world, max_connections_per_address=1)
+    held = fill(1, lb.address)
+    for _ in range(200):
+        assert dial(lb.address) is None
+    assert refused(lb) == 200
+    lines = [line for line in lb.process.output().splitlines() if 'address-over-limit' in line]
+    assert 1 <= len(lines) == len({line[:19] for line in lines}) and 'client=127.0.0.1' in lines[0]
+    assert held[0].request().status == 200
+
+
+def test_trusted_proxies_may_have_more(world):
+    lb = start(world, max_connections_per_address=2, trusted_proxies=['127.0.0.9'])
+    assert len(fill(6, lb.address, source='127.0.0.9')) == 6
+    held = fill(2, lb.address)
+    assert dial(lb.address) is None and held
+
+
+def test_behind_a_proxy_header_the_client_counts_and_not_the_proxy(world):
+    address = '127.0.0.1:%d' % free_port()
+    lb = start(world, listen=[{'address': address, 'proxy_protocol': True}], max_connections_per_address=2)
+    line = 'PROXY TCP%d %s %s 1 2\r\n'
+    held = [fill(2, address, first=(line % (4, '192.0.2.%d' % i, '192.0.2.200')).encode()) for i in range(1, 4)]
+    assert dial(address, first=(line % (4, '192.0.2.1', '192.0.2.200')).encode()) is None
+    held += [fill(1, address, first=(line % (6, client, '::1')).encode()) for client in ('2001:db8::1', '2001:db8::2')]
+    assert dial(address, first=(line % (6, '2001:db8::3', '::1')).encode()) is None, 'of the same /64'
+    assert dial(address, first=(line % (6, '2001:db8:0:1::3', '::1')).encode())
+    assert refused(lb) == 2 and len(held) == 5
+
+
+def test_sighup_sets_the_limit_and_takes_it_away(world):
+    lb = start(world)
+    held = fill(4, lb.address)
+    lb.reload({'max_connections_per_address': 2})
+    wait_until(lambda: dial_many(lb.address, 3) == 2, 'the limit')
+    lb.reload({'max_connections_per_address': 0})
+    wait_until(lambda: dial_many(lb.address, 6) == 6, 'no limit')
+    assert all(c.request().status == 200 for c in held)
+
+
+def dial_many(address, n):
+    """How many of N at a time are served; all are closed, and seen to be."""
+    got = [dial(address) for _ in range(n)]
+    for c in got:
+        if c:
+            c.sock.shutdown(socket.SHUT_WR)
+            assert c.sock.recv(1) == b''
+            c.close()
+    return sum(1 for c in got if c)
+
+
+def test_over_all_connections_those_that_are_there_go_on_and_others_wait(world):
+    lb = start(world, max_client_connections=3, threads='1')
+    held = fill(3, lb.address)
+    with connect(lb.address) as late:
+        late.sendall(b'GET / HTTP/1.1\r\nHost: test.example\r\n\r\n')
+        wait_until(lambda: 'resumelb_accept_pauses_total 1\n' in get(lb.admin, '/metrics', host=lb.admin).text, 'the pause')
+        for _ in range(20):
+            assert all(c.request().status == 200 for c in held), 'operators and clients that are there go on'
+        late.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            late.recv(1)
+        late.settimeout(20 * PATIENCE)
+        held.pop().close()
+        assert Client(None, sock=late).receive().status == 200
