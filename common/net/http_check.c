@@ -105,6 +105,9 @@ static enum request_fault check_fields(const h2o_req_t *req, size_t *bytes)
             return FAULT_HEADER;
         if (!http1_is_text(slice_of_iovec(h->value)))
             return FAULT_HEADER;
+        if (h->name == &H2O_TOKEN_EXPECT->buf &&
+            !slice_eq_nocase(slice_of_iovec(h->value), SLICE_LIT("100-continue")))
+            return FAULT_EXPECTATION;
         *bytes += h->name->len + h->value.len + HTTP2_FIELD_OVERHEAD;
     }
     return FAULT_NONE;

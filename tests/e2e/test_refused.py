@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused before any application has it: answered at once, counted, and in the access log; and targets in full."""
 import json
+import subprocess
 
 import pytest
-from support.base import wait_until
+from support.base import free_port, wait_until
+from support.certificates import Pair
 from support.http import Client, CutShort, get
 from support.scripted import hello, serve
 
 
 class Start:
-    def __init__(self, world, **settings):
+    def __init__(self, world, listen=None, **settings):
         self.worker = world.scripted(serve(hello))
         self.log = world.folder / 'access.log'
         self.lb = world.resumelb(dict({'workers': [{'address': self.worker.address}], 'access_log': str(self.log),
-                                       'access_log_format': 'json', 'max_body': '1000'}, **settings))
+                                       'access_log_format': 'json', 'max_body': '1000'}, **settings), listen=listen)
 
     def line(self, n=1):
         wait_until(lambda: self.log.exists() and self.log.read_text().count('\n') >= n, 'line %d' % n)
@@ -85,6 +87,23 @@ def test_an_expectation_that_is_none_is_417(world):
         c.send('POST', headers=[('Expect', '200-ok')], body=b'abc')
         assert c.receive().status == 417
     t.assert_refused(417, 'Expect other than 100-continue')
+
+
+def test_of_http2_too_they_are_413_and_417(world):
+    pair, port = Pair(world.folder, 'cert', ['a.example']), free_port()
+    t = Start(world, listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
+
+    def curl(*args, data=b''):
+        r = subprocess.run(['curl', '-sS', '--http2', '--max-time', '20', '--cacert', pair.cert, '--resolve',
+                            'a.example:%d:127.0.0.1' % port, '--data-binary', '@-', *args, '-o', '/dev/null', '-w', '%{http_code}',
+                            'https://a.example:%d/' % port], input=data, capture_output=True)
+        return r.stdout.decode()
+    assert curl(data=b'a' * 1000) == '200'
+    assert curl(data=b'a' * 1001) == '413'
+    assert curl('-H', 'Expect: 200-ok') == '417'
+    # Each loop writes its own lines.
+    reasons = {t.line(n)['reason'] for n in (3, 2, 1)}
+    assert {'body too large', 'Expect other than 100-continue'} < reasons
 
 
 def test_100_continue_is_said_before_the_body_comes(world):
