@@ -106,29 +106,31 @@ class Client:
             if status >= 200 or status == 101:
                 break
             self.interim.append(status)
+        return Response(status, reason, headers, self.body(status, headers, is_head), version)
+
+    def body(self, status, headers, is_head=False):
+        """The body that goes with a head, by its framing."""
         low = {}
         for k, v in headers:
             low.setdefault(k.lower(), v)
         if is_head or status in (101, 204, 304):
-            body = b''
-        elif 'chunked' in low.get('transfer-encoding', ''):
-            body = b''
+            return b''
+        if 'chunked' in low.get('transfer-encoding', ''):
+            body = bytearray()
             while True:
                 size = int(self._line().split(b';')[0], 16)
                 if size == 0:
                     while self._line():
                         pass
-                    break
+                    return bytes(body)
                 body += self._need(size)
                 if self._need(2) != b'\r\n':
                     raise CutShort('chunk without its end')
-        elif 'content-length' in low:
-            body = self._need(int(low['content-length']))
-        else:
-            while self._more():
-                pass
-            body = self._need(len(self.buffer))
-        return Response(status, reason, headers, body, version)
+        if 'content-length' in low:
+            return self._need(int(low['content-length']))
+        while self._more():
+            pass
+        return self._need(len(self.buffer))
 
     def request(self, method='GET', target='/', host='test.example', headers=(), body=None, version='1.1'):
         self.send(method, target, host, headers, body, version)

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stage of the chaos run, and what is done to it."""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+from faulty_support import below, processes
+from support.base import BIN, ROOT, free_port, wait_until
+from support.servers import Agent, yaml
+from support.zookeeper import Proxy
+from zookeeper_support import SESSION, Place, tree_of
+
+SUPPORT = ROOT / 'tests' / 'e2e' / 'support'
+# Under the address sanitizer what was freed is kept, so much of it: else memory would be flat only when that is full.
+QUARANTINE = {'ASAN_OPTIONS': 'quarantine_size_mb=4:thread_local_quarantine_size_kb=64'}
+# How long something is stopped at most: far less than any time-out.
+STOP_S = 1.5
+PROCESSES = 2    # of each agent
+
+
+class GarblingProxy(Proxy):
+    def garble(self, data):
+        """Everybody connected is told DATA, as if the server had said it."""
+        with self.lock:
+            clients = [client for client, _ in self.pairs]
+        for client in clients:
+            try:
+                client.sendall(data)
+            except OSError:
+                pass
+
+
+class ChaosAgent(Agent):
+    """Two gunicorns with the application of the run, registered in a ZooKeeper."""
+
+    def __init__(self, world, name, place, executed):
+        self.place = place
+        super().__init__(
+            world, name, 'unused', slots=PROCESSES, ready_probe='/', respawn_delay='50ms', respawn_delay_max='1s',
+            root=str(world.folder / name), history=200,
+            command=['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--worker-class=gthread', '--threads=1',
+                     '--keep-alive=75', '--log-level=warning', '--worker-tmp-dir=/dev/shm', 'chaos_app:application'],
+            environment={'PYTHONDONTWRITEBYTECODE': '1', 'PYTHONPATH': str(SUPPORT), 'APP_NAME': name,
+                         'EXECUTED': str(executed)})
+
+    def start(self):
+        (self.world.folder / self.name / 'tmp').mkdir(parents=True, exist_ok=True)
+        self.config.update(tree=self.place.url(''), zookeeper_session_timeout=SESSION)
+        self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.config.items()))
+        self.process = self.world.process([BIN / 'resumelb-agent', '-c', self.path], self.name, env=QUARANTINE)
+
+    def pids(self):
+        """Of all its application processes, children of theirs too; those of an agent that does not answer: none."""
+        try:
+            slots = self.json()['applications']['app']['slots']
+        except (OSError, AssertionError):
+            return []
+        roots = {s['process']['pid'] for s in slots if s.get('process')}
+        return sorted(below(roots, processes()) & set(processes()))
+
+
+def resident_kib(pid):
+    for line in pathlib.Path('/proc/%d/status' % pid).read_text().splitlines():
+        if line.startswith('VmRSS:'):
+            return int(line.split()[1])
+    return None    # a zombie
+
+
+class Stage:
+    """
+    A ZooKeeper; a load balancer that knows it through a proxy; two agents of two gunicorns each; two listed workers in good
+    order, to which nothing is ever done, and two bad ones; one of either kind that is registered at times.
+    """
+
+    def __init__(self, world, seed):
+        self.world, self.seed = world, seed
+        self.executed = world.folder / 'executed'
+        self.place = Place(world)
+        self.tree = self.place.tree
+        self.proxy = GarblingProxy(self.place.server.port)
+        world.closers.append(self.proxy.close)
+        # one that lives on, and whose memory is looked at; one that is killed too
+        self.steady = ChaosAgent(world, 'steady', self.place, self.executed)
+        self.mortal = ChaosAgent(world, 'mortal', self.place, self.executed)
+        self.agents = [self.steady, self.mortal]
+        self.good = [self.worker('good%d' % i, 'good')[0] for i in range(2)]
+        self.bad = [self.worker('bad%d' % i, 'bad') for i in range(2)]
+        self.guests = [self.worker('guest', 'good'), self.worker('bad-guest', 'bad')]
+        self.make_certificate()
+        self.tls_address = '127.0.0.1:%d' % free_port()
+        self.lb = self.balancer()
+        wait_until(self.agents_are_ready, "the agents' processes", 60)
+
+    def worker(self, name, kind):
+        port = free_port()
+        child = subprocess.Popen(['/usr/bin/python3', '-B', SUPPORT / 'chaos_worker.py', str(port), name, kind, str(self.seed),
+                                  self.executed], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+
+        def end():
+            child.kill()
+            child.wait()
+            child.stdout.close()
+        self.world.closers.append(end)
+        assert child.stdout.readline() == b'ready\n', '%s does not start' % name
+        return '127.0.0.1:%d' % port, child.pid
+
+    def make_certificate(self):
+        self.certificate, self.key = self.world.folder / 'cert.pem', self.world.folder / 'key.pem'
+        subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes',
+                        '-keyout', self.key, '-out', self.certificate, '-days', '2', '-subj', '/CN=test.example',
+                        '-addext', 'subjectAltName=DNS:test.example'], check=True, capture_output=True)
+
+    def balancer(self):
+        port = free_port()
+        lb = self.world.resumelb({
+            'applications': {'app': {
+                'tree': self.place.url(hosts=self.proxy.address), 'zookeeper_session_timeout': SESSION,
+                'workers': [{'address': a} for a in [*self.good, *(a for a, _ in self.bad)]],
+                # as many tries as there are workers that may fail a request, for all that come
+                'retries': 8, 'retry_budget': 1}},
+            'state_dir': str(self.world.folder / 'lb-state'),
+            'access_log': str(self.world.folder / 'access.log'), 'access_log_format': 'json'},
+            listen=[{'address': '127.0.0.1:%d' % port},
+                    {'address': self.tls_address, 'http2': True,
+                     'tls': {'certificate': str(self.certificate), 'key': str(self.key)}}], env=QUARANTINE, wait=False)
+        lb.port, lb.address = port, '127.0.0.1:%d' % port
+        wait_until(lb.listening, 'the load balancer', 20)
+        return lb
+
+    def agents_are_ready(self):
+        w = self.lb.workers('app')
+        return all(w.get(a, {}).get('state') == 'ready' for agent in self.agents for a in agent.addresses)
+
+
+class Chaos:
+    """What is done, one thing after the other. Everything is undone by quiet()."""
+
+    def __init__(self, stage, judge):
+        self.stage, self.judge, self.tree = stage, judge, stage.tree
+        self.random = random.Random('chaos %s' % stage.seed)
+        self.stopped = {}       # pid: when it goes on
+        self.zookeeper_back = self.mortal_back = None
+        self.listed_bad = 2
+        self.deeds = []
+        self.log = []
+
+    # ---- to processes ----
+
+    def victim(self):
+        agent = self.random.choice(self.stage.agents)
+        pids = agent.pids()
+        return (agent, self.random.choice(pids)) if pids else (agent, None)
+
+    def stop_a_process(self):
+        candidates = [self.victim()[1], *(pid for _, pid in self.stage.bad + self.stage.guests)]
+        self.stop(self.random.choice(candidates))
+
+    def stop(self, pid):
+        if pid is not None and send(pid, signal.SIGSTOP):
+            self.stopped[pid] = time.monotonic() + self.random.uniform(0.05, STOP_S)
+
+    def kill_a_process(self):
+        agent, pid = self.victim()
+        if pid is not None:
+            self.judge.done_to(agent.name)
+            send(pid, signal.SIGKILL)
+            self.judge.done_to(agent.name)
+
+    def ask_for_a_restart(self):
+        agent = self.random.choice(self.stage.agents)
+        path = self.stage.world.folder / agent.name / 'tmp' / 'restart.txt'
+        path.touch()
+
+    def stop_an_agent(self):
+        agent = self.random.choice(self.stage.agents)
+        if agent.process.alive():
+            self.stop(agent.process.pid)
+
+    def kill_the_agent(self):
+        if self.mortal_back is None:
+            self.judge.done_to('mortal')
+            self.stage.mortal.kill()
+            self.judge.done_to('mortal')
+            self.mortal_back = time.monotonic() + self.random.uniform(0, 3)
+
+    def hang_up(self):
+        for p in (self.stage.steady.process, self.stage.lb.process):
+            p.kill(signal.SIGHUP)
+
+    # ---- to the list of workers, and the settings ----
+
+    def list_workers(self):
+        """More or fewer bad ones, in the configuration."""
+        self.listed_bad = self.random.randrange(3)
+        lb = self.stage.lb
+        addresses = [*self.stage.good, *(a for a, _ in self.stage.bad[:self.listed_bad])]
+        lb.config['applications']['app']['workers'] = [{'address': a} for a in addresses]
+        whole = lb.path
+        lb.path = whole.with_name('next.yaml')
+        lb.write_config()
+        lb.path.rename(whole)
+        lb.path = whole
+        lb.process.kill(signal.SIGHUP)
+
+    def guest_comes_or_goes(self):
+        if self.zookeeper_back is None:
+            address, _ = self.random.choice(self.stage.guests)
+            if address in (self.tree.providers('/workers') or []):
+                self.tree.unregister('/workers', address)
+            else:
+                self.tree.register('/workers', address, application='app')
+
+    def settings(self):
+        if self.zookeeper_back is None:
+            r = self.random
+            self.tree.set('', variance=r.randrange(1, 9), backlog_history=r.randrange(2, 50), max_connections=r.choice([4, 16, 64]),
+                          response_buffer=r.choice(['16KiB', '64KiB', '256KiB']), policy=r.choice(['resume', 'classless']),
+                          idle_connection_timeout=r.choice(['1s', '60s']))
+
+    def garbled_settings(self):
+        if self.zookeeper_back is None:
+            self.tree.set_raw(self.random.choice(['', '/workers']), self.random.choice(
+                [b'{"variance": ', b'[]', b'\xff', b'{"variance": "lots", "retries": 8}', b'', self.random.randbytes(200)]))
+
+    # ---- to ZooKeeper ----
+
+    def zookeeper_goes(self):
+        if self.zookeeper_back is None:
+            server = self.stage.place.server
+            self.random.choice([server.kill, server.freeze])()
+            self.zookeeper_back = time.monotonic() + self.random.uniform(0.5, 6)
+
+    def zookeeper_comes(self):
+        server = self.stage.place.server
+        if server.process.alive():
+            server.thaw()
+        else:
+            server.start()
+        self.zookeeper_back = None
+
+    def connections_to_zookeeper(self):
+        p = self.stage.proxy
+        self.random.choice([p.cut, p.cut, p.refuse if not p.refusing else p.pass_on, p.blackhole, p.pass_on, p.pass_on])()
+
+    def garbage_from_zookeeper(self):
+        data = self.random.randbytes(self.random.randrange(1, 300))
+        # also within a frame that is none
+        self.stage.proxy.garble(self.random.choice([data, len(data).to_bytes(4, 'big') + data, b'\x7f\xff\xff\xff' + data]))
+
+    # ---- the order of it all ----
+
+    DEEDS = [stop_a_process, stop_a_process, stop_a_process, kill_a_process, kill_a_process, ask_for_a_restart, stop_an_agent,
+             kill_the_agent, hang_up, list_workers, list_workers, guest_comes_or_goes, guest_comes_or_goes, settings, settings,
+             garbled_settings, zookeeper_goes, connections_to_zookeeper, connections_to_zookeeper]
+
+    def step(self):
+        self.undo(time.monotonic())
+        deed = self.random.choice(Chaos.DEEDS)
+        self.log.append('%s %s' % (time.strftime('%H:%M:%S'), deed.__name__))
+        deed(self)
+
+    def undo(self, now):
+        """What has lasted long enough by NOW."""
+        for pid, until in list(self.stopped.items()):
+            if now >= until:
+                send(pid, signal.SIGCONT)
+                del self.stopped[pid]
+        if self.zookeeper_back is not None and now >= self.zookeeper_back:
+            self.zookeeper_comes()
+        if self.mortal_back is not None and now >= self.mortal_back:
+            self.mortal_back = None
+            self.stage.mortal.start()
+
+    def quiet(self):
+        self.undo(float('inf'))
+        self.stage.proxy.pass_on()
+        for address, _ in self.stage.guests:
+            self.tree.unregister('/workers', address)
+        self.tree.set('/workers')
+        self.tree.set('', variance=9.5)
+        wait_until(lambda: tree_of(self.stage.lb)['connected'], 'the tree', 60)
+        wait_until(self.stage.agents_are_ready, "the agents' processes", 90)
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True

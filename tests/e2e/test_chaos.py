@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The chaos run: under load from clients of every kind, processes, agents, connections, settings and ZooKeeper are killed, stopped,
+reset and garbled at random, and every response is checked by the hash of its content. RLB_CHAOS_SECONDS is how long (the soak
+run: 600), RLB_SEED makes the same choices again.
+
+A response that is complete by its framing has the right content. Each GET is answered with 200, as two workers in good order
+are there all the time; only a response that a worker broke off in its middle is broken off, visibly, and then only one of a bad
+worker, or of an agent to which that was done. No POST is executed twice, and one that was answered with 200 was executed.
+"""
+import os
+import random
+import statistics
+import time
+
+from chaos_clients import Load, executed
+from chaos_support import Chaos, Stage, resident_kib
+from support.base import wait_until
+
+SECONDS = float(os.environ.get('RLB_CHAOS_SECONDS', '60'))
+SEED = int(os.environ.get('RLB_SEED', random.randrange(1 << 30)))
+# Between two deeds, at most.
+PAUSE_S = 0.6
+# What memory may differ by between the third and the last quarter: what is buffered at a moment, and the allocator's rounding.
+FLAT_SHARE, FLAT_KIB = 0.10, 4096
+
+
+class Memory:
+    """The resident memory of some processes, over time."""
+
+    def __init__(self, **pids):
+        self.pids, self.samples = pids, {name: [] for name in pids}
+
+    def look(self):
+        for name, pid in self.pids.items():
+            self.samples[name].append(resident_kib(pid))
+
+    def check(self):
+        for name, all_of_it in self.samples.items():
+            quarter = len(all_of_it) // 4
+            third, last = (statistics.median(all_of_it[i * quarter:(i + 1) * quarter]) for i in (2, 3))
+            print('%s: %d KiB in the third quarter, %d in the last' % (name, third, last))
+            assert last <= third * (1 + FLAT_SHARE) + FLAT_KIB, (name, all_of_it)
+
+
+def run(stage, chaos, load):
+    """The chaos; how much memory it took."""
+    memory = Memory(resumelb=stage.lb.process.pid, agent=stage.steady.process.pid)
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        chaos.step()
+        load.stopping.wait(chaos.random.uniform(0, PAUSE_S))
+        memory.look()
+        for p in (stage.lb.process, stage.steady.process):
+            assert p.alive(), p.output()[-6000:]
+    return memory
+
+
+def check_posts(judge, path):
+    times, corrupt = executed(path)
+    assert not corrupt, corrupt[:5]
+    assert not [t for t, n in times.items() if n > 1], 'executed twice'
+    assert not [t for t in judge.answered if times[t] != 1], 'answered and not executed'
+    assert not [t for t, n in judge.answered.items() if n > 1], 'answered twice'
+    assert set(times) <= judge.sent, 'executed and never sent'
+    assert judge.answered, 'no POST was answered'
+
+
+def everything_is_given_back(lb):
+    app = lb.app('app')
+    s = app['stats']
+    return (app['backlog'] == 0 and app['waiting'] == 0 and all(s[name] == 0 for name in (
+        'requests_active', 'requests_waiting', 'connection_waiting', 'buffered_bytes'))
+        and not any(w['connections'][x] for w in app['workers'] for x in ('in_use', 'waiting', 'opening')))
+
+
+def check_the_end(stage):
+    lb = stage.lb
+    wait_until(lambda: everything_is_given_back(lb), 'everything to be given back: %s' % lb.app('app')['stats'], 30)
+    app = lb.app('app')
+    assert app['stats']['requests'] == sum(app['outcomes'].values()), app['outcomes']
+    for agent in stage.agents:
+        wait_until(lambda: all(s['backlog'] == 0 for s in agent.json()['applications']['app']['slots']), "the agent's backlog", 30)
+    return app
+
+
+def test_nothing_is_corrupted_lost_or_done_twice_in_any_chaos(world):
+    print('RLB_SEED=%d' % SEED)
+    stage = Stage(world, SEED)
+    load = Load(stage.lb, stage.tls_address, stage.certificate, SEED)
+    judge = load.judge
+    chaos = Chaos(stage, judge)
+    try:
+        memory = run(stage, chaos, load)
+        chaos.quiet()
+    finally:
+        print('\n'.join(chaos.log))
+        load.stop()
+        print(dict(judge.counts))
+    assert not judge.wrong, (len(judge.wrong), judge.wrong[:20])
+    check_posts(judge, stage.executed)
+    app = check_the_end(stage)
+    print({k: v for k, v in app['outcomes'].items() if v}, {k: v for k, v in app['stats'].items() if v and isinstance(v, int)})
+    memory.check()
+    for kind in {c.kind for c in load.clients} - {'Leaving', 'Garbage'}:
+        assert judge.counts['whole, ' + kind] > 0, 'nothing was answered to ' + kind
