@@ -63,13 +63,18 @@ static void on_connected(void *context, int64_t id)
     zk_entries_connected(t, same);
 }
 
+static void give_up_later(struct zookeeper *t)
+{
+    timer_start(t->base.loop, &t->give_up, (uint64_t)ZK_GIVE_UP_TIMES * t->timeout_ms);
+}
+
 static void on_disconnected(void *context)
 {
     struct zookeeper *t = context;
 
     t->connected = false;
     t->lost_ms = loop_now_ms(t->base.loop);
-    timer_start(t->base.loop, &t->give_up, (uint64_t)ZK_GIVE_UP_TIMES * t->timeout_ms);
+    give_up_later(t);
     log_warn(NULL, "tree-disconnected",
              "hosts=%s path=%s hint=\"going on with what was last known\"", t->hosts, t->prefix);
 }
@@ -123,7 +128,8 @@ static void on_ended(void *context, const char *why)
 
 /*
  * Servers that have lost their data never take back a session that has seen more than they have,
- * and the client asks them for ever.
+ * and the client asks them for ever. One that has never been connected is begun anew as well: from
+ * what is no answer of a server the client may have learned to wait for days.
  */
 static void on_give_up(struct timer *timer)
 {
@@ -173,6 +179,7 @@ static void open_session(struct zookeeper *t)
                                          .creator = t->creator};
 
     t->opened_ms = loop_now_ms(t->base.loop);
+    give_up_later(t);
     t->session = zk_session_open(t->base.loop, &o, &events, t);
 }
 

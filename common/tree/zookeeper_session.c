@@ -8,6 +8,7 @@
 #include "common/tree/zookeeper_session.h"
 
 #include "common/base/log.h"
+#include "common/tree/zookeeper_acl.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,10 +16,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include <openssl/evp.h>
 #include <zookeeper/zookeeper.h>
 
-enum { DIGEST_BYTES = 20, DIGEST_ROOM = (DIGEST_BYTES + 2) / 3 * 4 + 1 };
+enum {
+    /* More than the longest session that any server is set to give (maxSessionTimeout, 40 s by
+       default). */
+    AGREED_MS_MAX = 3600 * 1000,
+};
 
 struct zk_session {
     pthread_mutex_t mutex;
@@ -49,21 +53,13 @@ struct notice {
     zhandle_t *opened; /* the handle is there, with its identities */
     int type, state;   /* as the library has them */
     int64_t id;
+    int agreed_ms; /* the session's time-out, as the server has it */
     char path[];
 };
 
 static void call_free(struct zk_call *c);
 
 /* ---- life ---- */
-
-static void acl_free(struct ACL_vector *v)
-{
-    for (int i = 0; i < v->count; ++i) {
-        free(v->data[i].id.scheme);
-        free(v->data[i].id.id);
-    }
-    free(v->data);
-}
 
 static void wipe(char *secret)
 {
@@ -74,8 +70,8 @@ static void wipe(char *secret)
 
 static void session_free(struct zk_session *s)
 {
-    acl_free(&s->own_acl);
-    acl_free(&s->open_acl);
+    zk_acl_free(&s->own_acl);
+    zk_acl_free(&s->open_acl);
     wipe(s->identity);
     wipe(s->creator);
     free(s->hosts);
@@ -111,45 +107,6 @@ static bool post(struct zk_session *s, struct loop_message *m)
     return there;
 }
 
-/* ---- who may do what ---- */
-
-/* The id of "USER:PASSWORD" in an ACL: user, colon, and what the server makes of the whole. */
-static char *digest_id(const char *identity)
-{
-    unsigned char hash[EVP_MAX_MD_SIZE];
-    unsigned char coded[DIGEST_ROOM];
-    unsigned int len = 0;
-    struct slice rest = slice_of(identity);
-    struct slice user = slice_cut(&rest, ':');
-
-    if (EVP_Digest(identity, strlen(identity), hash, &len, EVP_sha1(), NULL) != 1 ||
-        len != DIGEST_BYTES)
-        return NULL;
-    EVP_EncodeBlock(coded, hash, DIGEST_BYTES);
-    return xasprintf("%.*s:%s", SLICE_FMT(user), (const char *)coded);
-}
-
-static void acl_add(struct ACL_vector *v, int32_t perms, const char *scheme, char *id)
-{
-    v->data = xrealloc(v->data, (size_t)(v->count + 1) * sizeof(*v->data));
-    v->data[v->count++] = (struct ACL){.perms = perms, .id = {.scheme = xstrdup(scheme), .id = id}};
-}
-
-/* Everybody reads; who wrote it (or, for nodes that stay, the configured identity) does all. */
-static void make_acls(struct zk_session *s)
-{
-    char *creator = digest_id(s->creator);
-
-    if (creator != NULL)
-        acl_add(&s->own_acl, ZOO_PERM_ALL, "digest", creator);
-    acl_add(&s->own_acl, ZOO_PERM_READ, "world", xstrdup("anyone"));
-    char *identity = s->identity != NULL ? digest_id(s->identity) : NULL;
-    if (identity != NULL)
-        acl_add(&s->open_acl, ZOO_PERM_ALL, "digest", identity);
-    acl_add(&s->open_acl, identity != NULL ? ZOO_PERM_READ : ZOO_PERM_ALL, "world",
-            xstrdup("anyone"));
-}
-
 /* ---- notices: the library's completion thread, then the loop ---- */
 
 static void end(struct zk_session *s, const char *why)
@@ -162,19 +119,32 @@ static void end(struct zk_session *s, const char *why)
         s->events->ended(s->context, why);
 }
 
-static void on_state(struct zk_session *s, int state, int64_t id)
+/*
+ * What the client takes for a server's greeting may be anything that speaks at its port; with such
+ * a time-out it would not notice for days that nobody answers.
+ */
+static bool believable(int agreed_ms)
 {
+    return agreed_ms > 0 && agreed_ms <= AGREED_MS_MAX;
+}
+
+static void on_state(struct zk_session *s, const struct notice *n)
+{
+    int state = n->state;
+
     if (s->ended)
         return;
     if (state == ZOO_EXPIRED_SESSION_STATE) {
         end(s, "expired");
     } else if (state == ZOO_AUTH_FAILED_STATE) {
         end(s, "the server refused our identity");
+    } else if (state == ZOO_CONNECTED_STATE && !believable(n->agreed_ms)) {
+        end(s, "a time-out that no server would give");
     } else if (state == ZOO_CONNECTED_STATE) {
         s->connected = true;
-        s->id = id;
+        s->id = n->id;
         if (s->opened)
-            s->events->connected(s->context, id);
+            s->events->connected(s->context, n->id);
     } else if (s->connected) {
         s->connected = false;
         if (s->opened)
@@ -221,7 +191,7 @@ static void notice_run(struct loop_message *m)
         if (n->type == 0)
             on_opened(s, n->opened);
         else if (n->type == ZOO_SESSION_EVENT)
-            on_state(s, n->state, n->id);
+            on_state(s, n);
         else
             on_changed(s, n);
     }
@@ -258,6 +228,7 @@ static void on_watch(zhandle_t *zh, int type, int state, const char *path, void 
     n->type = type;
     n->state = state;
     n->id = zoo_client_id(zh)->client_id;
+    n->agreed_ms = zoo_recv_timeout(zh);
     notice_post(n);
 }
 
@@ -365,7 +336,7 @@ struct zk_session *zk_session_open(struct loop *l, const struct zk_session_optio
     s->identity = xstrdup(o->identity);
     s->creator = xstrdup(o->creator);
     s->timeout_ms = o->timeout_ms;
-    make_acls(s);
+    zk_acls_make(&s->own_acl, &s->open_acl, s->creator, s->identity);
     zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
     s->refs = 2; /* the loop's, and the thread's */
     if (!start_thread(s)) {

@@ -22,15 +22,32 @@ PROCESSES = 2    # of each agent
 
 
 class GarblingProxy(Proxy):
-    def garble(self, data):
-        """Everybody connected is told DATA, as if the server had said it."""
+    """
+    Who connects while there is garbage is told that, in place of the server's first words. Within a session it stays with the
+    truth: ZooKeeper's client library ends the process by an assertion when a server answers what was not asked.
+    """
+
+    garbage = None
+
+    def _pump(self, source, sink):
+        garbage = self.garbage
+        try:
+            if garbage is not None and source.getpeername()[1] == self.target_port and source.recv(1 << 16):
+                sink.sendall(garbage)
+        except OSError:
+            pass
+        super()._pump(source, sink)
+        # Who hears garbage comes again and again.
         with self.lock:
-            clients = [client for client, _ in self.pairs]
-        for client in clients:
-            try:
-                client.sendall(data)
-            except OSError:
-                pass
+            self.pairs = [pair for pair in self.pairs if source not in pair]
+
+    def garble(self, data):
+        self.garbage = data
+        self.cut()
+
+    def pass_on(self):
+        self.garbage = None
+        super().pass_on()
 
 
 class ChaosAgent(Agent):
@@ -150,9 +167,11 @@ class Chaos:
     # ---- to processes ----
 
     def victim(self):
+        """An agent and one of its processes; None where the agent cannot say which those are."""
         agent = self.random.choice(self.stage.agents)
-        pids = agent.pids()
-        return (agent, self.random.choice(pids)) if pids else (agent, None)
+        stopped = agent.process.pid in self.stopped or not agent.process.alive()
+        pids = [] if stopped else agent.pids()
+        return agent, self.random.choice(pids) if pids else None
 
     def stop_a_process(self):
         candidates = [self.victim()[1], *(pid for _, pid in self.stage.bad + self.stage.guests)]
@@ -247,14 +266,14 @@ class Chaos:
 
     def garbage_from_zookeeper(self):
         data = self.random.randbytes(self.random.randrange(1, 300))
-        # also within a frame that is none
+        # also within a frame, and in one that is too long
         self.stage.proxy.garble(self.random.choice([data, len(data).to_bytes(4, 'big') + data, b'\x7f\xff\xff\xff' + data]))
 
     # ---- the order of it all ----
 
     DEEDS = [stop_a_process, stop_a_process, stop_a_process, kill_a_process, kill_a_process, ask_for_a_restart, stop_an_agent,
              kill_the_agent, hang_up, list_workers, list_workers, guest_comes_or_goes, guest_comes_or_goes, settings, settings,
-             garbled_settings, zookeeper_goes, connections_to_zookeeper, connections_to_zookeeper]
+             garbled_settings, zookeeper_goes, connections_to_zookeeper, connections_to_zookeeper, garbage_from_zookeeper]
 
     def step(self):
         self.undo(time.monotonic())

@@ -92,7 +92,9 @@ def test_nothing_is_corrupted_lost_or_done_twice_in_any_chaos(world):
     chaos = Chaos(stage, judge)
     try:
         memory = run(stage, chaos, load)
+        print(time.strftime('%H:%M:%S'), 'over')
         chaos.quiet()
+        print(time.strftime('%H:%M:%S'), 'quiet')
     finally:
         print('\n'.join(chaos.log))
         load.stop()
