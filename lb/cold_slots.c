@@ -197,6 +197,7 @@ static void on_look(struct timer *t)
     uint64_t now_ms = loop_now_ms(c->membership->app->lb->control);
     uint64_t for_ms = 0;
 
+    stat_add(application_control_stats(c->membership->app), APP_STAT_cold_looks, 1);
     c->overloaded = pool_overloaded(c->membership->app->pool, now_ms, &for_ms);
     if (c->called != NULL) {
         follow(c, now_ms);
