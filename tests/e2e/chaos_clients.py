@@ -227,6 +227,8 @@ class Leaving(Kind):
             else:
                 self.ask(c, self.target())
             wanted = self.random.choice([0, 0, 100, 30_000])
+            # Perhaps there is not so much to come.
+            c.sock.settimeout(0.5)
             try:
                 while len(c.buffer) < wanted and c._more():
                     pass
