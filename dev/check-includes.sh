@@ -30,11 +30,11 @@ done | awk '
 
         # Libraries: HEADER (a pattern), the files that may include it.
         library("^h2o(/.*)?\\.h$|^h2o/", "^common/net/|^lb/(front|tap|exchange|forward|headers|answer)\\.|^worker-agent/front\\.|^tests/")
-        library("^openssl/", "^common/net/|^common/tree/(zookeeper_session|store_zookeeper)\\.c$|^lb/(tls(_[a-z]+)?|limit_key)\\.|^tests/")
+        library("^openssl/", "^common/net/|^common/tree/(zookeeper_session|zookeeper_acl|store_zookeeper)\\.c$|^lb/(tls(_[a-z]+)?|limit_key)\\.|^tests/")
         library("^jansson\\.h$", "^common/(wire|tree)/|^(lb|worker-agent|ctl|tests)/")
         library("^yaml\\.h$", "^common/base/config\\.c$")
         library("^pcre2.*\\.h$", "^classifiers/search\\.c$")
-        library("^zookeeper/|^zookeeper\\.h$", "^common/tree/(zookeeper_session|store_zookeeper)\\.c$|^tests/")
+        library("^zookeeper/|^zookeeper\\.h$", "^common/tree/(zookeeper_session|zookeeper_acl|store_zookeeper)\\.[ch]$|^tests/")
         library("^uthash\\.h$|^utlist\\.h$", "^common/base/map\\.h$")
         library("^xxhash\\.h$", "^common/base/map\\.c$|^classifiers/registry\\.c$|^common/core/hash_ring\\.c$|^common/wire/counter_reply\\.c$")
         library("^(uv|event2?|nghttp2)[/.]", "^$")
