@@ -22,6 +22,7 @@
 #include "lb/membership.h"
 #include "lb/predecessor.h"
 #include "lb/resolver.h"
+#include "lb/rights.h"
 #include "lb/self_measure.h"
 #include "lb/status.h"
 #include "lb/upgrade.h"
@@ -95,8 +96,9 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
 static int take_admin_socket(void *context, const struct addr *address)
 {
     const struct lb *lb = context;
+    int fd = bound_admin_take(lb->parts->bound_admin, address);
 
-    return predecessor_take_admin(lb->parts->predecessor, address);
+    return fd >= 0 ? fd : predecessor_take_admin(lb->parts->predecessor, address);
 }
 
 static bool start_admin(struct lb *lb)
@@ -183,7 +185,10 @@ static void serve(void *context)
         return;
     if (listeners_verify_clients(&p->config))
         atomic_store_explicit(&lb->client_certificates, true, memory_order_relaxed);
-    listeners_open(p->listeners, lb);
+    if (!listeners_open(p->listeners, lb)) {
+        fail_start(lb);
+        return;
+    }
     if (p->admin != NULL)
         http_server_hold(admin_server(p->admin), false);
     p->phase = LB_SERVING;
@@ -199,7 +204,8 @@ static void open_listeners(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    p->listeners = listeners_create(&p->config, lb->nloops, p->predecessor);
+    if (p->listeners == NULL)
+        p->listeners = listeners_create(&p->config, lb->nloops, p->predecessor);
     if (p->listeners == NULL || !start_admin(lb))
         fail_start(lb);
     else if (p->predecessor != NULL)
@@ -376,6 +382,7 @@ static void lb_destroy(struct lb *lb)
 
     daemon_signals_stop(p->signals);
     predecessor_destroy(p->predecessor);
+    bound_admin_destroy(p->bound_admin);
     upgrade_destroy(p->upgrade);
     resolver_destroy(lb->resolver);
     if (p->admin != NULL)
@@ -422,7 +429,8 @@ int lb_run(const char *file)
         .on_term = on_term, .on_int = on_int, .on_hup = on_hup, .on_usr2 = on_usr2, .context = lb};
 
     p->exit_code = EXIT_CONFIG;
-    if (predecessor_begin(&p->predecessor) && open_state_dir(lb) && open_access_log(lb)) {
+    if (predecessor_begin(&p->predecessor) && rights_settle(lb) && open_state_dir(lb) &&
+        open_access_log(lb)) {
         p->exit_code = EXIT_SUCCESS;
         lb->control = loop_create(lb->nloops);
         lb->resolver = resolver_create(lb->control);

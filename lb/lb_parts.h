@@ -12,6 +12,7 @@
 #include "lb/lb.h"
 #include "lb/listeners.h"
 
+struct bound_admin;
 struct predecessor;
 struct upgrade;
 
@@ -20,8 +21,9 @@ struct lb_parts {
     const char *file; /* the configuration's; borrowed */
     struct configuration
         config; /* in force; after a reload: LOCAL and BOOT rows are still those of the start */
-    struct listeners *listeners; /* NULL: not listening */
-    struct admin *admin;         /* NULL: none */
+    struct listeners *listeners;     /* NULL: not listening */
+    struct admin *admin;             /* NULL: none */
+    struct bound_admin *bound_admin; /* its sockets, bound by root; or NULL */
     struct daemon_watch *signals;
     enum lb_phase phase;
     uint64_t listen_by_ms; /* start_wait is over */

@@ -87,7 +87,8 @@ static enum err probe(const struct addr *a)
 
 static enum err bind_one(struct listener *l, unsigned i)
 {
-    struct addr_listen_options o = {.reuse_port = !is_unix(&l->configured), .mode = l->mode};
+    struct addr_listen_options o = {
+        .reuse_port = !is_unix(&l->configured), .mode = l->mode, .bound_only = true};
 
     if (i > 0 && is_unix(&l->configured)) {
         l->fds[i] = fcntl(l->fds[0], F_DUPFD_CLOEXEC, 0);
@@ -217,8 +218,26 @@ static void open_on(struct lb_loop *ll, void *context)
     }
 }
 
-void listeners_open(struct listeners *ls, struct lb *lb)
+/* What is taken over listens already. */
+static bool start_listening(const struct listener *l)
 {
+    enum err e = ERR_OK;
+    char address[ADDR_TEXT_MAX];
+
+    for (size_t k = 0; k < l->nfds && e == ERR_OK; ++k)
+        e = addr_start_listening(l->fds[k], 0);
+    if (e != ERR_OK)
+        log_error(NULL, "listen-failed", "address=%s why=\"%s\"", addr_format(&l->bound, address),
+                  e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+    return e == ERR_OK;
+}
+
+bool listeners_open(struct listeners *ls, struct lb *lb)
+{
+    for (size_t i = 0; i < ls->n; ++i) {
+        if (!start_listening(&ls->items[i]))
+            return false;
+    }
     ls->given = true;
     data_loops_call(lb, open_on, NULL, ls);
     for (size_t i = 0; i < ls->n; ++i) {
@@ -227,6 +246,7 @@ void listeners_open(struct listeners *ls, struct lb *lb)
     }
     ls->control = lb->control;
     timer_start(ls->control, &ls->look, LOOK_MS);
+    return true;
 }
 
 const struct addr *listeners_address(const struct listeners *ls, size_t i)

@@ -14,14 +14,17 @@ struct predecessor;
 
 /*
  * Bind every address of CONFIG, with a socket for each of NLOOPS loops (unix: one, shared); but
- * what BEFORE (or NULL) has of them is taken over. What fails is logged; NULL then, and nothing is
- * bound.
+ * what BEFORE (or NULL) has of them is taken over. Nobody can connect yet. What fails is logged;
+ * NULL then, and nothing is bound.
  */
 struct listeners *listeners_create(const struct configuration *config, unsigned nloops,
                                    struct predecessor *before);
-/* Give each loop its sockets: they accept from now on. Once. From here to listeners_withdraw the
- * files of certificates are looked at every second. */
-void listeners_open(struct listeners *ls, struct lb *lb);
+/*
+ * Listen, and give each loop its sockets: they accept from now on. Once. From here to
+ * listeners_withdraw the files of certificates are looked at every second. False: somebody else
+ * listens there (logged).
+ */
+bool listeners_open(struct listeners *ls, struct lb *lb);
 /* Whether any of CONFIG asks clients for certificates. */
 bool listeners_verify_clients(const struct configuration *config);
 /* The address listener I is bound to (a port of 0 resolved). */
