@@ -356,6 +356,10 @@ void self_measure_hand_over(struct self_measure *s)
     pthread_mutex_lock(&s->lock);
     s->handed_over = true;
     pthread_mutex_unlock(&s->lock);
+    /* It is the other's alone: should that end while we drain, the next one gets it. */
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    s->lock_fd = -1;
 }
 
 void self_measure_destroy(struct self_measure *s)
