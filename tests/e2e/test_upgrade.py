@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from support.base import BIN, free_port, wait_until
-from support.certificates import Pair
+from support.certificates import Pair, shown
 from support.http import Client, get
 from support.scripted import hello, serve
 from upgrade_support import Http2, Loads, Posts, alive, follow, http2_context, pid_of, upgrade
@@ -47,7 +47,7 @@ def test_no_request_is_lost_and_none_comes_twice_over_many_upgrades(world):
     loads.go_on(10)
     pids = [front.lb.process.pid]
     # other numbers of loops: some then accept from several sockets, or share one
-    for threads in (1, 4, 2, 3)[:4] * ROUNDS:
+    for threads in (1, 4, 2, 3) * ROUNDS:
         front.lb.config['threads'] = str(threads)
         front.lb.write_config()
         upgrade(front.lb)
@@ -305,3 +305,44 @@ def test_a_number_in_the_environment_that_is_no_channel_is_refused(world):
                             env={'RESUMELB_UPGRADE_FD': value})
         assert lb.process.wait() == 1
         assert 'upgrade-not-understood' in lb.process.output()
+
+
+def test_every_change_at_once_costs_nobody_a_request(world):
+    """Settings, certificates, workers deployed anew and new programs, one after the other."""
+    tree = world.folder / 'tree'
+    agent = world.agent('agent', tree, slots=2, max_queue=200)
+    posts = Posts()
+    listed = [world.scripted(serve(posts.answer)) for _ in range(2)]
+    live = Pair(world.folder, 'live', ['test.example'])
+    others = [Pair(world.folder, 'other%d' % i, ['test.example']) for i in range(2)]
+    plain, tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
+    applications = {'app': {'tree': 'directory:%s' % (tree / 'app'), 'path': '/app'},
+                    'site': {'workers': [w.address for w in listed], 'path': '/'}}
+    lb = world.resumelb({'applications': applications}, wait=False,
+                        listen=[{'address': plain}, {'address': tls, 'tls': live.entry, 'http2': True}])
+    wait_until(lambda: lb.listening() and len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2,
+               'the agent\'s workers', 30)
+    loads = Loads([(plain, 'plain', True, True), (plain, 'plain', False, False), (tls, 'tls', True, True),
+                   (tls, 'tls', False, False), (tls, 'h2', True, True)])
+    deployed = Loads([(plain, 'plain', False, True)], target='/app')
+    (world.folder / 'tmp').mkdir(exist_ok=True)
+    incarnations = {w['incarnation'] for w in lb.workers('app').values()}
+    for turn in range(2 * ROUNDS):
+        applications['site']['retries'] = 3 + turn
+        lb.reload()
+        wait_until(lambda: lb.app('site')['settings']['retries']['value'] == str(3 + turn), 'the setting')
+        others[turn % 2].copy_to(live)
+        lb.reload()
+        wait_until(lambda: shown(tls, 'test.example') == others[turn % 2].fingerprint, 'the certificate')
+        (world.folder / 'tmp' / 'restart.txt').write_text(str(turn))
+        upgrade(lb)
+        loads.go_on(10)
+        deployed.go_on(5)
+        wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready'
+                                and w['incarnation'] not in incarnations]) == 2, 'new workers', 60)
+        incarnations |= {w['incarnation'] for w in lb.workers('app').values()}
+        assert shown(tls, 'test.example') == others[turn % 2].fingerprint
+    loads.stop()
+    deployed.stop()
+    assert sorted(posts.names) == loads.sent()
+    assert len(agent.json()['applications']['app']['slots']) == 2

@@ -147,8 +147,9 @@ class Load:
     long as it lives, or on one each. A client leaves a connection that it is told to leave, and repeats nothing.
     """
 
-    def __init__(self, address, kind, posts, keep, pause=0.0):
-        self.address, self.kind, self.posts, self.keep, self.pause = address, kind, posts, keep, pause
+    def __init__(self, address, kind, posts, keep, pause=0.0, target='/'):
+        self.address, self.kind, self.posts, self.keep = address, kind, posts, keep
+        self.pause, self.target = pause, target
         self.name = '%s-%s-%s-%d' % (kind, 'post' if posts else 'get', 'keep' if keep else 'fresh', id(self))
         self.ending, self.failures, self.done, self.sent = threading.Event(), [], 0, []
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -169,9 +170,9 @@ class Load:
             method, headers, body = 'POST', [('X-Once', once)], b'x' * 100
             self.sent.append(once)
         if self.kind == 'h2':
-            status, _ = client.request(method, '/', headers, body or b'')
+            status, _ = client.request(method, self.target, headers, body or b'')
             return status, client.leaving
-        r = client.request(method, '/', headers=headers, body=body)
+        r = client.request(method, self.target, headers=headers, body=body)
         return r.status, (r['Connection'] or '').lower() == 'close'
 
     def _run(self):
@@ -201,8 +202,8 @@ class Load:
 class Loads:
     """Several at once."""
 
-    def __init__(self, plans, pause=0.0):
-        self.all = [Load(*plan, pause=pause) for plan in plans]
+    def __init__(self, plans, pause=0.0, target='/'):
+        self.all = [Load(*plan, pause=pause, target=target) for plan in plans]
 
     def failures(self):
         return [f for x in self.all for f in x.failures]
