@@ -256,6 +256,25 @@ def test_what_was_learnt_of_workers_goes_over(world):
     assert lb.get(host='a.example').status == 200
 
 
+def test_the_service_manager_hears_who_the_successor_is(world):
+    """From the old one, which is the one that it listens to; not that the service stops."""
+    path = str(world.folder / 'notify')
+    notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notify.bind(path)
+    notify.settimeout(30)
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [w.address]}, env={'NOTIFY_SOCKET': path})
+    assert notify.recv(1000) == b'READY=1'
+    upgrade(lb)
+    assert notify.recv(1000) == b'MAINPID=%d\nREADY=1' % lb.process.pid
+    lb.process.stop()
+    assert notify.recv(1000) == b'STOPPING=1'
+    notify.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        notify.recv(1000)
+    notify.close()
+
+
 def test_it_stays_registered_in_the_tree_by_the_same_name(world):
     tree = world.folder / 'tree'
     w = world.scripted(serve(hello))
