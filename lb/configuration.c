@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/privileges.h"
 #include "lb/advertise.h"
 #include "lb/trust.h"
 
@@ -252,6 +253,19 @@ static void check_access_log(const struct configuration *c, struct diag *d)
     free(folder);
 }
 
+/* Whether we may become it shows at the start: a test need not be root's. */
+static void check_user(const struct configuration *c, struct diag *d)
+{
+    const char *user = c->program.user;
+    const struct config_node *at = config_get(c->file.root, user != NULL ? "user" : "group");
+    struct privileges p;
+    const char *why;
+
+    if (privileges_find(user, c->program.group, &p, &why) != ERR_OK && at != NULL)
+        config_complain(&c->file, at, d, "%s %s: %s", user != NULL ? "user" : "group",
+                        user != NULL ? user : c->program.group, why);
+}
+
 /* ---- applications ---- */
 
 static void read_applications(struct configuration *c, const struct config_node *top,
@@ -299,6 +313,7 @@ static void read_all(struct configuration *c, struct diag *d)
     check_folder(c, "state_dir", c->program.state_dir, true, d);
     check_folder(c, "spill_dir", c->program.spill_dir, false, d);
     check_access_log(c, d);
+    check_user(c, d);
     if (c->program.applications != NULL) {
         read_applications(c, top, d);
     } else {

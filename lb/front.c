@@ -135,14 +135,22 @@ static void on_idle(void *context)
     tell_when_done(context);
 }
 
-void front_drain(struct front *f, void (*done)(void *context), void *context)
+void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context)
 {
     close_listeners(f);
     f->done = done;
     f->done_context = context;
     f->exchanges->idle = on_idle;
     f->exchanges->idle_context = f;
-    http_server_drain(f->server, on_server_done, f);
+    if (patient)
+        http_server_retire(f->server, on_server_done, f);
+    else
+        http_server_drain(f->server, on_server_done, f);
+}
+
+void front_shut_idle(struct front *f)
+{
+    http_server_shut_idle(f->server);
 }
 
 void front_cut(struct front *f)

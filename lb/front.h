@@ -15,8 +15,12 @@ struct front *front_create(struct lb *lb, struct loop *l, const struct http_serv
 /* Takes over FD. The tag of O, if any, is a struct redirect: its requests get nothing else. */
 void front_listen(struct front *f, int fd, const struct http_listen_options *o);
 void front_set(struct front *f, const struct http_server_options *limits);
-/* Listeners close, no new requests; done() when the last exchange and connection are gone. */
-void front_drain(struct front *f, void (*done)(void *context), void *context);
+/*
+ * Listeners close, no new requests; done() when the last exchange and connection are gone. PATIENT:
+ * idle connections may ask once more, until front_shut_idle.
+ */
+void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context);
+void front_shut_idle(struct front *f);
 /* Cut what is left. */
 void front_cut(struct front *f);
 void front_destroy(struct front *f);

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   start    state folder, applications -> data loops -> connection pools -> fronts -> memberships
- *            -> all workers known have answered, or start_wait -> listeners, admin: READY
- *   drain    STOPPING, listeners close -> each front tells when its last exchange is gone
- *            (drain_timeout: cut) -> idle connections close, fronts go -> memberships, state files
- *            -> loops end -> everything is freed in reverse
- *
- * A stop while starting, and a start that fails, go the same way out. Loops post to one another
- * (connections handed over) until the last of them has closed its idle ones, so all of them run
- * until then.
+ *            -> all workers known have answered, or start_wait -> listeners, admin bound
+ *            -> (the process before us lets us) -> accepting: READY
+ *   stop     lb_stop.c
  */
 #include "lb/lb.h"
 
@@ -25,16 +20,16 @@
 #include "lb/health.h"
 #include "lb/lb_parts.h"
 #include "lb/membership.h"
+#include "lb/predecessor.h"
 #include "lb/resolver.h"
+#include "lb/rights.h"
 #include "lb/self_measure.h"
 #include "lb/status.h"
+#include "lb/upgrade.h"
 
 enum {
     /* While starting: how often we look whether all workers have answered. */
     START_LOOK_MS = 5,
-    /* After a cut nothing may take long any more; a process that hangs here would block a restart.
-     */
-    CUT_PATIENCE_MS = 5000,
     /* Descriptors for what there is once: listeners, logs, the tree, operators; and on each loop.
      */
     DESCRIPTORS_BASE = 16,
@@ -96,172 +91,15 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
     };
 }
 
-/* ---- the end ---- */
-
-static void end_when_gone(struct lb *lb)
-{
-    if (lb->parts->loops_gone && lb->parts->admin_gone)
-        loop_stop(lb->control);
-}
-
-static void on_admin_stopped(void *context)
-{
-    struct lb *lb = context;
-
-    lb->parts->admin_gone = true;
-    end_when_gone(lb);
-}
-
-static void on_all_gone(void *context)
-{
-    struct lb *lb = context;
-
-    data_loops_stop(lb);
-    lb->parts->loops_gone = true;
-    if (!lb->parts->admin_gone)
-        admin_cut(lb->parts->admin);
-    end_when_gone(lb);
-}
-
-static void on_flush(struct lb_loop *ll, void *context)
-{
-    (void)ll;
-    (void)context;
-}
-
-/* No exchange is left and no connection: the control side goes, while loops still take its
- * messages. */
-static void on_fronts_gone(void *context)
-{
-    struct lb *lb = context;
-    struct lb_parts *p = lb->parts;
-
-    timer_stop(&p->timer);
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        membership_stop(lb->applications[i]);
-        health_stop(lb->applications[i]);
-    }
-    self_measure_destroy(lb->self_measure);
-    lb->self_measure = NULL;
-    data_loops_call(lb, on_flush, on_all_gone, lb);
-}
-
-/* On the loop. */
-static void close_front(struct lb_loop *ll, void *context)
-{
-    struct lb *lb = context;
-
-    for (size_t i = 0; i < lb->napplications; ++i)
-        conn_pool_close_loop(lb->applications[i]->conn_pool, ll->loop);
-    front_destroy(ll->front);
-    ll->front = NULL;
-}
-
-static void close_all(struct lb *lb)
-{
-    struct lb_parts *p = lb->parts;
-
-    p->phase = LB_CLOSING;
-    p->fronts_up = false;
-    p->admin_gone = p->admin == NULL;
-    if (p->admin != NULL)
-        admin_stop(p->admin, on_admin_stopped, lb);
-    data_loops_call(lb, close_front, on_fronts_gone, lb);
-}
-
-/* ---- drain ---- */
-
-struct drained {
-    struct loop_message message;
-    struct lb *lb;
-};
-
-/* On the control loop. */
-static void on_drained(struct loop_message *m)
-{
-    struct drained *d = container_of(m, struct drained, message);
-    struct lb *lb = d->lb;
-
-    free(d);
-    if (--lb->parts->draining == 0)
-        close_all(lb);
-}
-
-/* On the loop. */
-static void on_front_done(void *context)
-{
-    struct drained *d = context;
-
-    loop_post(d->lb->control, &d->message);
-}
-
-static void drain_front(struct lb_loop *ll, void *context)
-{
-    struct drained *d = xcalloc(1, sizeof(*d));
-
-    d->lb = context;
-    d->message.run = on_drained;
-    front_drain(ll->front, on_front_done, d);
-}
-
-static void cut_front(struct lb_loop *ll, void *context)
-{
-    (void)context;
-    if (ll->front != NULL)
-        front_cut(ll->front);
-}
-
-static void cut(struct lb *lb)
-{
-    struct lb_parts *p = lb->parts;
-
-    if (p->cut || p->phase != LB_DRAINING)
-        return;
-    p->cut = true;
-    data_loops_call(lb, cut_front, NULL, lb);
-    timer_start(lb->control, &p->timer, CUT_PATIENCE_MS);
-}
-
-static void drain(struct lb *lb)
-{
-    struct lb_parts *p = lb->parts;
-
-    if (p->phase >= LB_DRAINING)
-        return;
-    p->phase = LB_DRAINING;
-    p->draining = lb->nloops;
-    daemon_notify("STOPPING=1");
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        if (lb->applications[i]->membership != NULL)
-            membership_unregister(lb->applications[i]->membership);
-    }
-    if (p->listeners != NULL)
-        listeners_withdraw(p->listeners);
-    data_loops_call(lb, drain_front, NULL, lb);
-    timer_start(lb->control, &p->timer, lb->settings.drain_timeout_ms);
-}
-
-/* The last resort: what was learnt is saved, the kernel cleans up the rest. */
-static void give_up(struct lb *lb)
-{
-    log_error(NULL, "stop-stuck", "loops=%u why=\"cut exchanges did not end\"",
-              lb->parts->draining);
-    self_measure_destroy(lb->self_measure);
-    _exit(lb->parts->exit_code);
-}
-
-static void on_drain_timer(struct lb *lb)
-{
-    if (lb->parts->cut) {
-        give_up(lb);
-        return;
-    }
-    log_warn(NULL, "drain-cut", "drain_timeout_ms=%llu",
-             (unsigned long long)lb->settings.drain_timeout_ms);
-    cut(lb);
-}
-
 /* ---- start ---- */
+
+static int take_admin_socket(void *context, const struct addr *address)
+{
+    const struct lb *lb = context;
+    int fd = bound_admin_take(lb->parts->bound_admin, address);
+
+    return fd >= 0 ? fd : predecessor_take_admin(lb->parts->predecessor, address);
+}
 
 static bool start_admin(struct lb *lb)
 {
@@ -270,13 +108,17 @@ static bool start_admin(struct lb *lb)
                               .naddresses = p->config.nadmin_addrs,
                               .token = p->config.admin_token,
                               .hosts = (const char *const *)p->config.admin_hosts.items,
-                              .nhosts = p->config.admin_hosts.n};
+                              .nhosts = p->config.admin_hosts.n,
+                              .take_socket = take_admin_socket,
+                              .context = lb};
 
     if (o.naddresses == 0)
         return true;
     enum err e = admin_create(lb->control, &o, &p->admin);
     if (e == ERR_OK) {
         status_add(lb, p->admin);
+        /* Until we serve: who asks gets the one before. */
+        http_server_hold(admin_server(p->admin), true);
         return true;
     }
     char shown[ADDR_TEXT_MAX];
@@ -330,26 +172,46 @@ static void register_all(struct lb *lb)
 static void fail_start(struct lb *lb)
 {
     lb->parts->exit_code = EXIT_CONFIG;
-    drain(lb);
-    cut(lb);
+    lb_drain(lb);
+    lb_cut(lb);
+}
+
+static void serve(void *context)
+{
+    struct lb *lb = context;
+    struct lb_parts *p = lb->parts;
+
+    if (p->phase != LB_STARTING)
+        return;
+    if (listeners_verify_clients(&p->config))
+        atomic_store_explicit(&lb->client_certificates, true, memory_order_relaxed);
+    if (!listeners_open(p->listeners, lb)) {
+        fail_start(lb);
+        return;
+    }
+    if (p->admin != NULL)
+        http_server_hold(admin_server(p->admin), false);
+    p->phase = LB_SERVING;
+    log_addresses(lb);
+    register_all(lb);
+    /* Of a process that follows another, that one says it. */
+    if (!predecessor_serving(p->predecessor))
+        daemon_notify("READY=1");
+    p->predecessor = NULL;
 }
 
 static void open_listeners(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    p->listeners = listeners_create(&p->config, lb->nloops);
-    if (p->listeners == NULL || !start_admin(lb)) {
+    if (p->listeners == NULL)
+        p->listeners = listeners_create(&p->config, lb->nloops, p->predecessor);
+    if (p->listeners == NULL || !start_admin(lb))
         fail_start(lb);
-        return;
-    }
-    if (listeners_verify_clients(&p->config))
-        atomic_store_explicit(&lb->client_certificates, true, memory_order_relaxed);
-    listeners_open(p->listeners, lb);
-    p->phase = LB_SERVING;
-    log_addresses(lb);
-    register_all(lb);
-    daemon_notify("READY=1");
+    else if (p->predecessor != NULL)
+        predecessor_prepared(p->predecessor, lb->control, serve, lb);
+    else
+        serve(lb);
 }
 
 static bool all_settled(const struct lb *lb)
@@ -379,7 +241,7 @@ static void on_timer(struct timer *t)
     if (p->phase == LB_STARTING)
         on_start_timer(lb);
     else if (p->phase == LB_DRAINING)
-        on_drain_timer(lb);
+        lb_on_drain_timer(lb);
 }
 
 static void on_fronts_made(void *context)
@@ -426,11 +288,11 @@ static void on_term(void *context)
 
     /* The second one is meant. */
     if (lb->parts->phase == LB_DRAINING) {
-        cut(lb);
+        lb_drain_again(lb);
         return;
     }
     log_info(NULL, "stopping", "signal=TERM");
-    drain(lb);
+    lb_drain(lb);
 }
 
 static void on_int(void *context)
@@ -438,8 +300,13 @@ static void on_int(void *context)
     struct lb *lb = context;
 
     log_info(NULL, "stopping", "signal=INT");
-    drain(lb);
-    cut(lb);
+    lb_drain(lb);
+    lb_cut(lb);
+}
+
+static void on_usr2(void *context)
+{
+    upgrade_begin(context);
 }
 
 static void on_hup(void *context)
@@ -451,6 +318,14 @@ static void on_hup(void *context)
 }
 
 /* ---- assembly ---- */
+
+static bool open_state_dir(struct lb *lb)
+{
+    const char *folder = lb->settings.state_dir;
+    int lock_fd = predecessor_take_lock(lb->parts->predecessor, folder);
+
+    return self_measure_follow(folder, lock_fd, &lb->self_measure) == ERR_OK;
+}
 
 static bool open_access_log(struct lb *lb)
 {
@@ -506,6 +381,9 @@ static void lb_destroy(struct lb *lb)
     struct lb_parts *p = lb->parts;
 
     daemon_signals_stop(p->signals);
+    predecessor_destroy(p->predecessor);
+    bound_admin_destroy(p->bound_admin);
+    upgrade_destroy(p->upgrade);
     resolver_destroy(lb->resolver);
     if (p->admin != NULL)
         admin_destroy(p->admin);
@@ -548,10 +426,10 @@ int lb_run(const char *file)
     struct lb *lb = lb_create(&config, file);
     struct lb_parts *p = lb->parts;
     const struct daemon_signals signals = {
-        .on_term = on_term, .on_int = on_int, .on_hup = on_hup, .context = lb};
+        .on_term = on_term, .on_int = on_int, .on_hup = on_hup, .on_usr2 = on_usr2, .context = lb};
 
     p->exit_code = EXIT_CONFIG;
-    if (self_measure_create(lb->settings.state_dir, &lb->self_measure) == ERR_OK &&
+    if (predecessor_begin(&p->predecessor) && rights_settle(lb) && open_state_dir(lb) &&
         open_access_log(lb)) {
         p->exit_code = EXIT_SUCCESS;
         lb->control = loop_create(lb->nloops);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What lb.c, reload.c and status.c share of the assembled load balancer. Control thread.
+ * What lb.c, lb_stop.c, upgrade.c, reload.c and status.c share of the assembled load balancer.
+ * Control thread.
  */
 #ifndef RLB_LB_LB_PARTS_H
 #define RLB_LB_LB_PARTS_H
@@ -11,13 +12,18 @@
 #include "lb/lb.h"
 #include "lb/listeners.h"
 
+struct bound_admin;
+struct predecessor;
+struct upgrade;
+
 struct lb_parts {
     struct lb *lb;
     const char *file; /* the configuration's; borrowed */
     struct configuration
         config; /* in force; after a reload: LOCAL and BOOT rows are still those of the start */
-    struct listeners *listeners; /* NULL: not listening */
-    struct admin *admin;         /* NULL: none */
+    struct listeners *listeners;     /* NULL: not listening */
+    struct admin *admin;             /* NULL: none */
+    struct bound_admin *bound_admin; /* its sockets, bound by root; or NULL */
     struct daemon_watch *signals;
     enum lb_phase phase;
     uint64_t listen_by_ms; /* start_wait is over */
@@ -25,10 +31,29 @@ struct lb_parts {
         timer;         /* STARTING: look whether all have answered; DRAINING: the end of patience */
     unsigned draining; /* loops that have not finished yet */
     bool cut;
-    bool fronts_up; /* each loop has its front, whose counts may be read */
+    struct predecessor *predecessor; /* the process that has started us, until we serve; or NULL */
+    struct upgrade *upgrade;         /* the process that we have started; or NULL */
+    bool handed_over;                /* DRAINING, and it serves in our place */
+    bool patient;                    /* of that: idle clients may still ask once more */
+    bool told;                       /* of that: SIGTERM has come */
+    bool fronts_up;                  /* each loop has its front, whose counts may be read */
     bool loops_gone, admin_gone;
     int exit_code;
 };
+
+/* ---- lb_stop.c ---- */
+
+/* No new requests; those under way get drain_timeout. What is not accepted yet is lost. */
+void lb_drain(struct lb *lb);
+/* The same for a process in whose place another one accepts from the same sockets. */
+void lb_hand_over(struct lb *lb);
+/* It was told to end while it drains: the second time is meant. */
+void lb_drain_again(struct lb *lb);
+/* The requests that are left are cut. */
+void lb_cut(struct lb *lb);
+void lb_on_drain_timer(struct lb *lb);
+
+/* ---- lb.c ---- */
 
 /* The limits on clients of one data loop. Borrows texts of S. */
 struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops);

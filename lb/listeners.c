@@ -4,6 +4,11 @@
  * would also let a second process of the same user join in unnoticed; so first the address is bound
  * once without it, which fails when anybody listens there. unix: one socket, a duplicate of its
  * descriptor per loop.
+ *
+ * Closing one of several SO_REUSEPORT sockets resets who waits in its queue. So a process that
+ * follows another one takes its very sockets, all of them: where it has fewer loops, some accept
+ * from several; where it has more, some share. A further socket would take its part of those who
+ * connect with it, should the new process end before it serves.
  */
 #include "lb/listeners.h"
 
@@ -14,6 +19,7 @@
 
 #include "common/base/log.h"
 #include "lb/data_loops.h"
+#include "lb/predecessor.h"
 #include "lb/redirect.h"
 #include "lb/tls.h"
 
@@ -25,13 +31,16 @@ struct listener {
     struct redirect redirect;
     unsigned mode;
     struct tls_listener *tls; /* NULL: plain */
-    int *fds;                 /* one per loop; -1: not bound, or given to its loop */
+    int *fds;                 /* NFDS, of which each nloops-th is of one loop; -1: not bound */
+    size_t nfds;              /* at least nloops */
+    bool others;              /* its socket is also of another process, which may need its name */
 };
 
 struct listeners {
     struct listener *items;
     size_t n;
     unsigned nloops;
+    bool given; /* the descriptors, to the loops: they stay numbered here, and open till a drain */
     struct loop *control; /* NULL: not open yet */
     struct timer look;    /* at the files of certificates */
 };
@@ -78,7 +87,8 @@ static enum err probe(const struct addr *a)
 
 static enum err bind_one(struct listener *l, unsigned i)
 {
-    struct addr_listen_options o = {.reuse_port = !is_unix(&l->configured), .mode = l->mode};
+    struct addr_listen_options o = {
+        .reuse_port = !is_unix(&l->configured), .mode = l->mode, .bound_only = true};
 
     if (i > 0 && is_unix(&l->configured)) {
         l->fds[i] = fcntl(l->fds[0], F_DUPFD_CLOEXEC, 0);
@@ -90,15 +100,54 @@ static enum err bind_one(struct listener *l, unsigned i)
     return e;
 }
 
+static void alloc_fds(struct listener *l, size_t n)
+{
+    l->nfds = n;
+    l->fds = xcalloc(n, sizeof(int));
+    for (size_t i = 0; i < n; ++i)
+        l->fds[i] = -1;
+}
+
 static bool bind_all(struct listener *l, const struct listen_config *config, unsigned nloops)
 {
     enum err e = probe(&l->configured);
 
+    alloc_fds(l, nloops);
     for (unsigned i = 0; i < nloops && e == ERR_OK; ++i)
         e = bind_one(l, i);
     if (e != ERR_OK)
         complain(config, e);
     return e == ERR_OK;
+}
+
+/* False: the one before us has no such socket, or we no descriptors. */
+static bool follow(struct listener *l, struct predecessor *before, unsigned nloops)
+{
+    int *left;
+    size_t n = predecessor_take_listener(before, &l->configured, &left);
+    bool good = n > 0 && addr_of_socket(left[0], &l->bound) == ERR_OK;
+
+    alloc_fds(l, n > nloops ? n : nloops);
+    for (size_t i = 0; i < n; ++i)
+        l->fds[i] = left[i];
+    for (size_t i = n; i < l->nfds && good; ++i) {
+        l->fds[i] = fcntl(l->fds[i % n], F_DUPFD_CLOEXEC, 0);
+        good = l->fds[i] >= 0;
+    }
+    l->others = n > 0;
+    free(left);
+    return good;
+}
+
+static bool open_one(struct listener *l, const struct listen_config *config,
+                     struct predecessor *before, unsigned nloops)
+{
+    if (!predecessor_has_listener(before, &l->configured))
+        return bind_all(l, config, nloops);
+    bool good = follow(l, before, nloops);
+    if (!good)
+        complain(config, ERR_SYSTEM);
+    return good;
 }
 
 static bool load_certificate(struct listener *l, const struct listen_config *config)
@@ -115,7 +164,8 @@ static bool load_certificate(struct listener *l, const struct listen_config *con
     return l->tls != NULL;
 }
 
-struct listeners *listeners_create(const struct configuration *config, unsigned nloops)
+struct listeners *listeners_create(const struct configuration *config, unsigned nloops,
+                                   struct predecessor *before)
 {
     struct listeners *ls = xcalloc(1, sizeof(*ls));
     bool good = true;
@@ -133,11 +183,8 @@ struct listeners *listeners_create(const struct configuration *config, unsigned 
         l->redirect.port = config->listens[i].redirect_https;
         networks_copy(&config->listens[i].proxy_from, &l->proxy_from);
         l->mode = config->listens[i].mode;
-        l->fds = xcalloc(nloops, sizeof(int));
-        for (unsigned k = 0; k < nloops; ++k)
-            l->fds[k] = -1;
         good = good && load_certificate(l, &config->listens[i]);
-        good = good && bind_all(l, &config->listens[i], nloops);
+        good = good && open_one(l, &config->listens[i], before, nloops);
     }
     if (good)
         return ls;
@@ -154,7 +201,7 @@ static void say_notes(const struct listener *l)
         tls_listener_say_notes(l->tls, addr_format(&l->bound, address));
 }
 
-/* On the loop. Each touches its own descriptors only. */
+/* On the loop. */
 static void open_on(struct lb_loop *ll, void *context)
 {
     struct listeners *ls = context;
@@ -166,18 +213,40 @@ static void open_on(struct lb_loop *ll, void *context)
                                         .tag = l->redirect.port != 0 ? &l->redirect : NULL,
                                         .proxy_from = l->proxied ? &l->proxy_from : NULL};
 
-        front_listen(ll->front, l->fds[ll->index], &o);
-        l->fds[ll->index] = -1;
+        for (size_t k = ll->index; k < l->nfds; k += ls->nloops)
+            front_listen(ll->front, l->fds[k], &o);
     }
 }
 
-void listeners_open(struct listeners *ls, struct lb *lb)
+/* What is taken over listens already. */
+static bool start_listening(const struct listener *l)
 {
+    enum err e = ERR_OK;
+    char address[ADDR_TEXT_MAX];
+
+    for (size_t k = 0; k < l->nfds && e == ERR_OK; ++k)
+        e = addr_start_listening(l->fds[k], 0);
+    if (e != ERR_OK)
+        log_error(NULL, "listen-failed", "address=%s why=\"%s\"", addr_format(&l->bound, address),
+                  e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+    return e == ERR_OK;
+}
+
+bool listeners_open(struct listeners *ls, struct lb *lb)
+{
+    for (size_t i = 0; i < ls->n; ++i) {
+        if (!start_listening(&ls->items[i]))
+            return false;
+    }
+    ls->given = true;
     data_loops_call(lb, open_on, NULL, ls);
-    for (size_t i = 0; i < ls->n; ++i)
+    for (size_t i = 0; i < ls->n; ++i) {
+        ls->items[i].others = false;
         say_notes(&ls->items[i]);
+    }
     ls->control = lb->control;
     timer_start(ls->control, &ls->look, LOOK_MS);
+    return true;
 }
 
 const struct addr *listeners_address(const struct listeners *ls, size_t i)
@@ -208,9 +277,25 @@ void listeners_withdraw(struct listeners *ls)
     for (size_t i = 0; i < ls->n; ++i) {
         const struct addr *a = &ls->items[i].bound;
 
-        if (a->len > 0 && is_unix(a) && a->un.sun_path[0] == '/')
+        if (!ls->items[i].others && a->len > 0 && is_unix(a) && a->un.sun_path[0] == '/')
             unlink(a->un.sun_path);
     }
+}
+
+void listeners_each_socket(const struct listeners *ls, listener_socket_fn each, void *context)
+{
+    ASSERT(ls->given);
+    for (size_t i = 0; i < ls->n; ++i) {
+        for (size_t k = 0; k < ls->items[i].nfds; ++k)
+            each(context, i, &ls->items[i].configured, ls->items[i].fds[k]);
+    }
+}
+
+void listeners_leave(struct listeners *ls)
+{
+    for (size_t i = 0; i < ls->n; ++i)
+        ls->items[i].others = true;
+    listeners_withdraw(ls);
 }
 
 bool listeners_match(const struct listeners *ls, const struct configuration *config)
@@ -292,8 +377,8 @@ void listeners_destroy(struct listeners *ls)
     for (size_t i = 0; i < ls->n; ++i) {
         struct listener *l = &ls->items[i];
 
-        for (unsigned k = 0; k < ls->nloops; ++k) {
-            if (l->fds != NULL && l->fds[k] >= 0)
+        for (size_t k = 0; k < l->nfds && !ls->given; ++k) {
+            if (l->fds[k] >= 0)
                 close(l->fds[k]);
         }
         free(l->fds);

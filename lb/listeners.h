@@ -10,15 +10,21 @@
 #include "lb/lb.h"
 
 struct listeners;
+struct predecessor;
 
 /*
- * Bind every address of CONFIG, with a socket for each of NLOOPS loops (unix: one, shared). What
- * fails is logged; NULL then, and nothing is bound.
+ * Bind every address of CONFIG, with a socket for each of NLOOPS loops (unix: one, shared); but
+ * what BEFORE (or NULL) has of them is taken over. Nobody can connect yet. What fails is logged;
+ * NULL then, and nothing is bound.
  */
-struct listeners *listeners_create(const struct configuration *config, unsigned nloops);
-/* Give each loop its sockets: they accept from now on. Once. From here to listeners_withdraw the
- * files of certificates are looked at every second. */
-void listeners_open(struct listeners *ls, struct lb *lb);
+struct listeners *listeners_create(const struct configuration *config, unsigned nloops,
+                                   struct predecessor *before);
+/*
+ * Listen, and give each loop its sockets: they accept from now on. Once. From here to
+ * listeners_withdraw the files of certificates are looked at every second. False: somebody else
+ * listens there (logged).
+ */
+bool listeners_open(struct listeners *ls, struct lb *lb);
 /* Whether any of CONFIG asks clients for certificates. */
 bool listeners_verify_clients(const struct configuration *config);
 /* The address listener I is bound to (a port of 0 resolved). */
@@ -26,6 +32,12 @@ const struct addr *listeners_address(const struct listeners *ls, size_t i);
 size_t listeners_count(const struct listeners *ls);
 /* We are about to stop accepting: unix sockets lose their names. */
 void listeners_withdraw(struct listeners *ls);
+/* Another process accepts from the same sockets now, and we stop: names are left to it. */
+void listeners_leave(struct listeners *ls);
+typedef void (*listener_socket_fn)(void *context, size_t listener, const struct addr *configured,
+                                   int fd);
+/* Once open, and before a drain: each socket, which stays the loops' own. */
+void listeners_each_socket(const struct listeners *ls, listener_socket_fn each, void *context);
 /*
  * SIGHUP: certificates of CONFIG for new connections. Two steps, so that a reload is whole or
  * nothing: load (false: problems to D, nothing has changed), then take.

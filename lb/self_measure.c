@@ -52,6 +52,8 @@ struct self_measure {
     pthread_cond_t wake;
     struct list kept;   /* under the lock; entries are freed by the writer only */
     bool due, stopping; /* under the lock */
+    bool flushing;      /* under the lock: until a round that begins now has ended */
+    bool handed_over;   /* under the lock: nothing is written any more */
     pthread_t writer;
 };
 
@@ -196,13 +198,16 @@ static void kept_free(struct kept *k)
 static void write_all(struct self_measure *s)
 {
     pthread_mutex_lock(&s->lock);
+    bool flushing = s->flushing;
     struct list *it = s->kept.next;
     while (it != &s->kept) {
         struct kept *k = list_entry(it, struct kept, node);
 
+        bool ours = !s->handed_over;
         /* Only this thread takes entries out, so K stays while the lock is open. */
         pthread_mutex_unlock(&s->lock);
-        write_file(k);
+        if (ours)
+            write_file(k);
         pthread_mutex_lock(&s->lock);
         it = it->next;
         if (k->leaving) {
@@ -212,6 +217,8 @@ static void write_all(struct self_measure *s)
             pthread_mutex_lock(&s->lock);
         }
     }
+    if (flushing)
+        s->flushing = false;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -292,13 +299,18 @@ out:
 
 enum err self_measure_create(const char *folder, struct self_measure **out)
 {
+    return self_measure_follow(folder, -1, out);
+}
+
+enum err self_measure_follow(const char *folder, int lock_fd, struct self_measure **out)
+{
     struct self_measure *s = xcalloc(1, sizeof(*s));
     pthread_condattr_t attr;
     enum err e = ERR_OK;
 
-    s->lock_fd = -1;
+    s->lock_fd = lock_fd;
     list_init(&s->kept);
-    if (folder != NULL)
+    if (folder != NULL && lock_fd < 0)
         e = lock_folder(s, folder);
     if (e != ERR_OK) {
         if (s->lock_fd >= 0)
@@ -316,6 +328,38 @@ enum err self_measure_create(const char *folder, struct self_measure **out)
         UNREACHABLE();
     *out = s;
     return ERR_OK;
+}
+
+void self_measure_flush(struct self_measure *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->flushing = s->folder != NULL;
+    pthread_mutex_unlock(&s->lock);
+    poke(s);
+}
+
+bool self_measure_flushed(struct self_measure *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool done = !s->flushing;
+    pthread_mutex_unlock(&s->lock);
+    return done;
+}
+
+int self_measure_lock(const struct self_measure *s)
+{
+    return s->lock_fd;
+}
+
+void self_measure_hand_over(struct self_measure *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->handed_over = true;
+    pthread_mutex_unlock(&s->lock);
+    /* It is the other's alone: should that end while we drain, the next one gets it. */
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    s->lock_fd = -1;
 }
 
 void self_measure_destroy(struct self_measure *s)

@@ -19,6 +19,15 @@ struct self_measure;
  * logged. Errors: ERR_BUSY another process has it; ERR_SYSTEM.
  */
 enum err self_measure_create(const char *folder, struct self_measure **out) must_check;
+/* The same with a lock on FOLDER that somebody has left us, which is taken; -1: there is none. */
+enum err self_measure_follow(const char *folder, int lock_fd, struct self_measure **out) must_check;
+/* What has changed is to be written now; then self_measure_flushed. */
+void self_measure_flush(struct self_measure *s);
+bool self_measure_flushed(struct self_measure *s);
+/* The lock, to be passed on; -1: nothing is kept. */
+int self_measure_lock(const struct self_measure *s);
+/* Another process keeps what is learnt from now on: we write no more. */
+void self_measure_hand_over(struct self_measure *s);
 /* Writes what has changed, and lets go of the folder. NULL is fine. */
 void self_measure_destroy(struct self_measure *s);
 

@@ -158,13 +158,13 @@ bool heir_take_resume(struct heir *h, const char *application, int slot, struct 
 
 /* ---- messages ---- */
 
-/* ERR_TIMEOUT, or as keeper_receive, but for ERR_BUSY. */
+/* ERR_TIMEOUT, or as packet_receive, but for ERR_BUSY. */
 static enum err receive(struct heir *h, uint64_t until_us, json_t **message, int *passed)
 {
     for (;;) {
         struct pollfd p = {.fd = h->fd, .events = POLLIN};
         uint64_t now = clock_mono_us();
-        enum err e = keeper_receive(h->fd, message, passed);
+        enum err e = packet_receive(h->fd, message, passed);
 
         if (e != ERR_BUSY)
             return e;
@@ -249,7 +249,7 @@ static int find_channel(bool *bad)
         return -1;
     int fd = (int)n;
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_SEQPACKET ||
-        !keeper_peer_is_ours(fd) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        !packet_peer_is_ours(fd) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return -1;
     *bad = false;
     return fd;
@@ -291,7 +291,7 @@ static void say(const struct heir *h, const char *op)
     json_t *m = json_pack("{s:s}", "op", op);
 
     /* It may be dead: that shows when we read. */
-    (void)!keeper_send(h->fd, m, -1);
+    (void)!packet_send(h->fd, m, -1);
     json_decref(m);
 }
 
@@ -318,7 +318,7 @@ static void on_readable(void *context)
     struct heir *h = context;
     json_t *m;
     int passed;
-    enum err e = keeper_receive(h->fd, &m, &passed);
+    enum err e = packet_receive(h->fd, &m, &passed);
 
     if (e == ERR_BUSY || e == ERR_SYNTAX)
         return;

@@ -32,9 +32,9 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/net/addr.h"
+#include "common/net/packet_queue.h"
 #include "worker-agent/keeper_files.h"
 #include "worker-agent/keeper_kept.h"
-#include "worker-agent/packet_queue.h"
 
 enum {
     /* Who connected and has not said hello; and how long they may take. */
@@ -358,7 +358,7 @@ static void read_agent(struct keeper *k, size_t i, int at_most)
     for (int n = 0; n < at_most; ++n) {
         json_t *message;
         int passed;
-        enum err e = keeper_receive(k->agents[i].out.fd, &message, &passed);
+        enum err e = packet_receive(k->agents[i].out.fd, &message, &passed);
 
         if (e == ERR_BUSY)
             return;
@@ -383,7 +383,7 @@ static void accept_stranger(struct keeper *k)
 
     if (fd < 0)
         return;
-    for (size_t i = 0; keeper_peer_is_ours(fd) && i < STRANGERS_MAX; ++i) {
+    for (size_t i = 0; packet_peer_is_ours(fd) && i < STRANGERS_MAX; ++i) {
         if (k->strangers[i].fd >= 0)
             continue;
         k->strangers[i] = (struct stranger){fd, now_ms() + STRANGER_MS};
@@ -401,7 +401,7 @@ static void read_stranger(struct keeper *k, struct stranger *s)
 {
     json_t *message;
     int passed;
-    enum err e = keeper_receive(s->fd, &message, &passed);
+    enum err e = packet_receive(s->fd, &message, &passed);
 
     if (e == ERR_BUSY)
         return;

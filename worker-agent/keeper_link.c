@@ -14,7 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "worker-agent/packet_queue.h"
+#include "common/net/packet_queue.h"
 
 enum {
     /* How long a keeper that is there may take to answer; one just forked may have to wait for the
@@ -49,7 +49,7 @@ static json_t *receive_until(int fd, uint64_t until_us, int *passed)
         json_t *message;
         uint64_t now = clock_mono_us();
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        enum err e = keeper_receive(fd, &message, passed);
+        enum err e = packet_receive(fd, &message, passed);
 
         if (e == ERR_OK)
             return message;
@@ -116,7 +116,7 @@ static pid_t greet(int fd, uint64_t adopt_timeout_ms, uint64_t wait_ms, struct k
 {
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
     json_t *hello = hello_message(adopt_timeout_ms);
-    enum err e = keeper_send(fd, hello, -1);
+    enum err e = packet_send(fd, hello, -1);
     int passed;
     pid_t pid = 0;
 
@@ -142,7 +142,7 @@ static int connect_to_keeper(const char *state_dir)
         return -1;
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd >= 0 &&
-        (connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0 || !keeper_peer_is_ours(fd))) {
+        (connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0 || !packet_peer_is_ours(fd))) {
         close(fd);
         fd = -1;
     }
@@ -156,7 +156,7 @@ static void dismiss(int fd)
     log_warn(
         NULL, "keeper-dismissed",
         "reason=\"it is ending, or of another version; its processes are ended and started anew\"");
-    if (keeper_send(fd, bye, -1) != ERR_OK)
+    if (packet_send(fd, bye, -1) != ERR_OK)
         log_warn(NULL, "keeper-does-not-listen", "it ends by itself after its adopt_timeout");
     json_decref(bye);
     close(fd);
@@ -184,7 +184,7 @@ static int fork_keeper(const struct keeper_options *o)
 
 static void enlarge(int fd)
 {
-    int bytes = 4 * KEEPER_MESSAGE_MAX;
+    int bytes = 4 * PACKET_BYTES_MAX;
 
     /* As far as the system lets us; a message must fit at least. */
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
@@ -290,7 +290,7 @@ static void on_readable(void *context)
     while (k->watch != NULL) {
         json_t *message;
         int passed;
-        enum err e = keeper_receive(k->out.fd, &message, &passed);
+        enum err e = packet_receive(k->out.fd, &message, &passed);
 
         if (e == ERR_BUSY)
             return;

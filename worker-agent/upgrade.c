@@ -19,10 +19,10 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/net/packet_queue.h"
+#include "common/net/program.h"
 #include "worker-agent/agent_internal.h"
 #include "worker-agent/heir.h"
-#include "worker-agent/packet_queue.h"
-#include "worker-agent/program.h"
 #include "worker-agent/slot.h"
 
 enum {
@@ -261,7 +261,7 @@ static void on_readable(void *context)
     while (!u->over && u->out.fd >= 0) {
         json_t *m;
         int passed;
-        enum err e = keeper_receive(u->out.fd, &m, &passed);
+        enum err e = packet_receive(u->out.fd, &m, &passed);
 
         if (e == ERR_BUSY)
             return;

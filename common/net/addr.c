@@ -436,7 +436,12 @@ static enum err bind_and_listen(int fd, const struct addr *a, const struct addr_
         return e;
     if (is_path && o->mode != 0 && chmod(a->un.sun_path, o->mode) == -1)
         return ERR_SYSTEM;
-    if (listen(fd, o->backlog != 0 ? o->backlog : 1024) == 0)
+    return o->bound_only ? ERR_OK : addr_start_listening(fd, o->backlog);
+}
+
+enum err addr_start_listening(int fd, int backlog)
+{
+    if (listen(fd, backlog != 0 ? backlog : 1024) == 0)
         return ERR_OK;
     /* With SO_REUSEADDR two sockets may be bound to a port, and only the second listen is refused.
      */

@@ -47,12 +47,15 @@ struct addr_listen_options {
     int backlog;     /* 0: 1024 */
     bool reuse_port; /* SO_REUSEPORT, so that each loop has a listener of its own */
     unsigned mode;   /* unix: chmod of the socket, 0 leaves it */
+    bool bound_only; /* nobody can connect before addr_start_listening */
 };
 /*
  * A bound, listening, non-blocking, close-on-exec socket. A stale unix socket file (nobody accepts)
  * is removed first; a live one is ERR_BUSY. Errors: ERR_SYSTEM (errno says), ERR_BUSY.
  */
 enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, int *fd) must_check;
+/* Errors: ERR_SYSTEM (errno says), ERR_BUSY: somebody else listens there. */
+enum err addr_start_listening(int fd, int backlog) must_check;
 /* The address a socket is bound to (a port of 0 resolved). */
 enum err addr_of_socket(int fd, struct addr *out) must_check;
 

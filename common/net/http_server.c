@@ -365,21 +365,31 @@ void http_server_conn_gone(struct http_server *s)
     check_end_of_drain(s);
 }
 
-void http_server_drain(struct http_server *s, void (*done)(void *context), void *context)
+void http_server_retire(struct http_server *s, void (*done)(void *context), void *context)
 {
-    struct list *it;
-    struct list *next;
-
     ASSERT(!s->draining);
     s->draining = true;
     s->drained = done;
     s->drained_context = context;
     close_listeners(s);
     h2o_context_request_shutdown(&s->ctx);
+    check_end_of_drain(s);
+}
+
+void http_server_shut_idle(struct http_server *s)
+{
+    struct list *it;
+    struct list *next;
+
     http_tunnels_end(s);
     list_for_each_safe (it, next, &s->conns)
         http_conn_drain(list_entry(it, struct http_conn, node));
-    check_end_of_drain(s);
+}
+
+void http_server_drain(struct http_server *s, void (*done)(void *context), void *context)
+{
+    http_server_retire(s, done, context);
+    http_server_shut_idle(s);
 }
 
 void http_server_cut(struct http_server *s)

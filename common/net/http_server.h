@@ -96,6 +96,10 @@ void http_server_each_socket(const struct http_server *s,
 /* No new requests: responses say close, idle connections are shut. done() once no connection is
  * left. */
 void http_server_drain(struct http_server *s, void (*done)(void *context), void *context);
+/* The same, but tunnels live on, and idle connections and those that have not asked yet get one
+ * more answer, until http_server_shut_idle. */
+void http_server_retire(struct http_server *s, void (*done)(void *context), void *context);
+void http_server_shut_idle(struct http_server *s);
 /* Cut every connection now. */
 void http_server_cut(struct http_server *s);
 /* After the drain or cut is complete. */

@@ -114,14 +114,22 @@ static void on_info(const SSL *ssl, int where, int ret)
 
 /* ---- contexts ---- */
 
-/* The newest is the precise one. */
+/* The newest is the precise one; but what the system says of a file goes before. */
 void http_tls_complain(struct diag *d, const char *file, const char *what)
 {
-    unsigned long code = ERR_peek_last_error();
-    const char *reason = code != 0 ? ERR_reason_error_string(code) : NULL;
+    unsigned long newest = 0;
+    unsigned long system = 0;
+    unsigned long code;
 
+    while ((code = ERR_get_error()) != 0) {
+        newest = code;
+        if (ERR_GET_LIB(code) == ERR_LIB_SYS)
+            system = code;
+    }
+    const char *reason = newest != 0 ? ERR_reason_error_string(newest) : NULL;
+    if (system != 0)
+        reason = strerror(ERR_GET_REASON(system));
     diag_add(d, file, 0, 0, "%s: %s", what, reason != NULL ? reason : "unknown error");
-    ERR_clear_error();
 }
 
 /* Nobody is there to type a passphrase. */

@@ -4,12 +4,13 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import tempfile
 
 import pytest
 
 from agent_support import STREAM, Background, TinyAgent, alive
-from support.base import wait_until
+from support.base import BIN, wait_until
 from support.http import Client, CutShort, get
 from support.servers import World
 
@@ -105,8 +106,17 @@ def open_world():
         w.close()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason='changing the user needs root')
-def test_a_process_runs_as_the_user_it_was_given(open_world):
+def test_a_process_runs_as_the_user_it_was_given_or_not_at_all(open_world):
+    # an agent that is not root's says that it cannot
+    config = open_world.folder / 'refused.yaml'
+    config.write_text('state_dir: %s\napplications: {app: {command: [/bin/true], root: /, user: daemon, '
+                      'address: "127.0.0.1:0"}}\n' % (open_world.folder / 'refused'))
+    root = os.geteuid() == 0
+    ordinary = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] if root else []
+    out = subprocess.run([*ordinary, BIN / 'resumelb-agent', '-c', config, '-t'], capture_output=True, text=True, timeout=30)
+    assert out.returncode == 1 and 'needs an agent that runs as root' in out.stderr, out.stderr
+    if not root:
+        return
     for server in ((), ('{socket}',)):
         agent = TinyAgent(open_world, name='agent%d' % len(server), server=server, user='nobody', root='/').wait_ready()
         out = json.loads(agent.get().body)

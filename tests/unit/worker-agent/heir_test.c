@@ -43,7 +43,7 @@ static int close_before(void **state)
 /* Takes M and FD. */
 static void say(json_t *m, int fd)
 {
-    assert_int_equal(keeper_send(before, m, fd), ERR_OK);
+    assert_int_equal(packet_send(before, m, fd), ERR_OK);
     json_decref(m);
     if (fd >= 0)
         close(fd);
@@ -240,7 +240,7 @@ static void what_was_measured_comes_with_the_word_to_go(void **state)
     say(of_slot("resume", "shop", 3), memory_file("a line\n"));
     say(json_pack("{s:s}", "op", "go"), -1);
     assert_true(heir_take_over(h));
-    assert_int_equal(keeper_receive(before, &heard, &passed), ERR_OK);
+    assert_int_equal(packet_receive(before, &heard, &passed), ERR_OK);
     assert_string_equal(json_string_value(json_object_get(heard, "op")), "prepared");
     json_decref(heard);
     assert_false(heir_take_resume(h, "shop", 2, &text));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/program.h"
+#include "common/net/program.h"
 
 #include <errno.h>
 #include <fcntl.h>

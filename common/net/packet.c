@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/keeper_wire.h"
+#include "common/net/packet.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ union control {
     char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-enum err keeper_send(int fd, const json_t *message, int pass)
+enum err packet_send(int fd, const json_t *message, int pass)
 {
     struct text bytes = {0};
     union control control = {0};
@@ -23,7 +23,7 @@ enum err keeper_send(int fd, const json_t *message, int pass)
 
     json_print(message, &bytes);
     iov = (struct iovec){bytes.p, bytes.len};
-    if (bytes.len > KEEPER_MESSAGE_MAX) {
+    if (bytes.len > PACKET_BYTES_MAX) {
         text_fini(&bytes);
         return ERR_TOO_LARGE;
     }
@@ -68,11 +68,11 @@ static int take_descriptor(struct msghdr *msg)
     return taken;
 }
 
-enum err keeper_receive(int fd, json_t **message, int *passed)
+enum err packet_receive(int fd, json_t **message, int *passed)
 {
     union control control = {0};
-    char *bytes = xmalloc(KEEPER_MESSAGE_MAX);
-    struct iovec iov = {bytes, KEEPER_MESSAGE_MAX};
+    char *bytes = xmalloc(PACKET_BYTES_MAX);
+    struct iovec iov = {bytes, PACKET_BYTES_MAX};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
@@ -96,7 +96,7 @@ enum err keeper_receive(int fd, json_t **message, int *passed)
     *passed = take_descriptor(&msg);
     result = msg.msg_flags & MSG_TRUNC
                  ? ERR_SYNTAX
-                 : json_parse((struct slice){bytes, (size_t)n}, KEEPER_MESSAGE_MAX, message, why);
+                 : json_parse((struct slice){bytes, (size_t)n}, PACKET_BYTES_MAX, message, why);
     if (result == ERR_OK && !json_is_object(*message)) {
         json_decref(*message);
         result = ERR_SYNTAX;
@@ -112,7 +112,7 @@ out:
     return result;
 }
 
-bool keeper_peer_is_ours(int fd)
+bool packet_peer_is_ours(int fd)
 {
     struct ucred peer;
     socklen_t len = sizeof(peer);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages on their way into a packet socket (keeper_wire.h) that may be full for a while. Embedded
+ * Messages on their way into a packet socket (packet.h) that may be full for a while. Embedded
  * in the socket's owner, who closes it; bounded by what its user has to say. One thread at a time.
  */
-#ifndef RLB_AGENT_PACKET_QUEUE_H
-#define RLB_AGENT_PACKET_QUEUE_H
+#ifndef RLB_NET_PACKET_QUEUE_H
+#define RLB_NET_PACKET_QUEUE_H
 
 #include "common/base/list.h"
-#include "worker-agent/keeper_wire.h"
+#include "common/net/packet.h"
 
 struct packet_queue {
     int fd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/packet_queue.h"
+#include "common/net/packet_queue.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ enum err packet_queue_flush(struct packet_queue *q)
 
     while ((node = list_pop_front(&q->items)) != NULL) {
         struct packet *p = list_entry(node, struct packet, node);
-        enum err e = keeper_send(q->fd, p->message, p->pass);
+        enum err e = packet_send(q->fd, p->message, p->pass);
 
         if (e == ERR_BUSY) {
             list_push_front(&q->items, node);
@@ -52,7 +52,7 @@ enum err packet_queue_flush(struct packet_queue *q)
         }
         packet_free(p);
         if (e == ERR_TOO_LARGE)
-            log_error(NULL, "keeper-message-too-large", "limit=%d", KEEPER_MESSAGE_MAX);
+            log_error(NULL, "packet-too-large", "limit=%d", PACKET_BYTES_MAX);
         if (e == ERR_PEER_CLOSED)
             return ERR_PEER_CLOSED;
     }

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "worker-agent/keeper_wire.h"
+#include "common/net/packet.h"
 
 static int pair[2];
 
@@ -40,8 +40,8 @@ static void a_message_arrives_whole_with_its_descriptor(void **state)
 
     (void)state;
     assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
-    assert_int_equal(keeper_send(pair[0], m, pipe_fds[0]), ERR_OK);
-    assert_int_equal(keeper_receive(pair[1], &got, &passed), ERR_OK);
+    assert_int_equal(packet_send(pair[0], m, pipe_fds[0]), ERR_OK);
+    assert_int_equal(packet_receive(pair[1], &got, &passed), ERR_OK);
     assert_true(json_equal(m, got));
     assert_true(passed >= 0);
     assert_true((fcntl(passed, F_GETFD) & FD_CLOEXEC) != 0);
@@ -61,12 +61,12 @@ static void nothing_there_is_busy_and_a_closed_peer_is_closed(void **state)
     int passed;
 
     (void)state;
-    assert_int_equal(keeper_receive(pair[0], &got, &passed), ERR_BUSY);
+    assert_int_equal(packet_receive(pair[0], &got, &passed), ERR_BUSY);
     close(pair[1]);
     pair[1] = -1;
-    assert_int_equal(keeper_receive(pair[0], &got, &passed), ERR_PEER_CLOSED);
+    assert_int_equal(packet_receive(pair[0], &got, &passed), ERR_PEER_CLOSED);
     json_t *m = json_object();
-    assert_int_equal(keeper_send(pair[0], m, -1), ERR_PEER_CLOSED);
+    assert_int_equal(packet_send(pair[0], m, -1), ERR_PEER_CLOSED);
     json_decref(m);
 }
 
@@ -79,15 +79,15 @@ static void what_is_no_object_is_dropped_with_its_descriptor(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         assert_true(send(pair[0], bad[i], strlen(bad[i]), 0) > 0);
-        assert_int_equal(keeper_receive(pair[1], &got, &passed), ERR_SYNTAX);
+        assert_int_equal(packet_receive(pair[1], &got, &passed), ERR_SYNTAX);
         assert_int_equal(passed, -1);
     }
-    assert_int_equal(keeper_receive(pair[1], &got, &passed), ERR_BUSY);
+    assert_int_equal(packet_receive(pair[1], &got, &passed), ERR_BUSY);
 }
 
 static void a_message_over_the_limit_is_neither_sent_nor_taken(void **state)
 {
-    size_t bytes = KEEPER_MESSAGE_MAX + 100;
+    size_t bytes = PACKET_BYTES_MAX + 100;
     char *large = xmalloc(bytes);
     json_t *got;
     int passed;
@@ -95,11 +95,11 @@ static void a_message_over_the_limit_is_neither_sent_nor_taken(void **state)
     (void)state;
     memset(large, 'x', bytes);
     json_t *m = json_pack("{s:s#}", "note", large, (int)bytes);
-    assert_int_equal(keeper_send(pair[0], m, -1), ERR_TOO_LARGE);
+    assert_int_equal(packet_send(pair[0], m, -1), ERR_TOO_LARGE);
     json_decref(m);
     assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){1 << 20}, sizeof(int)), 0);
     assert_int_equal(send(pair[0], large, bytes, 0), bytes);
-    assert_int_equal(keeper_receive(pair[1], &got, &passed), ERR_SYNTAX);
+    assert_int_equal(packet_receive(pair[1], &got, &passed), ERR_SYNTAX);
     free(large);
 }
 
@@ -110,7 +110,7 @@ static void a_full_socket_is_busy(void **state)
 
     (void)state;
     do
-        e = keeper_send(pair[0], m, -1);
+        e = packet_send(pair[0], m, -1);
     while (e == ERR_OK);
     assert_int_equal(e, ERR_BUSY);
     json_decref(m);
@@ -119,7 +119,7 @@ static void a_full_socket_is_busy(void **state)
 static void our_own_process_is_ours(void **state)
 {
     (void)state;
-    assert_true(keeper_peer_is_ours(pair[0]));
+    assert_true(packet_peer_is_ours(pair[0]));
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_pair, close_pair)

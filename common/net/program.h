@@ -4,8 +4,8 @@
  * has been replaced meanwhile is the one that runs. For the loop's thread, whatever other threads
  * there are.
  */
-#ifndef RLB_AGENT_PROGRAM_H
-#define RLB_AGENT_PROGRAM_H
+#ifndef RLB_NET_PROGRAM_H
+#define RLB_NET_PROGRAM_H
 
 #include <sys/resource.h>
 #include <sys/types.h>

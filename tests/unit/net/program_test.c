@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/text.h"
-#include "worker-agent/program.h"
+#include "common/net/program.h"
 
 static char folder[64];
 

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "worker-agent/packet_queue.h"
+#include "common/net/packet_queue.h"
 
 static int pair[2];
 static struct packet_queue queue;
@@ -43,7 +43,7 @@ static int number_received(int *passed)
 {
     json_t *m = NULL;
 
-    assert_int_equal(keeper_receive(pair[1], &m, passed), ERR_OK);
+    assert_int_equal(packet_receive(pair[1], &m, passed), ERR_OK);
     int n = (int)json_integer_value(json_object_get(m, "n"));
     json_decref(m);
     return n;
@@ -90,11 +90,11 @@ static void a_descriptor_may_be_closed_before_it_is_sent(void **state)
 
 static void a_message_over_the_limit_is_left_out(void **state)
 {
-    char *long_text = xcalloc(1, KEEPER_MESSAGE_MAX + 1);
+    char *long_text = xcalloc(1, PACKET_BYTES_MAX + 1);
     int passed;
 
     (void)state;
-    memset(long_text, 'x', KEEPER_MESSAGE_MAX);
+    memset(long_text, 'x', PACKET_BYTES_MAX);
     packet_queue_add(&queue, json_pack("{s:s}", "text", long_text), -1);
     packet_queue_add(&queue, numbered(2), -1);
     assert_int_equal(packet_queue_flush(&queue), ERR_OK);

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/predecessor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/net/packet.h"
+
+enum {
+    /* For all it has to say before we begin: it waits for nothing but a disk. */
+    HEAR_MS = 10000,
+};
+
+struct legacy { /* a socket left to us */
+    int fd;     /* -1: taken */
+    bool admin;
+    json_int_t listener; /* sockets of one have the same number */
+    struct addr configured, bound;
+    ino_t inode;
+};
+
+struct predecessor {
+    int fd;
+    int lock_fd; /* -1: none, or taken */
+    struct legacy *items;
+    size_t n, room;
+    struct watch *watch;
+    bool gone;
+    void (*go)(void *context);
+    void *context;
+};
+
+/* ---- what is left to us ---- */
+
+int predecessor_take_lock(struct predecessor *p, const char *folder)
+{
+    struct stat ours;
+    struct stat left;
+
+    if (p == NULL || p->lock_fd < 0 || folder == NULL)
+        return -1;
+    char *path = xasprintf("%s/lock", folder);
+    bool same = fstat(p->lock_fd, &left) == 0 && stat(path, &ours) == 0 &&
+                left.st_dev == ours.st_dev && left.st_ino == ours.st_ino;
+    free(path);
+    if (!same)
+        return -1;
+    int fd = p->lock_fd;
+    p->lock_fd = -1;
+    return fd;
+}
+
+/* The first socket of the first listener that is at ADDRESS; n: none. */
+static size_t find_listener(const struct predecessor *p, const struct addr *address)
+{
+    for (size_t i = 0; p != NULL && i < p->n; ++i) {
+        const struct legacy *one = &p->items[i];
+
+        if (one->fd >= 0 && !one->admin &&
+            (addr_equal(&one->configured, address) || addr_equal(&one->bound, address)))
+            return i;
+    }
+    return p != NULL ? p->n : 0;
+}
+
+bool predecessor_has_listener(const struct predecessor *p, const struct addr *address)
+{
+    return p != NULL && find_listener(p, address) < p->n;
+}
+
+/* A socket that several loops shared has come several times. */
+static bool has_socket(const struct predecessor *p, const size_t *items, size_t n, size_t item)
+{
+    for (size_t i = 0; i < n; ++i) {
+        if (p->items[items[i]].inode == p->items[item].inode)
+            return true;
+    }
+    return false;
+}
+
+size_t predecessor_take_listener(struct predecessor *p, const struct addr *address, int **out)
+{
+    size_t first = find_listener(p, address);
+    size_t n = 0;
+
+    *out = NULL;
+    if (p == NULL || first == p->n)
+        return 0;
+    size_t *items = xcalloc(p->n, sizeof(*items));
+    *out = xcalloc(p->n, sizeof(int));
+    for (size_t i = first; i < p->n; ++i) {
+        struct legacy *one = &p->items[i];
+
+        if (one->fd < 0 || one->admin || one->listener != p->items[first].listener)
+            continue;
+        if (has_socket(p, items, n, i)) {
+            close(one->fd);
+        } else {
+            items[n] = i;
+            (*out)[n++] = one->fd;
+        }
+        one->fd = -1;
+    }
+    free(items);
+    return n;
+}
+
+int predecessor_take_admin(struct predecessor *p, const struct addr *address)
+{
+    for (size_t i = 0; p != NULL && i < p->n; ++i) {
+        struct legacy *one = &p->items[i];
+
+        if (one->fd >= 0 && one->admin && addr_equal(&one->bound, address)) {
+            int fd = one->fd;
+
+            one->fd = -1;
+            return fd;
+        }
+    }
+    return -1;
+}
+
+static void drop_rest(struct predecessor *p)
+{
+    for (size_t i = 0; i < p->n; ++i) {
+        if (p->items[i].fd >= 0)
+            close(p->items[i].fd);
+    }
+    free(p->items);
+    p->items = NULL;
+    p->n = p->room = 0;
+    if (p->lock_fd >= 0)
+        close(p->lock_fd);
+    p->lock_fd = -1;
+}
+
+/* What is not configured any more: nobody listens there from now on. */
+static void unlink_rest(const struct predecessor *p)
+{
+    for (size_t i = 0; i < p->n; ++i) {
+        const struct addr *a = &p->items[i].bound;
+
+        if (p->items[i].fd >= 0 && a->sa.sa_family == AF_UNIX && a->un.sun_path[0] == '/')
+            unlink(a->un.sun_path);
+    }
+}
+
+/* ---- messages ---- */
+
+static bool is_listening(int fd, struct legacy *out)
+{
+    int on = 0;
+    socklen_t len = sizeof(on);
+    struct stat st;
+
+    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) != 0 || on == 0 ||
+        fstat(fd, &st) != 0 || addr_of_socket(fd, &out->bound) != ERR_OK)
+        return false;
+    out->inode = st.st_ino;
+    out->fd = fd;
+    return true;
+}
+
+static bool add_socket(struct predecessor *p, const json_t *m, bool admin, int fd)
+{
+    const char *address = json_string_value(json_object_get(m, "address"));
+    const json_t *n = json_object_get(m, "n");
+    struct legacy one = {.admin = admin, .listener = json_integer_value(n)};
+
+    if (p->n == PREDECESSOR_SOCKETS_MAX || !is_listening(fd, &one))
+        return false;
+    if (!admin && (!json_is_integer(n) || address == NULL ||
+                   addr_parse(slice_of(address), &one.configured) != ERR_OK))
+        return false;
+    if (p->n == p->room) {
+        p->room = p->room * 2 + 16;
+        p->items = xrealloc(p->items, p->room * sizeof(*p->items));
+    }
+    p->items[p->n++] = one;
+    return true;
+}
+
+/* Takes PASSED when it is of use. False: a message that makes no sense here. */
+static bool take_message(struct predecessor *p, const json_t *m, int passed)
+{
+    const char *op = json_string_value(json_object_get(m, "op"));
+
+    if (op == NULL || passed < 0)
+        return false;
+    if (strcmp(op, "lock") == 0 && p->lock_fd < 0) {
+        p->lock_fd = passed;
+        return true;
+    }
+    return (strcmp(op, "listener") == 0 && add_socket(p, m, false, passed)) ||
+           (strcmp(op, "admin") == 0 && add_socket(p, m, true, passed));
+}
+
+/* Errors: ERR_TIMEOUT, or as packet_receive, but for ERR_BUSY. */
+static enum err receive(struct predecessor *p, uint64_t until_us, json_t **message, int *passed)
+{
+    for (;;) {
+        struct pollfd ready = {.fd = p->fd, .events = POLLIN};
+        uint64_t now = clock_mono_us();
+        enum err e = packet_receive(p->fd, message, passed);
+
+        if (e != ERR_BUSY)
+            return e;
+        if (now >= until_us)
+            return ERR_TIMEOUT;
+        (void)poll(&ready, 1, (int)((until_us - now) / 1000) + 1);
+    }
+}
+
+/* Take what comes until "begin". Errors: as receive(), and ERR_SYNTAX, ERR_UNSUPPORTED. */
+static enum err hear(struct predecessor *p)
+{
+    uint64_t until_us = clock_mono_us() + (uint64_t)HEAR_MS * 1000;
+
+    for (;;) {
+        json_t *m;
+        int passed;
+        enum err e = receive(p, until_us, &m, &passed);
+
+        if (e != ERR_OK)
+            return e;
+        const char *op = json_string_value(json_object_get(m, "op"));
+        bool begin = op != NULL && strcmp(op, "begin") == 0 && passed < 0;
+        bool known = json_integer_value(json_object_get(m, "v")) == PREDECESSOR_VERSION;
+        bool taken = !begin && take_message(p, m, passed);
+        json_decref(m);
+        if (begin)
+            return known ? ERR_OK : ERR_UNSUPPORTED;
+        if (!taken) {
+            if (passed >= 0)
+                close(passed);
+            return ERR_SYNTAX;
+        }
+    }
+}
+
+/* Our end, or -1. */
+static int find_channel(bool *bad)
+{
+    const char *value = getenv(PREDECESSOR_VARIABLE);
+    int type = 0;
+    socklen_t len = sizeof(type);
+    uint64_t n;
+
+    *bad = false;
+    if (value == NULL)
+        return -1;
+    *bad = true;
+    if (!parse_u64(slice_of(value), INT32_MAX, &n) || n <= 2)
+        return -1;
+    int fd = (int)n;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_SEQPACKET ||
+        !packet_peer_is_ours(fd) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return -1;
+    *bad = false;
+    return fd;
+}
+
+bool predecessor_begin(struct predecessor **out)
+{
+    bool bad;
+    int fd = find_channel(&bad);
+
+    *out = NULL;
+    unsetenv(PREDECESSOR_VARIABLE);
+    if (bad)
+        log_error(NULL, "upgrade-not-understood",
+                  "reason=\"" PREDECESSOR_VARIABLE " is for this program alone\"");
+    if (fd < 0)
+        return !bad;
+    struct predecessor *p = xcalloc(1, sizeof(*p));
+    p->fd = fd;
+    p->lock_fd = -1;
+    enum err e = hear(p);
+    if (e == ERR_OK) {
+        *out = p;
+        return true;
+    }
+    log_error(NULL, "upgrade-not-understood", "reason=\"%s\"", err_text(e));
+    predecessor_destroy(p);
+    return false;
+}
+
+/* ---- the steps ---- */
+
+/* Whether it has been heard, or lies where it will be. */
+static bool say(const struct predecessor *p, const char *op)
+{
+    json_t *m = json_pack("{s:s}", "op", op);
+    enum err e = packet_send(p->fd, m, -1);
+
+    json_decref(m);
+    return e == ERR_OK;
+}
+
+static void on_readable(void *context)
+{
+    struct predecessor *p = context;
+    json_t *m;
+    int passed;
+    enum err e = packet_receive(p->fd, &m, &passed);
+
+    if (e == ERR_BUSY || e == ERR_SYNTAX)
+        return;
+    if (e == ERR_OK) {
+        const char *op = json_string_value(json_object_get(m, "op"));
+        bool go = op != NULL && strcmp(op, "go") == 0;
+
+        json_decref(m);
+        if (passed >= 0)
+            close(passed);
+        if (!go)
+            return;
+    } else {
+        log_warn(NULL, "process-before-has-ended", "action=\"serve in its place\"");
+        p->gone = true;
+    }
+    watch_stop(p->watch);
+    p->watch = NULL;
+    p->go(p->context);
+}
+
+void predecessor_prepared(struct predecessor *p, struct loop *l, void (*go)(void *context),
+                          void *context)
+{
+    p->go = go;
+    p->context = context;
+    /* It may have ended: that shows when we read. */
+    (void)say(p, "prepared");
+    p->watch = watch_start(l, p->fd, on_readable, p);
+}
+
+bool predecessor_serving(struct predecessor *p)
+{
+    if (p == NULL)
+        return false;
+    bool heard = !p->gone && say(p, "ready");
+    unlink_rest(p);
+    predecessor_destroy(p);
+    return heard;
+}
+
+void predecessor_destroy(struct predecessor *p)
+{
+    if (p == NULL)
+        return;
+    watch_stop(p->watch);
+    drop_rest(p);
+    close(p->fd);
+    free(p);
+}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is left when there is too much of everything: no descriptors, or a process that dies under load."""
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+from support.base import BIN, wait_until
+from support.http import Client, get
+from support.scripted import hello, serve
+from upgrade_support import Loads, pid_of
+
+TICKS = os.sysconf('SC_CLK_TCK')
+# Of http_server.c: how long nobody is accepted after descriptors ran out.
+ACCEPT_AGAIN_S = 0.1
+
+
+def cpu_ticks(pid):
+    with open('/proc/%d/stat' % pid) as f:
+        fields = f.read().rpartition(')')[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def pauses(page):
+    return int(re.search(r'^resumelb_accept_pauses_total (\d+)', page, re.M).group(1))
+
+
+def test_without_descriptors_accepting_pauses_and_nothing_spins(world):
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [w.address]}, threads=1)
+    pid = lb.process.pid
+    # an operator's connection that is there already, to look by
+    operator = Client(lb.admin, seconds=60)
+
+    def metrics():
+        return operator.request(target='/metrics', host=lb.admin).text
+    before = pauses(metrics())
+    used = len(os.listdir('/proc/%d/fd' % pid))
+    subprocess.run(['prlimit', '--pid', str(pid), '--nofile=%d:%d' % (used + 20, used + 20)], check=True)
+    clients = [Client(lb.address) for _ in range(100)]
+    wait_until(lambda: pauses(metrics()) > before, 'accepting to pause')
+    # for so many pauses nothing but looking again happens; a spinning loop would take all of a core meanwhile
+    start, ticks, rounds = pauses(metrics()), cpu_ticks(pid), 15
+    wait_until(lambda: time.sleep(ACCEPT_AGAIN_S) or pauses(metrics()) >= start + rounds, 'more pauses', 60)
+    assert cpu_ticks(pid) - ticks < rounds * ACCEPT_AGAIN_S * TICKS / 2
+    assert len(os.listdir('/proc/%d/fd' % pid)) <= used + 20
+    # who has gone makes room, once accepted; then all of those who wait are served
+    for c in clients[:95]:
+        c.close()
+    wait_until(lambda: get(lb.address).status == 200, 'room for a connection to the worker')
+    for c in clients[95:]:
+        assert c.request().status == 200
+        c.close()
+    assert lb.process.pid == pid and lb.process.alive()
+    operator.close()
+
+
+class Supervisor:
+    """Starts the load balancer again as soon as it has ended, as its unit does (Restart=always)."""
+
+    def __init__(self, world, lb):
+        self.world, self.lb, self.codes, self.ending = world, lb, [], False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while True:
+            code = self.lb.process.popen.wait()
+            if self.ending:
+                return
+            self.codes.append(code)
+            self.lb.process = self.world.process([BIN / 'resumelb', '-c', self.lb.path], 'life%d' % len(self.codes))
+
+    def end(self):
+        self.ending = True
+        self.lb.process.kill(signal.SIGTERM)
+        self.thread.join(40)
+        assert not self.thread.is_alive()
+
+
+def test_an_abort_under_load_is_contained(world):
+    tree = world.folder / 'tree'
+    agent = world.agent('agent', tree, slots=2)
+    plain = world.scripted(serve(hello))
+    lb = world.resumelb({'state_dir': str(world.folder / 'state'), 'applications': {
+        'app': {'tree': 'directory:%s' % (tree / 'app'), 'hosts': ['app.example']},
+        'plain': {'workers': [plain.address], 'resume': 'measure', 'history': 5, 'max_skill_age': 10000000,
+                  'hosts': ['*.plain.example', 'test.example']},
+    }}, wait=False)
+    wait_until(lambda: lb.listening() and len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2,
+               'two workers', 30)
+    for _ in range(10):
+        assert get(lb.address, host='a.plain.example').status == 200
+    kept = world.folder / 'state' / 'plain'
+    wait_until(lambda: any('a.plain.example' in f.read_text() for f in kept.iterdir()), 'the resume in its file')
+    incarnations = {w['incarnation'] for w in lb.workers('app').values()}
+    pids = [s['process']['pid'] for s in agent.json()['applications']['app']['slots']]
+    supervisor = Supervisor(world, lb)
+    loads = Loads([(lb.address, 'plain', posts, keep) for posts in (False, True) for keep in (False, True)], pause=0.001)
+    for n in range(1, 4):
+        loads.go_on(5)
+        before = lb.process.pid
+        os.kill(before, signal.SIGABRT)
+        wait_until(lambda: pid_of(lb) not in (None, before), 'the next life', 20)
+        # what those met who were there is theirs; nobody who comes from now on is to meet any of it
+        wait_until(lambda: get(lb.address, host='test.example').status == 200, 'the service', 20)
+        last = [x.done for x in loads.all]
+        wait_until(lambda: all(x.done > d + 1 for x, d in zip(loads.all, last)), 'each to have met it', 60)
+        for x in loads.all:
+            x.failures.clear()
+        loads.go_on(5)
+        assert supervisor.codes == [-signal.SIGABRT] * n
+        assert 'a.plain.example' in str(lb.json('/resumes.json'))
+        wait_until(lambda: {w['incarnation'] for w in lb.workers('app').values()} == incarnations, 'the workers')
+        wait_until(lambda: get(lb.address, host='app.example').status == 200, 'an answer of the agent\'s')
+    loads.stop()
+    assert [s['process']['pid'] for s in agent.json()['applications']['app']['slots']] == pids
+    supervisor.end()

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the load balancer may do: setting `user`, and what is left to it then. Without root: that it says it cannot."""
+import os
+import pathlib
+import signal
+import stat
+import subprocess
+import tempfile
+
+import pytest
+
+from support.base import BIN, free_port, wait_until
+from support.certificates import Pair, shown
+from support.http import Client, get
+from support.scripted import hello, serve
+from support.servers import World
+from upgrade_support import upgrade
+
+ROOT = os.geteuid() == 0
+NOBODY = 65534
+# As an ordinary user, whoever runs the tests.
+ORDINARY = ('setpriv', '--reuid=%d' % NOBODY, '--regid=%d' % NOBODY, '--clear-groups') if ROOT else ()
+
+
+@pytest.fixture
+def open_world():
+    """A world that other users may enter, which pytest's own folders do not let them."""
+    with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as folder:
+        os.chmod(folder, 0o777)
+        w = World(pathlib.Path(folder))
+        yield w
+        w.close()
+
+
+def threads_of(pid):
+    """Of each thread: its Uid, Gid, Groups, NoNewPrivs and CapEff."""
+    found = []
+    for task in pathlib.Path('/proc/%d/task' % pid).iterdir():
+        lines = dict(line.split(':', 1) for line in (task / 'status').read_text().splitlines())
+        found.append({k: lines[k].split() for k in ('Uid', 'Gid', 'Groups', 'NoNewPrivs', 'CapEff')})
+    return found
+
+
+def assert_is_nobody(pid):
+    threads = threads_of(pid)
+    assert len(threads) > 2
+    for t in threads:
+        assert t == {'Uid': [str(NOBODY)] * 4, 'Gid': [str(NOBODY)] * 4, 'Groups': [str(NOBODY)],
+                     'NoNewPrivs': ['1'], 'CapEff': ['0000000000000000']}, t
+
+
+def settings_of(world, **more):
+    w = world.scripted(serve(hello))
+    return {'workers': [w.address], 'user': 'nobody', 'state_dir': str(world.folder / 'state'),
+            'access_log': str(world.folder / 'access.log'), **more}
+
+
+def refused_without_root(world):
+    lb = world.resumelb(settings_of(world), wait=False, wrapper=ORDINARY, name='ordinary')
+    # started as nobody it is that user already; as anybody else it may not become it
+    user = 'daemon' if ROOT else 'nobody'
+    lb.process.stop()
+    lb = world.resumelb(settings_of(world, user=user), wait=False, wrapper=ORDINARY, name='refused')
+    assert lb.process.wait() == 1
+    assert 'only root can become another user' in lb.process.output()
+
+
+def test_a_process_that_is_not_roots_cannot_become_another_user(open_world):
+    refused_without_root(open_world)
+
+
+def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_world):
+    if not ROOT:
+        refused_without_root(open_world)
+        return
+    folder = open_world.folder
+    pair = Pair(folder, 'site', ['test.example'])
+    # root's alone: read before the rights are dropped
+    os.chmod(pair.key, 0o600)
+    tls, unix = '127.0.0.1:%d' % free_port(), folder / 'front.sock'
+    low = next(p for p in range(1023, 600, -1) if subprocess.run(
+        ['/usr/bin/python3', '-c', 'import socket; socket.create_server(("127.0.0.1", %d))' % p],
+        stderr=subprocess.DEVNULL).returncode == 0)
+    listen = [{'address': '127.0.0.1:%d' % low}, {'address': tls, 'tls': pair.entry},
+              {'address': 'unix:%s' % unix, 'mode': 660}]
+    lb = open_world.resumelb(settings_of(open_world), listen=listen)
+    assert_is_nobody(lb.process.pid)
+    assert get('127.0.0.1:%d' % low).status == 200
+    assert shown(tls, 'test.example') == pair.fingerprint
+    assert (unix.stat().st_uid, stat.S_IMODE(unix.stat().st_mode)) == (NOBODY, 0o660)
+    with Client('unix:%s' % unix) as c:
+        assert c.request().status == 200
+    log = folder / 'access.log'
+    wait_until(lambda: log.exists() and log.read_text().count('\n') == 2, 'the access log')
+    assert log.stat().st_uid == NOBODY and (folder / 'state').stat().st_uid == NOBODY
+    # logs are opened again as the user, and a key that it may not read is named; nothing has changed
+    log.rename(folder / 'rotated.log')
+    lb.reload()
+    wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
+    assert str(pair.key) in lb.process.output() and 'Permission denied' in lb.process.output()
+    wait_until(log.exists, 'the new log')
+    assert shown(tls, 'test.example') == pair.fingerprint
+    # one that it may read is taken
+    os.chown(pair.key, NOBODY, NOBODY)
+    renewed = Pair(folder, 'renewed', ['test.example'])
+    renewed.copy_to(pair)
+    lb.reload()
+    wait_until(lambda: shown(tls, 'test.example') == renewed.fingerprint, 'the new certificate')
+    # a new program needs no root: the socket of the low port is left to it
+    upgrade(lb)
+    assert_is_nobody(lb.process.pid)
+    assert get('127.0.0.1:%d' % low).status == 200
+    assert lb.process.stop() == 0
+    assert not unix.exists()
+
+
+def test_an_ordinary_user_can_do_everything(open_world):
+    settings = settings_of(open_world)
+    del settings['user']
+    lb = open_world.resumelb(settings, wrapper=ORDINARY)
+    assert lb.get().status == 200
+    lb.reload({'retries': 3})
+    wait_until(lambda: lb.app()['settings']['retries']['value'] == '3', 'the reload')
+    assert 'runs-as-root' not in lb.process.output()
+    upgrade(lb)
+    assert lb.get().status == 200
+
+
+def test_root_without_a_user_is_warned_about_once(world):
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [w.address]})
+    lb.process.kill(signal.SIGHUP)
+    wait_until(lambda: 'configuration-read' in lb.process.output(), 'the reload')
+    assert lb.process.output().count('runs-as-root') == (1 if ROOT else 0)
+
+
+@pytest.mark.parametrize('settings, words', [
+    ({'user': 'no-such-user'}, 'user no-such-user: there is no such user'),
+    ({'user': 'nobody', 'group': 'no-such-group'}, 'there is no such group'),
+    ({'group': 'nogroup'}, 'group nogroup: is nothing without a user'),
+])
+def test_a_user_that_is_not_there_is_a_bad_configuration(world, settings, words):
+    path = world.folder / 'bad.yaml'
+    path.write_text('listen: [{address: "127.0.0.1:1"}]\nworkers: ["127.0.0.1:2"]\n'
+                    + ''.join('%s: %s\n' % x for x in settings.items()))
+    out = subprocess.run([BIN / 'resumelb', '-c', path, '-t'], capture_output=True, text=True, timeout=30)
+    assert out.returncode == 1 and words in out.stderr

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGUSR2: a new load balancer takes over the sockets; no client notices."""
+import os
+import re
+import shutil
+import signal
+import socket
+import threading
+
+import pytest
+
+from support.base import BIN, free_port, wait_until
+from support.certificates import Pair, shown
+from support.http import Client, get
+from support.scripted import hello, serve
+from upgrade_support import Http2, Loads, Posts, alive, follow, http2_context, pid_of, upgrade
+
+ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
+
+
+class Front:
+    """A load balancer with each kind of listener, before two workers that note their POSTs."""
+
+    def __init__(self, world, name='resumelb', workers=2, **settings):
+        self.posts = Posts()
+        self.world = world
+        self.workers = [world.scripted(serve(self.posts.answer)) for _ in range(workers)]
+        pair = Pair(world.folder, name + '-site', ['test.example'])
+        self.plain, self.tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
+        self.unix = 'unix:%s' % (world.folder / (name + '.sock'))
+        self.listen = [{'address': self.plain}, {'address': self.tls, 'tls': pair.entry, 'http2': True},
+                       {'address': self.unix}]
+        self.config = {'workers': [w.address for w in self.workers], 'upgrade_timeout': '20s', 'drain_timeout': '10s',
+                       **settings}
+        self.lb = world.resumelb(self.config, listen=self.listen, name=name)
+
+    def loads(self, pause=0.0):
+        plans = [(address, kind, posts, keep) for address, kind in
+                 ((self.plain, 'plain'), (self.tls, 'tls'), (self.unix, 'plain'))
+                 for posts in (False, True) for keep in (False, True)]
+        return Loads(plans + [(self.tls, 'h2', posts, True) for posts in (False, True)], pause)
+
+
+def test_no_request_is_lost_and_none_comes_twice_over_many_upgrades(world):
+    front = Front(world, threads=3)
+    loads = front.loads()
+    loads.go_on(10)
+    pids = [front.lb.process.pid]
+    # other numbers of loops: some then accept from several sockets, or share one
+    for threads in (1, 4, 2, 3) * ROUNDS:
+        front.lb.config['threads'] = str(threads)
+        front.lb.write_config()
+        upgrade(front.lb)
+        assert front.lb.json()['threads'] == threads
+        loads.go_on(10)
+        pids.append(front.lb.process.pid)
+    loads.stop()
+    assert len(set(pids)) == len(pids)
+    assert sorted(front.posts.names) == loads.sent()
+    assert loads.done() > 500
+    front.lb.process.stop()
+    assert not os.path.exists(front.unix[5:])
+
+
+def accepted(lb):
+    page = get(lb.admin, '/metrics', host=lb.admin).text
+    return int(re.search(r'^resumelb_client_connections_total (\d+)', page, re.M).group(1))
+
+
+def test_an_idle_client_is_served_once_more_by_the_old_one_and_told_to_leave(world):
+    front = Front(world)
+    idle, fresh = Client(front.plain), Client(front.plain)
+    assert idle.request().status == 200
+    # `fresh` has connected, is accepted, and has not asked yet
+    wait_until(lambda: accepted(front.lb) == 2, 'both to be accepted')
+    old = front.lb.process
+    old.kill(signal.SIGUSR2)
+    follow(front.lb, old.pid)
+    for c in (idle, fresh):
+        r = c.request('POST', body=b'x')
+        assert (r.status, r['Connection']) == (200, 'close')
+        c.close()
+    assert old.wait() == 0
+
+
+def test_who_waits_in_a_queue_is_served_by_the_new_one(world):
+    """The old one has all the connections that it may, so nobody accepts these before the new one does."""
+    front = Front(world, max_client_connections=2, threads=1)
+    holders = [Client(front.plain) for _ in range(2)]
+    for c in holders:
+        assert c.request().status == 200
+    waiting = [Client(front.plain) for _ in range(5)]
+    for c in waiting:
+        c.send()
+    old = front.lb.process
+    old.kill(signal.SIGUSR2)
+    assert waiting[0].receive().body == b'hello'
+    waiting[0].close()
+    for c in waiting[1:]:
+        assert c.receive().body == b'hello'
+        c.close()
+    for c in holders:
+        c.close()
+    follow(front.lb, old.pid)
+    assert old.wait() == 0
+
+
+@pytest.mark.parametrize('broken', ['file', 'port', 'program', 'state'])
+def test_a_new_one_that_cannot_start_changes_nothing(world, broken):
+    binary = world.folder / 'resumelb'
+    shutil.copy(BIN / 'resumelb', binary)
+    front = Front(world, state_dir=str(world.folder / 'state'))
+    front.lb.process.stop()
+    taken = socket.create_server(('127.0.0.1', 0))
+    front.lb.process = world.process([binary, '-c', front.lb.path], 'copy')
+    wait_until(front.lb.ready, 'the copy')
+    loads = front.loads()
+    loads.go_on(3)
+    good = front.lb.path.read_text()
+    if broken == 'file':
+        front.lb.path.write_text(good + 'no_such_setting: 1\n')
+    elif broken == 'port':
+        front.lb.config['listen'] = front.listen + [{'address': '127.0.0.1:%d' % taken.getsockname()[1]}]
+        front.lb.write_config()
+    elif broken == 'state':
+        front.lb.config['state_dir'] = '/proc/no-such-folder'
+        front.lb.write_config()
+    else:
+        (world.folder / 'new').write_text('#!/bin/sh\nexit 7\n')
+        (world.folder / 'new').chmod(0o755)
+        os.rename(world.folder / 'new', binary)
+    pid = front.lb.process.pid
+    front.lb.process.kill(signal.SIGUSR2)
+    wait_until(lambda: 'upgrade-failed' in front.lb.process.output(), 'the failure')
+    loads.go_on(3)
+    assert pid_of(front.lb) == pid
+    if broken == 'program':
+        assert 'program="exit 7"' in front.lb.process.output()
+        os.unlink(binary)
+        shutil.copy(BIN / 'resumelb', binary)
+    front.lb.path.write_text(good)
+    upgrade(front.lb)
+    loads.go_on(3)
+    loads.stop()
+    taken.close()
+    assert os.path.exists(front.unix[5:])
+    assert sorted(front.posts.names) == loads.sent()
+
+
+def test_a_new_one_that_hangs_is_given_up(world):
+    binary = world.folder / 'resumelb'
+    shutil.copy(BIN / 'resumelb', binary)
+    front = Front(world, upgrade_timeout='1s')
+    front.lb.process.stop()
+    front.lb.process = world.process([binary, '-c', front.lb.path], 'copy')
+    wait_until(front.lb.ready, 'the copy')
+    (world.folder / 'new').write_text('#!/bin/sh\necho $$ > %s\nexec sleep 1000\n' % (world.folder / 'hung'))
+    (world.folder / 'new').chmod(0o755)
+    os.rename(world.folder / 'new', binary)
+    front.lb.process.kill(signal.SIGUSR2)
+    wait_until(lambda: 'takes longer than upgrade_timeout' in front.lb.process.output(), 'the end of patience')
+    assert not alive(int((world.folder / 'hung').read_text()))
+    assert get(front.plain).status == 200 and front.lb.process.alive()
+
+
+def slow_start(front):
+    """A worker whose agent never says anything: the new one waits start_wait for it."""
+    silent = socket.create_server(('127.0.0.1', 0))
+    front.lb.config['workers'] = [w.address for w in front.workers] + [
+        {'address': '127.0.0.1:%d' % silent.getsockname()[1], 'resume': 'stream'}]
+    front.lb.config['start_wait'] = '60s'
+    front.lb.write_config()
+    return silent
+
+
+def children(pid):
+    with open('/proc/%d/task/%d/children' % (pid, pid)) as f:
+        return [int(x) for x in f.read().split()]
+
+
+def test_the_second_of_two_signals_is_ignored_and_sigterm_ends_both(world):
+    front = Front(world)
+    silent = slow_start(front)
+    old = front.lb.process
+    old.kill(signal.SIGUSR2)
+    new = wait_until(lambda: children(old.pid), 'the new one')
+    old.kill(signal.SIGUSR2)
+    wait_until(lambda: 'upgrade-ignored reason="there is one under way"' in old.output(), 'the refusal')
+    assert children(old.pid) == new
+    assert get(front.plain).status == 200
+    old.kill(signal.SIGTERM)
+    assert old.wait() == 0
+    assert 'reason="we are told to end"' in old.output()
+    assert not alive(new[0])
+    silent.close()
+
+
+def test_no_new_one_is_started_while_draining(world):
+    gate = threading.Event()
+
+    def answer(c, head, body):
+        gate.wait(30)
+        c.answer(b'slow')
+    w = world.scripted(serve(answer))
+    lb = world.resumelb({'workers': [w.address]})
+    with Client(lb.address) as c:
+        c.send()
+        wait_until(lambda: w.requests, 'the request')
+        lb.process.kill(signal.SIGTERM)
+        wait_until(lambda: 'stopping' in lb.process.output(), 'the drain')
+        lb.process.kill(signal.SIGUSR2)
+        wait_until(lambda: 'upgrade-ignored reason="we are ending"' in lb.process.output(), 'the refusal')
+        gate.set()
+        assert c.receive().body == b'slow'
+    assert lb.process.wait() == 0
+
+
+def test_a_request_under_way_is_finished_and_both_end_when_the_service_is_stopped(world):
+    gate = threading.Event()
+
+    def answer(c, head, body):
+        gate.wait(30)
+        c.answer(b'slow')
+    w = world.scripted(serve(answer))
+    lb = world.resumelb({'workers': [w.address]})
+    with Client(lb.address) as c:
+        c.send('POST', body=b'x')
+        wait_until(lambda: w.requests, 'the request')
+        old = lb.process
+        old.kill(signal.SIGUSR2)
+        follow(lb, old.pid)
+        # as a service manager does: to all processes of the unit
+        old.kill(signal.SIGTERM)
+        lb.process.kill(signal.SIGTERM)
+        lb.process.wait()
+        assert old.alive()
+        gate.set()
+        assert c.receive().body == b'slow'
+    assert old.wait() == 0
+    assert len(w.requests) == 1
+
+
+def test_what_was_learnt_of_workers_goes_over(world):
+    workers = [world.scripted(serve(hello)) for _ in range(2)]
+    lb = world.resumelb({'workers': [w.address for w in workers], 'resume': 'measure', 'history': 5,
+                         'state_dir': str(world.folder / 'state')})
+
+    for _ in range(20):
+        assert lb.get(host='a.example').status == 200
+    wait_until(lambda: 'a.example' in str(lb.json('/resumes.json')), 'skills')
+    upgrade(lb)
+    assert 'a.example' in str(lb.json('/resumes.json'))
+    # the lock went along: another process is still refused
+    other = world.resumelb({'workers': [workers[0].address], 'state_dir': str(world.folder / 'state')}, name='other', wait=False)
+    assert other.process.wait() == 1 and 'state-not-locked' in other.process.output()
+    assert lb.get(host='a.example').status == 200
+
+
+def test_the_service_manager_hears_who_the_successor_is(world):
+    """From the old one, which is the one that it listens to; not that the service stops."""
+    path = str(world.folder / 'notify')
+    notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notify.bind(path)
+    notify.settimeout(30)
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [w.address]}, env={'NOTIFY_SOCKET': path})
+    assert notify.recv(1000) == b'READY=1'
+    upgrade(lb)
+    assert notify.recv(1000) == b'MAINPID=%d\nREADY=1' % lb.process.pid
+    lb.process.stop()
+    assert notify.recv(1000) == b'STOPPING=1'
+    notify.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        notify.recv(1000)
+    notify.close()
+
+
+def test_it_stays_registered_in_the_tree_by_the_same_name(world):
+    tree = world.folder / 'tree'
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app'), 'workers': [w.address]}}})
+    providers = tree / 'app' / 'providers'
+
+    def registered():
+        return {p.name: p.read_text() for p in providers.iterdir()}
+    wait_until(lambda: lb.address in registered(), 'the registration')
+    upgrade(lb)
+    wait_until(lambda: '"pid":%d' % lb.process.pid in registered().get(lb.address, '').replace(' ', ''), 'the new one\'s')
+    assert len(registered()) == 1
+
+
+def test_an_http2_client_gets_goaway_and_finishes_what_it_has(world):
+    gate = threading.Event()
+
+    def answer(c, head, body):
+        if b'/slow' in head[:20]:
+            gate.wait(30)
+        c.answer(b'done')
+    w = world.scripted(serve(answer))
+    pair = Pair(world.folder, 'site', ['test.example'])
+    address = '127.0.0.1:%d' % free_port()
+    lb = world.resumelb({'workers': [w.address]}, listen=[{'address': address, 'tls': pair.entry, 'http2': True}])
+    client, answers = Http2(address, http2_context()), []
+    assert client.request('GET', '/') == (200, b'done')
+    thread = threading.Thread(target=lambda: answers.append(client.request('POST', '/slow', (), b'x')))
+    thread.start()
+    wait_until(lambda: len(w.requests) == 2, 'the request')
+    old = lb.process
+    old.kill(signal.SIGUSR2)
+    follow(lb, old.pid)
+    wait_until(lambda: client.leaving, 'GOAWAY')
+    gate.set()
+    thread.join(20)
+    assert answers == [(200, b'done')]
+    client.close()
+    assert old.wait() == 0
+    assert Http2(address, http2_context()).request('GET', '/') == (200, b'done')
+
+
+def test_a_number_in_the_environment_that_is_no_channel_is_refused(world):
+    w = world.scripted(serve(hello))
+    for value in ('7', '1', 'x', ''):
+        lb = world.resumelb({'workers': [w.address]}, name='env%s' % value, wait=False,
+                            env={'RESUMELB_UPGRADE_FD': value})
+        assert lb.process.wait() == 1
+        assert 'upgrade-not-understood' in lb.process.output()
+
+
+def test_every_change_at_once_costs_nobody_a_request(world):
+    """Settings, certificates, workers deployed anew and new programs, one after the other."""
+    tree = world.folder / 'tree'
+    agent = world.agent('agent', tree, slots=2, max_queue=200)
+    posts = Posts()
+    listed = [world.scripted(serve(posts.answer)) for _ in range(2)]
+    live = Pair(world.folder, 'live', ['test.example'])
+    others = [Pair(world.folder, 'other%d' % i, ['test.example']) for i in range(2)]
+    plain, tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
+    applications = {'app': {'tree': 'directory:%s' % (tree / 'app'), 'path': '/app'},
+                    'site': {'workers': [w.address for w in listed], 'path': '/'}}
+    lb = world.resumelb({'applications': applications}, wait=False,
+                        listen=[{'address': plain}, {'address': tls, 'tls': live.entry, 'http2': True}])
+    wait_until(lambda: lb.listening() and len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2,
+               'the agent\'s workers', 30)
+    loads = Loads([(plain, 'plain', True, True), (plain, 'plain', False, False), (tls, 'tls', True, True),
+                   (tls, 'tls', False, False), (tls, 'h2', True, True)])
+    deployed = Loads([(plain, 'plain', False, True)], target='/app')
+    (world.folder / 'tmp').mkdir(exist_ok=True)
+    incarnations = {w['incarnation'] for w in lb.workers('app').values()}
+    for turn in range(2 * ROUNDS):
+        applications['site']['retries'] = 3 + turn
+        lb.reload()
+        wait_until(lambda: lb.app('site')['settings']['retries']['value'] == str(3 + turn), 'the setting')
+        others[turn % 2].copy_to(live)
+        lb.reload()
+        wait_until(lambda: shown(tls, 'test.example') == others[turn % 2].fingerprint, 'the certificate')
+        (world.folder / 'tmp' / 'restart.txt').write_text(str(turn))
+        upgrade(lb)
+        loads.go_on(10)
+        deployed.go_on(5)
+        wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready'
+                                and w['incarnation'] not in incarnations]) == 2, 'new workers', 60)
+        incarnations |= {w['incarnation'] for w in lb.workers('app').values()}
+        assert shown(tls, 'test.example') == others[turn % 2].fingerprint
+    loads.stop()
+    deployed.stop()
+    assert sorted(posts.names) == loads.sent()
+    assert len(agent.json()['applications']['app']['slots']) == 2
