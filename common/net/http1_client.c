@@ -23,7 +23,9 @@
 #include "common/net/http1_conn.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 enum {
@@ -528,10 +530,25 @@ void http1_resume(struct http1_conn *c)
         loop_defer(c->loop, &c->work);
 }
 
+/*
+ * Bytes that the worker has not taken would keep the end of the connection from it until it has
+ * read them all; a reset does not wait.
+ */
+static void reset_at_close(const struct http1_conn *c)
+{
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    int fd = h2o_socket_get_fd(c->sock);
+    int queued = 0;
+
+    if (ioctl(fd, SIOCOUTQ, &queued) == 0 && queued != 0)
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
+
 void http1_cancel(struct http1_conn *c)
 {
     if (c->x.state == EXCHANGE_NONE)
         return;
+    reset_at_close(c);
     leave_exchange(c);
     c->dead = true;
     http1_conn_read_stop(c);
