@@ -212,6 +212,7 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
         .request = *r,
         .out = {.head = r->head, .body = r->body},
         .read_bytes = BODY_READ_FIRST,
+        .room_bytes = SIZE_MAX,
     };
     if (c->dead) {
         c->x.failure = ERR_PEER_CLOSED;
@@ -269,11 +270,19 @@ static void pass_on_input(struct http1_conn *c)
     pass_on(c, h, rest);
 }
 
+static size_t at_least(size_t n, size_t min)
+{
+    return n > min ? n : min;
+}
+
 static size_t next_read_bytes(const struct http1_exchange *x)
 {
-    if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < x->read_bytes)
+    size_t room = at_least(x->room_bytes, BODY_READ_MIN);
+    size_t bytes = x->read_bytes < room ? x->read_bytes : room;
+
+    if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < bytes)
         return (size_t)x->framing.left;
-    return x->read_bytes;
+    return bytes;
 }
 
 static void adapt_read_bytes(struct http1_exchange *x, size_t room, size_t n)
@@ -467,7 +476,10 @@ static void read_head(struct http1_conn *c)
 {
     struct http1_input *in = &c->in;
 
-    make_room(in, c->head_read_bytes != 0 ? c->head_read_bytes : HEAD_READ_BYTES);
+    size_t first = at_least(c->head_read_bytes, HEAD_READ_BYTES);
+    size_t room = at_least(c->x.room_bytes, HEAD_READ_BYTES);
+
+    make_room(in, first < room ? first : room);
     ssize_t n = recv(h2o_socket_get_fd(c->sock), in->p + in->len, in->room - in->len, MSG_DONTWAIT);
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -508,6 +520,11 @@ void http1_exchange_work(struct http1_conn *c)
 }
 
 /* ---- what the user may do meanwhile ---- */
+
+void http1_room(struct http1_conn *c, size_t bytes)
+{
+    c->x.room_bytes = bytes;
+}
 
 void http1_pause(struct http1_conn *c)
 {

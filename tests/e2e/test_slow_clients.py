@@ -285,3 +285,28 @@ def test_a_refusal_reaches_a_client_that_goes_on_sending(world, kind, status):
         assert r.status == status
         assert (r['Connection'] or '').lower() == 'close'
     assert w.requests == []
+
+
+def test_no_more_of_a_response_is_taken_than_response_buffer(world):
+    lb, _ = front(world, serve(streaming), response_buffer='64KiB')
+    with slow_reader(lb, 'plain') as c:
+        c.send()
+        buffered = lambda: lb.app()['stats']['buffered_bytes']
+        wait_until(lambda: buffered() > (64 - 4) << 10, 'the buffer to be full')
+        assert buffered() <= 64 << 10
+
+
+def test_beyond_response_buffers_total_reading_follows_the_clients(world):
+    lb, _ = front(world, serve(streaming), response_buffers_total='1MiB', response_buffer='256KiB', max_connections=0)
+    clients = [Http2(lb.tls_address, 0) for _ in range(4)]
+    for c in clients:
+        for i in range(32):
+            c.send(2 * i + 1)
+    wait_until(lambda: lb.app()['backlog'] == 128, 'all to be with the worker')
+    buffered = lambda: lb.app()['stats']['buffered_bytes']
+    wait_until(lambda: buffered() > 1 << 20, 'the total to be used up')
+    # What each may have in any case, and what a loop has not told the others yet.
+    assert buffered() <= (1 << 20) + (256 << 10) + 128 * (16 << 10) + (64 << 10)
+    for c in clients:
+        c.close()
+    wait_until(lambda: lb.app()['backlog'] == 0 and buffered() == 0, 'all to be given back')
