@@ -438,7 +438,7 @@ def gigabyte(options, cls):
 
 
 def idle(options, cls):
-    workers = Workers(1, False)
+    workers = Workers(1 if cls is H2o else 4, False)     # h2o proxies to one address only
     server = cls(workers)
     quiet = wrk(server.address + '/1000', 8, options.seconds)
     before = server.memory()
