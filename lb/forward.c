@@ -30,6 +30,8 @@ enum {
      * short.
      */
     HEAD_HELD_MS = 20,
+    /* With less room than that in response_buffer, reading waits until there is more. */
+    ROOM_MIN = 4096,
 };
 
 /* ---- the worker's side has ended ---- */
@@ -333,19 +335,27 @@ static void on_body(void *context, struct http1_body *body, bool last)
     if (x->client_over)
         return;
     exchange_count_buffered(x);
-    if (!last && x->reply.queued_bytes > exchange_buffer_limit(x)) {
-        x->paused = true;
-        x->paused_since_us = loop_now_us(x->home->loop);
-        http1_pause(x->http);
+    if (last)
+        return;
+    size_t limit = exchange_buffer_limit(x);
+    if (x->reply.queued_bytes + ROOM_MIN <= limit) {
+        http1_room(x->http, limit - x->reply.queued_bytes);
+        return;
     }
+    x->paused = true;
+    x->paused_since_us = loop_now_us(x->home->loop);
+    http1_pause(x->http);
 }
 
 void exchange_drained(struct exchange *x)
 {
+    size_t limit = exchange_buffer_limit(x);
+
     /* Half, so that a slow client does not have us stop and go for each of its packets. */
-    if (!x->paused || x->reply.queued_bytes > exchange_buffer_limit(x) / 2)
+    if (!x->paused || x->reply.queued_bytes > limit / 2)
         return;
     end_pause(x);
+    http1_room(x->http, limit - x->reply.queued_bytes);
     http1_resume(x->http);
 }
 
@@ -452,4 +462,5 @@ void exchange_forward(struct exchange *x)
     x->sent_us = loop_now_us(x->home->loop);
     x->active = true;
     http1_request(x->http, &r);
+    http1_room(x->http, exchange_buffer_limit(x));
 }

@@ -116,6 +116,7 @@ static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
         sum->header_timeouts += c.header_timeouts;
         sum->body_timeouts += c.body_timeouts;
         sum->send_timeouts += c.send_timeouts;
+        sum->slow_readers += c.slow_readers;
         sum->resets += c.resets;
         sum->accept_pauses += c.accept_pauses;
         sum->tls12 += c.tls12;
@@ -151,6 +152,11 @@ static uint64_t fronts_body_timeouts(const struct http_server_counts *c)
 static uint64_t fronts_send_timeouts(const struct http_server_counts *c)
 {
     return c->send_timeouts;
+}
+
+static uint64_t fronts_slow_readers(const struct http_server_counts *c)
+{
+    return c->slow_readers;
 }
 
 static uint64_t fronts_resets(const struct http_server_counts *c)
@@ -378,9 +384,10 @@ static void add_tree_figures(const struct lb *lb, struct text *out)
 
 static const struct family families[] = {
     FRONTS("client_connections_total", "connections", fronts_accepted, "Connections of clients."),
-    FRONTS("client_header_timeouts_total", "connections", fronts_header_timeouts, "Connections cut, their request's head being too slow."),
-    FRONTS("client_body_timeouts_total", "connections", fronts_body_timeouts, "Connections cut, their request's body being too slow."),
+    FRONTS("client_header_timeouts_total", "connections", fronts_header_timeouts, "Connections ended, their request's head being too slow."),
+    FRONTS("client_body_timeouts_total", "connections", fronts_body_timeouts, "Requests refused, their body not being complete in time (body_timeout); those below min_body_rate are in client_refused_total."),
     FRONTS("client_send_timeouts_total", "connections", fronts_send_timeouts, "Connections cut, their client taking too little of a response."),
+    FRONTS("client_slow_readers_total", "connections", fronts_slow_readers, "Connections cut, their client taking less of its responses than min_send_rate."),
     FRONTS("client_resets_total", "connections", fronts_resets, "HTTP/2 connections cut for abandoning most of many requests."),
     FRONTS("client_abandoned_total", "requests", fronts_abandoned, "Requests whose client left before it had the whole response."),
     FRONTS("accept_pauses_total", "pauses", fronts_accept_pauses, "Times accepting paused: too many connections, or no descriptors."),

@@ -23,7 +23,9 @@
 #include "common/net/http1_conn.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 enum {
@@ -210,6 +212,7 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
         .request = *r,
         .out = {.head = r->head, .body = r->body},
         .read_bytes = BODY_READ_FIRST,
+        .room_bytes = SIZE_MAX,
     };
     if (c->dead) {
         c->x.failure = ERR_PEER_CLOSED;
@@ -267,11 +270,19 @@ static void pass_on_input(struct http1_conn *c)
     pass_on(c, h, rest);
 }
 
+static size_t at_least(size_t n, size_t min)
+{
+    return n > min ? n : min;
+}
+
 static size_t next_read_bytes(const struct http1_exchange *x)
 {
-    if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < x->read_bytes)
+    size_t room = at_least(x->room_bytes, BODY_READ_MIN);
+    size_t bytes = x->read_bytes < room ? x->read_bytes : room;
+
+    if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < bytes)
         return (size_t)x->framing.left;
-    return x->read_bytes;
+    return bytes;
 }
 
 static void adapt_read_bytes(struct http1_exchange *x, size_t room, size_t n)
@@ -465,7 +476,10 @@ static void read_head(struct http1_conn *c)
 {
     struct http1_input *in = &c->in;
 
-    make_room(in, c->head_read_bytes != 0 ? c->head_read_bytes : HEAD_READ_BYTES);
+    size_t first = at_least(c->head_read_bytes, HEAD_READ_BYTES);
+    size_t room = at_least(c->x.room_bytes, HEAD_READ_BYTES);
+
+    make_room(in, first < room ? first : room);
     ssize_t n = recv(h2o_socket_get_fd(c->sock), in->p + in->len, in->room - in->len, MSG_DONTWAIT);
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -507,6 +521,11 @@ void http1_exchange_work(struct http1_conn *c)
 
 /* ---- what the user may do meanwhile ---- */
 
+void http1_room(struct http1_conn *c, size_t bytes)
+{
+    c->x.room_bytes = bytes;
+}
+
 void http1_pause(struct http1_conn *c)
 {
     if (c->x.paused || (c->x.state != EXCHANGE_HEAD && c->x.state != EXCHANGE_BODY))
@@ -528,10 +547,25 @@ void http1_resume(struct http1_conn *c)
         loop_defer(c->loop, &c->work);
 }
 
+/*
+ * Bytes that the worker has not taken would keep the end of the connection from it until it has
+ * read them all; a reset does not wait.
+ */
+static void reset_at_close(const struct http1_conn *c)
+{
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    int fd = h2o_socket_get_fd(c->sock);
+    int queued = 0;
+
+    if (ioctl(fd, SIOCOUTQ, &queued) == 0 && queued != 0)
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
+
 void http1_cancel(struct http1_conn *c)
 {
     if (c->x.state == EXCHANGE_NONE)
         return;
+    reset_at_close(c);
     leave_exchange(c);
     c->dead = true;
     http1_conn_read_stop(c);

@@ -93,6 +93,9 @@ struct http1_request {
     void *context;
 };
 void http1_request(struct http1_conn *c, const struct http1_request *r);
+/* No read takes many more bytes of the response than so many, until it is told anew; of a body that
+ * is 4 KiB at least, with its head 16. At first there is no limit. */
+void http1_room(struct http1_conn *c, size_t bytes);
 /* Back-pressure: stop and restart reading the response; no on_body comes while paused. Time-outs
  * rest. */
 void http1_pause(struct http1_conn *c);

@@ -38,6 +38,7 @@ struct http1_exchange {
     struct http1_times times;
     struct body_framing framing;
     size_t read_bytes; /* how much to read at once */
+    size_t room_bytes; /* what the user wants at most */
     unsigned interim;  /* 1xx heads seen */
     enum err failure;  /* to be reported at the end of the turn */
     bool paused, keep_alive, any_written, any_received;

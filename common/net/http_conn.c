@@ -3,17 +3,11 @@
  * A client's connection. libh2o drives the socket; we are told of its end (on_close), look at it
  * now and then (the sweep), and act on it only by shutdown(2), which libh2o then finds out about:
  * there is no other way to close a connection that libh2o owns.
- *
- * While an HTTP/1 request is with us, libh2o does not read its socket, and would not learn that the
- * client has left. So we put a callback of our own on the socket that does not read either
- * (H2O_SOCKET_FLAG_DONT_READ). This also keeps the socket in epoll, which saves two system calls
- * per request. It stays there until the last part of the response has been sent.
  */
 #include "common/net/http_conn.h"
 
 #include <linux/sockios.h>
 #include <linux/tcp.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
@@ -29,6 +23,7 @@ static void enter_phase(struct http_conn *c, enum conn_phase phase)
 {
     c->phase = phase;
     c->phase_since_ms = loop_now_ms(c->server->loop);
+    pace_rest(&c->body_pace);
 }
 
 /* ---- life ---- */
@@ -43,6 +38,8 @@ static void on_close(void *data)
         http_server_count(s, COUNT_TLS_FAILED + c->tls_failure);
     http_tap_fini(c);
     address_counts_leave(s->options.addresses, &c->address);
+    list_remove(&c->unseen);
+    http2_uploads_fini(&c->uploads);
     list_remove(&c->node);
     --s->nconns;
     http_listener_release(c->listener);
@@ -66,6 +63,7 @@ struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock)
     c->sock = sock;
     list_init(&c->replies);
     list_init(&c->tap.node);
+    list_init(&c->unseen);
     list_push_back(&c->server->conns, &c->node);
     ++c->server->nconns;
     enter_phase(c, PHASE_NEW);
@@ -160,52 +158,7 @@ void http_conn_end(struct http_conn *c, bool done)
     }
 }
 
-/* ---- the watch ---- */
-
-/* Whether the peer has sent its last byte, or can get none. What it sent may still be unread. */
-static bool peer_has_left(struct http_conn *c)
-{
-    struct pollfd p = {.fd = h2o_socket_get_fd(c->sock), .events = POLLRDHUP};
-
-    if (c->read_shut || poll(&p, 1, 0) <= 0)
-        return false;
-    return (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-}
-
-static void on_client_event(h2o_socket_t *sock, const char *err)
-{
-    struct http_conn *c = sock->on_close.data;
-
-    (void)err; /* nothing is read */
-    if (peer_has_left(c)) {
-        http_reply_client_left(list_first(&c->replies, struct http_reply, node));
-        return;
-    }
-    /* The next request, or a TLS record: readable until somebody reads it. */
-    h2o_socket_read_stop(sock);
-    c->watch_lost = true;
-}
-
-void http_conn_watch(struct http_conn *c)
-{
-    ASSERT(!c->http2);
-    if (c->read_shut)
-        return;
-    c->watching = true;
-    c->watch_lost = false;
-    h2o_socket_dont_read(c->sock, 1);
-    h2o_socket_read_start(c->sock, on_client_event);
-}
-
-void http_conn_unwatch(struct http_conn *c)
-{
-    if (!c->watching)
-        return;
-    c->watching = false;
-    c->watch_lost = false;
-    h2o_socket_dont_read(c->sock, 0);
-    h2o_socket_read_stop(c->sock);
-}
+/* ---- progress ---- */
 
 uint64_t http_conn_progress(const struct http_conn *c)
 {
@@ -293,20 +246,28 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
     if (c->tunnelled || http_proxied_sweep(c, now_ms) || http_tap_sweep(c, now_ms))
         return;
     update_phase(c);
+    if (c->http2)
+        http_streams_sweep(c, now_ms);
     switch (c->phase) {
     case PHASE_NEW:
-    case PHASE_HEAD:
         if (phase_over(c, o->header_timeout_ms, now_ms)) {
             http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
             shut_both(c);
             enter_phase(c, c->phase); /* counted once */
         }
         return;
+    case PHASE_HEAD:
+        if (phase_over(c, o->header_timeout_ms, now_ms)) {
+            http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
+            http_tap_refuse(c, FAULT_HEAD_TIMEOUT);
+        }
+        return;
     case PHASE_BODY:
         if (phase_over(c, o->body_timeout_ms, now_ms)) {
             http_server_count(c->server, COUNT_BODY_TIMEOUTS);
-            shut_both(c);
-            enter_phase(c, c->phase);
+            http_tap_refuse(c, FAULT_BODY_TIMEOUT);
+        } else {
+            http_slow_sweep_body(c, now_ms);
         }
         return;
     case PHASE_IDLE:
@@ -319,8 +280,7 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
             http_conn_shut_read(c);
         return;
     case PHASE_BUSY:
-        if (c->watch_lost && peer_has_left(c))
-            http_reply_client_left(list_first(&c->replies, struct http_reply, node));
+        http_slow_sweep_send(c, now_ms);
         return;
     }
     UNREACHABLE();

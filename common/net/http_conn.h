@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The inside of the HTTP server: http_server.c (server, listeners), http_conn.c (connections and
- * their time), http_proxied.c (whose they are), http_tap.c (their bytes), http_check.c (requests
- * refused), http_reply.c (the way back), http_tunnel.c. Nobody else includes this. One loop's
- * thread, but for the counts.
+ * their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
+ * http_watch.c (clients that leave), http_proxied.c (whose they are), http_tap.c (their bytes),
+ * http_check.c (requests refused), http_reply.c (the way back), http_tunnel.c. Nobody else includes
+ * this. One loop's thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
  */
@@ -12,6 +13,7 @@
 
 #include "common/net/http_server.h"
 #include "common/net/http_tap.h"
+#include "common/wire/http2_uploads.h"
 
 #include <stdatomic.h>
 
@@ -22,6 +24,7 @@ enum server_count {
     COUNT_HEADER_TIMEOUTS,
     COUNT_BODY_TIMEOUTS,
     COUNT_SEND_TIMEOUTS,
+    COUNT_SLOW_READERS,
     COUNT_RESETS,
     COUNT_ACCEPT_PAUSES,
     COUNT_TLS12,
@@ -43,6 +46,8 @@ struct http_server {
     struct list untapped; /* connections that http_tap.c looks at before each wait */
     struct list holding;  /* connections whose next request is there, held back by http_tap.c */
     struct loop_deferred tap_look, tap_hand_on;
+    struct list unseen; /* connections whose end unread bytes would hide: http_watch.c looks */
+    struct timer unseen_timer;
     size_t nconns, ntunnels;
     struct timer sweep;
     struct timer accept_again; /* runs after descriptors ran out */
@@ -84,14 +89,18 @@ struct http_conn {
     struct http_tap tap;
     struct list replies; /* requests with us, each with its reply */
     uint64_t requests, abandoned;
+    uint64_t received_bytes; /* as they came, decrypted */
+    struct pace body_pace, send_pace;
+    struct http2_uploads uploads;
     unsigned refused;
     enum conn_phase phase;
     uint64_t phase_since_ms;
     bool http2;
-    bool watching;   /* http_conn_watch's callback is on the socket */
-    bool watch_lost; /* it saw bytes instead of an end: the sweep looks on */
-    bool read_shut;  /* we have shut it for reading: its end says nothing about the client */
-    bool cut;        /* and for writing: libh2o may find out later, with requests in its buffer */
+    bool watching;      /* http_conn_watch's callback is on the socket */
+    bool keep_half;     /* the present request goes on when the client closes its half */
+    struct list unseen; /* the callback saw bytes instead of an end: in the server's */
+    bool read_shut;     /* we have shut it for reading: its end says nothing about the client */
+    bool cut; /* and for writing: libh2o may find out later, with requests in its buffer */
     bool tunnelled;
 };
 
@@ -105,10 +114,6 @@ void http_conn_begin(struct http_conn *c);
 void http_conn_end(struct http_conn *c, bool done);
 /* The TLS handshake is finished. */
 void http_conn_secured(struct http_conn *c, const SSL *ssl);
-/* Watch the client of an HTTP/1 request, as libh2o does not read meanwhile; before libh2o reads or
- * gives the socket away, unwatch. */
-void http_conn_watch(struct http_conn *c);
-void http_conn_unwatch(struct http_conn *c);
 /* Have libh2o see the end on the socket. */
 void http_conn_shut_read(struct http_conn *c);
 /* Have libh2o see an error on the socket. */
@@ -118,6 +123,33 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms);
 void http_conn_drain(struct http_conn *c);
 /* A number that grows while the peer takes bytes. */
 uint64_t http_conn_progress(const struct http_conn *c);
+
+/* ---- http_watch.c ---- */
+void http_watch_start_server(struct http_server *s);
+void http_watch_stop_server(struct http_server *s);
+/* Watch the client of an HTTP/1 request, as libh2o does not read meanwhile; before libh2o reads or
+ * gives the socket away, unwatch. */
+void http_conn_watch(struct http_conn *c);
+void http_conn_unwatch(struct http_conn *c);
+
+/* ---- http_slow.c ---- */
+/* R's send timer: bytes have been handed to libh2o. */
+void http_slow_init_timer(struct http_reply *r);
+void http_slow_arm_timer(struct http_reply *r);
+/* What was queued for R has all been taken. */
+void http_slow_drained(struct http_reply *r);
+/* A body is on its way on this HTTP/1 connection, or responses are: whether the client is fast
+ * enough; if not, it is dealt with. */
+void http_slow_sweep_body(struct http_conn *c, uint64_t now_ms);
+void http_slow_sweep_send(struct http_conn *c, uint64_t now_ms);
+
+/* ---- http_streams.c ---- */
+/* HTTP/2: FRESH has come. */
+void http_streams_follow(struct http_conn *c, struct slice fresh);
+/* HTTP/2: refuse the streams whose request's body is too slow. */
+void http_streams_sweep(struct http_conn *c, uint64_t now_ms);
+/* HTTP/2: whether this answer waits for nothing but the client's windows. */
+bool http_stream_waits_for_window(const struct http_reply *r);
 
 /* ---- http_server.c ---- */
 void http_server_conn_gone(struct http_server *s);

@@ -189,8 +189,9 @@ void http_reply_client_left(struct http_reply *r)
     http_conn_unwatch(r->conn);
     /* A client that only closed its half gets nothing either; who leaves while we work says so. */
     shutdown(fd, SHUT_RDWR);
+    r->conn->cut = r->conn->read_shut = true;
     if (r->in_flight || r->state == REPLY_TUNNEL || r->state == REPLY_CLOSED)
-        return; /* libh2o is writing: it finds out */
+        return; /* libh2o is writing: it finds out, or on_proceed does */
     end_reply(r, false);
     if (started)
         h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
@@ -201,41 +202,6 @@ void http_reply_client_left(struct http_reply *r)
 /* ---- sending ---- */
 
 static void pump(struct http_reply *r);
-
-static void arm_send_timer(struct http_reply *r)
-{
-    uint64_t ms = r->conn->server->options.send_timeout_ms;
-
-    r->watched_progress = false;
-    if (ms != 0)
-        timer_start(r->conn->server->loop, &r->send_timer, ms);
-}
-
-/* A number that changes while the client takes this answer. */
-static uint64_t send_progress(const struct http_reply *r)
-{
-    /* In HTTP/2 other streams move the connection, but not a stream whose window is closed. */
-    if (r->conn->http2 && r->req->bytes_sent != r->handed_bytes)
-        return r->req->bytes_sent;
-    return http_conn_progress(r->conn);
-}
-
-static void on_send_timer(struct timer *t)
-{
-    struct http_reply *r = container_of(t, struct http_reply, send_timer);
-    struct http_server *s = r->conn->server;
-    uint64_t progress = send_progress(r);
-    bool stalled = r->watched_progress && progress == r->progress;
-
-    r->watched_progress = true;
-    r->progress = progress;
-    if (!stalled) {
-        timer_start(s->loop, t, s->options.send_timeout_ms);
-        return;
-    }
-    http_server_count(s, COUNT_SEND_TIMEOUTS);
-    http_conn_cut(r->conn);
-}
 
 /* Move waiting bodies to SENDING, as many as one send may have. */
 static size_t gather(struct http_reply *r, h2o_iovec_t *iov)
@@ -279,7 +245,7 @@ static void send_cut(struct http_reply *r)
     /* Where the end of the connection is the end of the body, only a reset can tell. */
     if (ends_by_close)
         setsockopt(h2o_socket_get_fd(r->conn->sock), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-    arm_send_timer(r);
+    http_slow_arm_timer(r);
     h2o_send(r->req, NULL, 0, H2O_SEND_STATE_ERROR);
 }
 
@@ -297,7 +263,7 @@ static void send_http1(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
     r->head_sent = true;
     r->in_flight = true;
     r->last_in_flight = last;
-    arm_send_timer(r);
+    http_slow_arm_timer(r);
     h2o_send(r->req, iov, n, H2O_SEND_STATE_IN_PROGRESS);
 }
 
@@ -310,7 +276,7 @@ static void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
     r->last_in_flight = last;
     if (last)
         r->state = REPLY_CLOSED;
-    arm_send_timer(r);
+    http_slow_arm_timer(r);
     h2o_send(r->req, iov, n, last ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS);
 }
 
@@ -348,11 +314,17 @@ static void on_proceed(h2o_generator_t *super, h2o_req_t *req)
         r->sent_bytes += list_entry(it, struct http1_body, node)->bytes;
     }
     release_bodies(&r->sending);
+    if (r->queued_bytes == 0)
+        http_slow_drained(r);
     bool drained = r->queued_bytes < before && !r->final_queued && !r->abort_queued;
-    if (r->last_in_flight)
+    if (r->last_in_flight) {
         finish(r);
-    else
+    } else if (r->conn->cut && !r->conn->http2) {
+        http_reply_client_left(r); /* all had been written when it left */
+        return;
+    } else {
         pump(r);
+    }
     /* Had that been the end, one of the two would have been queued. */
     if (drained && r->events->drained != NULL)
         r->events->drained(r->context);
@@ -406,7 +378,7 @@ void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
     };
     list_init(&r->parts);
     list_init(&r->sending);
-    timer_init(&r->send_timer, on_send_timer);
+    http_slow_init_timer(r);
     timer_init(&r->flush_timer, on_flush);
     list_push_back(&c->replies, &r->node);
     http_conn_begin(c);
@@ -416,8 +388,7 @@ void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
 
 void http_reply_keep_half_closed(struct http_reply *r)
 {
-    if (!r->over && !r->conn->http2)
-        http_conn_unwatch(r->conn);
+    r->conn->keep_half = !r->conn->http2;
 }
 
 /* All but giving it to libh2o. */
@@ -573,6 +544,6 @@ void http_reply_tunnel(struct http_reply *r, h2o_socket_t *worker, uint64_t idle
     r->req->res.status = 101;
     r->req->res.reason = http_status_reason(101);
     r->req->res.content_length = SIZE_MAX;
-    arm_send_timer(r);
+    http_slow_arm_timer(r);
     h2o_http1_upgrade(r->req, NULL, 0, http_tunnel_start, t);
 }

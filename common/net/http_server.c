@@ -62,6 +62,7 @@ void http_server_read_counts(const struct http_server *s, struct http_server_cou
         .header_timeouts = count_of(s, COUNT_HEADER_TIMEOUTS),
         .body_timeouts = count_of(s, COUNT_BODY_TIMEOUTS),
         .send_timeouts = count_of(s, COUNT_SEND_TIMEOUTS),
+        .slow_readers = count_of(s, COUNT_SLOW_READERS),
         .resets = count_of(s, COUNT_RESETS),
         .accept_pauses = count_of(s, COUNT_ACCEPT_PAUSES),
         .tls12 = count_of(s, COUNT_TLS12),
@@ -296,8 +297,9 @@ static uint64_t min_nonzero(uint64_t a, uint64_t b)
 /* Often enough that a limit is exceeded by a quarter at most. */
 static uint64_t sweep_ms(const struct http_server_options *o)
 {
+    uint64_t slow_ms = min_nonzero(o->min_body_rate_grace_ms, o->min_send_rate_grace_ms);
     uint64_t ms = min_nonzero(min_nonzero(o->header_timeout_ms, o->body_timeout_ms),
-                              o->keep_alive_timeout_ms) /
+                              min_nonzero(o->keep_alive_timeout_ms, slow_ms)) /
                   4;
 
     if (ms == 0 || ms > SWEEP_MS_MAX)
@@ -490,6 +492,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     set_up_h2o(s);
     set_spill(s);
     http_tap_start_server(s);
+    http_watch_start_server(s);
     timer_start(l, &s->sweep, sweep_ms(o));
     return s;
 }
@@ -524,6 +527,7 @@ void http_server_destroy(struct http_server *s)
     timer_stop(&s->accept_again);
     list_remove(&s->end_of_drain.node);
     http_tap_stop_server(s);
+    http_watch_stop_server(s);
     if (h2o_socket_buffer_prototype.mmap_settings == &s->spill)
         h2o_socket_buffer_prototype.mmap_settings = &h2o_socket_buffer_mmap_settings;
     /* The second GOAWAY, for which nobody is left; h2o_context_dispose would trip over it. */

@@ -8,6 +8,7 @@
 #ifndef RLB_NET_HTTP_SERVER_H
 #define RLB_NET_HTTP_SERVER_H
 
+#include "common/base/pace.h"
 #include "common/net/addr.h"
 #include "common/net/address_counts.h"
 #include "common/net/http1_client.h"
@@ -47,6 +48,10 @@ struct http_server_options {
     uint64_t keep_alive_timeout_ms; /* an idle client connection is closed after */
     uint64_t send_timeout_ms;       /* a client must take some bytes within (looked at once per that
                                        time), or its connection is cut. 0 = none, as for the others */
+    /* Bytes per second, on average over each grace time in full; 0 = any rate. Of a body below it
+     * the connection is refused (408), of HTTP/2 the stream; who reads slower is cut. */
+    uint64_t min_body_rate, min_body_rate_grace_ms;
+    uint64_t min_send_rate, min_send_rate_grace_ms;
     /* Frames per second of an HTTP/2 connection, above which it is closed; 0 = any. */
     uint32_t http2_pings, http2_priorities, http2_window_updates, http2_resets,
         http2_unknown_frames;
@@ -111,7 +116,8 @@ struct http_server_counts {
     uint64_t accepted;  /* connections */
     uint64_t requests;  /* handed to the handler */
     uint64_t abandoned; /* of those: the client left before it had the whole answer */
-    uint64_t header_timeouts, body_timeouts, send_timeouts; /* connections cut for them */
+    uint64_t header_timeouts, body_timeouts, send_timeouts; /* connections ended for them */
+    uint64_t slow_readers;  /* connections cut for reading below min_send_rate */
     uint64_t resets;        /* HTTP/2 connections cut for abandoning most of many requests */
     uint64_t accept_pauses; /* times accepting paused: too many connections, or no descriptors */
     uint64_t tls12, tls13;  /* handshakes finished, by version */
@@ -153,6 +159,7 @@ struct http_reply {
     uint64_t left_bytes;        /* of the announced length; UINT64_MAX: unknown */
     uint64_t handed_bytes;      /* of body, to libh2o */
     uint64_t progress;          /* as last looked at by the send timer */
+    struct pace pace;           /* HTTP/2: of the stream, while its own window is closed */
     struct chunk_encoder *encoder;
     struct timer send_timer;
     struct timer flush_timer;
@@ -177,7 +184,8 @@ struct http_reply_events {
 
 void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
                      const struct http_reply_events *e, void *context);
-/* From now on a client that closes its sending side is not taken for one that has left (HTTP/1). */
+/* From now on a client that closes its sending side is not taken for one that has left (HTTP/1);
+ * one whose connection is reset still is. */
 void http_reply_keep_half_closed(struct http_reply *r);
 /*
  * What the request's status and headers will be: set req->res first (status, h2o_add_header...;

@@ -18,8 +18,8 @@ enum {
     /* Of what is held back, handed on at once: more would be copied again for each request. */
     HAND_ON_MAX = 8192,
     /* How long a refused client may go on sending and not read its answer. */
-    LINGER_MS = 1000,
-    LINGER_BYTES = 1 << 20,
+    LINGER_MS = 5000,
+    LINGER_BYTES = 8 << 20,
 };
 
 static void on_read(h2o_socket_t *sock, const char *err);
@@ -72,26 +72,6 @@ static struct slice input_span(const struct http_conn *c, struct tap_span s)
     return (struct slice){c->sock->input->bytes + s.at, s.len};
 }
 
-static void put_answer(struct http_conn *c, enum request_fault f)
-{
-    int status = request_fault_status(f);
-    const char *why = request_fault_text(f);
-    struct text *t = &c->tap.answer;
-    char date[H2O_TIMESTR_RFC1123_LEN + 1];
-    time_t now = h2o_get_timestamp(&c->server->ctx, NULL, NULL)->tv_sec;
-    struct tm tm;
-
-    gmtime_r(&now, &tm);
-    h2o_time2str_rfc1123(date, &tm);
-    text_addf(t, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, http_status_reason(status), date);
-    if (*c->server->server_name != '\0')
-        text_addf(t, "Server: %s\r\n", c->server->server_name);
-    text_addf(t,
-              "Connection: close\r\nContent-Length: %zu\r\n"
-              "Content-Type: text/plain; charset=utf-8\r\n\r\n%s",
-              strlen(why), why);
-}
-
 static void on_answered(h2o_socket_t *sock, const char *err)
 {
     struct http_conn *c = sock->on_close.data;
@@ -121,6 +101,18 @@ static void report(struct http_conn *c, enum request_fault f, const struct http1
     http_server_refused(c->server, &refusal);
 }
 
+bool http_tap_inject(struct http_conn *c, struct slice bytes)
+{
+    if (c->sock->input->size != 0)
+        return false;
+    h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, bytes.len);
+    ASSERT(room.base != NULL);
+    memcpy(room.base, bytes.p, bytes.len);
+    c->sock->input->size = c->sock->bytes_read = bytes.len;
+    (void)pass_on(c, NULL);
+    return true;
+}
+
 /*
  * libh2o says ENHANCE_YOUR_CALM to who gives priorities to too many streams that do not exist. So
  * it is shown one more than none, in the place of what has come: it says so, and closes in order.
@@ -133,12 +125,8 @@ static void say_goaway(struct http_conn *c)
     size_t max = conf->http2.max_streams_for_priority;
 
     h2o_buffer_consume(&c->sock->input, c->sock->input->size);
-    h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, sizeof(frame));
-    ASSERT(room.base != NULL);
-    memcpy(room.base, frame, sizeof(frame));
-    c->sock->input->size = c->sock->bytes_read = sizeof(frame);
     conf->http2.max_streams_for_priority = 0;
-    (void)pass_on(c, NULL);
+    (void)http_tap_inject(c, (struct slice){frame, sizeof(frame)});
     conf->http2.max_streams_for_priority = max;
 }
 
@@ -156,7 +144,7 @@ static void refuse(struct http_conn *c, enum request_fault f, const struct http1
         http_conn_cut(c);
         return;
     }
-    put_answer(c, f);
+    http_tap_put_answer(c, f);
     h2o_iovec_t bytes = h2o_iovec_init(c->tap.answer.p, c->tap.answer.len);
     h2o_socket_write(c->sock, &bytes, 1, on_answered);
 }
@@ -176,20 +164,6 @@ static void on_read_refused(struct http_conn *c, size_t fresh, const char *err)
         return;
     }
     (void)pass_on(c, err);
-}
-
-bool http_tap_sweep(struct http_conn *c, uint64_t now_ms)
-{
-    if (c->tap.state != TAP_REFUSED)
-        return false;
-    if (now_ms < c->tap.until_ms)
-        return true;
-    /* First as an end that libh2o reads, so that TLS has its last word. */
-    if (c->read_shut)
-        http_conn_cut(c);
-    else
-        http_conn_shut_read(c);
-    return true;
 }
 
 /* ---- HTTP/1 ---- */
@@ -289,6 +263,17 @@ static bool refuse_head(struct http_conn *c, enum request_fault f)
     return false;
 }
 
+void http_tap_refuse(struct http_conn *c, enum request_fault f)
+{
+    if (c->tap.state == TAP_HEAD) {
+        (void)refuse_head(c, f);
+        return;
+    }
+    ASSERT(c->tap.state == TAP_LENGTH || c->tap.state == TAP_CHUNKED);
+    struct http1_request_facts facts = kept_head(c);
+    refuse(c, f, &facts);
+}
+
 /*
  * Read on in a head, which is at the start of the input. False: refused. *REST: how many bytes come
  * after it, once it is whole.
@@ -372,6 +357,7 @@ static bool take_http2(struct http_conn *c, size_t fresh)
     struct slice bytes = {in->bytes + in->size - fresh, fresh};
     enum request_fault f = http_tap_check_http2(c, bytes);
 
+    http_streams_follow(c, bytes);
     if (f != FAULT_NONE) {
         c->sock->input->size -= fresh;
         refuse(c, f, NULL);
@@ -456,6 +442,7 @@ static void on_read(h2o_socket_t *sock, const char *err)
         on_read_refused(c, fresh, err);
         return;
     }
+    c->received_bytes += fresh;
     if (err == NULL && fresh != 0) {
         if (!take(c, fresh, &rest))
             return;

@@ -75,8 +75,17 @@ void http_tap_look_again(struct http_conn *c);
 bool http_tap_head(const struct http_conn *c, struct http1_request_facts *out);
 /* The connection becomes a tunnel, whose input C's socket has: what was held back goes there. */
 void http_tap_release(struct http_conn *c);
-/* Whether C was refused; then its time is looked after here, and the sweep has nothing to do. */
+/* Refuse the HTTP/1 request that is on its way, before it is complete. The connection may go. */
+void http_tap_refuse(struct http_conn *c, enum request_fault f);
+/* As if the HTTP/2 client had sent BYTES, whole frames. False: it is in the middle of one. The
+ * connection may go. */
+bool http_tap_inject(struct http_conn *c, struct slice bytes);
+/* Whether C was refused; then its time is looked after here, and the sweep has nothing to do.
+ * (http_slow.c) */
 bool http_tap_sweep(struct http_conn *c, uint64_t now_ms);
+/* ---- http_tap_answer.c ---- */
+/* Into C's tap.answer: the whole answer to a request that has fault F. */
+void http_tap_put_answer(struct http_conn *c, enum request_fault f);
 /* ---- http_tap_http2.c ---- */
 /* FRESH has come: whether the client may go on so. */
 enum request_fault http_tap_check_http2(struct http_conn *c, struct slice fresh);

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client that goes away: whatever its request is at, it ends at once, or soon where unread bytes hide the end."""
+import socket
+import struct
+import threading
+
+import h2.events
+import pytest
+from support.base import PATIENCE, wait_until
+from support.http import Client, connect
+from support.scripted import hello, serve
+from test_slow_clients import Http2, front, secure
+
+GET = b'GET /wait HTTP/1.1\r\nHost: a.example\r\n\r\n'
+NEXT = b'GET /next HTTP/1.1\r\nHost: a.example\r\n\r\n'
+BIG = 64 << 20
+
+
+class Ends:
+    """A worker that answers /wait by nothing, or by the beginning of much, and notes when its connection ends."""
+
+    def __init__(self, stage):
+        self.stage, self.begun, self.ended = stage, threading.Event(), threading.Event()
+
+    def __call__(self, c):
+        while True:
+            if self.stage == 'upload' and not self.begun.is_set():
+                # Nothing of the body is taken, but for what the kernel has.
+                head = c.sock.recv(100)
+                if head.startswith(b'POST /wait'):
+                    self.begun.set()
+                    wait_for_reset(c.sock)
+                    self.ended.set()
+                    return
+                c.buffer += head
+            got = c.read_request()
+            if got is None:
+                return
+            if b' /wait ' not in got[0].split(b'\r\n')[0] + b' ':
+                c.answer(b'hello')
+                continue
+            if self.stage == 'streaming':
+                c.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\nbegun' % BIG)
+            self.begun.set()
+            try:
+                c.sock.recv(1)      # nothing more comes but the end
+            except OSError:
+                pass
+            self.ended.set()
+            return
+
+
+def wait_for_reset(sock):
+    """Until the peer has closed, though bytes of it may lie unread."""
+    import select
+    p = select.poll()
+    p.register(sock, select.POLLRDHUP)
+    assert p.poll(60000 * PATIENCE)
+
+
+# --- how a client goes -------------------------------------------------------------------------------------------
+
+
+def fin(sock):
+    sock.close()
+
+
+def rst(sock):
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+    if hasattr(sock, 'detach') and hasattr(sock, 'unwrap'):
+        socket.socket(fileno=sock.detach()).close()     # no last word of TLS
+    else:
+        sock.close()
+
+
+def close_notify(sock):
+    """TLS's last word alone: the connection stays open."""
+    sock.settimeout(0.01)
+    try:
+        sock.unwrap()
+    except (OSError, ValueError):
+        pass
+
+
+class Plain:
+    def __init__(self, lb, request):
+        self.sock = connect(lb.address)
+        self.sock.sendall(request)
+
+
+class Tls:
+    def __init__(self, lb, request):
+        self.sock = secure(lb.tls_address)
+        self.sock.sendall(request)
+
+
+WAYS = [('plain', Plain, 'fin', fin), ('plain', Plain, 'rst', rst), ('tls', Tls, 'fin', fin), ('tls', Tls, 'rst', rst),
+        ('tls', Tls, 'close_notify', close_notify)]
+BY_WAY = pytest.mark.parametrize('dial, leave', [(w[1], w[3]) for w in WAYS], ids=['%s-%s' % (w[0], w[2]) for w in WAYS])
+
+
+def everything_went_back(lb, gone=1):
+    wait_until(lambda: lb.app()['outcomes'].get('client-gone', 0) == gone, 'the outcome')
+    a = lb.app()
+    assert a['backlog'] == 0 and a['stats']['requests_active'] == 0
+
+
+@BY_WAY
+@pytest.mark.parametrize('stage', ['first-byte', 'streaming'])
+def test_its_worker_sees_its_connection_closed(world, dial, leave, stage):
+    w = Ends(stage)
+    lb, _ = front(world, w)
+    c = dial(lb, GET)
+    assert w.begun.wait(20 * PATIENCE)
+    if stage == 'streaming':
+        wait_until(lambda: c.sock.recv(4096), 'the head')
+    leave(c.sock)
+    assert w.ended.wait(20 * PATIENCE)
+    everything_went_back(lb)
+
+
+@pytest.mark.parametrize('dial, leave', [(Plain, fin), (Plain, rst), (Tls, fin), (Tls, rst)],
+                         ids=['plain-fin', 'plain-rst', 'tls-fin', 'tls-rst'])
+@pytest.mark.parametrize('stage', ['first-byte', 'streaming'])
+def test_pipelined_bytes_do_not_hide_its_end(world, dial, leave, stage):
+    w = Ends(stage)
+    lb, worker = front(world, w)
+    c = dial(lb, GET)
+    assert w.begun.wait(20 * PATIENCE)
+    c.sock.sendall(NEXT)
+    leave(c.sock)
+    assert w.ended.wait(20 * PATIENCE)
+    everything_went_back(lb)
+    assert len(worker.requests) == 1
+
+
+@BY_WAY
+def test_its_upload_to_the_worker_ends(world, dial, leave):
+    w = Ends('upload')
+    lb, _ = front(world, w)
+    body = 16 << 20
+    c = dial(lb, b'POST /wait HTTP/1.1\r\nHost: a.example\r\nContent-Length: %d\r\n\r\n' % body)
+    c.sock.sendall(b'x' * body)
+    assert w.begun.wait(20 * PATIENCE)
+    leave(c.sock)
+    assert w.ended.wait(20 * PATIENCE)
+    everything_went_back(lb)
+
+
+@BY_WAY
+def test_its_body_on_the_way_to_us_never_reaches_a_worker(world, dial, leave):
+    lb, worker = front(world)
+    c = dial(lb, b'POST /wait HTTP/1.1\r\nHost: a.example\r\nContent-Length: 1000\r\n\r\nabc')
+    leave(c.sock)
+    assert lb.get('/next').body == b'hello'
+    c.sock.close()
+    assert [head.split(b' ')[1] for head, _ in worker.requests] == [b'/next']
+
+
+def in_queue(lb, figure, n=1):
+    wait_until(lambda: lb.app()['stats'][figure] == n, figure)
+
+
+@BY_WAY
+@pytest.mark.parametrize('pipelined', [False, True], ids=['alone', 'pipelined'])
+def test_it_leaves_the_queue_for_a_worker(world, dial, leave, pipelined):
+    if pipelined and leave is close_notify:
+        pytest.skip('the last word of TLS behind other records cannot be told from them')
+    lb = no_worker(world)
+    c = dial(lb, GET)
+    in_queue(lb, 'requests_waiting')
+    if pipelined:
+        c.sock.sendall(NEXT)
+    leave(c.sock)
+    in_queue(lb, 'requests_waiting', 0)
+    everything_went_back(lb)
+
+
+def no_worker(world):
+    (world.folder / 'tree').mkdir()
+    lb, _ = front(world, workers=[], tree='directory:%s' % (world.folder / 'tree'), start_wait='100ms',
+                  worker_wait_timeout='10m', wait=False)
+    wait_until(lambda: 'listening addresses' in lb.process.output(), 'its listeners')
+    return lb
+
+
+@BY_WAY
+@pytest.mark.parametrize('queue, settings', [
+    ('limit_waiting', {'pool_counters': {'one': {'workers': 1, 'maxqueue': 10, 'timeout': '10m'}}}),
+    ('connection_waiting', {'max_connections': 1, 'connection_wait_timeout': '10m'})], ids=['counter', 'connection'])
+def test_it_leaves_the_queues_behind_another_request(world, dial, leave, queue, settings):
+    w = Ends('first-byte')
+    lb, _ = front(world, w, **settings)
+    first = dial(lb, GET)
+    assert w.begun.wait(20 * PATIENCE)
+    c = dial(lb, GET)
+    in_queue(lb, queue)
+    leave(c.sock)
+    in_queue(lb, queue, 0)
+    wait_until(lambda: lb.app()['outcomes'].get('client-gone', 0) == 1, 'the outcome')
+    assert lb.app()['backlog'] == 1 and not w.ended.is_set()
+    leave(first.sock)
+    assert w.ended.wait(20 * PATIENCE)
+    everything_went_back(lb, 2)
+
+
+@pytest.mark.parametrize('leave', ['rst_stream', 'fin', 'rst'])
+@pytest.mark.parametrize('stage', ['first-byte', 'streaming'])
+def test_its_streams_end(world, leave, stage):
+    w = Ends(stage)
+    lb, _ = front(world, w)
+    c = Http2(lb.tls_address)
+    c.send(1, path='/wait')
+    assert w.begun.wait(20 * PATIENCE)
+    if stage == 'streaming':
+        assert c.until(lambda e: isinstance(e, h2.events.DataReceived))
+    if leave == 'rst_stream':
+        c.c.reset_stream(1)
+        c.flush()
+    else:
+        {'fin': fin, 'rst': rst}[leave](c.sock)
+    assert w.ended.wait(20 * PATIENCE)
+    everything_went_back(lb)
+    if leave == 'rst_stream':
+        c.send(3)
+        assert c.until(lambda e: isinstance(e, h2.events.StreamEnded) and e.stream_id == 3)
+        c.close()
+
+
+# --- clients that close their half -----------------------------------------------------------------------------
+
+
+def test_who_closes_its_half_is_served_where_that_is_set(world):
+    gate = threading.Event()
+    world.closers.insert(0, gate.set)
+    lb, w = front(world, serve(lambda c, head, body: (gate.wait(60), hello(c, head, body))), ignore_client_abort=True)
+    with Client(lb.address) as c:
+        c.send_raw(GET)
+        c.sock.shutdown(socket.SHUT_WR)
+        wait_until(lambda: len(w.requests) == 1, 'the request')
+        gate.set()
+        assert c.receive().body == b'hello'
+
+
+@pytest.mark.parametrize('half_closed', [False, True])
+def test_even_then_a_reset_ends_its_request(world, half_closed):
+    w = Ends('first-byte')
+    lb, _ = front(world, w, ignore_client_abort=True)
+    c = Plain(lb, GET)
+    assert w.begun.wait(20 * PATIENCE)
+    if half_closed:
+        c.sock.shutdown(socket.SHUT_WR)
+    rst(c.sock)
+    assert w.ended.wait(20 * PATIENCE)
+    everything_went_back(lb)

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that send or take too slowly are ended and counted; who is refused gets to read why."""
+import socket
+import ssl
+import threading
+import time
+
+import h2.config
+import h2.connection
+import h2.events
+import pytest
+from support.base import free_port, wait_until
+from support.certificates import Pair, blind_context
+from support.http import Client, connect, get
+from support.scripted import hello, serve
+
+HEAD = b'POST / HTTP/1.1\r\nHost: a.example\r\n'
+
+
+def front(world, script=None, wait=True, **settings):
+    """A load balancer with a plain and a TLS listener (`tls_address`), and its scripted worker."""
+    w = world.scripted(script or serve(hello))
+    port, tls_port = free_port(), free_port()
+    pair = Pair(world.folder, 'edge', ['a.example'])
+    lb = world.resumelb(
+        {'workers': [w.address], 'resume': 'measure', 'access_log': str(world.folder / 'access.log'), **settings},
+        listen=[{'address': '127.0.0.1:%d' % port},
+                {'address': '127.0.0.1:%d' % tls_port, 'tls': pair.entry, 'http2': True}], wait=wait)
+    wait_until(lb.listening, 'the load balancer')
+    lb.address, lb.tls_address = '127.0.0.1:%d' % port, '127.0.0.1:%d' % tls_port
+    return lb, w
+
+
+def metric(lb, name):
+    text = get(lb.admin, '/metrics', host=lb.admin).text
+    return sum(float(line.rpartition(' ')[2]) for line in text.split('\n') if line.startswith('resumelb_' + name))
+
+
+def refused(lb, reason):
+    return metric(lb, 'client_refused_total{reason="%s"}' % reason)
+
+
+def secure(address, *protocols):
+    context = blind_context()
+    if protocols:
+        context.set_alpn_protocols(list(protocols))
+    return context.wrap_socket(connect(address), server_hostname='a.example')
+
+
+def dial(lb, kind):
+    return Client(None, sock=connect(lb.address) if kind == 'plain' else secure(lb.tls_address))
+
+
+def drip(client, data, until):
+    """A byte now and then, until it fails or UNTIL() holds."""
+    try:
+        for byte in data:
+            if until():
+                return
+            client.sock.sendall(bytes([byte]))
+            time.sleep(0.1)
+    except OSError:
+        pass
+
+
+class Http2:
+    """A client whose windows are the test's: it gives none back by itself."""
+
+    def __init__(self, address, window=None):
+        self.sock = secure(address, 'h2')
+        self.c = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding='utf-8'))
+        self.c.initiate_connection()
+        if window is not None:
+            self.c.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: window})
+        self.events = []
+        self.ended = False
+        self.flush()
+
+    def flush(self):
+        self.sock.sendall(self.c.data_to_send())
+
+    def send(self, stream, method='GET', end=True, path='/'):
+        self.c.send_headers(stream, [(':method', method), (':path', path), (':scheme', 'https'),
+                                     (':authority', 'a.example')], end_stream=end)
+        self.flush()
+
+    def until(self, wanted):
+        """Read until wanted(event), which is given, or the end of the connection (None)."""
+        while True:
+            for e in self.events:
+                if wanted(e):
+                    return e
+            if self.ended:
+                return None
+            try:
+                data = self.sock.recv(65536)
+            except ConnectionError:
+                data = b''
+            self.ended = not data
+            if data:
+                self.events += self.c.receive_data(data)
+                self.flush()
+
+    def is_cut(self):
+        return self.until(lambda e: False) is None
+
+    def close(self):
+        self.sock.close()
+
+
+SLOW_BODIES = {'min_body_rate': '1KiB', 'min_body_rate_grace': '1s'}
+
+
+@pytest.mark.parametrize('kind', ['plain', 'tls'])
+@pytest.mark.parametrize('framing', [b'Content-Length: 1000', b'Transfer-Encoding: chunked'])
+def test_a_body_below_the_minimum_rate_gets_408_and_is_counted_and_logged(world, kind, framing):
+    lb, w = front(world, **SLOW_BODIES)
+    with dial(lb, kind) as c:
+        c.send_raw(HEAD + framing + b'\r\n\r\n' + (b'3e8\r\n' if b'chunked' in framing else b''))
+        t = threading.Thread(target=drip, args=(c, b'x' * 900, lambda: refused(lb, 'request body too slow') == 1))
+        t.start()
+        r = c.receive()
+        assert r.status == 408 and r['Connection'] == 'close'
+        assert c.sock.recv(1) == b''
+        t.join()
+    assert w.requests == []
+    wait_until(lambda: '" 408 ' in (world.folder / 'access.log').read_text(), 'the line in the access log')
+
+
+def test_a_body_that_makes_the_rate_in_bursts_is_served(world):
+    lb, w = front(world, min_body_rate='100', min_body_rate_grace='1s')
+    with dial(lb, 'plain') as c:
+        c.send_raw(HEAD + b'Content-Length: 2500\r\n\r\n')
+        for _ in range(5):
+            c.send_raw(b'x' * 500)
+            time.sleep(0.5)     # less than the grace; in all it takes longer than that
+        assert c.receive().status == 200
+    assert len(w.requests[0][1]) == 2500
+
+
+@pytest.mark.parametrize('kind', ['plain', 'tls'])
+def test_a_head_that_is_never_complete_gets_408(world, kind):
+    lb, _ = front(world, header_timeout='1s')
+    with dial(lb, kind) as c:
+        c.send_raw(b'GET / HTTP/1.1\r\nHost: a.exam')
+        assert c.receive().status == 408
+    assert refused(lb, 'request head too slow') == 1 and metric(lb, 'client_header_timeouts_total') == 1
+
+
+def test_a_stalled_upload_over_http2_loses_its_stream_alone(world):
+    lb, w = front(world, **SLOW_BODIES)
+    c = Http2(lb.tls_address)
+    for stream in (1, 3):
+        c.send(stream, 'POST', end=False)
+    c.c.send_data(3, b'x' * 10)
+    c.flush()
+    gone = {c.until(lambda e, s=s: isinstance(e, h2.events.StreamReset) and e.stream_id == s).stream_id for s in (1, 3)}
+    assert gone == {1, 3}
+    c.send(5)
+    assert c.until(lambda e: isinstance(e, h2.events.StreamEnded) and e.stream_id == 5)
+    c.close()
+    assert refused(lb, 'request body too slow') == 2 and len(w.requests) == 1
+
+
+def test_a_client_that_stays_in_the_middle_of_a_frame_is_cut(world):
+    lb, _ = front(world, **SLOW_BODIES)
+    c = Http2(lb.tls_address)
+    c.send(1, 'POST', end=False)
+    c.sock.sendall(b'\x00\x10\x00\x00\x00\x00\x00\x00\x01' + b'x' * 10)
+    assert c.is_cut()
+    c.close()
+    wait_until(lambda: refused(lb, 'request body too slow') == 1, 'the count')
+
+
+BIG = 8 << 20
+
+
+def streaming(c, head, body):
+    c.answer(b'x' * BIG)
+
+
+def slow_reader(lb, kind):
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.settimeout(60)
+    host, port = (lb.address if kind == 'plain' else lb.tls_address).rsplit(':', 1)
+    raw.connect((host, int(port)))
+    return Client(None, sock=raw if kind == 'plain' else blind_context().wrap_socket(raw, server_hostname='a.example'))
+
+
+@pytest.mark.parametrize('kind', ['plain', 'tls'])
+def test_who_reads_below_the_minimum_rate_is_cut_and_the_worker_let_go(world, kind):
+    lb, _ = front(world, serve(streaming), min_send_rate='1MiB', min_send_rate_grace='1s')
+    with slow_reader(lb, kind) as c:
+        c.send()
+
+        def take():
+            try:
+                c.sock.recv(512)
+            except OSError:
+                pass
+            return metric(lb, 'client_slow_readers_total') == 1
+        wait_until(take, 'it to be cut', 30)
+        wait_until(lambda: lb.app()['backlog'] == 0, 'the worker to be free')
+
+
+def test_who_reads_fast_enough_is_left_alone(world):
+    lb, _ = front(world, serve(streaming), min_send_rate='1KiB', min_send_rate_grace='1s')
+    with slow_reader(lb, 'plain') as c:
+        c.send()
+        c.head()
+        began = time.monotonic()
+        got = len(c.buffer)
+        while got < BIG:
+            if time.monotonic() - began < 4:
+                time.sleep(0.05)
+            got += len(c.sock.recv(32768))
+    assert got == BIG and metric(lb, 'client_slow_readers_total') == 0
+
+
+@pytest.mark.parametrize('windows', ['stream', 'connection'])
+@pytest.mark.parametrize('setting, count', [
+    ({'min_send_rate': '100', 'min_send_rate_grace': '1s', 'send_timeout': '1h'}, 'client_slow_readers_total'),
+    ({'min_send_rate': '0', 'send_timeout': '1s'}, 'client_send_timeouts_total')])
+def test_closed_windows_over_http2_are_a_client_that_takes_nothing(world, windows, setting, count):
+    lb, _ = front(world, serve(streaming), **setting)
+    c = Http2(lb.tls_address, 0 if windows == 'stream' else None)
+    for stream in (1, 3, 5):
+        c.send(stream)
+    assert c.is_cut()
+    c.close()
+    assert metric(lb, count) >= 1
+    wait_until(lambda: lb.app()['backlog'] == 0, 'the worker to be free')
+
+
+def test_a_stream_whose_window_is_closed_is_too_slow_though_others_flow(world):
+    def answer(c, head, body):
+        c.answer(b'x' * (BIG if head.startswith(b'GET /big') else 10))
+    lb, _ = front(world, serve(answer), min_send_rate='1000', min_send_rate_grace='1s')
+    c = Http2(lb.tls_address, 100)
+    c.send(1, path='/big')
+    stream = 3
+
+    def flow():
+        nonlocal stream
+        try:
+            c.send(stream)
+            c.until(lambda e, s=stream: isinstance(e, h2.events.StreamEnded) and e.stream_id == s)
+        except OSError:
+            c.ended = True
+        stream += 2
+        return c.ended
+    wait_until(flow, 'the connection to be cut', 30)
+    c.close()
+    assert metric(lb, 'client_slow_readers_total') == 1
+
+
+def test_a_zero_window_of_tcp_is_caught_by_send_timeout(world):
+    lb, _ = front(world, serve(streaming), min_send_rate='0', send_timeout='1s')
+    with slow_reader(lb, 'plain') as c:
+        c.send()
+        wait_until(lambda: metric(lb, 'client_send_timeouts_total') == 1, 'it to be cut', 30)
+        wait_until(lambda: lb.app()['backlog'] == 0, 'the worker to be free')
+
+
+REFUSALS = {
+    400: b'POST / HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Length: 1048576\r\n\r\n',
+    431: b'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\nX: ' + b'x' * 70000 + b'\r\n\r\n',
+    413: b'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n',
+    408: b'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n' + b'x' * 100,
+}
+
+
+@pytest.mark.parametrize('kind', ['plain', 'tls'])
+@pytest.mark.parametrize('status', sorted(REFUSALS))
+def test_a_refusal_reaches_a_client_that_goes_on_sending(world, kind, status):
+    lb, w = front(world, max_body='100KiB' if status == 413 else '1GiB', **SLOW_BODIES)
+    with dial(lb, kind) as c:
+        c.send_raw(REFUSALS[status])
+        if status == 408:
+            wait_until(lambda: refused(lb, 'request body too slow') == 1, 'the refusal')
+        for _ in range(64):
+            c.send_raw(b'x' * 16384)
+        r = c.receive()
+        assert r.status == status
+        assert (r['Connection'] or '').lower() == 'close'
+    assert w.requests == []
+
+
+def test_no_more_of_a_response_is_taken_than_response_buffer(world):
+    lb, _ = front(world, serve(streaming), response_buffer='64KiB')
+    with slow_reader(lb, 'plain') as c:
+        c.send()
+        buffered = lambda: lb.app()['stats']['buffered_bytes']
+        # Reading goes on when half of it has been taken, not before.
+        wait_until(lambda: buffered() >= 32 << 10, 'the buffer to be filled')
+        assert buffered() <= 64 << 10
+
+
+def test_beyond_response_buffers_total_reading_follows_the_clients(world):
+    lb, _ = front(world, serve(streaming), response_buffers_total='1MiB', response_buffer='256KiB', max_connections=0)
+    clients = [Http2(lb.tls_address, 0) for _ in range(4)]
+    for c in clients:
+        for i in range(32):
+            c.send(2 * i + 1)
+    wait_until(lambda: lb.app()['backlog'] == 128, 'all to be with the worker')
+    buffered = lambda: lb.app()['stats']['buffered_bytes']
+    wait_until(lambda: buffered() > 1 << 20, 'the total to be used up')
+    # What each may have in any case, and what a loop has not told the others yet.
+    assert buffered() <= (1 << 20) + (256 << 10) + 128 * (16 << 10) + (64 << 10)
+    for c in clients:
+        c.close()
+    wait_until(lambda: lb.app()['backlog'] == 0 and buffered() == 0, 'all to be given back')
