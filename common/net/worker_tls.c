@@ -9,6 +9,7 @@
 #include "common/base/text.h"
 #include "common/net/http_tls.h"
 #include "common/net/tls_link.h"
+#include "common/net/tls_watch.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
@@ -16,29 +17,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 /* TLS 1.2; those of TLS 1.3 are all fine. */
 #define AEAD_SUITES "ECDHE+AESGCM:ECDHE+CHACHA20"
-
-enum { FILES = 3 };
-
-/* Zero when it cannot be looked at. */
-struct file_identity {
-    dev_t device;
-    ino_t inode;
-    off_t size;
-    struct timespec modified, changed;
-};
 
 struct worker_tls {
     atomic_uint refs;
     /* The control thread's. */
     struct worker_tls_options options;
     char *texts[5];
-    struct file_identity files[FILES]; /* as they were when they were last read */
-    bool refused;                      /* what they say now could not be used */
-    pthread_mutex_t lock;              /* all below */
+    struct tls_watch files; /* as they were when they were last read */
+    bool refused;           /* what they say now could not be used */
+    pthread_mutex_t lock;   /* all below */
     SSL_CTX *ctx;
     unsigned generation;
 };
@@ -59,25 +49,11 @@ struct tls_peer {
 
 /* ---- the files ---- */
 
-static void look_at(const char *path, struct file_identity *id)
+static void look_at_all(const struct worker_tls_options *o, struct tls_watch *out)
 {
-    struct stat st;
+    const char *const paths[TLS_WATCH_FILES] = {o->ca, o->certificate, o->key};
 
-    memset(id, 0, sizeof(*id));
-    if (path == NULL || stat(path, &st) != 0)
-        return;
-    id->device = st.st_dev;
-    id->inode = st.st_ino;
-    id->size = st.st_size;
-    id->modified = st.st_mtim;
-    id->changed = st.st_ctim;
-}
-
-static void look_at_all(const struct worker_tls_options *o, struct file_identity files[FILES])
-{
-    look_at(o->ca, &files[0]);
-    look_at(o->certificate, &files[1]);
-    look_at(o->key, &files[2]);
+    tls_watch_look(out, paths);
 }
 
 /* ---- the context ---- */
@@ -156,9 +132,9 @@ static const char *keep_text(struct worker_tls *t, size_t i, const char *text)
 
 struct worker_tls *worker_tls_create(const struct worker_tls_options *o, struct diag *d)
 {
-    struct file_identity files[FILES];
+    struct tls_watch files;
 
-    look_at_all(o, files);
+    look_at_all(o, &files);
     SSL_CTX *ctx = create_context(o, d);
     if (ctx == NULL)
         return NULL;
@@ -172,7 +148,7 @@ struct worker_tls *worker_tls_create(const struct worker_tls_options *o, struct 
     t->options.key = keep_text(t, 2, o->key);
     t->options.ciphers = keep_text(t, 3, o->ciphers);
     t->options.ciphersuites = keep_text(t, 4, o->ciphersuites);
-    memcpy(t->files, files, sizeof(files));
+    t->files = files;
     return t;
 }
 
@@ -217,19 +193,8 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
     struct worker_tls_options options = t->options;
     t->options = fresh->options;
     fresh->options = options;
-    memcpy(t->files, fresh->files, sizeof(t->files));
+    t->files = fresh->files;
     t->refused = false;
-}
-
-static bool same_time(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
-static bool same_file(const struct file_identity *a, const struct file_identity *b)
-{
-    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-           same_time(&a->modified, &b->modified) && same_time(&a->changed, &b->changed);
 }
 
 static void say_kept(const char *whose, const struct diag *d)
@@ -243,16 +208,13 @@ static void say_kept(const char *whose, const struct diag *d)
 
 void worker_tls_look(struct worker_tls *t, const char *whose)
 {
-    struct file_identity now[FILES];
+    struct tls_watch now;
     struct diag d = {0};
-    bool same = true;
 
-    look_at_all(&t->options, now);
-    for (size_t i = 0; i < FILES; ++i)
-        same = same && same_file(&now[i], &t->files[i]);
-    if (same)
+    look_at_all(&t->options, &now);
+    if (tls_watch_same(&now, &t->files))
         return;
-    memcpy(t->files, now, sizeof(now));
+    t->files = now;
     SSL_CTX *ctx = create_context(&t->options, &d);
     if (ctx != NULL) {
         put_in_force(t, ctx);
