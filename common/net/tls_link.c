@@ -26,6 +26,8 @@ struct tls_link {
     struct tls_peer *peer; /* counted */
     unsigned loop_index, generation;
     bool up;      /* the handshake is over */
+    bool asked;   /* the peer has asked for our certificate */
+    bool heard;   /* something of the peer's own has come */
     bool drained; /* the last read has left nothing in the library's buffer */
     bool broken;  /* by something that is no TLS, or an alert: no word of ours is wanted any more */
     bool ended;   /* no more to be read */
@@ -79,6 +81,15 @@ bool tls_link_session(SSL *ssl, SSL_SESSION *session)
 
     tls_peer_keep(l->peer, l->loop_index, l->generation, session);
     return true;
+}
+
+int tls_link_asked(SSL *ssl, void *context)
+{
+    struct tls_link *l = SSL_get_app_data(ssl);
+
+    (void)context;
+    l->asked = true;
+    return 1; /* the context's certificate, or none */
 }
 
 /* ---- failures ---- */
@@ -156,8 +167,12 @@ bool tls_link_broken(const struct tls_link *l)
 
 /* ---- reading ---- */
 
+/* In TLS 1.3 the peer judges our certificate when our handshake is over already; and a peer that
+ * closes with something of ours unread takes its alert back. */
 static void end_with(struct tls_link *l, int why)
 {
+    if (l->asked && !l->heard && why != EPROTO)
+        tls_link_say(l, "closed after it had asked for our certificate");
     l->ended = true;
     l->end = why;
 }
@@ -215,6 +230,7 @@ ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room)
             take_end(l, n, system_error);
             break;
         }
+        l->heard = true;
         got += (size_t)n;
         l->drained = SSL_has_pending(l->ssl) == 0;
         if (l->drained)

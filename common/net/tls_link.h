@@ -55,5 +55,7 @@ void tls_link_bye(struct tls_link *l);
 
 /* worker_tls.c's: a session has come for SSL. Whether it was kept. */
 bool tls_link_session(SSL *ssl, SSL_SESSION *session);
+/* worker_tls.c's, for SSL_CTX_set_cert_cb: the peer asks for our certificate. */
+int tls_link_asked(SSL *ssl, void *context);
 
 #endif

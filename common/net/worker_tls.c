@@ -91,6 +91,7 @@ static bool configure(SSL_CTX *ctx, const struct worker_tls_options *o, struct d
     SSL_CTX_set_read_ahead(ctx, 1);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(ctx, on_session);
+    SSL_CTX_set_cert_cb(ctx, tls_link_asked, NULL);
     if (SSL_CTX_set_min_proto_version(ctx, o->tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1) {
         http_tls_complain(d, NULL, "min_version");
         return false;

