@@ -12,6 +12,7 @@
 #include <h2o.h>
 #include <openssl/err.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 enum {
     /* A head and the first of its body go in one record; the most that one holds. */
@@ -250,6 +251,12 @@ bool tls_link_quiet(struct tls_link *l)
 
     if (l->ended || l->broken || SSL_pending(l->ssl) != 0)
         return false;
+    /* Mostly nothing has come at all, which the socket says for less. */
+    if (SSL_has_pending(l->ssl) == 0 &&
+        recv(SSL_get_fd(l->ssl), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == -1 && errno == EAGAIN) {
+        l->drained = true;
+        return true;
+    }
     ERR_clear_error();
     errno = 0;
     int n = SSL_peek(l->ssl, &byte, 1);
