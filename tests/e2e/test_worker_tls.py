@@ -82,16 +82,20 @@ def test_a_kept_connection_with_session_tickets_on_it_is_used_again(world, pki, 
 
 
 def test_a_post_never_goes_out_on_a_kept_connection_that_its_worker_has_closed(world, pki):
+    over = threading.Semaphore(0)
+
     def answer(c, head, body):
         c.answer(b'ok')
         if head.startswith(b'GET'):
-            c.sock = c.sock.unwrap()     # close_notify alone: the TCP connection stays
+            c.sock = c.sock.unwrap()     # close_notify alone, and that of the other side: the TCP connection stays
+            over.release()
             while c.sock.recv(1000):     # whatever else is said on it, in the clear or not, gets no answer
                 pass
     w = tls_server(world, pki.worker, answer)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca}, threads='1', unsafe_reuse_idle='60s')
     for _ in range(5):
         assert lb.get('/').status == 200
+        assert over.acquire(timeout=60)
         with Client(lb.address) as c:
             assert c.request('POST', '/', body=b'x').status == 200
     assert [h.split()[0] for h, _ in w.requests] == [b'GET', b'POST'] * 5
