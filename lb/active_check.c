@@ -24,6 +24,7 @@ struct active_check {
     struct application *app;
     struct loop *loop;
     struct addr addr;
+    struct tls_peer *peer; /* counted; NULL: plain */
     const char *name;
     void (*changed)(void *context);
     void *context;
@@ -215,6 +216,8 @@ static void on_connected(void *context, struct http1_conn *conn, enum err e)
 
     c->attempt = NULL;
     c->conn = conn;
+    if (e == ERR_TLS_FAILED)
+        count(c, APP_STAT_worker_tls_failures, 1);
     if (conn != NULL) {
         ask(c);
     } else if (e == ERR_SYSTEM) {
@@ -237,7 +240,7 @@ static void on_timer(struct timer *t)
     }
     timer_start(c->loop, &c->timer, timeout_ms);
     /* Ours is the one timer that counts. */
-    c->attempt = http1_connect(c->loop, &c->addr, timeout_ms + 1000, on_connected, c);
+    c->attempt = http1_connect_tls(c->loop, &c->addr, c->peer, timeout_ms + 1000, on_connected, c);
 }
 
 /* ---- the whole ---- */
@@ -261,15 +264,24 @@ void active_check_settings(struct active_check *c)
         on_turned(c);
 }
 
+void active_check_doubt(struct active_check *c)
+{
+    if (!c->active || c->record.failing)
+        return;
+    c->record.failing = true;
+    count(c, APP_STAT_workers_unhealthy, 1);
+}
+
 struct active_check *active_check_create(struct application *app, const struct addr *addr,
-                                         const char *name, void (*changed)(void *context),
-                                         void *context)
+                                         struct tls_peer *peer, const char *name,
+                                         void (*changed)(void *context), void *context)
 {
     struct active_check *c = xcalloc(1, sizeof(*c));
 
     c->app = app;
     c->loop = app->lb->control;
     c->addr = *addr;
+    c->peer = peer != NULL ? tls_peer_ref(peer) : NULL;
     c->name = name;
     c->changed = changed;
     c->context = context;
@@ -285,6 +297,7 @@ void active_check_destroy(struct active_check *c)
     close_up(c);
     if (c->record.failing)
         count(c, APP_STAT_workers_unhealthy, -1);
+    tls_peer_unref(c->peer);
     free(c);
 }
 

@@ -8,6 +8,7 @@
 #define RLB_LB_ACTIVE_CHECK_H
 
 #include "common/net/addr.h"
+#include "common/net/worker_tls.h"
 #include "lb/application.h"
 
 /* ---- what the results add up to: plain computation ---- */
@@ -35,10 +36,16 @@ bool check_path_is_valid(const char *path);
 enum { CHECK_WHY_ROOM = 80 };
 
 struct active_check;
-/* CHANGED: the verdict has; never from inside a call of this module. NAME is borrowed. */
+/*
+ * CHANGED: the verdict has; never from inside a call of this module. NAME is borrowed. PEER: with
+ * whom to speak TLS (a reference is taken); NULL: plain.
+ */
 struct active_check *active_check_create(struct application *app, const struct addr *addr,
-                                         const char *name, void (*changed)(void *context),
-                                         void *context);
+                                         struct tls_peer *peer, const char *name,
+                                         void (*changed)(void *context), void *context);
+/* If there is something to check: it fails until the checks say otherwise. CHANGED is not called.
+ */
+void active_check_doubt(struct active_check *c);
 /* Whatever is under way ends. NULL is fine. */
 void active_check_destroy(struct active_check *c);
 /* Settings have changed. Without a path all is forgotten, and the worker passes; may call CHANGED.

@@ -89,6 +89,8 @@ struct application *application_create(struct lb *lb, struct application_config 
     config->classifier = NULL;
     a->error_page = config->error_page;
     config->error_page = (struct text){0};
+    a->worker_tls = config->worker_tls;
+    config->worker_tls = (struct tls_workers){0};
     app_pool_settings(&config->s, &ps);
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
     a->settings = app_snapshot_create(&config->s, NULL);
@@ -144,6 +146,7 @@ void application_destroy(struct application *a)
     app_snapshot_unref(a->settings);
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);
+    tls_workers_fini(&a->worker_tls);
     for (size_t i = 0; i < a->hosts.n; ++i)
         free(a->hosts.items[i]);
     free(a->hosts.items);

@@ -16,6 +16,7 @@
 #include "lb/refused_line.h"
 #include "lb/retry_budget.h"
 #include "lb/settings.h"
+#include "lb/tls_workers.h"
 
 #include <pthread.h>
 
@@ -72,6 +73,7 @@ struct application {
     struct application_live *live;  /* control thread only */
     struct limits_live *limits;     /* control thread only */
     struct app_snapshot *settings;  /* control thread only: the newest */
+    struct tls_workers worker_tls;  /* control thread only */
     struct text error_page;         /* configured template; empty: built in */
     /*
      * Which members are in the pool and which of them may be picked (member.c). Held over calls of

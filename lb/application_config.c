@@ -140,6 +140,22 @@ static void read_worker_address(struct configuration *c, const struct config_nod
     w->text = xstrdup(addr_format(&w->addr, canonical));
 }
 
+static void read_standby(struct configuration *c, const struct config_node *node, const char *text,
+                         struct worker_config *w, struct diag *d)
+{
+    if (addr_parse(slice_of(text), &w->standby) != ERR_OK ||
+        (w->standby.sa.sa_family != AF_UNIX && addr_port(&w->standby) == 0))
+        config_complain(&c->file, node, d,
+                        "standby: %s: expected IPV4:PORT, [IPV6]:PORT or unix:/path", text);
+    else if (w->named)
+        config_complain(&c->file, node, d, "standby: of a worker with an address, not a host name");
+    else if (w->source == RESUME_FROM_STREAM)
+        config_complain(&c->file, node, d,
+                        "standby: of a measured worker; an agent replaces its processes itself");
+    else if (addr_equal(&w->addr, &w->standby))
+        config_complain(&c->file, node, d, "standby: %s is the worker itself", text);
+}
+
 static void read_worker(struct configuration *c, struct application_config *a,
                         const struct config_node *node, struct worker_config *out, struct diag *d)
 {
@@ -156,6 +172,9 @@ static void read_worker(struct configuration *c, struct application_config *a,
     out->version = s.version;
     s.address = NULL;
     s.version = NULL;
+    out->server_name = s.server_name;
+    s.server_name = NULL;
+    out->tls = s.tls;
     out->source = source_of(s.resume, a);
     out->max_connections = s.max_connections;
     out->concurrency = (unsigned)s.concurrency;
@@ -165,6 +184,10 @@ static void read_worker(struct configuration *c, struct application_config *a,
         config_complain(&c->file, node, d, "workers: address is required");
     if (out->version != NULL && strlen(out->version) > VERSION_MAX)
         config_complain(&c->file, node, d, "version: at most %d bytes", VERSION_MAX);
+    if (out->server_name != NULL && !server_name_is_valid(out->server_name))
+        config_complain(&c->file, node, d, "server_name: expected a host name or an address");
+    if (s.standby != NULL)
+        read_standby(c, node, s.standby, out, d);
     settings_fini(&worker_table, &s);
 }
 
@@ -221,6 +244,15 @@ static void read_workers(struct configuration *c, struct application_config *a, 
                             a->workers[i].text);
     }
     forget(&seen);
+}
+
+static void read_worker_tls(struct configuration *c, struct application_config *a, struct diag *d)
+{
+    bool wanted = false;
+
+    for (size_t i = 0; i < a->nworkers; ++i)
+        wanted = wanted || a->workers[i].tls == WORKER_TLS_ON;
+    tls_workers_read(&c->file, a->s.worker_tls, wanted, &a->worker_tls, d);
 }
 
 /* ---- the rest ---- */
@@ -295,6 +327,7 @@ void application_config_read(struct configuration *c, const char *name, struct c
     check_tree(c, out, d);
     check_lists(c, out, d);
     read_workers(c, out, d);
+    read_worker_tls(c, out, d);
     read_classifier(c, out, d);
     config_read_page(&c->file, place(out, "error_page"), "error_page", out->s.error_page,
                      &out->error_page, d);
@@ -311,8 +344,10 @@ void application_config_fini(struct application_config *a)
     for (size_t i = 0; i < a->nworkers; ++i) {
         free(a->workers[i].text);
         free(a->workers[i].version);
+        free(a->workers[i].server_name);
     }
     free(a->workers);
+    tls_workers_fini(&a->worker_tls);
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);
     limit_configs_fini(&a->limits);

@@ -14,6 +14,7 @@
 #include "lb/limit_config.h"
 #include "lb/settings.h"
 #include "lb/tls_config.h"
+#include "lb/tls_workers.h"
 
 struct listen_config {
     struct addr addr;
@@ -33,7 +34,10 @@ struct worker_config {
     int source;              /* RESUME_FROM_*: its own, else the application's */
     int64_t max_connections; /* -1: the application's */
     unsigned concurrency;
-    char *version; /* or NULL */
+    char *version;       /* or NULL */
+    int tls;             /* WORKER_TLS_* */
+    char *server_name;   /* or NULL: the application's, or its own name */
+    struct addr standby; /* len 0: none */
 };
 
 struct application_config {
@@ -42,6 +46,7 @@ struct application_config {
     enum setting_origin *origins; /* per app_row() */
     struct slice path;            /* s.path without its trailing slash; "" is everything */
     struct classifier *classifier;
+    struct tls_workers worker_tls;
     struct worker_config *workers;
     size_t nworkers;
     struct text error_page;

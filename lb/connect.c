@@ -209,8 +209,8 @@ static void use_kept(struct exchange *x, struct pooled_conn *c)
 static void open_connection(struct exchange *x)
 {
     x->permit = true;
-    x->attempt = http1_connect(x->home->loop, &x->member->addr,
-                               exchange_settings(x)->connect_timeout_ms, on_connected, x);
+    x->attempt = http1_connect_tls(x->home->loop, &x->member->addr, x->member->tls,
+                                   exchange_settings(x)->connect_timeout_ms, on_connected, x);
 }
 
 static void wait_for_connection(struct exchange *x)
@@ -295,6 +295,23 @@ static void on_conn_ready(struct conn_waiter *w)
     UNREACHABLE();
 }
 
+static void count_tls(const struct exchange *x, const struct http1_conn *c)
+{
+    bool resumed;
+
+    if (!http1_is_tls(c, &resumed))
+        return;
+    stat_add(x->al->stats, APP_STAT_worker_tls_connects, 1);
+    stat_add(x->al->stats, APP_STAT_worker_tls_resumed, resumed);
+}
+
+static enum worker_fault fault_of(enum err e)
+{
+    if (e == ERR_CONNECT_TIMEOUT)
+        return FAULT_CONNECT_TIMEOUT;
+    return e == ERR_TLS_FAILED ? FAULT_TLS : FAULT_REFUSED;
+}
+
 static void on_connected(void *context, struct http1_conn *c, enum err e)
 {
     struct exchange *x = context;
@@ -303,6 +320,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     x->permit = false;
     if (c != NULL) {
         stat_add(x->al->stats, APP_STAT_connects, 1);
+        count_tls(x, c);
         conn_opened(x->member->backend, http1_pooled(c), x->home->loop);
         x->http = c;
         x->reused = false;
@@ -311,6 +329,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     }
     conn_not_opened(x->member->backend);
     stat_add(x->al->stats, APP_STAT_connect_failures, 1);
+    stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     log_warn(NULL, "connect-failed", "application=%s worker=%s error=\"%s\"", x->app->name,
              worker_name(x->member->worker), err_text(e));
     /* Out of descriptors: our fault, and no other worker would help. */
@@ -319,9 +338,8 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
         exchange_fail(x, OUTCOME_CONNECT_FAILED);
         return;
     }
-    member_failed(x->member, e == ERR_CONNECT_TIMEOUT ? FAULT_CONNECT_TIMEOUT : FAULT_REFUSED,
-                  loop_now_ms(x->home->loop));
-    x->may_return = x->may_return || x->member->has_feed;
+    member_failed(x->member, fault_of(e), loop_now_ms(x->home->loop));
+    x->may_return = x->may_return || member_may_return(x->member);
     without_it(x, OUTCOME_CONNECT_FAILED);
 }
 

@@ -7,16 +7,21 @@ enum { DOUBLINGS_MAX = 32 };
 
 const char *worker_fault_text(enum worker_fault f)
 {
-    static const char *const texts[WORKER_FAULTS] = {"refused", "connect-timeout", "reset",
+    static const char *const texts[WORKER_FAULTS] = {"refused", "connect-timeout", "tls", "reset",
                                                      "first-byte-timeout"};
 
     return texts[f];
 }
 
+bool worker_fault_connects(enum worker_fault f)
+{
+    return f == FAULT_REFUSED || f == FAULT_CONNECT_TIMEOUT || f == FAULT_TLS;
+}
+
 /* A connection that fails is plain: no request was under way that could be to blame. */
 static unsigned needed(const struct ejection_rule *r, enum worker_fault f)
 {
-    return f == FAULT_REFUSED || f == FAULT_CONNECT_TIMEOUT ? r->after_refused : r->after;
+    return worker_fault_connects(f) ? r->after_refused : r->after;
 }
 
 static uint64_t time_of(const struct strikes *s, const struct ejection_rule *r)
@@ -52,5 +57,6 @@ void strikes_clear(struct strikes *s)
 
 bool ejection_fits(const struct ejection_rule *r, enum worker_fault f, size_t out, size_t workers)
 {
-    return f == FAULT_REFUSED || (double)(out + 1) <= r->max_share * (double)workers;
+    return f == FAULT_REFUSED || f == FAULT_TLS ||
+           (double)(out + 1) <= r->max_share * (double)workers;
 }

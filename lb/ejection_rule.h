@@ -16,12 +16,15 @@
 enum worker_fault {
     FAULT_REFUSED,            /* it refuses connections, or is not to be reached */
     FAULT_CONNECT_TIMEOUT,    /* connect_timeout */
+    FAULT_TLS,                /* it cannot be told by its certificate, or takes not ours */
     FAULT_RESET,              /* closed or reset before any response */
     FAULT_FIRST_BYTE_TIMEOUT, /* first_byte_timeout */
     WORKER_FAULTS
 };
 /* "refused", "connect-timeout", ... */
 const char *worker_fault_text(enum worker_fault f);
+/* Whether it is one of the connection, before any request was on it. */
+bool worker_fault_connects(enum worker_fault f);
 
 struct ejection_rule {
     uint64_t time_ms;       /* the first ejection's; 0: none at all */

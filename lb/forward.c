@@ -140,7 +140,7 @@ static bool may_try_another(struct exchange *x, enum outcome o, bool written)
 /* To another worker, or, when there is none to be had, the answer O. */
 static void try_another(struct exchange *x, enum outcome o)
 {
-    x->may_return = x->may_return || x->member->has_feed;
+    x->may_return = x->may_return || member_may_return(x->member);
     exchange_exclude(x, o, true);
     exchange_route(x);
 }
@@ -168,6 +168,8 @@ static void strike(struct exchange *x, enum err e, bool dead_already)
         return;
     if (e == ERR_TIMEOUT)
         member_failed(x->member, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(x->home->loop));
+    else if (e == ERR_TLS_FAILED)
+        member_failed(x->member, FAULT_TLS, loop_now_ms(x->home->loop));
     else if (e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED)
         member_failed(x->member, FAULT_RESET, loop_now_ms(x->home->loop));
 }
@@ -191,6 +193,7 @@ static void on_error(void *context, enum err e)
         return;
     }
     log_failure(x, e);
+    stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     x->times = http1_times(x->http);
     served(x, true);
     strike(x, e, dead);

@@ -206,7 +206,7 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
     struct list released;
     struct list over;
 
-    if (f == FAULT_REFUSED || f == FAULT_CONNECT_TIMEOUT)
+    if (worker_fault_connects(f))
         atomic_fetch_add_explicit(&m->connect_failures, 1, memory_order_relaxed);
     list_init(&released);
     list_init(&over);
@@ -215,6 +215,8 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
     pthread_mutex_unlock(&a->members_lock);
     route_wait_wake(&released);
     post_all(a, &over);
+    if (m->reports != NULL)
+        member_report(m, e != NULL || worker_fault_connects(f));
     if (e != NULL)
         loop_post(a->lb->control, &e->message);
 }

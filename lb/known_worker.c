@@ -12,6 +12,7 @@
 #include "lb/lb.h"
 #include "lb/membership.h"
 #include "lb/self_measure.h"
+#include "lb/standby.h"
 
 static const char *pool_fingerprint(const struct known_worker *k)
 {
@@ -28,13 +29,91 @@ static int64_t max_connections_of(const struct known_worker *k)
     return k->listed ? k->max_connections : -1;
 }
 
+/* ---- how it is spoken to ---- */
+
+void known_worker_set_host(struct known_worker *k, const char *name)
+{
+    const char *colon = strrchr(name, ':');
+    size_t n = colon != NULL ? (size_t)(colon - name) : strlen(name);
+
+    if (n >= sizeof(k->host))
+        n = 0; /* longer than any certificate's */
+    memcpy(k->host, name, n);
+    k->host[n] = '\0';
+}
+
+static bool wants_tls(const struct known_worker *k)
+{
+    if (k->listed && k->listed_tls != WORKER_TLS_INHERIT)
+        return k->listed_tls == WORKER_TLS_ON;
+    return k->app->worker_tls.on;
+}
+
+/* The name that its certificate must be for. */
+static const char *server_name(const struct known_worker *k, char room[ADDR_TEXT_MAX])
+{
+    if (k->listed && k->listed_server_name[0] != '\0')
+        return k->listed_server_name;
+    if (k->app->worker_tls.server_name != NULL)
+        return k->app->worker_tls.server_name;
+    if (k->host[0] != '\0')
+        return k->host;
+    return k->addr.sa.sa_family == AF_UNIX ? "localhost" : addr_host(&k->addr, room);
+}
+
+/* A reference; NULL: plain. */
+static struct tls_peer *make_peer(const struct known_worker *k)
+{
+    char room[ADDR_TEXT_MAX];
+
+    if (!wants_tls(k))
+        return NULL;
+    char *where = xasprintf("application=%s worker=%s", k->app->name, k->name);
+    struct tls_peer *p =
+        tls_peer_create(k->app->worker_tls.tls, server_name(k, room), where, k->app->lb->nloops);
+    free(where);
+    return p;
+}
+
+static bool same_peer(const struct known_worker *k)
+{
+    char room[ADDR_TEXT_MAX];
+
+    if (k->peer == NULL || !wants_tls(k))
+        return (k->peer == NULL) == !wants_tls(k);
+    return tls_peer_is(k->peer, k->app->worker_tls.tls, server_name(k, room));
+}
+
+static const struct addr *address_of(const struct known_worker *k)
+{
+    return standby_in_use(k->standby) ? standby_addr(k->standby) : &k->addr;
+}
+
+static const struct addr *wanted_standby(const struct known_worker *k)
+{
+    return k->listed && k->listed_standby.len != 0 ? &k->listed_standby : NULL;
+}
+
+/* Its next one, at each move. */
+static const char *incarnation_of(const struct known_worker *k, char room[INCARNATION_MAX + 16])
+{
+    if (standby_moves(k->standby) == 0)
+        return k->incarnation;
+    snprintf(room, INCARNATION_MAX + 16, "%s~%u", k->incarnation, standby_moves(k->standby));
+    return room;
+}
+
 /* ---- the worker that lives there ---- */
+
+static void on_report(struct member *m, bool certain);
 
 static void make_worker(struct known_worker *k, const char *incarnation, unsigned concurrency)
 {
     struct member_options o = {.app = k->app,
                                .name = k->name,
-                               .addr = &k->addr,
+                               .addr = address_of(k),
+                               .tls = k->peer,
+                               .reports = k->standby != NULL ? on_report : NULL,
                                .incarnation = incarnation,
                                .version = version_of(k),
                                .max_connections = max_connections_of(k),
@@ -197,20 +276,61 @@ static void on_check_changed(void *context)
     membership_sort(k);
     health_check(k->app);
     membership_reserve(k->membership);
+    if (active_check_view(k->check).failing)
+        standby_report(k->standby, true);
+}
+
+static void start_check(struct known_worker *k)
+{
+    k->check = active_check_create(k->app, address_of(k), k->peer, k->name, on_check_changed, k);
+}
+
+/* At its other address: those who had it meanwhile never find nobody. */
+static void move(struct known_worker *k)
+{
+    char room[INCARNATION_MAX + 16];
+    struct worker *old = k->worker;
+    struct self_measure *sm = k->app->lb->self_measure;
+
+    active_check_destroy(k->check);
+    k->worker = NULL;
+    make_worker(k, incarnation_of(k, room), k->concurrency);
+    self_measure_inherit(sm, member_of(k->worker), member_of(old));
+    self_measure_leave(sm, member_of(old));
+    member_retire(member_of(old));
+    worker_unref(old);
+    start_check(k);
+    membership_sort(k);
+    health_check(k->app);
+    membership_reserve(k->membership);
+}
+
+/* Of a worker's address: it may not be known any more, or have moved since. */
+static void on_report(struct member *m, bool certain)
+{
+    struct known_worker *k = membership_find(m->app->membership, worker_name(m->worker));
+
+    if (k != NULL && k->worker == m->worker)
+        standby_report(k->standby, certain);
 }
 
 static void start(struct known_worker *k)
 {
+    char room[INCARNATION_MAX + 16];
+
     k->started = true;
     k->streams = wants_stream(k);
+    k->peer = make_peer(k);
     if (k->streams) {
-        k->feed = resume_feed_create(k->app, &k->addr, k->name, &feed_events, k);
+        k->feed = resume_feed_create(k->app, &k->addr, k->peer, k->name, &feed_events, k);
         return;
     }
-    make_worker(k, k->incarnation, k->listed ? k->concurrency : 1);
+    if (wanted_standby(k) != NULL)
+        k->standby = standby_create(k, wanted_standby(k), move);
+    make_worker(k, incarnation_of(k, room), k->listed ? k->concurrency : 1);
     log_info(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name, k->name);
     self_measure_join(k->app->lb->self_measure, member_of(k->worker));
-    k->check = active_check_create(k->app, &k->addr, k->name, on_check_changed, k);
+    start_check(k);
     membership_sort(k);
 }
 
@@ -221,6 +341,10 @@ static void stop(struct known_worker *k, const char *why)
     active_check_destroy(k->check);
     k->check = NULL;
     end_worker(k, why);
+    standby_destroy(k->standby);
+    k->standby = NULL;
+    tls_peer_unref(k->peer);
+    k->peer = NULL;
     k->started = false;
 }
 
@@ -259,14 +383,29 @@ static bool outlives_registration(struct known_worker *k)
     return true;
 }
 
+static bool same_standby(const struct known_worker *k)
+{
+    const struct addr *wanted = wanted_standby(k);
+
+    if (k->standby == NULL || wanted == NULL)
+        return k->standby == NULL && wanted == NULL;
+    return addr_equal(standby_addr(k->standby), wanted);
+}
+
 /* Why what is started cannot go on as it is; NULL: it can. */
 static const char *outdated(const struct known_worker *k)
 {
+    char room[INCARNATION_MAX + 16];
+
     if (k->streams != wants_stream(k))
         return "another-source";
+    if (!same_peer(k))
+        return "another-tls";
     if (k->streams)
         return NULL; /* the stream tells incarnation and version itself */
-    if (strcmp(worker_incarnation(k->worker), k->incarnation) != 0)
+    if (!same_standby(k))
+        return "another-standby";
+    if (strcmp(worker_incarnation(k->worker), incarnation_of(k, room)) != 0)
         return "another-incarnation";
     return strcmp(member_of(k->worker)->version, version_of(k)) != 0 ? "another-version" : NULL;
 }

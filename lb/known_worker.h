@@ -41,9 +41,14 @@ struct known_worker {
     int64_t max_connections;
     unsigned concurrency;
     char listed_version[VERSION_MAX + 1];
+    int listed_tls;                                 /* WORKER_TLS_* */
+    char listed_server_name[TLS_PEER_NAME_MAX + 1]; /* "": the application's */
+    struct addr listed_standby;                     /* len 0: none */
     /* The tree has it (by so many providers, spelt differently), with what the last one says. */
     unsigned registrations;
     char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
+    /* The host name that is listed or registered and that stands for it; "": none. */
+    char host[TLS_PEER_NAME_MAX + 1];
     /* The tree had it; providers.c's, which has these in a list. */
     struct list missing;
     bool vanished;          /* just now: what that means is not decided yet */
@@ -56,7 +61,9 @@ struct known_worker {
     struct list in_kind; /* membership's: with its like */
     enum worker_kind kind;
 
-    bool started, streams; /* streams: by resume_feed, else self-measured */
+    bool started, streams;   /* streams: by resume_feed, else self-measured */
+    struct tls_peer *peer;   /* counted: with whom to speak TLS there; NULL: plain */
+    struct standby *standby; /* NULL: none */
     struct resume_feed *feed;
     struct active_check *check; /* self-measured ones: an agent knows its processes better */
     struct worker *worker;      /* counted; NULL: nobody is there */
@@ -90,5 +97,7 @@ void known_worker_leave(struct known_worker *k);
 enum worker_kind known_worker_kind(const struct known_worker *k);
 /* "ready", "cold", "draining", "starting"; "silent"; "unhealthy"; "absent". */
 const char *known_worker_state(const struct known_worker *k);
+/* The host of NAME, which is HOST:PORT, stands for K. */
+void known_worker_set_host(struct known_worker *k, const char *name);
 
 #endif

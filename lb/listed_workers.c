@@ -24,6 +24,12 @@ static void list_one(struct membership *ms, const struct worker_config *w, const
     k->max_connections = w->max_connections;
     k->concurrency = w->concurrency;
     text_copy(k->listed_version, sizeof(k->listed_version), w->version != NULL ? w->version : "");
+    k->listed_tls = w->tls;
+    text_copy(k->listed_server_name, sizeof(k->listed_server_name),
+              w->server_name != NULL ? w->server_name : "");
+    k->listed_standby = w->standby;
+    if (w->named)
+        known_worker_set_host(k, w->text);
     membership_touch(k);
 }
 
@@ -54,6 +60,7 @@ static struct worker_config config_copy(const struct worker_config *w)
 
     copy.text = xstrdup(w->text);
     copy.version = xstrdup(w->version);
+    copy.server_name = xstrdup(w->server_name);
     return copy;
 }
 
@@ -62,6 +69,7 @@ static void items_free(struct worker_config *items, size_t n)
     for (size_t i = 0; i < n; ++i) {
         free(items[i].text);
         free(items[i].version);
+        free(items[i].server_name);
     }
     free(items);
 }

@@ -39,9 +39,31 @@ static void release(void *context)
     struct member *m = context;
 
     conn_backend_release(m->backend);
+    tls_peer_unref(m->tls);
     meter_destroy(m->meter);
     pthread_mutex_destroy(&m->meter_lock);
     free(m);
+}
+
+/* On the control thread. */
+static void on_report(struct loop_message *msg)
+{
+    struct member *m = container_of(msg, struct member, report);
+    bool certain = atomic_exchange(&m->certain, false);
+
+    atomic_store(&m->reporting, false);
+    m->reports(m, certain);
+    worker_unref(m->worker);
+}
+
+void member_report(struct member *m, bool certain)
+{
+    if (certain)
+        atomic_store(&m->certain, true);
+    if (atomic_exchange(&m->reporting, true))
+        return;
+    worker_ref(m->worker);
+    loop_post(m->app->lb->control, &m->report);
 }
 
 struct worker *member_create(const struct member_options *o)
@@ -57,6 +79,9 @@ struct worker *member_create(const struct member_options *o)
 
     m->app = o->app;
     m->addr = *o->addr;
+    m->tls = o->tls != NULL ? tls_peer_ref(o->tls) : NULL;
+    m->reports = o->reports;
+    m->report.run = on_report;
     m->has_feed = o->has_feed;
     m->max_connections = o->max_connections;
     text_copy(m->version, sizeof(m->version), o->version);

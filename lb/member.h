@@ -25,6 +25,7 @@ struct member {
     struct application *app;
     struct worker *worker; /* borrowed: the worker owns us */
     struct addr addr;
+    struct tls_peer *tls;         /* counted: with whom to speak TLS there; NULL: plain */
     struct conn_backend *backend; /* counted */
     bool has_feed;           /* its resume comes by a stream: Resumelb-Unprocessed is honoured */
     int64_t max_connections; /* its own; -1: the application's; control thread */
@@ -40,6 +41,10 @@ struct member {
     char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
     /* Figures for the status page; relaxed. */
     _Atomic uint64_t requests, failures, service_us, connect_failures;
+    /* Whoever wants to know that its address fails (standby.h); NULL: nobody. */
+    void (*reports)(struct member *m, bool certain); /* on the control thread */
+    struct loop_message report;
+    _Atomic bool reporting, certain; /* REPORT is under way, with a reference to the worker */
     /* Ejection (health.c): until when, monotonic ms; 0: not. */
     _Atomic uint64_t ejected_until_ms;
     _Atomic unsigned ejected_why; /* enum worker_fault */
@@ -50,12 +55,20 @@ static inline struct member *member_of(const struct worker *w)
     return worker_context(w);
 }
 
+/* Whether what has failed may soon be had again: another process behind an agent, a standby. */
+static inline bool member_may_return(const struct member *m)
+{
+    return m->has_feed || m->reports != NULL;
+}
+
 struct member_options {
     struct application *app;
     const char *name; /* canonical address */
     const struct addr *addr;
-    const char *incarnation, *version; /* "" when unknown */
-    int64_t max_connections;           /* -1: the application's */
+    struct tls_peer *tls;                            /* a reference is taken; NULL: plain */
+    void (*reports)(struct member *m, bool certain); /* NULL: nobody wants to know */
+    const char *incarnation, *version;               /* "" when unknown */
+    int64_t max_connections;                         /* -1: the application's */
     unsigned concurrency;
     bool has_feed;
 };
@@ -90,6 +103,8 @@ void text_copy(char *out, size_t room, const char *s);
 void member_served(struct member *m, struct slice cls, uint64_t service_us, bool failed);
 /* Any loop: it did not answer; may eject it for a while (health.c). */
 void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms);
+/* Any loop: its `reports` is called on the control thread. CERTAIN: it is not to be had there. */
+void member_report(struct member *m, bool certain);
 /* Any loop: what its failures have added up to is forgotten. */
 void member_forgive(struct member *m);
 /* Any loop: it has begun a response, so it lives. */

@@ -17,7 +17,10 @@
 #include "lb/application_live.h"
 #include "lb/limits_live.h"
 #include "lb/shared_tree.h"
+#include "lb/standby.h"
 #include "version.h"
+
+enum { TLS_LOOK_MS = 1000 };
 
 /* ---- the table ---- */
 
@@ -33,14 +36,20 @@ static struct addr plain_addr(const struct addr *a)
     return plain;
 }
 
+struct known_worker *membership_find(const struct membership *ms, const char *name)
+{
+    if (ms == NULL)
+        return NULL;
+    return map_entry(map_find(&ms->known, name, strlen(name)), struct known_worker, in_known);
+}
+
 struct known_worker *membership_at(struct membership *ms, const struct addr *addr)
 {
     struct addr plain = plain_addr(addr);
     char name[ADDR_TEXT_MAX];
 
     addr_format(&plain, name);
-    struct known_worker *k =
-        map_entry(map_find(&ms->known, name, strlen(name)), struct known_worker, in_known);
+    struct known_worker *k = membership_find(ms, name);
     if (k != NULL)
         return k;
     k = known_worker_create(ms, ms->app, name, &plain);
@@ -115,9 +124,20 @@ static void settings_changed(struct application *a)
             member_settings_changed(member_of(k->worker));
         if (k->check != NULL)
             active_check_settings(k->check);
+        standby_settings(k->standby);
     }
     membership_reserve(a->membership);
     limits_live_settings_changed(a->limits);
+}
+
+static void on_tls_look(struct timer *t)
+{
+    struct membership *ms = container_of(t, struct membership, tls_look);
+    struct application *a = ms->app;
+
+    if (a->worker_tls.tls != NULL)
+        worker_tls_look(a->worker_tls.tls, a->name);
+    timer_start(a->lb->control, t, TLS_LOOK_MS);
 }
 
 static bool is_away(struct application *a)
@@ -181,6 +201,8 @@ enum err membership_start(struct application *a, const struct application_config
     list_init(&ms->touched);
     for (size_t i = 0; i < WORKER_KINDS; ++i)
         list_init(&ms->kinds[i]);
+    timer_init(&ms->tls_look, on_tls_look);
+    timer_start(a->lb->control, &ms->tls_look, TLS_LOOK_MS);
     missing_workers_init(&ms->missing, ms);
     cold_slots_init(&ms->cold, ms);
     a->membership = ms;
@@ -192,8 +214,11 @@ enum err membership_start(struct application *a, const struct application_config
     return config->s.tree != NULL ? start_tree(ms, &config->s, d) : ERR_OK;
 }
 
-void membership_reload(struct membership *ms, const struct application_config *config)
+void membership_reload(struct membership *ms, struct application_config *config)
 {
+    tls_workers_take(&ms->app->worker_tls, &config->worker_tls);
+    map_for_each (struct known_worker, k, &ms->known, in_known)
+        membership_touch(k);
     listed_workers_set(ms->listed, config->workers, config->nworkers);
     live_settings_set_yaml(application_live_engine(ms->app->live), &config->s, config->origins);
     limits_live_set_yaml(ms->app->limits, &config->limits);
@@ -221,6 +246,7 @@ void membership_stop(struct application *a)
     if (ms == NULL)
         return;
     ms->stopping = true;
+    timer_stop(&ms->tls_look);
     close_tree(ms);
     map_for_each_safe (struct known_worker, k, &ms->known, in_known)
         membership_forget(ms, k);

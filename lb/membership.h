@@ -24,7 +24,7 @@ enum err membership_start(struct application *a, const struct application_config
 /* Everybody leaves. Data loops still run, without exchanges. Harmless when not started. */
 void membership_stop(struct application *a);
 /* SIGHUP: other workers are listed, other settings given. */
-void membership_reload(struct membership *ms, const struct application_config *config);
+void membership_reload(struct membership *ms, struct application_config *config);
 /* Whether all workers known at start have answered, or were found not to be there. */
 bool membership_settled(const struct membership *ms);
 /*
@@ -53,6 +53,8 @@ void membership_describe(const struct membership *ms, struct json_writer *w);
 
 /* ---- for known_worker.c ---- */
 
+/* The one of that name, or NULL. MS may be NULL: it has ended. */
+struct known_worker *membership_find(const struct membership *ms, const char *name);
 /* K's part in the choice below may have changed: worker, state, whether it is in the pool. */
 void membership_sort(struct known_worker *k);
 /*

@@ -43,6 +43,7 @@ struct membership {
     struct cold_slots cold;
     struct tree_registration **entries; /* our own, where we are registered */
     size_t nentries;
+    struct timer tls_look; /* at the files of worker_tls */
     bool stopping;
 };
 

@@ -89,6 +89,8 @@ static void attach(struct provider *p, const struct addr *addr)
     struct known_worker *k = membership_at(set->membership, addr);
 
     p->worker = k;
+    if (p->host != NULL)
+        known_worker_set_host(k, p->name);
     if (k->registrations++ == 0) {
         ++set->nregistered;
         k->refuted = false;

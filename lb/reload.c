@@ -84,13 +84,13 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
     data_loops_call(lb, set_front, free, limits);
 }
 
-static void take_applications(struct lb *lb, const struct configuration *fresh)
+static void take_applications(struct lb *lb, struct configuration *fresh)
 {
     size_t found = 0;
 
     for (size_t i = 0; i < lb->napplications; ++i) {
         struct application *a = lb->applications[i];
-        const struct application_config *c = NULL;
+        struct application_config *c = NULL;
 
         for (size_t k = 0; k < fresh->napplications && c == NULL; ++k) {
             if (strcmp(fresh->applications[k].name, a->name) == 0)

@@ -26,6 +26,7 @@ struct resume_feed {
     struct application *app;
     struct loop *loop;
     struct addr addr;
+    struct tls_peer *peer; /* counted; NULL: plain */
     const char *name;
     const struct resume_feed_events *events;
     void *context;
@@ -251,6 +252,8 @@ static void on_error(void *context, enum err e)
     struct resume_feed *f = context;
 
     f->answered = true;
+    if (e == ERR_TLS_FAILED)
+        count(f, APP_STAT_worker_tls_failures, 1);
     fail(f, err_text(e));
 }
 
@@ -280,6 +283,8 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
 
     f->attempt = NULL;
     f->refused = e == ERR_CONNECT_REFUSED;
+    if (e == ERR_TLS_FAILED)
+        count(f, APP_STAT_worker_tls_failures, 1);
     if (c == NULL) {
         fail(f, err_text(e));
         return;
@@ -291,20 +296,22 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
 static void connect_now(struct resume_feed *f)
 {
     f->state = FEED_CONNECTING;
-    f->attempt = http1_connect(f->loop, &f->addr, settings(f)->connect_timeout_ms, on_connected, f);
+    f->attempt = http1_connect_tls(f->loop, &f->addr, f->peer, settings(f)->connect_timeout_ms,
+                                   on_connected, f);
 }
 
 /* ---- the feed ---- */
 
 struct resume_feed *resume_feed_create(struct application *app, const struct addr *addr,
-                                       const char *name, const struct resume_feed_events *events,
-                                       void *context)
+                                       struct tls_peer *peer, const char *name,
+                                       const struct resume_feed_events *events, void *context)
 {
     struct resume_feed *f = xcalloc(1, sizeof(*f));
 
     f->app = app;
     f->loop = app->lb->control;
     f->addr = *addr;
+    f->peer = peer != NULL ? tls_peer_ref(peer) : NULL;
     f->name = name;
     f->events = events;
     f->context = context;
@@ -319,6 +326,7 @@ static void free_now(struct loop_deferred *d)
     struct resume_feed *f = container_of(d, struct resume_feed, deferred);
 
     text_fini(&f->line);
+    tls_peer_unref(f->peer);
     free(f);
 }
 

@@ -11,6 +11,7 @@
 #define RLB_LB_RESUME_FEED_H
 
 #include "common/net/addr.h"
+#include "common/net/worker_tls.h"
 #include "common/wire/resume_line.h"
 #include "lb/application.h"
 
@@ -29,11 +30,13 @@ struct resume_feed_events {
     void (*gone)(void *context, enum resume_end how);
 };
 
-/* Settings and stats are APP's; NAME is for logs and the Host header, borrowed as long as the feed
- * lives. */
+/*
+ * Settings and stats are APP's; NAME is for logs and the Host header, borrowed as long as the feed
+ * lives. PEER: with whom to speak TLS (a reference is taken); NULL: plain.
+ */
 struct resume_feed *resume_feed_create(struct application *app, const struct addr *addr,
-                                       const char *name, const struct resume_feed_events *events,
-                                       void *context);
+                                       struct tls_peer *peer, const char *name,
+                                       const struct resume_feed_events *events, void *context);
 /* NULL is fine. */
 void resume_feed_destroy(struct resume_feed *f);
 /* Whether a resume has come by the stream that is open now. */

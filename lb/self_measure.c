@@ -421,6 +421,20 @@ void self_measure_join(struct self_measure *s, struct member *m)
     resume_line_fini(&line);
 }
 
+void self_measure_inherit(struct self_measure *s, struct member *m, struct member *from)
+{
+    struct resume r = {0};
+
+    pthread_mutex_lock(&from->meter_lock);
+    meter_resume(from->meter, SIZE_MAX, &r);
+    pthread_mutex_unlock(&from->meter_lock);
+    meter_load(m->meter, &r);
+    if (s->folder != NULL)
+        keep(s, m, kept_path(s, m));
+    member_resume(m, &r, m->version, fingerprint_of(m));
+    resume_fini(&r);
+}
+
 void self_measure_leave(struct self_measure *s, struct member *m)
 {
     struct list *it = NULL;

@@ -38,6 +38,8 @@ struct meter_settings self_measure_settings(const struct app_settings *s);
  * on.
  */
 void self_measure_join(struct self_measure *s, struct member *m);
+/* Control thread: as self_measure_join, with what FROM has learnt, which M takes the place of. */
+void self_measure_inherit(struct self_measure *s, struct member *m, struct member *from);
 /* Control thread: the last resume of M is written, and M forgotten. */
 void self_measure_leave(struct self_measure *s, struct member *m);
 /* Any loop: M has served a request; when a resume is due it is made known to the pool. */

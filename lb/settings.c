@@ -51,6 +51,11 @@ static const struct setting_row worker_rows[] = {
 #include "lb/settings.def"
 };
 
+static const struct setting_row worker_tls_rows[] = {
+#define WORKER_TLS(...) SETTINGS_ROW(struct worker_tls_settings, __VA_ARGS__)
+#include "lb/settings.def"
+};
+
 static const struct setting_row headers_rows[] = {
 #define HEADERS(...) SETTINGS_ROW(struct headers_settings, __VA_ARGS__)
 #include "lb/settings.def"
@@ -86,6 +91,7 @@ TABLE(admin, "ADMIN", "admin", struct admin_settings);
 TABLE(application, "APPLICATION", "applications.NAME", struct app_settings);
 TABLE(pool, "POOL", "pool of an application", struct app_settings);
 TABLE(worker, "WORKER", "an entry of workers", struct worker_settings);
+TABLE(worker_tls, "WORKER_TLS", "worker_tls of an application", struct worker_tls_settings);
 TABLE(headers, "HEADERS", "headers of an application", struct headers_settings);
 TABLE(header, "HEADER", "headers.request and headers.response of an application",
       struct header_settings);
@@ -94,9 +100,9 @@ TABLE(rate_settings, "RATE", "rates.NAME of an application", struct rate_setting
 TABLE(match, "MATCH", "match of a pool counter or a rate", struct counter_settings);
 
 const struct settings_table *const settings_tables[SETTINGS_TABLES] = {
-    &program_table,     &listen_table,        &tls_table,    &certificate_table, &admin_table,
-    &application_table, &pool_table,          &worker_table, &headers_table,     &header_table,
-    &counter_table,     &rate_settings_table, &match_table,
+    &program_table,     &listen_table,  &tls_table,           &certificate_table, &admin_table,
+    &application_table, &pool_table,    &worker_table,        &worker_tls_table,  &headers_table,
+    &header_table,      &counter_table, &rate_settings_table, &match_table,
 };
 
 size_t app_rows(void)
@@ -137,6 +143,7 @@ void app_settings_copy(const struct app_settings *from, struct app_settings *to)
         settings_take(&pool_rows[i], from, to);
     to->classifier = NULL;
     to->workers = NULL;
+    to->worker_tls = NULL;
     to->pool = NULL;
     to->pool_counters = NULL;
     to->headers = NULL;

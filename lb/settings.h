@@ -42,6 +42,11 @@ struct worker_settings {
 #include "lb/settings.def"
 };
 
+struct worker_tls_settings {
+#define WORKER_TLS(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "lb/settings.def"
+};
+
 struct headers_settings {
 #define HEADERS(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "lb/settings.def"
@@ -64,11 +69,12 @@ struct rate_settings {
 };
 
 extern const struct settings_table program_table, listen_table, tls_table, certificate_table,
-    admin_table, application_table, pool_table, worker_table, headers_table, header_table,
-    counter_table, rate_settings_table, match_table;
+    admin_table, application_table, pool_table, worker_table, worker_tls_table, headers_table,
+    header_table, counter_table, rate_settings_table, match_table;
 
 enum { TLS_VERSION_12, TLS_VERSION_13 }; /* min_version */
 enum { CLIENT_VERIFY_OFF, CLIENT_VERIFY_OPTIONAL, CLIENT_VERIFY_REQUIRED };
+enum { WORKER_TLS_INHERIT, WORKER_TLS_ON, WORKER_TLS_OFF }; /* tls */
 enum { FORWARDED_SET, FORWARDED_APPEND, FORWARDED_OFF };
 enum { LIMIT_EACH, LIMIT_ANY };                  /* mode */
 enum { LIMIT_LOCAL, LIMIT_DAEMON };              /* where */
@@ -78,7 +84,7 @@ enum { LIMIT_OPEN, LIMIT_CLOSED };               /* on_unreachable */
 enum { RESUME_FROM_AUTO, RESUME_FROM_STREAM, RESUME_FROM_MEASURE };
 
 /* Every table, in the order of the manual. */
-#define SETTINGS_TABLES 13
+#define SETTINGS_TABLES 14
 extern const struct settings_table *const settings_tables[SETTINGS_TABLES];
 /* Rows that one application has in all: those of application_table, then those of pool_table. */
 size_t app_rows(void);

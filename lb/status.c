@@ -4,6 +4,7 @@
  * consistent copy of each pool, the rest as it is at the moment.
  */
 #include "lb/status.h"
+#include "lb/standby.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -104,6 +105,19 @@ static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
     put_connections(w, m);
 }
 
+/* Where it is, when that is not its own address, or might not be; and who is expected there. */
+static void put_place(struct json_writer *w, const struct known_worker *k)
+{
+    char text[ADDR_TEXT_MAX];
+
+    if (k->peer != NULL)
+        json_put_text(w, "tls", slice_of(tls_peer_name(k->peer)));
+    if (k->standby == NULL)
+        return;
+    json_put_text(w, "standby", slice_of(addr_format(standby_addr(k->standby), text)));
+    json_put_bool(w, "on_standby", standby_in_use(k->standby));
+}
+
 static void put_check(struct json_writer *w, const struct active_check *c)
 {
     struct active_check_view v = active_check_view(c);
@@ -128,6 +142,8 @@ static void put_worker(struct workers_page *p, const char *name, const struct kn
     json_open_object(w, NULL);
     json_put_text(w, "name", slice_of(name));
     json_put_text(w, "state", slice_of(state));
+    if (k != NULL)
+        put_place(w, k);
     json_put_text(w, "incarnation", slice_of(worker != NULL ? worker_incarnation(worker) : ""));
     json_put_text(w, "version", slice_of(view != NULL ? view->version : ""));
     if (view != NULL)

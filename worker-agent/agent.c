@@ -58,7 +58,8 @@ static void describe_stats(FILE *out)
 
 bool agent_describe(const char *what, FILE *out)
 {
-    static const struct settings_table *const tables[] = {&agent_table, &admin_table, &app_table};
+    static const struct settings_table *const tables[] = {&agent_table, &tls_table, &admin_table,
+                                                          &app_table};
 
     if (strcmp(what, "settings") == 0)
         settings_describe(tables, ARRAY_LEN(tables), out);
@@ -214,6 +215,7 @@ static void on_each_second(struct timer *t)
     struct agent *a = container_of(t, struct agent, each_second);
 
     conn_pool_recycle(a->conn_pool, a->loop);
+    front_look(a->front);
     timer_start(a->loop, t, 1000);
 }
 

@@ -16,6 +16,57 @@
 /* For gethostname(): more than Linux has. */
 enum { HOST_NAME_ROOM = 256 };
 
+/* ---- tls ---- */
+
+/* SUB's lines, each with the place of `tls`. */
+static void complain_all(struct agent_config *c, const struct diag *sub, struct diag *d)
+{
+    struct slice rest = slice_of(sub->text != NULL ? sub->text : "");
+
+    while (rest.len > 0) {
+        struct slice line = slice_cut(&rest, '\n');
+
+        if (line.len > 0)
+            config_complain(&c->yaml, c->s.tls, d, "tls: %.*s", SLICE_FMT(line));
+    }
+}
+
+static void create_tls(struct agent_config *c, const struct tls_settings *s, struct diag *d)
+{
+    struct diag sub = {0};
+    struct listen_tls_options o = {.certificate = s->certificate,
+                                   .key = s->key,
+                                   .client_ca = s->client_ca,
+                                   .verify = (enum listen_tls_verify)s->client_verify,
+                                   .tls13_only = s->min_version == TLS_VERSION_13,
+                                   .ciphers = s->ciphers,
+                                   .ciphersuites = s->ciphersuites};
+
+    c->tls = listen_tls_create(&o, &sub);
+    if (c->tls == NULL)
+        complain_all(c, &sub, d);
+    diag_fini(&sub);
+}
+
+static void read_tls(struct agent_config *c, struct diag *d)
+{
+    struct tls_settings s;
+    unsigned before = d->errors;
+
+    if (c->s.tls == NULL)
+        return;
+    settings_read(&tls_table, &c->yaml, c->s.tls, &s, NULL, d);
+    if (s.certificate == NULL && d->errors == before)
+        config_complain(&c->yaml, c->s.tls, d, "tls: certificate is required");
+    if (s.key == NULL && d->errors == before)
+        config_complain(&c->yaml, c->s.tls, d, "tls: key is required");
+    if ((s.client_ca != NULL) != (s.client_verify != LISTEN_TLS_OFF) && d->errors == before)
+        config_complain(&c->yaml, c->s.tls, d, "tls: client_ca and client_verify go together");
+    if (d->errors == before)
+        create_tls(c, &s, d);
+    settings_fini(&tls_table, &s);
+}
+
 /* ---- admin ---- */
 
 static void read_admin(struct agent_config *c, struct diag *d)
@@ -25,6 +76,8 @@ static void read_admin(struct agent_config *c, struct diag *d)
     settings_read(&admin_table, &c->yaml, node, &c->admin, NULL, d);
     if (node == NULL)
         return;
+    if (c->admin.token != NULL && c->admin.token[0] == '\0')
+        config_complain(&c->yaml, node, d, "admin: token must not be empty");
     config_admin_addresses(&c->yaml, node, &c->admin.address, c->admin.token != NULL,
                            &c->admin_addrs, &c->nadmin_addrs, d);
 }
@@ -225,6 +278,7 @@ struct agent_config *agent_config_read(const char *file, struct diag *d)
     c->origins = xcalloc(agent_table.n, sizeof(*c->origins));
     settings_read(&agent_table, &c->yaml, c->yaml.root, &c->s, c->origins, d);
     check_top(c, d);
+    read_tls(c, d);
     read_admin(c, d);
     read_apps(c, d);
     if (d->errors == errors_before)
@@ -241,6 +295,7 @@ void agent_config_destroy(struct agent_config *c)
         app_config_destroy(c->apps[i]);
     free(c->apps);
     networks_fini(&c->allow);
+    listen_tls_destroy(c->tls);
     free(c->admin_addrs);
     free(c->host_path);
     free(c->origins);

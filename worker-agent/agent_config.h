@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include "common/net/listen_tls.h"
 #include "common/net/networks.h"
 #include "worker-agent/settings.h"
 #include "worker-agent/slot_address.h"
@@ -71,6 +72,7 @@ struct agent_config {
     struct addr *admin_addrs; /* none: no admin address */
     size_t nadmin_addrs;
     struct networks allow;
+    struct listen_tls *tls; /* NULL: plain; front_create and front_configure take it out */
     struct app_config **apps;
     size_t napps;
 };

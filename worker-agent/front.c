@@ -38,6 +38,21 @@ static bool is_stream_path(const h2o_req_t *req)
     return h2o_memis(req->path.base, req->path.len, H2O_STRLIT(RESUME_STREAM_PATH));
 }
 
+/* Before anything is read of a connection, its handshake included. An application's own address is
+ * for anybody. */
+static bool allows(void *context, void *tag, const struct addr *peer)
+{
+    const struct front *f = context;
+    const struct front_door *door = tag;
+    char text[ADDR_TEXT_MAX];
+
+    if (door->slot == NULL || networks_have(f->allow, peer))
+        return true;
+    group_count(door->group, AGENT_STAT_not_allowed);
+    log_warn(door->slot, "connection-not-allowed", "peer=%s", addr_format(peer, text));
+    return false;
+}
+
 static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
 {
     struct front *f = context;
@@ -50,6 +65,7 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
         return;
     }
 
+    /* A connection of before `allow` was changed. */
     if (!networks_have(f->allow, peer)) {
         char text[ADDR_TEXT_MAX];
 
@@ -99,7 +115,33 @@ static void take_config(struct front *f, const struct agent_config *c)
     f->response_buffers_total = c->s.response_buffers_total_bytes;
 }
 
-struct front *front_create(struct loop *l, const struct agent_config *c)
+/* Whether there is TLS at all is a matter of listening. */
+static void take_tls(struct front *f, struct agent_config *c)
+{
+    if ((f->tls == NULL) != (c->tls == NULL))
+        log_warn(NULL, "configuration-needs-restart", "setting=tls");
+    else if (f->tls != NULL)
+        listen_tls_take(f->tls, c->tls);
+}
+
+void front_look(struct front *f)
+{
+    if (f->tls != NULL)
+        listen_tls_look(f->tls);
+}
+
+void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed)
+{
+    struct http_server_counts counts;
+
+    http_server_read_counts(f->server, &counts);
+    *finished = counts.tls12 + counts.tls13;
+    *failed = 0;
+    for (size_t i = 0; i < ARRAY_LEN(counts.tls_failed); ++i)
+        *failed += counts.tls_failed[i];
+}
+
+struct front *front_create(struct loop *l, struct agent_config *c)
 {
     struct front *f = xcalloc(1, sizeof(*f));
     struct http_server_options o = options_of(f, c);
@@ -107,14 +149,17 @@ struct front *front_create(struct loop *l, const struct agent_config *c)
     f->loop = l;
     list_init(&f->exchanges);
     take_config(f, c);
+    f->tls = c->tls;
+    c->tls = NULL;
     f->server = http_server_create(l, &o);
     return f;
 }
 
-void front_configure(struct front *f, const struct agent_config *c)
+void front_configure(struct front *f, struct agent_config *c)
 {
     struct http_server_options o = options_of(f, c);
 
+    take_tls(f, c);
     take_config(f, c);
     http_server_set(f->server, &o);
 }
@@ -128,7 +173,8 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
                                    const void *subject)
 {
     const struct addr_listen_options lo = {.mode = 0660};
-    const struct http_listen_options ho = {.tag = door};
+    const struct http_listen_options ho = {
+        .ssl = f->tls != NULL ? listen_tls_context(f->tls) : NULL, .allows = allows, .tag = door};
     char text[ADDR_TEXT_MAX];
     struct addr bound;
     int fd;
@@ -193,5 +239,6 @@ void front_destroy(struct front *f)
     if (f == NULL)
         return;
     http_server_destroy(f->server);
+    listen_tls_destroy(f->tls);
     free(f);
 }

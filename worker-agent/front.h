@@ -18,9 +18,14 @@ enum {
     FRONT_QUIET_MS = 600,
 };
 
-struct front *front_create(struct loop *l, const struct agent_config *c);
+/* C's TLS is taken out of it, here and below. */
+struct front *front_create(struct loop *l, struct agent_config *c);
 /* A configuration read anew. What C points to must live as long as it is the newest. */
-void front_configure(struct front *f, const struct agent_config *c);
+void front_configure(struct front *f, struct agent_config *c);
+/* Each second: at the files of its TLS. */
+void front_look(struct front *f);
+/* Handshakes that were finished, and that were not. */
+void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed);
 /* Listen at A, which becomes the true one. SUBJECT of log lines. NULL: logged. */
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_door *door,
                                    const void *subject);

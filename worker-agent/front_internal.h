@@ -13,6 +13,7 @@ struct front {
     struct loop *loop;
     struct http_server *server;
     const struct networks *allow; /* the configuration's */
+    struct listen_tls *tls;       /* NULL: plain */
     bool turns_away;              /* each answer is the last of its connection */
     uint64_t response_buffers_total;
     size_t buffered_bytes; /* taken from processes and not yet by load balancers */

@@ -4,7 +4,8 @@
  * can serve: only the other starts processes. They go to it, by the address that they came by, and
  * its answer comes back through us. To tell a load balancer that nobody had its request would do
  * as well, if it had another worker in that moment; a client at the application's own address has
- * nowhere else to go.
+ * nowhere else to go. Not where there is TLS: we are no load balancer that the other would know, so
+ * whoever asked is told to try again.
  */
 #include "worker-agent/exchange_internal.h"
 
@@ -45,7 +46,7 @@ bool exchange_pass_on(struct exchange *x, enum slot_refusal why)
     struct addr to;
 
     if (!pool->handed_over || (why != SLOT_STOPPED && why != SLOT_NOT_STARTED) ||
-        x->reply == NULL || !find_door(x, &to))
+        x->reply == NULL || x->front->tls != NULL || !find_door(x, &to))
         return false;
     slot_pass_on(&x->place, &to,
                  conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),

@@ -5,6 +5,10 @@ static const struct setting_row agent_rows[] = {
 #define PROGRAM(...) SETTINGS_ROW(struct agent_settings, __VA_ARGS__)
 #include "worker-agent/settings.def"
 };
+static const struct setting_row tls_rows[] = {
+#define TLS(...) SETTINGS_ROW(struct tls_settings, __VA_ARGS__)
+#include "worker-agent/settings.def"
+};
 static const struct setting_row admin_rows[] = {
 #define ADMIN(...) SETTINGS_ROW(struct admin_settings, __VA_ARGS__)
 #include "worker-agent/settings.def"
@@ -16,6 +20,8 @@ static const struct setting_row app_rows[] = {
 
 const struct settings_table agent_table = {"PROGRAM", "the top of the file", agent_rows,
                                            ARRAY_LEN(agent_rows), sizeof(struct agent_settings)};
+const struct settings_table tls_table = {"TLS", "tls", tls_rows, ARRAY_LEN(tls_rows),
+                                         sizeof(struct tls_settings)};
 const struct settings_table admin_table = {"ADMIN", "admin", admin_rows, ARRAY_LEN(admin_rows),
                                            sizeof(struct admin_settings)};
 const struct settings_table app_table = {"APPLICATION", "applications.NAME", app_rows,

@@ -12,6 +12,10 @@ struct agent_settings {
 #define PROGRAM(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "worker-agent/settings.def"
 };
+struct tls_settings {
+#define TLS(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "worker-agent/settings.def"
+};
 struct admin_settings {
 #define ADMIN(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "worker-agent/settings.def"
@@ -21,8 +25,9 @@ struct app_settings {
 #include "worker-agent/settings.def"
 };
 
-extern const struct settings_table agent_table, admin_table, app_table;
+extern const struct settings_table agent_table, tls_table, admin_table, app_table;
 
+enum { TLS_VERSION_12, TLS_VERSION_13 }; /* min_version */
 enum { APP_SOCKET_UNIX, APP_SOCKET_TCP };
 enum { APP_QUEUE_GLOBAL, APP_QUEUE_PRIVATE };
 enum {

@@ -68,6 +68,24 @@ static double host_held(const struct agent *a)
     return host_counts(a).held;
 }
 
+static double tls_finished(const struct agent *a)
+{
+    uint64_t finished;
+    uint64_t failed;
+
+    front_handshakes(a->front, &finished, &failed);
+    return (double)finished;
+}
+
+static double tls_failed(const struct agent *a)
+{
+    uint64_t finished;
+    uint64_t failed;
+
+    front_handshakes(a->front, &finished, &failed);
+    return (double)failed;
+}
+
 /* ---- applications ---- */
 
 static double group_min(const struct app_group *g)
@@ -159,6 +177,8 @@ static const struct family families[] = {
     POOL("pool_processes", "gauge", "processes", pool_processes, "Processes of all applications, in any state."),
     POOL("pool_processes_busy", "gauge", "processes", pool_busy, "Of them, those that have requests."),
     POOL("pool_processes_max", "gauge", "processes", pool_max, "How many there may be (max_processes of the host); 0: no limit."),
+    POOL("tls_handshakes_total", "counter", "handshakes", tls_finished, "TLS handshakes of slots and own addresses that were finished."),
+    POOL("tls_failures_total", "counter", "handshakes", tls_failed, "Those that were not: no TLS, no certificate that is good, or left."),
     POOL("host_settings_changes_total", "counter", "changes", host_changes, "Settings of the host changed by the tree, or by the file read anew."),
     POOL("host_refused_settings", "gauge", "settings", host_refused, "Settings in the host's node of the tree that are refused at present: the status page says which and why."),
     POOL("host_settings_held", "gauge", "nodes", host_held, "1 while the host's settings are held, because their node vanished or cannot be read."),

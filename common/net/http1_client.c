@@ -100,6 +100,10 @@ static void complete(struct http1_conn *c)
 {
     bool reusable = c->x.keep_alive && wholly_written(&c->x) && unread_bytes(c) == 0;
 
+    /* What TLS has read ahead may be its own, or an end, or bytes that nobody has asked for. */
+    if (reusable && c->tls != NULL && tls_link_more(c->tls))
+        reusable = tls_link_quiet(c->tls);
+
     c->x.times.last_byte_us = loop_now_us(c->loop);
     if (!reusable)
         c->dead = true;
@@ -108,6 +112,8 @@ static void complete(struct http1_conn *c)
 
 static enum err error_of_end(const struct http1_conn *c, ssize_t n)
 {
+    if (c->tls != NULL && tls_link_broken(c->tls))
+        return ERR_TLS_FAILED;
     if (c->x.out.failed && !c->x.any_received)
         return ERR_WRITE_FAILED;
     return n == 0 ? ERR_PEER_CLOSED : ERR_PEER_RESET;
@@ -140,6 +146,9 @@ void http1_exchange_expired(struct http1_conn *c)
 static ssize_t send_some(struct http1_conn *c)
 {
     struct http1_output *out = &c->x.out;
+
+    if (c->tls != NULL)
+        return tls_link_send(c->tls, out->head, out->body);
     struct iovec iov[2] = {
         {writable(out->head.p), out->head.len},
         {writable(out->body.p), out->body.len},
@@ -312,7 +321,7 @@ static bool read_body_once(struct http1_conn *c)
 {
     size_t room = next_read_bytes(&c->x);
     struct held_body *h = held_body_create(room);
-    ssize_t n = recv(h2o_socket_get_fd(c->sock), h->bytes, room, MSG_DONTWAIT);
+    ssize_t n = http1_conn_recv(c, h->bytes, room);
 
     if (n <= 0) {
         bool nothing_yet = n == -1 && (errno == EAGAIN || errno == EINTR);
@@ -480,7 +489,7 @@ static void read_head(struct http1_conn *c)
     size_t room = at_least(c->x.room_bytes, HEAD_READ_BYTES);
 
     make_room(in, first < room ? first : room);
-    ssize_t n = recv(h2o_socket_get_fd(c->sock), in->p + in->len, in->room - in->len, MSG_DONTWAIT);
+    ssize_t n = http1_conn_recv(c, in->p + in->len, in->room - in->len);
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
             fail(c, error_of_end(c, n));
@@ -495,14 +504,28 @@ static void read_head(struct http1_conn *c)
     take_heads(c);
 }
 
+static bool is_reading(const struct http1_conn *c)
+{
+    return (c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY) && !c->x.paused;
+}
+
+/* What TLS has read ahead shows in no poll. */
+static void read_ahead_later(struct http1_conn *c)
+{
+    if (c->tls != NULL && is_reading(c) && tls_link_more(c->tls))
+        loop_defer(c->loop, &c->work);
+}
+
 void http1_exchange_readable(struct http1_conn *c)
 {
     switch (c->x.state) {
     case EXCHANGE_HEAD:
         read_head(c);
+        read_ahead_later(c);
         return;
     case EXCHANGE_BODY:
         read_body(c);
+        read_ahead_later(c);
         return;
     case EXCHANGE_NONE:
     case EXCHANGE_TUNNEL: /* the next owner of the socket reads */
@@ -515,8 +538,8 @@ void http1_exchange_work(struct http1_conn *c)
 {
     if (c->x.failure != ERR_OK)
         fail(c, c->x.failure);
-    else if (c->x.state == EXCHANGE_BODY && !c->x.paused)
-        pass_on_input(c);
+    else if (is_reading(c))
+        http1_exchange_readable(c);
 }
 
 /* ---- what the user may do meanwhile ---- */
@@ -545,6 +568,8 @@ void http1_resume(struct http1_conn *c)
     http1_conn_read_start(c);
     if (c->in.p != NULL && c->x.state == EXCHANGE_BODY)
         loop_defer(c->loop, &c->work);
+    else
+        read_ahead_later(c);
 }
 
 /*

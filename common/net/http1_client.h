@@ -12,6 +12,7 @@
 
 #include "common/net/addr.h"
 #include "common/net/conn_pool.h"
+#include "common/net/worker_tls.h"
 #include "common/wire/http1_head.h"
 
 struct http1_conn;
@@ -31,7 +32,17 @@ struct http1_connect; /* an attempt under way */
 struct http1_connect *http1_connect(struct loop *l, const struct addr *a, uint64_t timeout_ms,
                                     void (*cb)(void *context, struct http1_conn *c, enum err e),
                                     void *context);
+/*
+ * The same with TLS, to PEER, of which the attempt takes a reference; NULL: plain. The handshake is
+ * part of the attempt and its time. ERR_TLS_FAILED: why is in the log.
+ */
+struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *a, struct tls_peer *peer,
+                                        uint64_t timeout_ms,
+                                        void (*cb)(void *context, struct http1_conn *c, enum err e),
+                                        void *context);
 void http1_connect_cancel(struct http1_connect *attempt);
+/* Whether C speaks TLS, and *RESUMED: with a session of before. */
+bool http1_is_tls(const struct http1_conn *c, bool *resumed);
 /* Close and free (memory goes at end of turn). Not while in the pool: conn_forget first. */
 void http1_close(struct http1_conn *c);
 struct pooled_conn *http1_pooled(struct http1_conn *c);
@@ -73,7 +84,7 @@ struct http1_events {
      * The exchange has failed (http1_any_received and http1_any_written tell how far it got). The
      * connection is not reusable.
      * ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED, ERR_BAD_RESPONSE, ERR_TOO_LARGE,
-     * ERR_TIMEOUT.
+     * ERR_TIMEOUT, ERR_TLS_FAILED (why is in the log).
      */
     void (*on_error)(void *context, enum err e);
     /* 101: the connection is now a tunnel, to be had by http1_take_socket. HEAD as for on_head. */
@@ -114,7 +125,8 @@ struct http1_times {
 };
 struct http1_times http1_times(const struct http1_conn *c);
 /*
- * Hand out the socket of an upgraded connection and free the rest; its input holds early bytes.
+ * Hand out the socket of an upgraded connection and free the rest; its input holds early bytes. Its
+ * TLS stays with it (tls_link_of).
  * From on_upgrade on, also within it. A connection that counts in a pool is forgotten there first.
  */
 struct st_h2o_socket_t *http1_take_socket(struct http1_conn **c);

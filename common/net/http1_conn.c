@@ -4,7 +4,7 @@
  * serves as a watch on the descriptor only (H2O_SOCKET_FLAG_DONT_READ): reading and writing are
  * ours, so that every read is bounded, goes straight to where the bytes stay, and errno is seen.
  * Interest in reading is never given up but for back-pressure, which costs no system call on reuse
- * and shows the end of an idle connection at once.
+ * and shows the end of an idle connection at once. With TLS (tls_link.h) all that stays the same.
  */
 #include "common/net/http1_conn.h"
 
@@ -21,7 +21,9 @@ enum {
 struct http1_connect {
     struct loop *loop;
     struct addr addr;
+    struct tls_peer *peer; /* counted; NULL: plain */
     h2o_socket_t *sock;
+    struct tls_link *tls; /* SOCK's, while its handshake goes on */
     struct timer timeout;
     struct timer again;
     struct loop_deferred end; /* what is known at once is told later */
@@ -50,6 +52,8 @@ void http1_conn_read_stop(struct http1_conn *c)
  */
 static void on_idle_event(struct http1_conn *c)
 {
+    if (c->tls != NULL && !c->dead && tls_link_quiet(c->tls))
+        return; /* a session ticket */
     c->dead = true;
     http1_conn_read_stop(c);
     if (conn_in_use(&c->pooled))
@@ -106,6 +110,7 @@ static struct http1_conn *create_conn(struct loop *l, h2o_socket_t *sock)
     list_init(&c->pooled.stack_node);
     c->loop = l;
     c->sock = sock;
+    c->tls = tls_link_of(sock);
     c->moving.fd = -1;
     c->work.run = run_work;
     c->free_later.run = free_conn;
@@ -124,11 +129,14 @@ void http1_close(struct http1_conn *c)
     ++c->serial;
     timer_stop(&c->timer);
     list_remove(&c->work.node);
+    if (c->tls != NULL)
+        tls_link_bye(c->tls);
     if (c->sock != NULL)
         h2o_socket_close(c->sock);
     else if (c->moving.fd != -1)
         h2o_socket_dispose_export(&c->moving);
     c->sock = NULL;
+    c->tls = NULL;
     loop_defer(c->loop, &c->free_later);
 }
 
@@ -147,6 +155,12 @@ struct loop *http1_loop(const struct http1_conn *c)
     return c->loop;
 }
 
+bool http1_is_tls(const struct http1_conn *c, bool *resumed)
+{
+    *resumed = c->tls != NULL && tls_link_resumed(c->tls);
+    return c->tls != NULL;
+}
+
 struct st_h2o_socket_t *http1_take_socket(struct http1_conn **cp)
 {
     struct http1_conn *c = *cp;
@@ -163,6 +177,7 @@ struct st_h2o_socket_t *http1_take_socket(struct http1_conn **cp)
     }
     sock->data = NULL;
     c->sock = NULL;
+    c->tls = NULL;
     http1_close(c);
     return sock;
 }
@@ -177,6 +192,8 @@ static bool conn_alive(struct pooled_conn *p)
     if (c->dead)
         return false;
     /* Its end may have come since the loop last looked. */
+    if (c->tls != NULL)
+        return tls_link_quiet(c->tls);
     ssize_t n = recv(h2o_socket_get_fd(c->sock), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return n == -1 && (errno == EAGAIN || errno == EINTR);
 }
@@ -190,7 +207,8 @@ static bool detach_conn(struct pooled_conn *p)
 {
     struct http1_conn *c = http1_of_pooled(p);
 
-    if (c->dead || h2o_socket_is_writing(c->sock))
+    /* TLS stays where it is: its sessions are its loop's. */
+    if (c->dead || c->tls != NULL || h2o_socket_is_writing(c->sock))
         return false;
     h2o_socket_read_stop(c->sock);
     if (h2o_socket_export(c->sock, &c->moving) != 0) {
@@ -228,6 +246,7 @@ static void free_attempt(struct http1_connect *a)
     list_remove(&a->end.node);
     if (a->sock != NULL)
         h2o_socket_close(a->sock);
+    tls_peer_unref(a->peer);
     free(a);
 }
 
@@ -245,16 +264,64 @@ static void end_attempt(struct http1_connect *a, enum err e)
     cb(context, c, e);
 }
 
+static void on_handshake(h2o_socket_t *sock, const char *err);
+
+static void shake_hands(struct http1_connect *a)
+{
+    switch (tls_link_handshake(a->tls)) {
+    case TLS_DONE:
+        end_attempt(a, ERR_OK);
+        return;
+    case TLS_READS:
+        h2o_socket_dont_read(a->sock, 1);
+        h2o_socket_read_start(a->sock, on_handshake);
+        return;
+    case TLS_WRITES:
+        h2o_socket_read_stop(a->sock);
+        if (!h2o_socket_is_writing(a->sock))
+            h2o_socket_notify_write(a->sock, on_handshake);
+        return;
+    case TLS_FAILED:
+        end_attempt(a, ERR_TLS_FAILED);
+        return;
+    }
+    UNREACHABLE();
+}
+
+static void on_handshake(h2o_socket_t *sock, const char *err)
+{
+    (void)err;
+    shake_hands(sock->data);
+}
+
+/* What connect(2) has come to. */
+static void connected(struct http1_connect *a, enum err e)
+{
+    if (e != ERR_OK || a->peer == NULL) {
+        end_attempt(a, e);
+        return;
+    }
+    a->tls = tls_link_create(a->peer, a->sock, loop_index(a->loop));
+    if (a->tls == NULL)
+        end_attempt(a, ERR_TLS_FAILED);
+    else
+        shake_hands(a);
+}
+
 static void run_end(struct loop_deferred *d)
 {
     struct http1_connect *a = container_of(d, struct http1_connect, end);
 
-    end_attempt(a, a->result);
+    connected(a, a->result);
 }
 
 static void on_timeout(struct timer *t)
 {
-    end_attempt(container_of(t, struct http1_connect, timeout), ERR_CONNECT_TIMEOUT);
+    struct http1_connect *a = container_of(t, struct http1_connect, timeout);
+
+    if (a->tls != NULL)
+        tls_link_say(a->tls, "no end of the handshake in time");
+    end_attempt(a, ERR_CONNECT_TIMEOUT);
 }
 
 static enum err error_of_errno(int error)
@@ -287,7 +354,7 @@ static void on_connected(h2o_socket_t *sock, const char *err)
     (void)err;
     if (getsockopt(h2o_socket_get_fd(sock), SOL_SOCKET, SO_ERROR, &error, &len) != 0)
         error = errno;
-    end_attempt(a, error_of_errno(error));
+    connected(a, error_of_errno(error));
 }
 
 /* errno of the attempt to connect; EINPROGRESS when it goes on. */
@@ -342,10 +409,19 @@ struct http1_connect *http1_connect(struct loop *l, const struct addr *addr, uin
                                     void (*cb)(void *context, struct http1_conn *c, enum err e),
                                     void *context)
 {
+    return http1_connect_tls(l, addr, NULL, timeout_ms, cb, context);
+}
+
+struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *addr,
+                                        struct tls_peer *peer, uint64_t timeout_ms,
+                                        void (*cb)(void *context, struct http1_conn *c, enum err e),
+                                        void *context)
+{
     struct http1_connect *a = xcalloc(1, sizeof(*a));
 
     a->loop = l;
     a->addr = *addr;
+    a->peer = peer != NULL ? tls_peer_ref(peer) : NULL;
     a->cb = cb;
     a->context = context;
     a->end.run = run_end;

@@ -7,8 +7,10 @@
 #define RLB_NET_HTTP1_CONN_H
 
 #include "common/net/http1_body.h"
+#include "common/net/tls_link.h"
 
 #include <h2o.h>
+#include <sys/socket.h>
 
 enum exchange_state {
     EXCHANGE_NONE,   /* no request, or over; what is known of the last one stays */
@@ -48,6 +50,7 @@ struct http1_conn {
     struct pooled_conn pooled;
     struct loop *loop;
     h2o_socket_t *sock;         /* NULL when taken, or while moving between loops */
+    struct tls_link *tls;       /* NULL: plain. Goes with SOCK */
     h2o_socket_export_t moving; /* fd is -1 but while moving */
     struct loop_deferred work;  /* failure to report, or input to go on with */
     struct loop_deferred free_later;
@@ -71,6 +74,13 @@ void http1_exchange_fini(struct http1_conn *c);
 /* http1_conn.c's: listen for bytes (again), and stop it. */
 void http1_conn_read_start(struct http1_conn *c);
 void http1_conn_read_stop(struct http1_conn *c);
+/* As recv(2), without waiting; see tls_link_recv for a connection with TLS. */
+static inline ssize_t http1_conn_recv(struct http1_conn *c, char *p, size_t room)
+{
+    if (c->tls != NULL)
+        return tls_link_recv(c->tls, p, room);
+    return recv(h2o_socket_get_fd(c->sock), p, room, MSG_DONTWAIT);
+}
 /* Have http1_exchange_writable called once, when the socket takes bytes. */
 void http1_conn_await_writable(struct http1_conn *c);
 

@@ -52,7 +52,8 @@ struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock)
     struct http_conn *c = xcalloc(1, sizeof(*c));
 
     c->peer.len = h2o_socket_getpeername(sock, &c->peer.sa);
-    if (c->peer.len == 0) {
+    if (c->peer.len == 0 ||
+        (l->allows != NULL && !l->allows(l->server->options.context, l->tag, &c->peer))) {
         free(c);
         h2o_socket_close(sock);
         return NULL;

@@ -65,6 +65,7 @@ struct http_listener {
     h2o_accept_ctx_t accept;
     bool http2;
     const struct networks *proxy_from; /* NULL: no PROXY header is read */
+    bool (*allows)(void *context, void *tag, const struct addr *peer);
     void *tag;
     unsigned refs; /* its being open, and its connections */
 };

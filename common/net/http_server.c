@@ -245,6 +245,7 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     l->http2 = o->http2;
     l->proxy_from = o->proxy_from;
     l->tag = o->tag;
+    l->allows = o->allows;
     l->refs = 1;
     set_keep_alive(fd);
     set_user_timeout(s, fd);

@@ -83,6 +83,8 @@ struct http_listen_options {
      * the listener is closed.
      */
     const struct networks *proxy_from;
+    /* Asked before anything is read of a connection: whether PEER may talk to us. NULL: anybody. */
+    bool (*allows)(void *context, void *tag, const struct addr *peer);
     void *tag; /* for http_conn_tag: which listener (slot, application) a request came by */
 };
 struct http_listener;

@@ -142,7 +142,7 @@ static int no_passphrase(char *buf, int size, int writing, void *context)
     return -1;
 }
 
-static bool load(SSL_CTX *ctx, const char *certificate_file, const char *key_file, struct diag *d)
+bool http_tls_load(SSL_CTX *ctx, const char *certificate_file, const char *key_file, struct diag *d)
 {
     SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
     if (SSL_CTX_use_certificate_chain_file(ctx, certificate_file) != 1) {
@@ -202,7 +202,7 @@ SSL_CTX *http_tls_create(const struct http_tls_options *o, struct diag *d)
         return NULL;
     }
     if (configure(ctx, o, d) &&
-        (o->certificate_file == NULL || load(ctx, o->certificate_file, o->key_file, d)))
+        (o->certificate_file == NULL || http_tls_load(ctx, o->certificate_file, o->key_file, d)))
         return ctx;
     SSL_CTX_free(ctx);
     return NULL;

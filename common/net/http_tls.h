@@ -29,6 +29,9 @@ struct http_tls_options {
 };
 /* Errors go to D. NULL on error. */
 SSL_CTX *http_tls_create(const struct http_tls_options *o, struct diag *d);
+/* The certificate of CTX, and its key. False: D says why. */
+bool http_tls_load(SSL_CTX *ctx, const char *certificate_file, const char *key_file,
+                   struct diag *d) must_check;
 /* Give TO also the certificate of FROM, which is of another kind of key. False: it could not. */
 bool http_tls_add(SSL_CTX *to, SSL_CTX *from) must_check;
 /* In a ClientHello callback: from here on SSL is one of CTX in all that CTX says. */

@@ -4,11 +4,13 @@
  *
  *     read some -> stop reading -> write it all -> count it -> read again
  *
- * which is the back-pressure. Plain sockets are read by hand into a bounded buffer; TLS only by
- * libh2o, into the socket's input. The end of one side is passed on as a half-close where that is
- * possible; TLS as libh2o does it knows none, so there it ends the tunnel.
+ * which is the back-pressure. Plain sockets are read by hand into a bounded buffer, and so is a
+ * worker's TLS (tls_link.h); a client's TLS only by libh2o, into the socket's input. The end of one
+ * side is passed on as a half-close where that is possible; TLS knows none that peers could be
+ * trusted with, so there it ends the tunnel.
  */
 #include "common/net/http_conn.h"
+#include "common/net/tls_link.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +20,9 @@ enum { TUNNEL_READ_MAX = 32 * 1024 };
 struct flow {
     struct http_tunnel *tunnel;
     h2o_socket_t *from, *to;
-    uint64_t bytes; /* taken by TO */
+    struct tls_link *from_tls, *to_tls; /* of the worker; NULL: plain, or libh2o's */
+    struct slice left;                  /* with TO_TLS: not written yet */
+    uint64_t bytes;                     /* taken by TO */
     size_t writing; /* of BUF or of FROM's input, with libh2o until it calls back */
     bool from_input;
     bool ended; /* FROM has sent its last byte */
@@ -41,6 +45,7 @@ struct http_tunnel {
 static void on_readable(h2o_socket_t *sock, const char *err);
 static void on_written(h2o_socket_t *sock, const char *err);
 static void on_end(struct flow *f);
+static void on_all_written(struct flow *f);
 
 /* ---- the end ---- */
 
@@ -63,6 +68,8 @@ static void close_socket(h2o_socket_t **sock)
     if (*sock == NULL)
         return;
     (*sock)->data = NULL;
+    if (tls_link_of(*sock) != NULL)
+        tls_link_bye(tls_link_of(*sock));
     h2o_socket_close(*sock);
     *sock = NULL;
 }
@@ -93,6 +100,35 @@ void http_tunnels_end(struct http_server *s)
 
 /* ---- the flows ---- */
 
+static void on_writable(h2o_socket_t *sock, const char *err);
+
+static void write_tls(struct flow *f)
+{
+    while (f->left.len != 0) {
+        ssize_t n = tls_link_send(f->to_tls, SLICE_NULL, f->left);
+
+        if (n >= 0) {
+            f->left.p += n;
+            f->left.len -= (size_t)n;
+        } else if (errno == EAGAIN) {
+            h2o_socket_notify_write(f->to, on_writable);
+            return;
+        } else {
+            end_tunnel(f->tunnel);
+            return;
+        }
+    }
+    on_all_written(f);
+}
+
+static void on_writable(h2o_socket_t *sock, const char *err)
+{
+    struct http_tunnel *t = sock->data;
+
+    (void)err;
+    write_tls(&t->up);
+}
+
 static void write_out(struct flow *f, const char *bytes, size_t len, bool from_input)
 {
     h2o_iovec_t iov = h2o_iovec_init(bytes, len);
@@ -103,10 +139,17 @@ static void write_out(struct flow *f, const char *bytes, size_t len, bool from_i
     if (t->idle_ms != 0)
         timer_start(t->server->loop, &t->idle, t->idle_ms);
     h2o_socket_read_stop(f->from);
-    h2o_socket_write(f->to, &iov, 1, on_written);
+    if (f->to_tls == NULL) {
+        h2o_socket_write(f->to, &iov, 1, on_written);
+        return;
+    }
+    f->left = (struct slice){bytes, len};
+    write_tls(f);
 }
 
-/* Read on, or first pass on what libh2o has read already. */
+static void read_own(struct flow *f);
+
+/* Read on, or first pass on what libh2o has read already, or TLS. */
 static void go_on(struct flow *f)
 {
     h2o_buffer_t *input = f->from->input;
@@ -121,6 +164,8 @@ static void go_on(struct flow *f)
     }
     h2o_socket_dont_read(f->from, f->from->ssl == NULL);
     h2o_socket_read_start(f->from, on_readable);
+    if (f->from_tls != NULL && tls_link_more(f->from_tls))
+        read_own(f);
 }
 
 /* FROM has ended and TO has all of it. */
@@ -130,7 +175,7 @@ static void on_end(struct flow *f)
 
     f->ended = true;
     h2o_socket_read_stop(f->from);
-    if ((t->up.ended && t->down.ended) || f->to->ssl != NULL) {
+    if ((t->up.ended && t->down.ended) || f->to->ssl != NULL || f->to_tls != NULL) {
         end_tunnel(t);
         return;
     }
@@ -144,11 +189,18 @@ static struct flow *flow_from(h2o_socket_t *sock)
     return t->up.from == sock ? &t->up : &t->down;
 }
 
-static void read_plain(struct flow *f)
+static ssize_t receive(const struct flow *f)
+{
+    if (f->from_tls != NULL)
+        return tls_link_recv(f->from_tls, f->buf, TUNNEL_READ_MAX);
+    return recv(h2o_socket_get_fd(f->from), f->buf, TUNNEL_READ_MAX, MSG_DONTWAIT);
+}
+
+static void read_own(struct flow *f)
 {
     if (f->buf == NULL)
         f->buf = xmalloc(TUNNEL_READ_MAX);
-    ssize_t n = recv(h2o_socket_get_fd(f->from), f->buf, TUNNEL_READ_MAX, MSG_DONTWAIT);
+    ssize_t n = receive(f);
 
     if (n > 0)
         write_out(f, f->buf, (size_t)n, false);
@@ -163,7 +215,7 @@ static void on_readable(h2o_socket_t *sock, const char *err)
     struct flow *f = flow_from(sock);
 
     if (sock->ssl == NULL) {
-        read_plain(f);
+        read_own(f);
         return;
     }
     if (err != NULL && err != h2o_socket_error_closed) {
@@ -180,10 +232,14 @@ static void on_written(h2o_socket_t *sock, const char *err)
     struct http_tunnel *t = sock->data;
     struct flow *f = t->up.to == sock ? &t->up : &t->down;
 
-    if (err != NULL) {
+    if (err != NULL)
         end_tunnel(t);
-        return;
-    }
+    else
+        on_all_written(f);
+}
+
+static void on_all_written(struct flow *f)
+{
     f->bytes += f->writing;
     if (f->from_input)
         h2o_buffer_consume(&f->from->input, f->writing);
@@ -232,8 +288,11 @@ void http_tunnel_start(void *tunnel, h2o_socket_t *client, size_t request_bytes)
     client->data = t;
     if (t->idle_ms != 0)
         timer_start(t->server->loop, &t->idle, t->idle_ms);
-    t->up = (struct flow){.tunnel = t, .from = client, .to = t->worker};
-    t->down = (struct flow){.tunnel = t, .from = t->worker, .to = client};
+    struct tls_link *tls = tls_link_of(t->worker);
+
+    t->up = (struct flow){.tunnel = t, .from = client, .to = t->worker, .to_tls = tls};
+    t->down = (struct flow){.tunnel = t, .from = t->worker, .to = client, .from_tls = tls};
     go_on(&t->up);
-    go_on(&t->down);
+    if (!t->over)
+        go_on(&t->down);
 }

@@ -11,7 +11,7 @@ import pytest
 
 from agent_support import STREAM, Background, TinyAgent, alive
 from support.base import BIN, wait_until
-from support.http import Client, CutShort, get
+from support.http import Client, CutShort, connect, get
 from support.servers import World
 
 FINGERPRINT = '0123456789abcdef'
@@ -431,9 +431,32 @@ def _accepts(address):
 
 def test_only_allowed_networks_are_served(world):
     agent = TinyAgent(world, top={'allow': ['10.0.0.0/8']}).wait_ready()
-    assert agent.get().status == 403
-    assert agent.get(STREAM, headers=[('Resumelb-Feed', '1')]).status == 403
-    assert agent.served() == []
+    with connect(agent.address) as silent:
+        assert silent.recv(1) == b''          # closed before it has said anything
+    wait_until(lambda: agent.figures()['not_allowed'] == 1, 'the count')
+    agent.config['allow'] = ['loopback']
+    agent.top['allow'] = ['loopback']
+    rewrite(agent)
+    wait_until(lambda: answered(agent.address), 'the new file')
+    with Client(agent.address) as kept:
+        assert kept.request().status == 200
+        agent.config['allow'] = ['10.0.0.0/8']
+        rewrite(agent)
+        wait_until(lambda: not answered(agent.address), 'the old networks')
+        assert kept.request('GET', STREAM, headers=[('Resumelb-Feed', '1')]).status == 403
+    assert not [line for line in agent.served() if STREAM in line]
+
+
+def rewrite(agent):
+    agent.path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in agent.config.items()))
+    agent.process.kill(signal.SIGHUP)
+
+
+def answered(address):
+    try:
+        return get(address).status == 200
+    except (OSError, CutShort):
+        return False
 
 
 def attached(world, address, **settings):

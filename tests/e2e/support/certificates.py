@@ -72,3 +72,41 @@ def refused(address, name=None, context=None):
     except (ssl.SSLError, ConnectionError, socket.timeout):
         return True
     return False
+
+
+class Authority:
+    """A certificate authority of its own, and what it signs."""
+
+    def __init__(self, folder, name='authority'):
+        self.folder, self.name = folder, name
+        self.cert, self.key = folder / (name + '.pem'), folder / (name + '-key.pem')
+        openssl('req', '-x509', *key_options('ec'), '-nodes', '-keyout', self.key, '-out', self.cert, '-days', '2',
+                '-subj', '/CN=' + name, '-addext', 'basicConstraints=critical,CA:TRUE',
+                '-addext', 'keyUsage=critical,keyCertSign,cRLSign')
+
+    def sign(self, name, alternatives=(), days=2, usage='serverAuth'):
+        """A Signed for e.g. ['DNS:a.example', 'IP:127.0.0.1']; of -1 days it is over already."""
+        out = Signed(self.folder / (name + '.pem'), self.folder / (name + '-key.pem'))
+        request, extensions = self.folder / (name + '.csr'), self.folder / (name + '.ext')
+        openssl('req', *key_options('ec'), '-new', '-nodes', '-keyout', out.key, '-out', request, '-subj', '/CN=' + name)
+        extensions.write_text('extendedKeyUsage=%s\n' % usage +
+                              ('subjectAltName=%s\n' % ','.join(alternatives) if alternatives else ''))
+        openssl('x509', '-req', '-in', request, '-CA', self.cert, '-CAkey', self.key, '-CAcreateserial', '-out', out.cert,
+                '-days', days, '-extfile', extensions)
+        return out
+
+
+class Signed:
+    def __init__(self, cert, key):
+        self.cert, self.key = cert, key
+
+    @property
+    def entry(self):
+        return {'certificate': str(self.cert), 'key': str(self.key)}
+
+    def server_context(self, version=None):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.cert, self.key)
+        if version is not None:
+            context.minimum_version = context.maximum_version = version
+        return context

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that speak TLS."""
+import ssl
+
+from support.base import free_port, wait_until
+from support.certificates import Authority, dial
+from support.scripted import serve
+from support.servers import Gunicorn
+
+NAME = 'worker.example'
+
+
+class Pki:
+    """An authority, and a certificate of a worker: for NAME and 127.0.0.1."""
+
+    def __init__(self, folder):
+        self.authority = Authority(folder)
+        self.ca = str(self.authority.cert)
+        self.worker = self.authority.sign('worker', ['DNS:' + NAME, 'IP:127.0.0.1'])
+
+
+class TlsGunicorn(Gunicorn):
+    def __init__(self, world, name, signed, extra=(), **kw):
+        super().__init__(world, name, extra=['--certfile', str(signed.cert), '--keyfile', str(signed.key), *extra], **kw)
+
+    def up(self):
+        assert self.process.alive(), self.process.output()[-3000:]
+        try:
+            dial(self.address, NAME).close()
+        except OSError:
+            return False
+        return True
+
+
+class Nginx:
+    """An nginx that answers by itself, over TLS; `location` is the inside of its only location."""
+
+    def __init__(self, world, signed, location='return 200 "nginx\\n";', server='', name='nginx'):
+        self.port = free_port()
+        self.address = '127.0.0.1:%d' % self.port
+        self.folder = world.folder / name
+        self.folder.mkdir()
+        (self.folder / 'nginx.conf').write_text('''
+daemon off; master_process off; pid %(folder)s/pid; error_log stderr warn;
+events { worker_connections 256; }
+http {
+    access_log off; client_body_temp_path %(folder)s/body; proxy_temp_path %(folder)s/proxy;
+    fastcgi_temp_path %(folder)s/f; uwsgi_temp_path %(folder)s/u; scgi_temp_path %(folder)s/s;
+    keepalive_requests 100000; client_max_body_size 0;
+    server {
+        listen %(address)s ssl; ssl_certificate %(cert)s; ssl_certificate_key %(key)s; %(server)s
+        location / { %(location)s }
+    }
+}
+''' % {'folder': self.folder, 'address': self.address, 'cert': signed.cert, 'key': signed.key, 'server': server,
+            'location': location})
+        self.process = world.process(['/usr/sbin/nginx', '-p', self.folder, '-c', self.folder / 'nginx.conf'], name)
+        wait_until(self.up, name)
+
+    def up(self):
+        assert self.process.alive(), self.process.output()[-3000:]
+        try:
+            dial(self.address, NAME).close()
+        except OSError:
+            return False
+        return True
+
+
+def tls_script(context, script, seen=None):
+    """SCRIPT behind a handshake; a handshake that fails is none of the script's."""
+    def run(c):
+        try:
+            c.sock = context.wrap_socket(c.sock, server_side=True)
+        except (ssl.SSLError, OSError):
+            return
+        if seen is not None:
+            seen.append(c)
+        script(c)
+    return run
+
+
+def tls_server(world, signed, answer=None, version=None, seen=None, context=None):
+    def named(c, head, body):
+        c.answer(b'scripted')
+    context = context or signed.server_context(version)
+    return world.scripted(tls_script(context, serve(answer or named), seen))
+
+
+def balancer(world, *workers, **config):
+    return world.resumelb({'workers': list(workers), 'pool': {'policy': 'classless'}, **config})
+
+
+def stats(lb):
+    return lb.app()['stats']
+
+
+def reasons(lb):
+    """Of failures that the log tells of."""
+    out = []
+    for line in lb.process.output().splitlines():
+        if 'worker-tls-failed' in line:
+            out.append(line.split('reason="', 1)[1].rsplit('"', 1)[0])
+    return out
+
+
