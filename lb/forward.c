@@ -181,6 +181,8 @@ static void on_error(void *context, enum err e)
     bool dead = was_dead_already(x, e);
 
     x->active = false;
+    if (dead)
+        member_doubt(x->member, loop_now_ms(x->home->loop));
     if (!x->started && dead && (x->safe || !written)) {
         stat_add(x->al->stats, APP_STAT_retries_fresh, 1);
         x->fresh = true;

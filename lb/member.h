@@ -21,6 +21,13 @@ enum member_unavailable {
     MEMBER_UNHEALTHY = 8, /* its checks fail (active_check.h) */
 };
 
+enum {
+    /* How long a worker that closed a kept connection just when a request went out on it gets no
+     * request on such that must not run twice: a worker that does it once has a habit (a short
+     * keep-alive, a limit of requests for a connection), and a request that meets it is lost. */
+    MEMBER_DOUBT_MS = 60 * 1000,
+};
+
 struct member {
     struct application *app;
     struct worker *worker; /* borrowed: the worker owns us */
@@ -43,6 +50,8 @@ struct member {
     /* Ejection (health.c): until when, monotonic ms; 0: not. */
     _Atomic uint64_t ejected_until_ms;
     _Atomic unsigned ejected_why; /* enum worker_fault */
+    /* Its kept connections are doubtful until then, monotonic ms; 0: not. */
+    _Atomic uint64_t doubted_until_ms;
 };
 
 static inline struct member *member_of(const struct worker *w)
@@ -97,6 +106,17 @@ static inline void member_answered(struct member *m)
 {
     if (atomic_load_explicit(&m->struck, memory_order_relaxed))
         member_forgive(m);
+}
+
+/* A kept connection of M's was closed before a request on it was answered. Any loop; no lock. */
+static inline void member_doubt(struct member *m, uint64_t now_ms)
+{
+    atomic_store_explicit(&m->doubted_until_ms, now_ms + MEMBER_DOUBT_MS, memory_order_relaxed);
+}
+/* Whether what must not run twice needs a fresh connection to M. Any loop; no lock. */
+static inline bool member_doubted(const struct member *m, uint64_t now_ms)
+{
+    return now_ms < atomic_load_explicit(&m->doubted_until_ms, memory_order_relaxed);
 }
 
 #endif
