@@ -252,6 +252,9 @@ static void checkout(struct exchange *x)
         .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
     };
 
+    if (o.fresh && !x->safe)
+        member_untried(x->member);
+
     switch (conn_checkout(x->member->backend, x->home->loop, &o, &x->conn_wait)) {
     case CONN_REUSED:
         use_kept(x, x->conn_wait.conn);

@@ -303,6 +303,8 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     x->times = http1_times(x->http);
     take_backlog(x, head);
     member_answered(x->member);
+    if (x->reused)
+        member_kept(x->member);
     if (is_unprocessed(x, head)) {
         on_unprocessed(x, final);
         return;

@@ -94,6 +94,23 @@ def test_a_worker_that_closed_a_kept_connection_on_a_request_gets_unsafe_ones_on
     assert len([r for r in w.requests if r[0].startswith(b'POST')]) == 20
 
 
+def test_until_a_kept_connection_has_served_twice_unsafe_requests_have_their_own(world):
+    w = world.scripted(serve(lambda c, head, body: c.answer(b'%d' % c.number)))
+    lb = world.resumelb(static(w.address), threads=1)
+    first = [lb.get('/%d' % i, method='POST', body=b'x').body for i in range(5)]
+    assert len(set(first)) == 5
+    assert lb.get('/').body == first[-1]        # a GET finds out, at no risk
+    assert {lb.get('/more-%d' % i, method='POST', body=b'x').body for i in range(5)} == {first[-1]}
+
+
+def test_where_there_are_unsafe_requests_only_kept_connections_are_tried_in_the_end(world):
+    w = world.scripted(serve(hello))
+    lb = world.resumelb(static(w.address), threads=1)
+    for i in range(120):
+        assert lb.get('/%d' % i, method='POST', body=b'x').body == b'hello'
+    assert len(w.connections) == 100
+
+
 def test_an_unsafe_request_goes_out_on_a_connection_kept_idle_too_long_never(world):
     def script(c):
         while True:
