@@ -4,6 +4,7 @@ import pytest
 
 from support.certificates import Pair
 from support.base import free_port
+from test_agent import attached
 from support.fault_cases import Faulty, run_faults
 from support.response_cases import GROUPS, TIMEOUT
 from support.response_run import Player, Subject
@@ -41,3 +42,13 @@ def test_what_a_worker_fails_is_tried_again_where_it_may_be_and_sent_twice_where
     results = run_faults(faulty, lb.address)
     wrong = [r for r in results if r[-1]]
     assert not wrong, '%d of %d:\n%s' % (len(wrong), len(results), '\n'.join(map(str, wrong)))
+
+
+@pytest.mark.parametrize('group', ['over and short', 'chunks cut', 'by close', '1xx', 'faults'])
+def test_the_agents_front_passes_on_what_a_process_means_or_says_that_it_failed(world, group):
+    """HTTP/1 only: it has no TLS."""
+    player = Player(world)
+    agent = attached(world, player.address, first_byte_timeout=WAIT, between_bytes_timeout=WAIT)
+    results = Subject(player, agent.addresses[0], None).run_group(group, clients=('1.0', '1.0 keep', '1.1', '1.1 close'))
+    wrong = ['%s, HTTP/%s %s: %s' % (case.name, kind, method, what) for case, kind, method, what in results if what]
+    assert not wrong, '%d of %d:\n%s' % (len(wrong), len(results), '\n'.join(wrong))
