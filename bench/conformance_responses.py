@@ -79,7 +79,7 @@ hosts:
 def peer(name, world, workers, plain, tls, pair, ms):
     both = world.folder / 'both.pem'
     both.write_text(pair.cert.read_text() + pair.key.read_text())
-    lines = {'nginx': ' '.join('server %s;' % w for w in workers),
+    lines = {'nginx': ' '.join('server %s max_fails=0;' % w for w in workers),
              'haproxy': '\n'.join('  server w%d %s' % (i, w) for i, w in enumerate(workers)),
              'h2o': 'proxy.reverse.url: "http://%s/"' % workers[0]}
     text = {'nginx': NGINX, 'haproxy': HAPROXY, 'h2o': H2O}[name].format(

@@ -5,7 +5,7 @@ one fails a request that nobody has failed before, and either answers it when it
 """
 import threading
 
-from .http import Client
+from .http import Client, CutShort
 
 GROUP = 'tried again'
 SAFE, IDEMPOTENT, ONCE = ('GET', 'HEAD'), ('PUT', 'DELETE'), ('POST', 'PATCH')
@@ -79,8 +79,12 @@ def expected(method, fault):
 
 
 def ask(address, method, target):
+    """The status; 0 when what comes is no HTTP."""
     with Client(address) as c:
-        return c.request(method, target, body=b'data' if method in ('POST', 'PUT', 'PATCH') else None).status
+        try:
+            return c.request(method, target, body=b'data' if method in ('POST', 'PUT', 'PATCH') else None).status
+        except (CutShort, OSError, ValueError):
+            return 0
 
 
 def judge(faulty, address, method, fault, number):
