@@ -237,13 +237,23 @@ static void refused(struct exchange *x, enum err e)
     without_it(x, e == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY : OUTCOME_NO_WORKER);
 }
 
+/* A kept connection may close under the request, which must not be sent again. */
+static bool must_be_fresh(const struct exchange *x)
+{
+    return !x->safe && (exchange_settings(x)->unsafe_reuse_idle_ms == 0 ||
+                        member_doubted(x->member, loop_now_ms(x->home->loop)));
+}
+
 static void checkout(struct exchange *x)
 {
     uint64_t unsafe_idle_ms = exchange_settings(x)->unsafe_reuse_idle_ms;
     struct conn_checkout o = {
-        .fresh = x->fresh || (!x->safe && unsafe_idle_ms == 0),
+        .fresh = x->fresh || must_be_fresh(x),
         .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
     };
+
+    if (o.fresh && !x->safe)
+        member_untried(x->member);
 
     switch (conn_checkout(x->member->backend, x->home->loop, &o, &x->conn_wait)) {
     case CONN_REUSED:
@@ -264,7 +274,7 @@ static void checkout(struct exchange *x)
 /* The pool looks at those it takes from a stack, not at those that come on their way to us. */
 static bool may_use(const struct exchange *x, struct pooled_conn *c)
 {
-    return x->safe || http1_conn_pool_ops.alive(c);
+    return x->safe || (!must_be_fresh(x) && http1_conn_pool_ops.alive(c));
 }
 
 static void on_conn_ready(struct conn_waiter *w)

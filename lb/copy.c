@@ -208,6 +208,13 @@ bool copy_maker_failed(const struct copy_maker *m)
     return m->failed;
 }
 
+/* RFC 9111 section 3.1: these are for the one who asked. */
+static bool is_proxy_authentication(struct slice name)
+{
+    return slice_eq_nocase(name, SLICE_LIT("proxy-authenticate")) ||
+           slice_eq_nocase(name, SLICE_LIT("proxy-authentication-info"));
+}
+
 /* End to end, and as true for another request as for its own. Age is said anew by each answer. */
 static bool is_kept(const struct http1_head *head, struct slice name)
 {
@@ -224,7 +231,8 @@ static bool is_kept(const struct http1_head *head, struct slice name)
     case FIELD_FORWARDED:
     case FIELD_DATE:
     case FIELD_SERVER:
-        return !slice_eq_nocase(name, SLICE_LIT("age")) && !http_response_lists(head, name);
+        return !slice_eq_nocase(name, SLICE_LIT("age")) && !is_proxy_authentication(name) &&
+               !http_response_lists(head, name);
     }
     UNREACHABLE();
 }

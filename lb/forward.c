@@ -185,6 +185,8 @@ static void on_error(void *context, enum err e)
     bool dead = was_dead_already(x, e);
 
     x->active = false;
+    if (dead)
+        member_doubt(x->member, loop_now_ms(x->home->loop));
     if (!x->started && dead && (x->safe || !written)) {
         stat_add(x->al->stats, APP_STAT_retries_fresh, 1);
         x->fresh = true;
@@ -306,6 +308,8 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     x->times = http1_times(x->http);
     take_backlog(x, head);
     member_answered(x->member);
+    if (x->reused)
+        member_kept(x->member);
     if (is_unprocessed(x, head)) {
         on_unprocessed(x, final);
         return;

@@ -21,6 +21,17 @@ enum member_unavailable {
     MEMBER_UNHEALTHY = 8, /* its checks fail (active_check.h) */
 };
 
+enum {
+    /* How long a worker that closed a kept connection just when a request went out on it gets no
+     * request on such that must not run twice: a worker that does it once has a habit (a short
+     * keep-alive, a limit of requests for a connection), and a request that meets it is lost. */
+    MEMBER_DOUBT_MS = 60 * 1000,
+    /* Until a kept connection has served a second request, the worker may be one of those. Where
+     * nothing comes but what must not run twice, nobody finds out: so after this many on fresh
+     * connections one is risked. */
+    MEMBER_UNTRIED_MAX = 100,
+};
+
 struct member {
     struct application *app;
     struct worker *worker; /* borrowed: the worker owns us */
@@ -48,6 +59,10 @@ struct member {
     /* Ejection (health.c): until when, monotonic ms; 0: not. */
     _Atomic uint64_t ejected_until_ms;
     _Atomic unsigned ejected_why; /* enum worker_fault */
+    /* Its kept connections are doubtful until then, monotonic ms; 0: not. */
+    _Atomic uint64_t doubted_until_ms;
+    _Atomic bool keeps;       /* a request was answered on one since */
+    _Atomic unsigned untried; /* requests that went out on fresh ones for want of that */
 };
 
 static inline struct member *member_of(const struct worker *w)
@@ -112,6 +127,38 @@ static inline void member_answered(struct member *m)
 {
     if (atomic_load_explicit(&m->struck, memory_order_relaxed))
         member_forgive(m);
+}
+
+/* A kept connection of M's was closed before a request on it was answered. Any loop; no lock. */
+static inline void member_doubt(struct member *m, uint64_t now_ms)
+{
+    atomic_store_explicit(&m->doubted_until_ms, now_ms + MEMBER_DOUBT_MS, memory_order_relaxed);
+    atomic_store_explicit(&m->keeps, false, memory_order_relaxed);
+    atomic_store_explicit(&m->untried, 0, memory_order_relaxed);
+}
+
+/* A request on a kept connection of M's was answered. Any loop; no lock. */
+static inline void member_kept(struct member *m)
+{
+    /* Most often it is so already: leave the line to those who read it. */
+    if (!atomic_load_explicit(&m->keeps, memory_order_relaxed))
+        atomic_store_explicit(&m->keeps, true, memory_order_relaxed);
+}
+
+/* Whether what must not run twice needs a fresh connection to M. Any loop; no lock. */
+static inline bool member_doubted(const struct member *m, uint64_t now_ms)
+{
+    if (now_ms < atomic_load_explicit(&m->doubted_until_ms, memory_order_relaxed))
+        return true;
+    return !atomic_load_explicit(&m->keeps, memory_order_relaxed) &&
+           atomic_load_explicit(&m->untried, memory_order_relaxed) < MEMBER_UNTRIED_MAX;
+}
+
+/* Such a request goes out on a fresh one. Any loop; no lock. */
+static inline void member_untried(struct member *m)
+{
+    if (!atomic_load_explicit(&m->keeps, memory_order_relaxed))
+        atomic_fetch_add_explicit(&m->untried, 1, memory_order_relaxed);
 }
 
 #endif

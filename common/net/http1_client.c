@@ -20,6 +20,7 @@
  * handed on with its buffer when it is much.
  */
 #include "common/net/http1_body.h"
+#include "common/base/text.h"
 #include "common/net/http1_conn.h"
 
 #include <errno.h>
@@ -371,12 +372,27 @@ static void enter_tunnel(struct http1_conn *c, const struct http1_head *head)
     r.events->on_upgrade(r.context, head);
 }
 
+/* RFC 6455 section 4.1: the one protocol that was asked for, and said so. */
+static bool is_websocket(const struct http1_head *head)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        if (!slice_eq_nocase(head->headers[i].name, SLICE_LIT("upgrade")))
+            continue;
+        if (!slice_eq_nocase(head->headers[i].value, SLICE_LIT("websocket")))
+            return false;
+        found = true;
+    }
+    return found;
+}
+
 /* A head before the final one. Whether to go on with the next. */
 static bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
 {
     bool upgrade = head->status == 101;
-    bool allowed = upgrade ? c->x.request.upgrade && wholly_written(&c->x)
-                           : ++c->x.interim <= HTTP1_INTERIM_MAX;
+    bool asked = c->x.request.upgrade && wholly_written(&c->x);
+    bool allowed = upgrade ? asked && is_websocket(head) : ++c->x.interim <= HTTP1_INTERIM_MAX;
 
     if (!allowed) {
         fail(c, ERR_BAD_RESPONSE);

@@ -95,7 +95,7 @@ struct http1_request {
     struct slice head; /* whole request head with its blank line; copied or written at once */
     struct slice body; /* stays valid until the response has ended or the request is cancelled */
     bool is_head;      /* HEAD: the response has no body */
-    bool upgrade;      /* a 101 is allowed */
+    bool upgrade;      /* a 101 to WebSocket is allowed */
     uint64_t
         first_byte_timeout_ms; /* from the request written to the first response byte; 0 = none */
     uint64_t

@@ -27,7 +27,6 @@ static const struct field_name {
     {{"x-forwarded-host", 16}, FIELD_FORWARDED_HOST},
     {{"x-forwarded-proto", 17}, FIELD_PROTO},
     {{"transfer-encoding", 17}, FIELD_HOP},
-    {{"proxy-authenticate", 18}, FIELD_HOP},
     {{"proxy-authorization", 19}, FIELD_HOP},
 };
 

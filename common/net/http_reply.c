@@ -401,7 +401,9 @@ static void prepare(struct http_reply *r, uint64_t content_length)
     if (req->res.reason == NULL || strcmp(req->res.reason, "OK") == 0)
         req->res.reason = http_status_reason(req->res.status);
     r->bodyless = is_bodyless(req);
-    bool announced = content_length != UINT64_MAX && req->res.status != 204;
+    /* That of a 304 tells what it does not bring: clients of HTTP/2 have taken it for a fault. */
+    bool untold = req->res.status == 204 || (req->res.status == 304 && r->conn->http2);
+    bool announced = content_length != UINT64_MAX && !untold;
     req->res.content_length = announced ? (size_t)content_length : SIZE_MAX;
     if (announced && !r->bodyless)
         r->left_bytes = content_length;

@@ -66,11 +66,12 @@ static enum err parse_status_line(struct slice line, struct http1_head *out)
 
     if (line.len < STATUS_LINE_MIN || memcmp(p, "HTTP/1.", 7) != 0)
         return ERR_SYNTAX;
-    if ((p[7] != '0' && p[7] != '1') || p[8] != ' ')
+    if (!is_digit(p[7]) || p[8] != ' ')
         return ERR_SYNTAX;
     if (p[9] < '1' || p[9] > '9' || !is_digit(p[10]) || !is_digit(p[11]))
         return ERR_SYNTAX;
-    out->minor_version = p[7] - '0';
+    /* RFC 9110 section 2.5: a higher minor version is read as the highest that is known. */
+    out->minor_version = p[7] == '0' ? 0 : 1;
     out->status = (p[9] - '0') * 100 + (p[10] - '0') * 10 + (p[11] - '0');
     out->reason = (struct slice){p + STATUS_LINE_MIN, 0};
     /* The blank after the code is left out by some when there is no reason. */
@@ -154,13 +155,19 @@ static bool has_no_body(int status, bool is_head)
     return is_head || status < 200 || status == 204 || status == 304;
 }
 
-/* RFC 9112 section 6.3, refusing what it calls an error that may be repaired. */
+/*
+ * RFC 9112 section 6.3. A coding wins over a length; but who sends both may not mean what we read,
+ * so nothing more is read from it. A coding in HTTP/1.0 is refused (section 6.1): who speaks that
+ * may have taken it from elsewhere without knowing it.
+ */
 static enum err decide_framing(const struct framing_facts *f, bool is_head, struct http1_head *out)
 {
-    if (f->has_coding && (f->has_length || out->minor_version == 0))
+    if (f->has_coding && out->minor_version == 0)
         return ERR_SYNTAX;
-    out->content_length = f->has_length ? f->length : UINT64_MAX;
+    out->content_length = f->has_length && !f->has_coding ? f->length : UINT64_MAX;
     out->keep_alive = out->minor_version == 1 ? !f->close : f->keep_alive && !f->close;
+    if (f->has_coding && f->has_length)
+        out->keep_alive = false;
     if (has_no_body(out->status, is_head)) {
         out->framing = HTTP1_BODY_NONE;
         /* A 204 or 1xx that announces a body may well send one: nobody should wait and see. */

@@ -23,21 +23,22 @@ enum http1_framing {
 
 struct http1_head {
     int status;        /* 100..999 */
-    int minor_version; /* 0 or 1 */
+    int minor_version; /* 0, or 1 for all above */
     struct slice reason;
     struct http1_header headers[RESPONSE_HEADERS_MAX];
     size_t nheaders;
     size_t bytes; /* length of the head with its blank line */
     enum http1_framing framing;
-    uint64_t content_length; /* as announced (also for HEAD and 304); UINT64_MAX: none */
-    bool keep_alive;         /* by version and Connection */
+    uint64_t
+        content_length; /* as announced (also for HEAD and 304); UINT64_MAX: none that counts */
+    bool keep_alive;    /* by version and Connection; never with both CL and TE */
 };
 
 /*
  * Parse one response head at the start of BYTES.
  *   is_head  the request was a HEAD
  * Errors: ERR_BUSY more bytes are needed; ERR_SYNTAX malformed, or no single valid framing
- * (differing Content-Lengths, both CL and TE, unknown transfer codings, ...); ERR_TOO_LARGE over
+ * (differing Content-Lengths, TE in HTTP/1.0, unknown transfer codings, ...); ERR_TOO_LARGE over
  * RESPONSE_HEAD_MAX bytes or RESPONSE_HEADERS_MAX fields.
  */
 enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *out) must_check;

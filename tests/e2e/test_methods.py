@@ -142,7 +142,7 @@ def test_what_a_worker_lists_in_connection_goes_and_framing_stays(world):
     _, lb = start(world, answer=answer)
     r = ask(lb, ['GET / HTTP/1.1', 'Host: a'])
     assert r.status == 200 and r.body == b'hello' and r['Content-Length'] == '5' and r['X-End'] == '2'
-    assert r['X-Hop'] is None and r['Keep-Alive'] is None and r['Proxy-Authenticate'] is None
+    assert r['X-Hop'] is None and r['Keep-Alive'] is None and r['Proxy-Authenticate'] == 'Basic'
     assert r['Date'] and r['Via']
 
 

@@ -79,6 +79,38 @@ def test_a_kept_connection_that_proves_dead_costs_a_get_nothing(world):
     wait_until(lambda: lb.app()['stats']['retries_fresh'] >= 2, 'the count')
 
 
+def test_a_worker_that_closed_a_kept_connection_on_a_request_gets_unsafe_ones_on_fresh_connections_only(world):
+    def script(c):
+        if c.read_request():
+            c.answer(b'%d' % c.number)
+        if c.sock.recv(1):          # it has decided to close: what comes now is not looked at
+            c.reset()
+    w = world.scripted(script)
+    lb = world.resumelb(static(w.address), threads=1)
+    assert lb.get('/').status == lb.get('/').status == 200      # the second shows what the worker does
+    wait_until(lambda: lb.app()['stats']['retries_fresh'] == 1, 'the count')
+    for i in range(20):
+        assert lb.get('/%d' % i, method='POST', body=b'order').status == 200
+    assert len([r for r in w.requests if r[0].startswith(b'POST')]) == 20
+
+
+def test_until_a_kept_connection_has_served_twice_unsafe_requests_have_their_own(world):
+    w = world.scripted(serve(lambda c, head, body: c.answer(b'%d' % c.number)))
+    lb = world.resumelb(static(w.address), threads=1)
+    first = [lb.get('/%d' % i, method='POST', body=b'x').body for i in range(5)]
+    assert len(set(first)) == 5
+    assert lb.get('/').body == first[-1]        # a GET finds out, at no risk
+    assert {lb.get('/more-%d' % i, method='POST', body=b'x').body for i in range(5)} == {first[-1]}
+
+
+def test_where_there_are_unsafe_requests_only_kept_connections_are_tried_in_the_end(world):
+    w = world.scripted(serve(hello))
+    lb = world.resumelb(static(w.address), threads=1)
+    for i in range(120):
+        assert lb.get('/%d' % i, method='POST', body=b'x').body == b'hello'
+    assert len(w.connections) == 100
+
+
 def test_an_unsafe_request_goes_out_on_a_connection_kept_idle_too_long_never(world):
     def script(c):
         while True:

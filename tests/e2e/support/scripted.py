@@ -67,6 +67,8 @@ class Scripted:
             self.address = 'unix:' + path
         else:
             self.listener = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
+            if port:            # that of an earlier one, whose connections may not have ended yet
+                self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.listener.bind((host, port))
             port = self.listener.getsockname()[1]
             self.address = ('[%s]:%d' if ':' in host else '%s:%d') % (host, port)

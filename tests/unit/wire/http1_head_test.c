@@ -88,7 +88,8 @@ static void any_prefix_of_a_head_asks_for_more(void **state)
 static void malformed_heads_are_refused(void **state)
 {
     static const char *const bad[] = {
-        "HTTP/1.2 200 OK\r\n\r\n",
+        "HTTP/1.x 200 OK\r\n\r\n",
+        "HTTP/1.10 200 OK\r\n\r\n",
         "HTTP/2.0 200 OK\r\n\r\n",
         "http/1.1 200 OK\r\n\r\n",
         "HTTP/1.1  200 OK\r\n\r\n",
@@ -151,7 +152,8 @@ static void there_is_one_valid_framing_or_none(void **state)
         "Content-Length: 1 1\r\n",
         "Content-Length: 9223372036854775808\r\n",
         "Content-Length: 99999999999999999999\r\n",
-        "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: x\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 1\r\nContent-Length: 2\r\n",
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: gzip, chunked\r\n",
         "Transfer-Encoding: identity\r\n",
@@ -170,6 +172,39 @@ static void there_is_one_valid_framing_or_none(void **state)
     assert_int_equal(parse("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", &h),
                      ERR_SYNTAX);
     text_fini(&t);
+}
+
+/* RFC 9112 section 6.3 */
+static void a_coding_wins_over_a_length_and_ends_the_connection(void **state)
+{
+    static const char *const fields[] = {
+        "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n",
+        "Content-Length: 1\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n",
+    };
+    struct http1_head h;
+    struct text t = {0};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(fields); ++i) {
+        text_clear(&t);
+        text_addf(&t, "HTTP/1.1 200 OK\r\n%s\r\n", fields[i]);
+        assert_int_equal(parse(text_cstr(&t), &h), ERR_OK);
+        assert_int_equal(h.framing, HTTP1_BODY_CHUNKED);
+        assert_true(h.content_length == UINT64_MAX);
+        assert_false(h.keep_alive);
+    }
+    text_fini(&t);
+}
+
+/* RFC 9110 section 2.5 */
+static void a_higher_minor_version_is_read_as_the_highest_known(void **state)
+{
+    struct http1_head h;
+
+    (void)state;
+    assert_int_equal(parse("HTTP/1.7 200 OK\r\nContent-Length: 1\r\n\r\n", &h), ERR_OK);
+    assert_int_equal(h.minor_version, 1);
+    assert_true(h.keep_alive);
 }
 
 static void framing_follows_status_method_and_headers(void **state)
@@ -386,6 +421,8 @@ int main(void)
         cmocka_unit_test(garbage_is_refused_before_it_is_whole),
         cmocka_unit_test(tabs_and_high_bytes_are_text),
         cmocka_unit_test(there_is_one_valid_framing_or_none),
+        cmocka_unit_test(a_coding_wins_over_a_length_and_ends_the_connection),
+        cmocka_unit_test(a_higher_minor_version_is_read_as_the_highest_known),
         cmocka_unit_test(framing_follows_status_method_and_headers),
         cmocka_unit_test(no_content_that_announces_a_body_is_not_kept_alive),
         cmocka_unit_test(connection_and_version_decide_on_keep_alive),
