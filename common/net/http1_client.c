@@ -19,8 +19,8 @@
  * that is handed on. What came behind a head in the same read is copied when it is little, and
  * handed on with its buffer when it is much.
  */
-#include "common/net/http1_body.h"
 #include "common/base/text.h"
+#include "common/net/http1_body.h"
 #include "common/net/http1_conn.h"
 
 #include <errno.h>
@@ -143,30 +143,6 @@ void http1_exchange_expired(struct http1_conn *c)
 
 /* ---- writing ---- */
 
-/* How many bytes the socket took; -1 with errno. */
-static ssize_t send_some(struct http1_conn *c)
-{
-    struct http1_output *out = &c->x.out;
-
-    if (c->tls != NULL)
-        return tls_link_send(c->tls, out->head, out->body);
-    struct iovec iov[2] = {
-        {writable(out->head.p), out->head.len},
-        {writable(out->body.p), out->body.len},
-    };
-    bool has_head = out->head.len != 0;
-    struct msghdr m = {
-        .msg_iov = has_head ? iov : iov + 1,
-        .msg_iovlen = has_head && out->body.len != 0 ? 2 : 1,
-    };
-    ssize_t n;
-
-    do
-        n = sendmsg(h2o_socket_get_fd(c->sock), &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (n == -1 && errno == EINTR);
-    return n;
-}
-
 static void note_written(struct http1_conn *c, size_t n)
 {
     struct http1_output *out = &c->x.out;
@@ -181,7 +157,7 @@ static void note_written(struct http1_conn *c, size_t n)
 static void write_more(struct http1_conn *c)
 {
     struct http1_output *out = &c->x.out;
-    ssize_t n = send_some(c);
+    ssize_t n = http1_conn_send(c, out->head, out->body);
 
     if (n >= 0) {
         note_written(c, (size_t)n);
@@ -372,27 +348,13 @@ static void enter_tunnel(struct http1_conn *c, const struct http1_head *head)
     r.events->on_upgrade(r.context, head);
 }
 
-/* RFC 6455 section 4.1: the one protocol that was asked for, and said so. */
-static bool is_websocket(const struct http1_head *head)
-{
-    bool found = false;
-
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        if (!slice_eq_nocase(head->headers[i].name, SLICE_LIT("upgrade")))
-            continue;
-        if (!slice_eq_nocase(head->headers[i].value, SLICE_LIT("websocket")))
-            return false;
-        found = true;
-    }
-    return found;
-}
-
 /* A head before the final one. Whether to go on with the next. */
 static bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
 {
     bool upgrade = head->status == 101;
     bool asked = c->x.request.upgrade && wholly_written(&c->x);
-    bool allowed = upgrade ? asked && is_websocket(head) : ++c->x.interim <= HTTP1_INTERIM_MAX;
+    bool allowed =
+        upgrade ? asked && http1_head_is_websocket(head) : ++c->x.interim <= HTTP1_INTERIM_MAX;
 
     if (!allowed) {
         fail(c, ERR_BAD_RESPONSE);

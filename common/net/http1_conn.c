@@ -79,6 +79,27 @@ static void on_writable(h2o_socket_t *sock, const char *err)
     http1_exchange_writable(sock->data);
 }
 
+ssize_t http1_conn_send(struct http1_conn *c, struct slice head, struct slice body)
+{
+    if (c->tls != NULL)
+        return tls_link_send(c->tls, head, body);
+    struct iovec iov[2] = {
+        {writable(head.p), head.len},
+        {writable(body.p), body.len},
+    };
+    bool has_head = head.len != 0;
+    struct msghdr m = {
+        .msg_iov = has_head ? iov : iov + 1,
+        .msg_iovlen = has_head && body.len != 0 ? 2 : 1,
+    };
+    ssize_t n;
+
+    do
+        n = sendmsg(h2o_socket_get_fd(c->sock), &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n == -1 && errno == EINTR);
+    return n;
+}
+
 void http1_conn_await_writable(struct http1_conn *c)
 {
     if (!h2o_socket_is_writing(c->sock))

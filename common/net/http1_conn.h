@@ -81,6 +81,8 @@ static inline ssize_t http1_conn_recv(struct http1_conn *c, char *p, size_t room
         return tls_link_recv(c->tls, p, room);
     return recv(h2o_socket_get_fd(c->sock), p, room, MSG_DONTWAIT);
 }
+/* How many bytes of HEAD, then BODY, the socket took; -1 with errno. */
+ssize_t http1_conn_send(struct http1_conn *c, struct slice head, struct slice body);
 /* Have http1_exchange_writable called once, when the socket takes bytes. */
 void http1_conn_await_writable(struct http1_conn *c);
 
