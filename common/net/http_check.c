@@ -129,7 +129,7 @@ static enum request_fault check_http2(const struct http_conn *c, const h2o_req_t
         return f;
     if (!http1_is_token(slice_of_iovec(req->method)))
         return FAULT_METHOD;
-    if (!has_authority(req))
+    if (!has_authority(req) || req->authority.len == 0)
         return FAULT_HOST_MISSING;
     if (!http_authority_valid(slice_of_iovec(req->authority)))
         return FAULT_AUTHORITY;

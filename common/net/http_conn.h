@@ -47,6 +47,7 @@ struct http_server {
     struct timer sweep;
     struct timer accept_again; /* runs after descriptors ran out */
     bool accept_paused, held, draining;
+    uint64_t drain_ms; /* when that began */
     void (*drained)(void *context);
     void *drained_context;
     struct loop_deferred end_of_drain;

@@ -50,6 +50,8 @@ struct http_server_options {
     /* Frames per second of an HTTP/2 connection, above which it is closed; 0 = any. */
     uint32_t http2_pings, http2_priorities, http2_window_updates, http2_resets,
         http2_unknown_frames;
+    uint32_t http2_requests;  /* of one connection; then GOAWAY. 0 = any number */
+    uint32_t http2_abandoned; /* of these, if it is most of them, given up; then it is cut */
     size_t body_spill_bytes; /* request bodies above it go to a file mapping in spill_dir */
     const char *spill_dir;
     struct slice server_name; /* the Server header; empty: none */

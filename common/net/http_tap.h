@@ -13,7 +13,7 @@
 
 #include "common/base/text.h"
 #include "common/net/loop.h"
-#include "common/wire/http2_frames.h"
+#include "common/wire/http2_intake.h"
 #include "common/wire/request_chunks.h"
 
 #include <h2o.h>
@@ -51,8 +51,11 @@ struct http_tap {
     /* Its body. */
     uint64_t left;
     struct request_chunks chunks;
-    struct http2_frames frames;
-    /* What came after it; bytes before held_at have been handed on. */
+    /* HTTP/2. */
+    struct http2_intake *http2;
+    struct text passed; /* what it gives libh2o, for a moment */
+    bool goaway_sent;   /* the first of the drain */
+    /* What came after the request, or is not yet read; bytes before held_at have been handed on. */
     struct text held;
     size_t held_at;
     /* Refused. */
@@ -77,11 +80,36 @@ bool http_tap_head(const struct http_conn *c, struct http1_request_facts *out);
 void http_tap_release(struct http_conn *c);
 /* Whether C was refused; then its time is looked after here, and the sweep has nothing to do. */
 bool http_tap_sweep(struct http_conn *c, uint64_t now_ms);
-/* ---- http_tap_http2.c ---- */
-/* FRESH has come: whether the client may go on so. */
-enum request_fault http_tap_check_http2(struct http_conn *c, struct slice fresh);
-
 /* The connection goes. */
 void http_tap_fini(struct http_conn *c);
+
+/* ---- between http_tap.c and http_tap_http2.c ---- */
+
+/* Whether our callback stands where libh2o's would. */
+bool http_tap_in_place(const struct http_conn *c);
+/* Call libh2o. False: the connection has gone. */
+bool http_tap_pass_on(struct http_conn *c, const char *err);
+/* Free what was held back, if all of it has been handed on. */
+void http_tap_drop_held(struct http_conn *c);
+/* Count a refusal of C; of HTTP/1 with what was read of the request. */
+void http_tap_report(struct http_conn *c, enum request_fault f,
+                     const struct http1_request_facts *r);
+/* End C for F. It may be gone then. */
+void http_tap_refuse(struct http_conn *c, enum request_fault f);
+
+void http_tap_begin_http2(struct http_conn *c);
+/* FRESH bytes have come, at the end of the input. C may be gone then, as after the next. */
+void http_tap_take_http2(struct http_conn *c, size_t fresh);
+/* Go on with what was held back. */
+void http_tap_hand_on_http2(struct http_conn *c);
+/* Have libh2o say GOAWAY with the error that F is, and close. C may be gone then. */
+void http_tap_say_goaway(struct http_conn *c, enum request_fault f);
+/* The server drains: say GOAWAY, and with LAST again, from when on no new requests are taken. */
+void http_tap_drain_http2(struct http_conn *c, bool last);
+/*
+ * libh2o 2.2.5 goes on with other requests of a connection whose write has failed, while it closes
+ * it, and trips over what they write. Tell it that it closes, if so. True: it does.
+ */
+bool http_tap_is_dying(struct http_conn *c);
 
 #endif
