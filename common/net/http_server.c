@@ -233,7 +233,6 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     struct http_listener *l = xcalloc(1, sizeof(*l));
 
     ASSERT(!s->draining);
-    ASSERT(!o->http2 || o->ssl != NULL);
     l->server = s;
     l->accept.ctx = &s->ctx;
     l->accept.hosts = s->conf.hosts;

@@ -564,7 +564,7 @@ void http_tap_accept(struct http_conn *c)
     if (ssl != NULL)
         h2o_socket_ssl_handshake(c->sock, ssl, NULL, on_handshake);
     else
-        serve(c, false);
+        serve(c, c->listener->http2);
 }
 
 void http_tap_fini(struct http_conn *c)
