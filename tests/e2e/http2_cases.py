@@ -39,7 +39,7 @@ def right(verdict, allowed):
 def run(port, case):
     """What came of it; the connection is closed then."""
     group, _, data, stream, _ = case
-    with Http2(port, preface=PREFACE if data is not None else PREFACE + window(1)) as c:
+    with Http2(port, seconds=5, preface=PREFACE if data is not None else PREFACE + window(1)) as c:
         c.send(data or b'')
         if group == 'valid':
             c.until_over(stream)
