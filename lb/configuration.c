@@ -123,7 +123,7 @@ static void read_listen(struct configuration *c, const struct config_node *node,
         settings_read(&listen_table, &c->file, node, &s, NULL, d);
     }
     out->text = xstrdup(s.address);
-    out->http2 = s.http2;
+    out->http2 = s.http2 && s.tls != NULL;
     if (s.address == NULL && d->errors == before)
         config_complain(&c->file, node, d, "listen: address is required");
     if (s.address != NULL) {
@@ -134,7 +134,7 @@ static void read_listen(struct configuration *c, const struct config_node *node,
     }
     if (s.tls != NULL)
         out->tls = tls_config_read(&c->file, s.tls, s.http2, d);
-    else if (s.http2)
+    else if (s.http2 && node->kind == CONFIG_MAP && config_get(node, "http2") != NULL)
         config_complain(&c->file, node, d, "http2 is offered by TLS only: give this listener tls");
     if (!config_octal(s.mode, &out->mode))
         config_complain(&c->file, node, d, "mode: octal digits, such as 660");

@@ -113,7 +113,7 @@ static enum request_fault check_fields(const h2o_req_t *req, size_t *bytes)
     return FAULT_NONE;
 }
 
-static enum request_fault check_http2(const struct http_conn *c, const h2o_req_t *req)
+static enum request_fault check_http2(const struct http_conn *c, h2o_req_t *req)
 {
     size_t bytes;
 
@@ -129,13 +129,13 @@ static enum request_fault check_http2(const struct http_conn *c, const h2o_req_t
         return f;
     if (!http1_is_token(slice_of_iovec(req->method)))
         return FAULT_METHOD;
-    if (!has_authority(req))
+    if (!has_authority(req) || req->authority.len == 0)
         return FAULT_HOST_MISSING;
     if (!http_authority_valid(slice_of_iovec(req->authority)))
         return FAULT_AUTHORITY;
     if (!http_target_is_path(slice_of_iovec(req->path)) && !is_options_star(req))
         return FAULT_TARGET;
-    return req->entity.base != NULL ? http_check_body(c, req->entity.len) : FAULT_NONE;
+    return http_tap_fault_http2(c, req);
 }
 
 enum request_fault http_check_request(struct http_conn *c, h2o_req_t *req)

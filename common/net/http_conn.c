@@ -12,9 +12,8 @@
 #include <sys/ioctl.h>
 
 enum {
-    /* A connection that gave up at least so many requests, and most of them, wears us out on
-     * purpose (CVE-2023-44487 and kin). */
-    ABANDONED_MAX = 100,
+    /* Between the two GOAWAYs of a drain: a round trip, for requests that are on their way. */
+    GOAWAY_MS = 1000,
     /* A head larger than libh2o allows never gets here, so no more needs to be searched. */
     HEAD_SEARCH_MAX = H2O_MAX_REQLEN,
 };
@@ -39,7 +38,6 @@ static void on_close(void *data)
     http_tap_fini(c);
     address_counts_leave(s->options.addresses, &c->address);
     list_remove(&c->unseen);
-    http2_uploads_fini(&c->uploads);
     list_remove(&c->node);
     --s->nconns;
     http_listener_release(c->listener);
@@ -139,6 +137,17 @@ void http_conn_begin(struct http_conn *c)
     enter_phase(c, PHASE_BUSY);
 }
 
+/*
+ * Who gives up so many requests, and most of them, wears us out on purpose, whichever side resets
+ * their streams (CVE-2023-44487, CVE-2025-8671).
+ */
+static bool gives_up_too_often(const struct http_conn *c)
+{
+    uint32_t max = c->server->options.http2_abandoned;
+
+    return c->http2 && !c->cut && max != 0 && c->abandoned >= max && c->abandoned > c->requests / 2;
+}
+
 void http_conn_end(struct http_conn *c, bool done)
 {
     if (!done) {
@@ -146,17 +155,16 @@ void http_conn_end(struct http_conn *c, bool done)
         http_server_count(c->server, COUNT_ABANDONED);
     }
     http_tap_look_again(c);
+    (void)http_tap_is_dying(c);
+    if (gives_up_too_often(c)) {
+        http_server_count(c->server, COUNT_RESETS);
+        shut_both(c);
+    }
     if (list_linked(&c->replies))
         return;
     enter_phase(c, PHASE_IDLE);
-    if (c->cut || c->tunnelled)
-        return;
-    if (c->http2 && c->abandoned >= ABANDONED_MAX && c->abandoned > c->requests / 2) {
-        http_server_count(c->server, COUNT_RESETS);
-        shut_both(c);
-    } else if (c->server->draining && !c->http2) {
+    if (!c->cut && !c->tunnelled && c->server->draining && !c->http2)
         http_conn_shut_read(c);
-    }
 }
 
 /* ---- progress ---- */
@@ -246,6 +254,8 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
 
     if (c->tunnelled || http_proxied_sweep(c, now_ms) || http_tap_sweep(c, now_ms))
         return;
+    if (c->http2 && c->server->draining)
+        http_tap_drain_http2(c, now_ms - c->server->drain_ms >= GOAWAY_MS);
     update_phase(c);
     if (c->http2)
         http_streams_sweep(c, now_ms);
@@ -296,7 +306,9 @@ void http_conn_drain(struct http_conn *c)
         return;
     }
     update_phase(c);
-    /* HTTP/2 has GOAWAY. A request that comes in just now is read before the end is. */
+    if (c->http2)
+        http_tap_drain_http2(c, false);
+    /* A request that comes in just now is read before the end is. */
     if (!speaks_http2(c) && (c->phase == PHASE_IDLE || c->phase == PHASE_NEW))
         http_conn_shut_read(c);
 }

@@ -13,7 +13,6 @@
 
 #include "common/net/http_server.h"
 #include "common/net/http_tap.h"
-#include "common/wire/http2_uploads.h"
 
 #include <stdatomic.h>
 
@@ -52,6 +51,7 @@ struct http_server {
     struct timer sweep;
     struct timer accept_again; /* runs after descriptors ran out */
     bool accept_paused, held, draining;
+    uint64_t drain_ms; /* when that began */
     void (*drained)(void *context);
     void *drained_context;
     struct loop_deferred end_of_drain;
@@ -92,7 +92,6 @@ struct http_conn {
     uint64_t requests, abandoned;
     uint64_t received_bytes; /* as they came, decrypted */
     struct pace body_pace, send_pace;
-    struct http2_uploads uploads;
     unsigned refused;
     enum conn_phase phase;
     uint64_t phase_since_ms;
@@ -145,8 +144,6 @@ void http_slow_sweep_body(struct http_conn *c, uint64_t now_ms);
 void http_slow_sweep_send(struct http_conn *c, uint64_t now_ms);
 
 /* ---- http_streams.c ---- */
-/* HTTP/2: FRESH has come. */
-void http_streams_follow(struct http_conn *c, struct slice fresh);
 /* HTTP/2: refuse the streams whose request's body is too slow. */
 void http_streams_sweep(struct http_conn *c, uint64_t now_ms);
 /* HTTP/2: whether this answer waits for nothing but the client's windows. */

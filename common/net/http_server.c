@@ -19,7 +19,6 @@ enum {
     NO_LIMIT_MS = 24 * 3600 * 1000,
     /* HTTP/2 requests of one connection that are with us at once; others wait in libh2o. */
     HTTP2_REQUESTS_MAX = 32,
-    HTTP2_GRACE_MS = 60 * 1000, /* after the second GOAWAY */
     /* A client that has vanished without a word is noticed after about two minutes. */
     KEEP_ALIVE_IDLE_S = 60,
     KEEP_ALIVE_INTERVAL_S = 15,
@@ -88,7 +87,7 @@ static int on_req(h2o_handler_t *self, h2o_req_t *req)
     struct http_conn *c = http_conn_of(req);
 
     c->http2 = req->version >= 0x200;
-    if (c->cut) {
+    if (c->cut || http_tap_is_dying(c)) {
         /* It had more requests on their way than libh2o had read; nobody waits for this one. */
         h2o_send_error_generic(req, 503, http_status_reason(503), "",
                                H2O_SEND_ERROR_HTTP1_CLOSE_CONNECTION);
@@ -235,7 +234,6 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     struct http_listener *l = xcalloc(1, sizeof(*l));
 
     ASSERT(!s->draining);
-    ASSERT(!o->http2 || o->ssl != NULL);
     l->server = s;
     l->accept.ctx = &s->ctx;
     l->accept.hosts = s->conf.hosts;
@@ -370,12 +368,23 @@ void http_server_conn_gone(struct http_server *s)
 
 void http_server_retire(struct http_server *s, void (*done)(void *context), void *context)
 {
+    struct list *it;
+
     ASSERT(!s->draining);
     s->draining = true;
     s->drained = done;
     s->drained_context = context;
     close_listeners(s);
-    h2o_context_request_shutdown(&s->ctx);
+    /* As h2o_context_request_shutdown, but for HTTP/2: that drops bodies under way
+     * (http_tap_http2.c). */
+    s->ctx.shutdown_requested = 1;
+    s->drain_ms = loop_now_ms(s->loop);
+    list_for_each (it, &s->conns) {
+        struct http_conn *c = list_entry(it, struct http_conn, node);
+
+        if (c->http2)
+            http_tap_drain_http2(c, false);
+    }
     check_end_of_drain(s);
 }
 
@@ -456,7 +465,6 @@ static void set_up_h2o(struct http_server *s)
     s->conf.http1.upgrade_to_http2 = 0;
     s->conf.http2.idle_timeout = or_no_limit(o->keep_alive_timeout_ms);
     s->conf.http2.max_concurrent_requests_per_connection = HTTP2_REQUESTS_MAX;
-    s->conf.http2.graceful_shutdown_timeout = HTTP2_GRACE_MS;
     register_path(s);
     h2o_context_init(&s->ctx, loop_h2o(s->loop), &s->conf);
 }
@@ -531,8 +539,6 @@ void http_server_destroy(struct http_server *s)
     http_watch_stop_server(s);
     if (h2o_socket_buffer_prototype.mmap_settings == &s->spill)
         h2o_socket_buffer_prototype.mmap_settings = &h2o_socket_buffer_mmap_settings;
-    /* The second GOAWAY, for which nobody is left; h2o_context_dispose would trip over it. */
-    h2o_timeout_unlink(&s->ctx.http2._graceful_shutdown_timeout);
     h2o_multithread_queue_t *queue = s->ctx.queue;
     h2o_context_dispose(&s->ctx);
     free(queue); /* it forgets that, too */

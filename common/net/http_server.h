@@ -55,7 +55,9 @@ struct http_server_options {
     /* Frames per second of an HTTP/2 connection, above which it is closed; 0 = any. */
     uint32_t http2_pings, http2_priorities, http2_window_updates, http2_resets,
         http2_unknown_frames;
-    size_t body_spill_bytes; /* request bodies above it go to a file mapping in spill_dir */
+    uint32_t http2_requests;  /* of one connection; then GOAWAY. 0 = any number */
+    uint32_t http2_abandoned; /* of these, if it is most of them, given up; then it is cut */
+    size_t body_spill_bytes;  /* request bodies above it go to a file mapping in spill_dir */
     const char *spill_dir;
     struct slice server_name; /* the Server header; empty: none */
     /*
@@ -76,7 +78,8 @@ void http_server_set(struct http_server *s, const struct http_server_options *o)
 
 struct http_listen_options {
     SSL_CTX *ssl; /* NULL: plain. Borrowed; one reference is taken */
-    bool http2;   /* accepted, as the context offers it (http_tls_create); TLS only */
+    bool http2;   /* with TLS: accepted, as the context offers it (http_tls_create). Plain: nothing
+                     else is (prior knowledge, RFC 9113 section 3.3) */
     /*
      * NULL: none. Else each connection begins with a PROXY header (common/wire/proxy_line.h), whose
      * addresses are the connection's from then on; whom these do not have is closed. Borrowed until

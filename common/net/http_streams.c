@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Slow bodies of HTTP/2: libh2o shows us a request when it is complete, so that a body on its way
- * is followed here, by the frames that the tap sees.
+ * is followed here, by the streams that the tap knows.
  *
- * A stream whose body is too slow is reset, and the connection's others go on: libh2o is shown a
- * WINDOW_UPDATE of nothing for it, which is an error of that stream alone, so it says RST_STREAM
- * and forgets it. In the middle of a frame nothing can be put in between; the connection of a
- * client who stays there is cut.
+ * A stream whose body is too slow is reset, and the connection's others go on. In the middle of a
+ * DATA frame that libh2o has a part of nothing can be put in between; the connection of a client
+ * who stays there is cut.
  */
 #include "common/net/http_conn.h"
 
@@ -19,17 +18,7 @@ static void report(struct http_conn *c, enum request_fault f)
     http_server_refused(c->server, &r);
 }
 
-/* The connection may go. */
-static void reset(struct http_conn *c, uint32_t stream)
-{
-    char frame[] = "\0\0\4\10\0iiii\0\0\0"; /* and a 0 */
-
-    for (int i = 0; i < 4; ++i)
-        frame[5 + i] = (char)(stream >> (24 - 8 * i));
-    http_tap_inject(c, (struct slice){frame, sizeof(frame)});
-}
-
-static enum request_fault fault_of(const struct http_conn *c, struct http2_upload *u,
+static enum request_fault fault_of(const struct http_conn *c, struct http2_stream *u,
                                    uint64_t now_ms)
 {
     const struct http_server_options *o = &c->server->options;
@@ -42,46 +31,36 @@ static enum request_fault fault_of(const struct http_conn *c, struct http2_uploa
 }
 
 /* True: the connection is no longer to be looked at. */
-static bool refuse(struct http_conn *c, size_t i, enum request_fault f, uint64_t now_ms)
+static bool refuse(struct http_conn *c, struct http2_stream *s, enum request_fault f,
+                   uint64_t now_ms)
 {
-    struct http2_uploads *u = &c->uploads;
-    struct http2_upload *up = &u->items[i];
-    uint32_t stream = up->stream;
-
-    if (http2_uploads_between_frames(u) && c->sock->input->size == 0) {
-        http2_uploads_drop(u, i);
+    if (http_tap_may_inject_http2(c)) {
         report(c, f);
-        reset(c, stream);
+        http_tap_reset_http2(c, s);
         return true;
     }
-    if (up->due_ms == 0)
-        up->due_ms = now_ms + c->server->options.min_body_rate_grace_ms;
-    if (now_ms < up->due_ms)
+    if (s->due_ms == 0)
+        s->due_ms = now_ms + c->server->options.min_body_rate_grace_ms;
+    if (now_ms < s->due_ms)
         return false;
     report(c, f);
     http_conn_cut(c);
     return true;
 }
 
-void http_streams_follow(struct http_conn *c, struct slice fresh)
-{
-    http2_uploads_follow(&c->uploads, fresh, loop_now_ms(c->server->loop));
-}
-
 void http_streams_sweep(struct http_conn *c, uint64_t now_ms)
 {
-    struct http2_uploads *u = &c->uploads;
-
-    if (u->n == 0)
-        http2_uploads_fini(u);
     if (c->cut || c->tap.state != TAP_HTTP2)
         return;
+    struct http2_streams *streams = &c->tap.http2->streams;
     /* One a sweep is reset: with it the connection may go. */
-    for (size_t i = 0; i < u->n; ++i) {
-        enum request_fault f =
-            u->items[i].due_ms != 0 ? FAULT_BODY_RATE : fault_of(c, &u->items[i], now_ms);
+    for (size_t i = 0; i < streams->nopen; ++i) {
+        struct http2_stream *s = &streams->open[i];
 
-        if (f != FAULT_NONE && refuse(c, i, f, now_ms))
+        if (!http2_streams_waited_for(streams, s))
+            continue;
+        enum request_fault f = s->due_ms != 0 ? FAULT_BODY_RATE : fault_of(c, s, now_ms);
+        if (f != FAULT_NONE && refuse(c, s, f, now_ms))
             return;
     }
 }

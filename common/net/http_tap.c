@@ -26,7 +26,7 @@ static void on_read(h2o_socket_t *sock, const char *err);
 
 /* ---- the place of the callback ---- */
 
-static bool in_place(const struct http_conn *c)
+bool http_tap_in_place(const struct http_conn *c)
 {
     return c->sock->_cb.read == on_read;
 }
@@ -35,7 +35,7 @@ static bool take_place(struct http_conn *c)
 {
     if (c->sock->_cb.read == c->tap.read)
         c->sock->_cb.read = on_read;
-    return in_place(c);
+    return http_tap_in_place(c);
 }
 
 static bool is_busy(const struct http_conn *c)
@@ -49,8 +49,7 @@ void http_tap_look_again(struct http_conn *c)
         list_push_back(&c->server->untapped, &c->tap.node);
 }
 
-/* Call libh2o. False: the connection has gone. */
-static bool pass_on(struct http_conn *c, const char *err)
+bool http_tap_pass_on(struct http_conn *c, const char *err)
 {
     bool gone = false;
 
@@ -84,7 +83,7 @@ static void on_answered(h2o_socket_t *sock, const char *err)
         shutdown(h2o_socket_get_fd(sock), SHUT_WR);
 }
 
-static void report(struct http_conn *c, enum request_fault f, const struct http1_request_facts *r)
+void http_tap_report(struct http_conn *c, enum request_fault f, const struct http1_request_facts *r)
 {
     struct http_refusal refusal = {
         .conn = c,
@@ -101,43 +100,14 @@ static void report(struct http_conn *c, enum request_fault f, const struct http1
     http_server_refused(c->server, &refusal);
 }
 
-bool http_tap_inject(struct http_conn *c, struct slice bytes)
-{
-    if (c->sock->input->size != 0)
-        return false;
-    h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, bytes.len);
-    ASSERT(room.base != NULL);
-    memcpy(room.base, bytes.p, bytes.len);
-    c->sock->input->size = c->sock->bytes_read = bytes.len;
-    (void)pass_on(c, NULL);
-    return true;
-}
-
-/*
- * libh2o says ENHANCE_YOUR_CALM to who gives priorities to too many streams that do not exist. So
- * it is shown one more than none, in the place of what has come: it says so, and closes in order.
- * Within a header block, or before the preface, it is another error.
- */
-static void say_goaway(struct http_conn *c)
-{
-    static const char frame[] = "\0\0\5\2\0\x7f\xff\xff\xff\0\0\0\0"; /* and a 0 for weight 1 */
-    h2o_globalconf_t *conf = &c->server->conf;
-    size_t max = conf->http2.max_streams_for_priority;
-
-    h2o_buffer_consume(&c->sock->input, c->sock->input->size);
-    conf->http2.max_streams_for_priority = 0;
-    (void)http_tap_inject(c, (struct slice){frame, sizeof(frame)});
-    conf->http2.max_streams_for_priority = max;
-}
-
 /* The connection may go. */
 static void refuse(struct http_conn *c, enum request_fault f, const struct http1_request_facts *r)
 {
-    report(c, f, r);
+    http_tap_report(c, f, r);
     c->tap.state = TAP_REFUSED;
     c->tap.until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
     if (c->http2) {
-        say_goaway(c);
+        http_tap_say_goaway(c, f);
         return;
     }
     if (c->sock->_cb.write != NULL) {
@@ -147,6 +117,11 @@ static void refuse(struct http_conn *c, enum request_fault f, const struct http1
     http_tap_put_answer(c, f);
     h2o_iovec_t bytes = h2o_iovec_init(c->tap.answer.p, c->tap.answer.len);
     h2o_socket_write(c->sock, &bytes, 1, on_answered);
+}
+
+void http_tap_end_http2(struct http_conn *c, enum request_fault f)
+{
+    refuse(c, f, NULL);
 }
 
 /* Something was read from a refused connection, or it has ended. */
@@ -163,7 +138,7 @@ static void on_read_refused(struct http_conn *c, size_t fresh, const char *err)
         c->tap.ended = true;
         return;
     }
-    (void)pass_on(c, err);
+    (void)http_tap_pass_on(c, err);
 }
 
 /* ---- HTTP/1 ---- */
@@ -351,36 +326,12 @@ static bool take_http1(struct http_conn *c, size_t fresh, size_t *rest)
     return fresh == 0 || take_body(c, fresh, rest);
 }
 
-static bool take_http2(struct http_conn *c, size_t fresh)
-{
-    const h2o_buffer_t *in = c->sock->input;
-    struct slice bytes = {in->bytes + in->size - fresh, fresh};
-    enum request_fault f = http_tap_check_http2(c, bytes);
-
-    http_streams_follow(c, bytes);
-    if (f != FAULT_NONE) {
-        c->sock->input->size -= fresh;
-        refuse(c, f, NULL);
-    }
-    return f == FAULT_NONE;
-}
-
-/*
- * FRESH bytes have been added to the input. False: refused, and the connection may be gone. *REST:
- * how many of them come after the request.
- */
-static bool take(struct http_conn *c, size_t fresh, size_t *rest)
-{
-    *rest = 0;
-    return c->http2 ? take_http2(c, fresh) : take_http1(c, fresh, rest);
-}
-
 /* Hand on what was held back, until libh2o has a whole request. The connection may go. */
-static void hand_on(struct http_conn *c)
+static void hand_on_http1(struct http_conn *c)
 {
     struct http_tap *t = &c->tap;
 
-    while (t->held_at < t->held.len && in_place(c)) {
+    while (t->held_at < t->held.len && http_tap_in_place(c)) {
         size_t n = t->held.len - t->held_at;
         size_t rest = 0;
 
@@ -389,19 +340,34 @@ static void hand_on(struct http_conn *c)
         ASSERT(room.base != NULL);
         memcpy(room.base, t->held.p + t->held_at, n);
         c->sock->input->size += n;
-        if (!take(c, n, &rest))
+        if (!take_http1(c, n, &rest))
             return;
         c->sock->input->size -= rest;
         c->sock->bytes_read = n - rest;
         t->held_at += n - rest;
-        if (!pass_on(c, NULL))
+        if (!http_tap_pass_on(c, NULL))
             return;
     }
-    if (t->held_at == t->held.len) {
-        text_fini(&t->held);
-        t->held = (struct text){0};
-        t->held_at = 0;
-    }
+    http_tap_drop_held(c);
+}
+
+void http_tap_drop_held(struct http_conn *c)
+{
+    struct http_tap *t = &c->tap;
+
+    if (t->held_at < t->held.len)
+        return;
+    text_fini(&t->held);
+    t->held = (struct text){0};
+    t->held_at = 0;
+}
+
+static void hand_on(struct http_conn *c)
+{
+    if (c->http2)
+        http_tap_hand_on_http2(c);
+    else
+        hand_on_http1(c);
 }
 
 static void hold_back(struct http_conn *c, size_t rest)
@@ -443,12 +409,16 @@ static void on_read(h2o_socket_t *sock, const char *err)
         return;
     }
     c->received_bytes += fresh;
+    if (err == NULL && fresh != 0 && c->http2) {
+        http_tap_take_http2(c, fresh);
+        return;
+    }
     if (err == NULL && fresh != 0) {
-        if (!take(c, fresh, &rest))
+        if (!take_http1(c, fresh, &rest))
             return;
         hold_back(c, rest);
     }
-    (void)pass_on(c, err);
+    (void)http_tap_pass_on(c, err);
 }
 
 /* ---- once a turn ---- */
@@ -538,10 +508,12 @@ static void serve(struct http_conn *c, bool http2)
     c->http2 = http2;
     c->tap.state = http2 ? TAP_HTTP2 : TAP_HEAD;
     c->tap.gone = &gone;
-    if (http2)
+    if (http2) {
+        http_tap_begin_http2(c);
         h2o_http2_accept(accept, sock, now);
-    else
+    } else {
         h2o_http1_accept(accept, sock, now);
+    }
     if (gone)
         return;
     c->tap.gone = NULL;
@@ -570,13 +542,15 @@ void http_tap_accept(struct http_conn *c)
     if (ssl != NULL)
         h2o_socket_ssl_handshake(c->sock, ssl, NULL, on_handshake);
     else
-        serve(c, false);
+        serve(c, c->listener->http2);
 }
 
 void http_tap_fini(struct http_conn *c)
 {
     struct http_tap *t = &c->tap;
 
+    http2_intake_destroy(t->http2);
+    text_fini(&t->passed);
     if (t->gone != NULL)
         *t->gone = true;
     list_remove(&t->node);

@@ -13,7 +13,7 @@
 
 #include "common/base/text.h"
 #include "common/net/loop.h"
-#include "common/wire/http2_frames.h"
+#include "common/wire/http2_intake.h"
 #include "common/wire/request_chunks.h"
 
 #include <h2o.h>
@@ -51,8 +51,11 @@ struct http_tap {
     /* Its body. */
     uint64_t left;
     struct request_chunks chunks;
-    struct http2_frames frames;
-    /* What came after it; bytes before held_at have been handed on. */
+    /* HTTP/2. */
+    struct http2_intake *http2;
+    struct text passed; /* what it gives libh2o, for a moment */
+    bool goaway_sent;   /* the first of the drain */
+    /* What came after the request, or is not yet read; bytes before held_at have been handed on. */
     struct text held;
     size_t held_at;
     /* Refused. */
@@ -77,20 +80,49 @@ bool http_tap_head(const struct http_conn *c, struct http1_request_facts *out);
 void http_tap_release(struct http_conn *c);
 /* Refuse the HTTP/1 request that is on its way, before it is complete. The connection may go. */
 void http_tap_refuse(struct http_conn *c, enum request_fault f);
-/* As if the HTTP/2 client had sent BYTES, whole frames. False: it is in the middle of one. The
- * connection may go. */
-bool http_tap_inject(struct http_conn *c, struct slice bytes);
 /* Whether C was refused; then its time is looked after here, and the sweep has nothing to do.
  * (http_slow.c) */
 bool http_tap_sweep(struct http_conn *c, uint64_t now_ms);
 /* ---- http_tap_answer.c ---- */
 /* Into C's tap.answer: the whole answer to a request that has fault F. */
 void http_tap_put_answer(struct http_conn *c, enum request_fault f);
-/* ---- http_tap_http2.c ---- */
-/* FRESH has come: whether the client may go on so. */
-enum request_fault http_tap_check_http2(struct http_conn *c, struct slice fresh);
-
 /* The connection goes. */
 void http_tap_fini(struct http_conn *c);
+
+/* ---- between http_tap.c and http_tap_http2.c ---- */
+
+/* Whether our callback stands where libh2o's would. */
+bool http_tap_in_place(const struct http_conn *c);
+/* Call libh2o. False: the connection has gone. */
+bool http_tap_pass_on(struct http_conn *c, const char *err);
+/* Free what was held back, if all of it has been handed on. */
+void http_tap_drop_held(struct http_conn *c);
+/* Count a refusal of C; of HTTP/1 with what was read of the request. */
+void http_tap_report(struct http_conn *c, enum request_fault f,
+                     const struct http1_request_facts *r);
+/* End C, which speaks HTTP/2, for F. It may be gone then. */
+void http_tap_end_http2(struct http_conn *c, enum request_fault f);
+
+void http_tap_begin_http2(struct http_conn *c);
+/* FRESH bytes have come, at the end of the input. C may be gone then, as after the next. */
+void http_tap_take_http2(struct http_conn *c, size_t fresh);
+/* Go on with what was held back. */
+void http_tap_hand_on_http2(struct http_conn *c);
+/* Whether libh2o is between two frames. */
+bool http_tap_may_inject_http2(const struct http_conn *c);
+/* Only then: end the open stream S, whose request is not complete, for both sides. C may be gone
+ * then. */
+void http_tap_reset_http2(struct http_conn *c, struct http2_stream *s);
+/* Why REQ has come without the rest of its body, or FAULT_NONE. */
+enum request_fault http_tap_fault_http2(const struct http_conn *c, h2o_req_t *req);
+/* Have libh2o say GOAWAY with the error that F is, and close. C may be gone then. */
+void http_tap_say_goaway(struct http_conn *c, enum request_fault f);
+/* The server drains: say GOAWAY, and with LAST again, from when on no new requests are taken. */
+void http_tap_drain_http2(struct http_conn *c, bool last);
+/*
+ * libh2o 2.2.5 goes on with other requests of a connection whose write has failed, while it closes
+ * it, and trips over what they write. Tell it that it closes, if so. True: it does.
+ */
+bool http_tap_is_dying(struct http_conn *c);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS on a listener, HTTP/2 by ALPN where it is switched on."""
+"""TLS on a listener, HTTP/2 by ALPN where it is not switched off."""
 import ssl
 import subprocess
 
@@ -33,8 +33,8 @@ def test_tls_and_http2_are_what_the_listener_says(world, certificate):
     plain_h1, with_h2 = free_port(), free_port()
     tls = {'certificate': str(certificate[0]), 'key': str(certificate[1])}
     lb = world.resumelb({'workers': [{'address': w.address}]}, listen=[
-        {'address': '127.0.0.1:%d' % plain_h1, 'tls': tls},
-        {'address': '127.0.0.1:%d' % with_h2, 'tls': tls, 'http2': True}])
+        {'address': '127.0.0.1:%d' % plain_h1, 'tls': tls, 'http2': False},
+        {'address': '127.0.0.1:%d' % with_h2, 'tls': tls}])
 
     s = tls_client('127.0.0.1:%d' % plain_h1, certificate, ['h2', 'http/1.1'])
     assert s.selected_alpn_protocol() == 'http/1.1' and s.version() == 'TLSv1.3'

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * RFC 7541. The dynamic table is a ring of entries, each one piece of memory; with 32 bytes counted
+ * for each, 4096 bytes of table are at most 128 of them.
+ */
+#include "common/wire/hpack_tables.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum {
+    INTEGER_MAX = 1 << 27, /* far above every length and index that can be right */
+    INTEGER_BYTES_MAX = 5,
+    /* The shortest code has 5 bits, so decoded a string is at most 8/5 as long. */
+    HUFFMAN_SHORTEST = 5,
+};
+
+struct hpack_entry {
+    size_t name_len, value_len;
+    char bytes[];
+};
+
+static struct huffman huffman;
+static pthread_once_t huffman_once = PTHREAD_ONCE_INIT;
+
+static void fill_huffman(void)
+{
+    huffman_fill(&huffman);
+}
+
+void hpack_init(struct hpack *h)
+{
+    *h = (struct hpack){.capacity = HPACK_TABLE_BYTES};
+    pthread_once(&huffman_once, fill_huffman);
+}
+
+/* ---- the dynamic table ---- */
+
+static size_t ring_index(const struct hpack *h, size_t age)
+{
+    return (h->newest + HPACK_ENTRIES_MAX - age) % HPACK_ENTRIES_MAX;
+}
+
+static size_t entry_bytes(const struct hpack_entry *e)
+{
+    return e->name_len + e->value_len + HPACK_FIELD_OVERHEAD;
+}
+
+static void evict_to(struct hpack *h, size_t bytes)
+{
+    while (h->bytes > bytes) {
+        ASSERT(h->count != 0);
+        struct hpack_entry **oldest = &h->entries[ring_index(h, --h->count)];
+        h->bytes -= entry_bytes(*oldest);
+        free(*oldest);
+        *oldest = NULL;
+    }
+}
+
+/* F may be of an entry that is evicted to make room: it is copied first. */
+static void insert(struct hpack *h, const struct hpack_field *f)
+{
+    size_t bytes = f->name.len + f->value.len + HPACK_FIELD_OVERHEAD;
+
+    if (bytes > h->capacity) {
+        evict_to(h, 0); /* not an error: section 4.4 */
+        return;
+    }
+    struct hpack_entry *e = xmalloc(sizeof(*e) + f->name.len + f->value.len);
+    e->name_len = f->name.len;
+    e->value_len = f->value.len;
+    if (f->name.len != 0)
+        memcpy(e->bytes, f->name.p, f->name.len);
+    if (f->value.len != 0)
+        memcpy(e->bytes + f->name.len, f->value.p, f->value.len);
+    evict_to(h, h->capacity - bytes);
+    h->newest = (h->newest + 1) % HPACK_ENTRIES_MAX;
+    ASSERT(h->entries[h->newest] == NULL);
+    h->entries[h->newest] = e;
+    ++h->count;
+    h->bytes += bytes;
+}
+
+void hpack_fini(struct hpack *h)
+{
+    evict_to(h, 0);
+}
+
+static bool look_up(const struct hpack *h, size_t index, struct hpack_field *out)
+{
+    if (index == 0 || index > HPACK_STATIC_FIELDS + h->count)
+        return false;
+    if (index <= HPACK_STATIC_FIELDS) {
+        *out = hpack_static[index - 1];
+        return true;
+    }
+    const struct hpack_entry *e = h->entries[ring_index(h, index - HPACK_STATIC_FIELDS - 1)];
+    out->name = (struct slice){e->bytes, e->name_len};
+    out->value = (struct slice){e->bytes + e->name_len, e->value_len};
+    return true;
+}
+
+/* ---- integers and strings ---- */
+
+/* One block while it is decoded. */
+struct decoding {
+    struct hpack *table;
+    const struct hpack_limits *limits;
+    struct slice left;
+    struct text name, value; /* of strings that were Huffman-coded */
+    size_t list_bytes, fields;
+};
+
+static unsigned first_byte(const struct decoding *d)
+{
+    return (unsigned char)d->left.p[0];
+}
+
+static void skip(struct slice *s, size_t n)
+{
+    s->p += n;
+    s->len -= n;
+}
+
+/* Section 5.1: what the prefix of so many BITS in the first byte begins. */
+static bool get_integer(struct decoding *d, unsigned bits, size_t *out)
+{
+    unsigned all = (1U << bits) - 1;
+    unsigned shift = 0;
+
+    if (d->left.len == 0)
+        return false;
+    size_t v = first_byte(d) & all;
+    skip(&d->left, 1);
+    if (v == all) {
+        for (unsigned i = 0;; ++i) {
+            if (i == INTEGER_BYTES_MAX || d->left.len == 0)
+                return false;
+            unsigned byte = first_byte(d);
+            skip(&d->left, 1);
+            v += (size_t)(byte & 0x7f) << shift;
+            shift += 7;
+            if ((byte & 0x80) == 0)
+                break;
+        }
+    }
+    *out = v;
+    return v <= INTEGER_MAX;
+}
+
+/* The code at the start of BITS, which are left-aligned in HUFFMAN_BITS_MAX. 0: none is whole. */
+static unsigned match_code(uint64_t bits, unsigned have, unsigned *symbol)
+{
+    unsigned n = HUFFMAN_SHORTEST;
+
+    while (n <= HUFFMAN_BITS_MAX && bits >= huffman.limit[n])
+        ++n;
+    if (n > have || n > HUFFMAN_BITS_MAX)
+        return 0;
+    uint32_t code = (uint32_t)(bits >> (HUFFMAN_BITS_MAX - n));
+    *symbol = huffman.symbols[huffman.first_index[n] + code - huffman.first_code[n]];
+    return n;
+}
+
+/* What is left of a string must be the start of EOS, shorter than a byte: section 5.2. */
+static bool is_padding(uint64_t held, unsigned have)
+{
+    uint64_t mask = (1U << have) - 1;
+
+    return have < 8 && (held & mask) == mask;
+}
+
+static bool decode_huffman(struct slice s, struct text *out)
+{
+    uint64_t held = 0;
+    unsigned have = 0;
+    size_t at = 0;
+
+    text_clear(out);
+    char *to = text_reserve(out, s.len * 8 / HUFFMAN_SHORTEST + 1);
+    for (;;) {
+        while (have <= HUFFMAN_BITS_MAX && at < s.len) {
+            held = held << 8 | (unsigned char)s.p[at++];
+            have += 8;
+        }
+        uint64_t window = have >= HUFFMAN_BITS_MAX ? held >> (have - HUFFMAN_BITS_MAX)
+                                                   : held << (HUFFMAN_BITS_MAX - have);
+        unsigned symbol;
+        unsigned n = match_code(window & ((1U << HUFFMAN_BITS_MAX) - 1), have, &symbol);
+        if (n == 0 || (symbol == HUFFMAN_EOS && n != 0))
+            return n == 0 && at == s.len && is_padding(held, have);
+        to[out->len++] = (char)symbol;
+        have -= n;
+    }
+}
+
+/* Section 5.2. SCRATCH is where a coded one goes. */
+static enum hpack_result get_string(struct decoding *d, struct text *scratch, struct slice *out)
+{
+    size_t len;
+
+    if (d->left.len == 0)
+        return HPACK_MALFORMED;
+    bool coded = (first_byte(d) & 0x80) != 0;
+    if (!get_integer(d, 7, &len) || len > d->left.len)
+        return HPACK_MALFORMED;
+    *out = (struct slice){d->left.p, len};
+    skip(&d->left, len);
+    if (!coded)
+        return HPACK_OK;
+    if (!decode_huffman(*out, scratch))
+        return HPACK_MALFORMED;
+    *out = text_slice(scratch);
+    return HPACK_OK;
+}
+
+/* ---- fields ---- */
+
+static enum hpack_result count_field(struct decoding *d, const struct hpack_field *f)
+{
+    d->list_bytes += f->name.len + f->value.len + HPACK_FIELD_OVERHEAD;
+    ++d->fields;
+    return d->list_bytes > d->limits->list_bytes || d->fields > d->limits->fields ? HPACK_TOO_LARGE
+                                                                                  : HPACK_OK;
+}
+
+/* Section 6.2: the index of its name, or 0 and the name. */
+static enum hpack_result get_literal(struct decoding *d, unsigned prefix, struct hpack_field *out)
+{
+    enum hpack_result r = HPACK_OK;
+    size_t index;
+
+    if (!get_integer(d, prefix, &index))
+        return HPACK_MALFORMED;
+    if (index == 0)
+        r = get_string(d, &d->name, &out->name);
+    else if (!look_up(d->table, index, out))
+        r = HPACK_MALFORMED;
+    return r == HPACK_OK ? get_string(d, &d->value, &out->value) : r;
+}
+
+static enum hpack_result get_field(struct decoding *d, struct hpack_field *out, bool *keep)
+{
+    unsigned byte = first_byte(d);
+    size_t index;
+
+    *keep = false;
+    if ((byte & 0x80) != 0)
+        return get_integer(d, 7, &index) && look_up(d->table, index, out) ? HPACK_OK
+                                                                          : HPACK_MALFORMED;
+    *keep = (byte & 0x40) != 0;
+    return get_literal(d, *keep ? 6 : 4, out);
+}
+
+/* Section 4.2: changes of the table's size come first. At most two mean something. */
+static bool get_sizes(struct decoding *d)
+{
+    size_t bytes;
+
+    for (int n = 0; d->left.len != 0 && (first_byte(d) & 0xe0) == 0x20; ++n) {
+        if (n == 2 || !get_integer(d, 5, &bytes) || bytes > HPACK_TABLE_BYTES)
+            return false;
+        d->table->capacity = bytes;
+        evict_to(d->table, bytes);
+    }
+    return true;
+}
+
+enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
+                               void (*each)(void *context, const struct hpack_field *f),
+                               void *context)
+{
+    struct decoding d = {.table = h, .limits = l, .left = block};
+    enum hpack_result r = get_sizes(&d) ? HPACK_OK : HPACK_MALFORMED;
+
+    while (r == HPACK_OK && d.left.len != 0) {
+        struct hpack_field f;
+        bool keep;
+
+        if ((first_byte(&d) & 0xe0) == 0x20)
+            r = HPACK_MALFORMED; /* a size after a field */
+        else
+            r = get_field(&d, &f, &keep);
+        if (r == HPACK_OK)
+            r = count_field(&d, &f);
+        if (r != HPACK_OK)
+            break;
+        each(context, &f);
+        if (keep)
+            insert(h, &f);
+    }
+    text_fini(&d.name);
+    text_fini(&d.value);
+    return r;
+}
+
+/* ---- writing ---- */
+
+static void put_string(struct text *t, struct slice s)
+{
+    size_t v = s.len;
+
+    if (v < 0x7f) {
+        text_add_char(t, (char)v);
+    } else {
+        text_add_char(t, 0x7f);
+        for (v -= 0x7f; v >= 0x80; v >>= 7)
+            text_add_char(t, (char)(0x80 | (v & 0x7f)));
+        text_add_char(t, (char)v);
+    }
+    text_add(t, s);
+}
+
+void hpack_put_literal(struct text *block, const struct hpack_field *f)
+{
+    text_add_char(block, 0);
+    put_string(block, f->name);
+    put_string(block, f->value);
+}

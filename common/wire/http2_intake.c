@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Frames are taken head first (on_head). DATA is passed on as it comes; of every other kind the
+ * payload is collected, and looked at as a whole (on_payload). Section numbers are of RFC 9113.
+ *
+ * Errors of a stream that the protocol leaves no honest client a reason for are taken for errors of
+ * the connection, as section 5.4.1 allows: they are what makes servers reset requests that they are
+ * busy with. A malformed request is an error of its stream alone.
+ */
+#include "common/wire/http2_intake.h"
+
+#include "common/wire/http2_fields.h"
+
+#include <stdlib.h>
+
+enum {
+    PRIORITY_BYTES = 5,
+    SETTING_BYTES = 6,
+    KEPT_ROOM_MAX = 2048, /* of buffers, between frames */
+    WINDOW_MAX = INT32_MAX,
+    FRAME_MAX_MAX = (1 << 24) - 1,
+};
+
+/* Section 6.5.2. */
+enum { SETTING_ENABLE_PUSH = 2, SETTING_INITIAL_WINDOW = 4, SETTING_MAX_FRAME = 5 };
+
+/* The present frame, and what comes of it. */
+struct frame {
+    struct http2_intake *in;
+    const struct http2_limits *limits;
+    size_t len;
+    unsigned type, flags;
+    uint32_t stream;
+    uint64_t now_ms;
+    struct text *out;
+    struct http2_event *event;
+};
+
+struct http2_intake *http2_intake_create(bool (*is_known)(void *context, uint32_t stream),
+                                         void *context)
+{
+    struct http2_intake *in = xcalloc(1, sizeof(*in));
+
+    in->streams.is_known = is_known;
+    in->streams.context = context;
+    hpack_init(&in->hpack);
+    return in;
+}
+
+void http2_intake_destroy(struct http2_intake *in)
+{
+    if (in == NULL)
+        return;
+    hpack_fini(&in->hpack);
+    text_fini(&in->payload);
+    text_fini(&in->block);
+    free(in);
+}
+
+void http2_intake_close(struct http2_intake *in)
+{
+    in->closing = true;
+}
+
+enum request_fault http2_intake_fault(struct http2_intake *in, uint32_t id)
+{
+    const struct http2_stream *s = http2_streams_find(&in->streams, id);
+
+    return s != NULL ? s->fault : FAULT_NONE;
+}
+
+bool http2_intake_busy(const struct http2_intake *in)
+{
+    return (in->block_stream != 0 && !in->closing) || http2_streams_busy(&in->streams);
+}
+
+/* ---- bytes ---- */
+
+static uint32_t get32(const void *bytes)
+{
+    const unsigned char *p = bytes;
+
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static void put_head(struct text *out, size_t len, unsigned type, unsigned flags, uint32_t stream)
+{
+    const unsigned char head[HTTP2_HEAD_BYTES] = {
+        (unsigned char)(len >> 16),    (unsigned char)(len >> 8),    (unsigned char)len,
+        (unsigned char)type,           (unsigned char)flags,         (unsigned char)(stream >> 24),
+        (unsigned char)(stream >> 16), (unsigned char)(stream >> 8), (unsigned char)stream,
+    };
+
+    text_add(out, (struct slice){(const char *)head, sizeof(head)});
+}
+
+static void drop_room(struct text *t)
+{
+    text_clear(t);
+    if (t->room > KEPT_ROOM_MAX) {
+        text_fini(t);
+        *t = (struct text){0};
+    }
+}
+
+static size_t at_most(size_t n, size_t max)
+{
+    return n < max ? n : max;
+}
+
+/* ---- streams ---- */
+
+/* Whether frames about stream ID, apart from DATA, mean something to the reader. */
+static bool is_passed(struct http2_intake *in, uint32_t id)
+{
+    const struct http2_stream *s = http2_streams_find(&in->streams, id);
+
+    return id <= in->max_passed && (s == NULL || !s->dead);
+}
+
+static void say_malformed(struct frame *f, enum request_fault fault, size_t credit)
+{
+    *f->event = (struct http2_event){
+        .kind = HTTP2_MALFORMED, .stream = f->stream, .amount = (uint32_t)credit, .fault = fault};
+}
+
+/* The reader has begun with the request, and must not go on. */
+static void reset_reader(struct frame *f)
+{
+    put_head(f->out, 4, TYPE_RST_STREAM, 0, f->stream);
+    text_add(f->out, SLICE_LIT("\0\0\0\1")); /* PROTOCOL_ERROR */
+}
+
+/* ---- DATA: section 6.1 ---- */
+
+/* The frame goes nowhere. */
+static void swallow(struct frame *f)
+{
+    f->in->skip = true;
+    *f->event = (struct http2_event){.kind = HTTP2_SWALLOWED, .amount = (uint32_t)f->len};
+}
+
+/* The reader gets the request as far as it is, as if it were whole, so that it can answer. */
+static void end_for_reader(struct frame *f, struct http2_stream *s, enum request_fault fault)
+{
+    put_head(f->out, 0, TYPE_DATA, FLAG_END_STREAM, f->stream);
+    s->fault = fault;
+    s->dead = true;
+}
+
+static enum request_fault pass_data(struct frame *f, struct http2_stream *s, size_t padding)
+{
+    struct http2_intake *in = f->in;
+    size_t body = f->len - padding;
+    bool ends = (f->flags & FLAG_END_STREAM) != 0;
+    bool wrong = s->sized && (body > s->left || (ends && body != s->left));
+
+    s->body += body;
+    if (s->dead) {
+        swallow(f);
+    } else if (wrong) {
+        in->skip = true;
+        s->dead = true;
+        reset_reader(f);
+        say_malformed(f, FAULT_BODY_LENGTH, f->len);
+    } else if (s->body > f->limits->body_bytes) {
+        end_for_reader(f, s, FAULT_BODY_TOO_LARGE);
+        swallow(f);
+    } else {
+        s->left -= s->sized ? body : 0;
+        put_head(f->out, f->len, TYPE_DATA, f->flags & (FLAG_END_STREAM | FLAG_PADDED), f->stream);
+        text_add(f->out, text_slice(&in->payload)); /* how much padding, if any */
+    }
+    return FAULT_NONE;
+}
+
+/* The head is here and, when there is padding, its length. */
+static enum request_fault on_data(struct frame *f)
+{
+    struct http2_intake *in = f->in;
+    struct http2_stream *s = http2_streams_find(&in->streams, f->stream);
+    size_t padding = 0;
+
+    if (f->stream == 0 || http2_streams_idle(&in->streams, f->stream))
+        return FAULT_HTTP2_PROTOCOL;
+    if (s == NULL)
+        return FAULT_HTTP2_CLOSED;
+    if ((f->flags & FLAG_PADDED) != 0) {
+        padding = 1 + (size_t)(unsigned char)in->payload.p[0];
+        if (padding > f->len)
+            return FAULT_HTTP2_PROTOCOL;
+    }
+    return pass_data(f, s, padding);
+}
+
+/* ---- HEADERS and CONTINUATION: sections 6.2, 6.10, 8.1 ---- */
+
+/* As one HEADERS frame, and CONTINUATION frames if it does not fit into one. */
+static void put_block(struct frame *f, struct slice block)
+{
+    unsigned flags =
+        (f->in->block_ends ? FLAG_END_STREAM : 0U) | (f->in->block_weighs ? FLAG_PRIORITY : 0U);
+    unsigned type = TYPE_HEADERS;
+
+    do {
+        size_t n = at_most(block.len, HTTP2_FRAME_MAX);
+        put_head(f->out, n, type, flags | (n == block.len ? FLAG_END_HEADERS : 0U), f->stream);
+        text_add(f->out, (struct slice){block.p, n});
+        block.p += n;
+        block.len -= n;
+        type = TYPE_CONTINUATION;
+        flags = 0;
+    } while (block.len != 0);
+}
+
+static enum request_fault end_trailers(struct frame *f, struct http2_stream *s,
+                                       struct http2_fields *fields, struct text *none)
+{
+    enum request_fault fault = http2_fields_end(fields, none);
+
+    if (fault == FAULT_NONE && s->sized && s->left != 0)
+        fault = FAULT_BODY_LENGTH;
+    if (!s->dead && fault == FAULT_NONE) {
+        put_head(f->out, 0, TYPE_DATA, FLAG_END_STREAM, f->stream);
+    } else if (!s->dead) {
+        reset_reader(f);
+        say_malformed(f, fault, 0);
+    }
+    http2_streams_remove(&f->in->streams, s);
+    return FAULT_NONE;
+}
+
+static enum request_fault end_request(struct frame *f, struct http2_fields *fields,
+                                      struct text *block)
+{
+    struct http2_intake *in = f->in;
+    struct http2_stream *s =
+        in->block_ends ? NULL : http2_streams_add(&in->streams, f->stream, f->now_ms);
+    enum request_fault fault = http2_fields_end(fields, block);
+
+    if (s == NULL && !in->block_ends)
+        return FAULT_FRAMES_STREAMS;
+    if (fault == FAULT_NONE && in->block_ends && fields->sized && fields->content_length != 0)
+        fault = FAULT_BODY_LENGTH;
+    if (s != NULL) {
+        s->dead = in->closing || fault != FAULT_NONE;
+        s->sized = fields->sized;
+        s->left = fields->content_length;
+    }
+    if (in->closing)
+        return FAULT_NONE;
+    ++in->requests;
+    if (fault != FAULT_NONE) {
+        say_malformed(f, fault, 0);
+        return FAULT_NONE;
+    }
+    in->max_passed = f->stream;
+    put_block(f, text_slice(block));
+    if (s != NULL && s->sized && s->left > f->limits->body_bytes) {
+        end_for_reader(f, s, FAULT_BODY_TOO_LARGE);
+        *f->event = (struct http2_event){.kind = HTTP2_SWALLOWED};
+    }
+    if (in->requests >= f->limits->requests) {
+        in->closing = true;
+        *f->event = (struct http2_event){.kind = HTTP2_LAST, .stream = f->stream};
+    }
+    return FAULT_NONE;
+}
+
+static enum request_fault end_block(struct frame *f)
+{
+    struct http2_intake *in = f->in;
+    struct slice coded = text_slice(&in->block);
+    struct http2_stream *open = http2_streams_find(&in->streams, f->stream);
+    struct http2_fields fields = {.trailers = open != NULL};
+    struct text block = {0};
+    enum request_fault fault = FAULT_NONE;
+
+    if (in->block_weighs) {
+        text_add(&block, (struct slice){coded.p, PRIORITY_BYTES});
+        coded.p += PRIORITY_BYTES;
+        coded.len -= PRIORITY_BYTES;
+    }
+    switch (hpack_decode(&in->hpack, coded, &f->limits->list, http2_fields_take, &fields)) {
+    case HPACK_OK:
+        fault =
+            open != NULL ? end_trailers(f, open, &fields, &block) : end_request(f, &fields, &block);
+        break;
+    case HPACK_MALFORMED:
+        fault = FAULT_HTTP2_COMPRESSION;
+        break;
+    case HPACK_TOO_LARGE:
+        fault = FAULT_HEADERS_TOO_LARGE;
+        break;
+    }
+    text_fini(&block);
+    http2_fields_fini(&fields);
+    drop_room(&in->block);
+    in->block_stream = 0;
+    return fault;
+}
+
+static enum request_fault add_to_block(struct frame *f, struct slice part)
+{
+    struct http2_intake *in = f->in;
+
+    if (in->block.len + part.len > f->limits->block_bytes)
+        return FAULT_HEADERS_TOO_LARGE;
+    text_add(&in->block, part);
+    return (f->flags & FLAG_END_HEADERS) != 0 ? end_block(f) : FAULT_NONE;
+}
+
+/* Which stream a HEADERS frame may be of. */
+static enum request_fault open_stream(struct frame *f)
+{
+    struct http2_intake *in = f->in;
+
+    if ((f->stream & 1) == 0) /* 0, too */
+        return FAULT_HTTP2_PROTOCOL;
+    if (f->stream > in->streams.max_id) {
+        in->streams.max_id = f->stream;
+        return FAULT_NONE;
+    }
+    if (http2_streams_find(&in->streams, f->stream) == NULL)
+        return FAULT_HTTP2_CLOSED;
+    return in->block_ends ? FAULT_NONE : FAULT_HTTP2_PROTOCOL;
+}
+
+static enum request_fault on_headers(struct frame *f)
+{
+    struct http2_intake *in = f->in;
+    struct slice part = text_slice(&in->payload);
+
+    in->block_ends = (f->flags & FLAG_END_STREAM) != 0;
+    in->block_weighs = (f->flags & FLAG_PRIORITY) != 0;
+    in->block_frames = 0;
+    enum request_fault fault = open_stream(f);
+    if (fault != FAULT_NONE)
+        return fault;
+    if ((f->flags & FLAG_PADDED) != 0) {
+        size_t padding = part.len != 0 ? (size_t)(unsigned char)part.p[0] + 1 : 1;
+        if (padding > part.len)
+            return FAULT_HTTP2_PROTOCOL;
+        part.p += 1;
+        part.len -= padding;
+    }
+    if (in->block_weighs && part.len < PRIORITY_BYTES)
+        return FAULT_HTTP2_FRAME_SIZE;
+    if (in->block_weighs && (get32(part.p) & INT32_MAX) == f->stream)
+        return FAULT_HTTP2_PROTOCOL;
+    in->block_stream = f->stream;
+    return add_to_block(f, part);
+}
+
+static enum request_fault on_continuation(struct frame *f)
+{
+    if (++f->in->block_frames > f->limits->block_frames)
+        return FAULT_FRAMES_CONTINUATION;
+    return add_to_block(f, text_slice(&f->in->payload));
+}
+
+/* ---- the small frames: sections 6.3 to 6.9 ---- */
+
+static void pass_whole(struct frame *f)
+{
+    put_head(f->out, f->len, f->type, f->flags & FLAG_ACK, f->stream);
+    text_add(f->out, text_slice(&f->in->payload));
+}
+
+static enum request_fault on_priority(struct frame *f)
+{
+    if (f->stream == 0)
+        return FAULT_HTTP2_PROTOCOL;
+    if (f->len != PRIORITY_BYTES)
+        return FAULT_HTTP2_FRAME_SIZE;
+    if ((get32(f->in->payload.p) & INT32_MAX) == f->stream)
+        return FAULT_HTTP2_PROTOCOL;
+    f->flags = 0;
+    pass_whole(f);
+    return FAULT_NONE;
+}
+
+static enum request_fault on_rst_stream(struct frame *f)
+{
+    struct http2_intake *in = f->in;
+
+    if (f->len != 4)
+        return FAULT_HTTP2_FRAME_SIZE;
+    if (http2_streams_idle(&in->streams, f->stream)) /* 0, too */
+        return FAULT_HTTP2_PROTOCOL;
+    bool passed = is_passed(in, f->stream);
+    struct http2_stream *s = http2_streams_find(&in->streams, f->stream);
+    if (s != NULL)
+        http2_streams_remove(&in->streams, s);
+    if (!passed)
+        return FAULT_NONE;
+    f->flags = 0;
+    pass_whole(f);
+    *f->event = (struct http2_event){.kind = HTTP2_RESET, .stream = f->stream};
+    return FAULT_NONE;
+}
+
+static enum request_fault check_setting(const char *p, struct http2_event *event)
+{
+    unsigned id = (unsigned)(unsigned char)p[0] << 8 | (unsigned char)p[1];
+    uint32_t value = get32(p + 2);
+
+    if (id == SETTING_ENABLE_PUSH && value > 1)
+        return FAULT_HTTP2_PROTOCOL;
+    if (id == SETTING_INITIAL_WINDOW && value > WINDOW_MAX)
+        return FAULT_HTTP2_WINDOW;
+    if (id == SETTING_MAX_FRAME && (value < HTTP2_FRAME_MAX || value > FRAME_MAX_MAX))
+        return FAULT_HTTP2_PROTOCOL;
+    if (id == SETTING_INITIAL_WINDOW)
+        *event = (struct http2_event){.kind = HTTP2_SETTLED, .amount = value};
+    return FAULT_NONE;
+}
+
+static enum request_fault on_settings(struct frame *f)
+{
+    struct http2_intake *in = f->in;
+
+    if (f->stream != 0)
+        return FAULT_HTTP2_PROTOCOL;
+    if (f->len % SETTING_BYTES != 0 || ((f->flags & FLAG_ACK) != 0 && f->len != 0))
+        return FAULT_HTTP2_FRAME_SIZE;
+    in->settled = true;
+    for (size_t at = 0; at < f->len; at += SETTING_BYTES) {
+        enum request_fault fault = check_setting(in->payload.p + at, f->event);
+        if (fault != FAULT_NONE)
+            return fault;
+    }
+    pass_whole(f);
+    return FAULT_NONE;
+}
+
+static enum request_fault on_ping_or_goaway(struct frame *f)
+{
+    bool fits = f->type == TYPE_PING ? f->len == 8 : f->len >= 8;
+
+    if (f->stream != 0)
+        return FAULT_HTTP2_PROTOCOL;
+    if (!fits)
+        return FAULT_HTTP2_FRAME_SIZE;
+    pass_whole(f);
+    return FAULT_NONE;
+}
+
+static enum request_fault on_window_update(struct frame *f)
+{
+    struct http2_intake *in = f->in;
+
+    if (f->len != 4)
+        return FAULT_HTTP2_FRAME_SIZE;
+    uint32_t amount = get32(in->payload.p) & INT32_MAX;
+    if (amount == 0 || (f->stream != 0 && http2_streams_idle(&in->streams, f->stream)))
+        return FAULT_HTTP2_PROTOCOL;
+    if (f->stream != 0 && !is_passed(in, f->stream))
+        return FAULT_NONE;
+    f->flags = 0;
+    pass_whole(f);
+    *f->event = (struct http2_event){.kind = HTTP2_WINDOW,
+                                     .stream = f->stream,
+                                     .amount = amount,
+                                     .frame_bytes = HTTP2_HEAD_BYTES + f->len};
+    return FAULT_NONE;
+}
+
+/* ---- frames ---- */
+
+/* How much of the payload must be here before on_payload. */
+static size_t wanted(const struct frame *f)
+{
+    if (f->type >= HTTP2_TYPES)
+        return 0;
+    if (f->type == TYPE_DATA)
+        return (f->flags & FLAG_PADDED) != 0 && f->len != 0 ? 1 : 0;
+    return f->len;
+}
+
+static enum request_fault on_payload(struct frame *f)
+{
+    switch (f->type) {
+    case TYPE_DATA:
+        return (f->flags & FLAG_PADDED) != 0 && f->len == 0 ? FAULT_HTTP2_FRAME_SIZE : on_data(f);
+    case TYPE_HEADERS:
+        return on_headers(f);
+    case TYPE_PRIORITY:
+        return on_priority(f);
+    case TYPE_RST_STREAM:
+        return on_rst_stream(f);
+    case TYPE_SETTINGS:
+        return on_settings(f);
+    case TYPE_PUSH_PROMISE:
+        return FAULT_HTTP2_PROTOCOL;
+    case TYPE_PING:
+    case TYPE_GOAWAY:
+        return on_ping_or_goaway(f);
+    case TYPE_WINDOW_UPDATE:
+        return on_window_update(f);
+    case TYPE_CONTINUATION:
+        return on_continuation(f);
+    default: /* an extension: section 5.5 */
+        f->in->skip = true;
+        return FAULT_NONE;
+    }
+}
+
+/* What the head alone tells. */
+static enum request_fault on_head(const struct frame *f)
+{
+    struct http2_intake *in = f->in;
+    bool continues = f->type == TYPE_CONTINUATION;
+
+    if (!in->settled && (f->type != TYPE_SETTINGS || (f->flags & FLAG_ACK) != 0))
+        return FAULT_HTTP2_PROTOCOL; /* section 3.4 */
+    if (f->len > HTTP2_FRAME_MAX)
+        return FAULT_HTTP2_FRAME_SIZE;
+    enum request_fault fault =
+        http2_meter_count(&in->meter, f->limits->per_second, f->type, f->flags, f->len, f->now_ms);
+    if (fault != FAULT_NONE)
+        return fault;
+    if (continues != (in->block_stream != 0) || (continues && f->stream != in->block_stream))
+        return FAULT_HTTP2_PROTOCOL; /* section 6.10 */
+    return FAULT_NONE;
+}
+
+static void read_head(struct frame *f)
+{
+    const unsigned char *h = f->in->head;
+
+    f->len = (size_t)h[0] << 16 | (size_t)h[1] << 8 | h[2];
+    f->type = h[3];
+    f->flags = h[4];
+    f->stream = get32(h + 5) & INT32_MAX;
+}
+
+/* N bytes of DATA have come. */
+static void count_data(struct frame *f, size_t n)
+{
+    struct http2_stream *s = http2_streams_find(&f->in->streams, f->stream);
+
+    if (s != NULL)
+        s->bytes += n;
+}
+
+/* All of it is here. */
+static void end_frame(struct frame *f)
+{
+    struct http2_intake *in = f->in;
+
+    in->head_bytes = 0;
+    if (f->type != TYPE_DATA || (f->flags & FLAG_END_STREAM) == 0)
+        return;
+    struct http2_stream *s = http2_streams_find(&in->streams, f->stream);
+    if (s != NULL)
+        http2_streams_remove(&in->streams, s);
+}
+
+/* Take the payload from BYTES on, as far as it is there. */
+static enum request_fault take_payload(struct frame *f, struct slice bytes, size_t *used)
+{
+    struct http2_intake *in = f->in;
+    size_t n = 0;
+
+    if (!in->looked_at) {
+        n = at_most(bytes.len, wanted(f) - in->payload.len);
+        text_add(&in->payload, (struct slice){bytes.p, n});
+        in->left -= n;
+        *used += n;
+        if (in->payload.len < wanted(f))
+            return FAULT_NONE;
+        enum request_fault fault = on_payload(f);
+        in->looked_at = true;
+        drop_room(&in->payload);
+        if (fault != FAULT_NONE)
+            return fault;
+    }
+    size_t rest = at_most(bytes.len - n, in->left);
+    if (!in->skip)
+        text_add(f->out, (struct slice){bytes.p + n, rest});
+    if (f->type == TYPE_DATA)
+        count_data(f, rest);
+    in->left -= rest;
+    *used += rest;
+    return FAULT_NONE;
+}
+
+/* Whether it is the reader's: that knows what the preface must be (section 3.4). */
+static void pass_preface(struct http2_intake *in, struct slice bytes, size_t *used,
+                         struct text *out)
+{
+    size_t n = at_most(bytes.len, HTTP2_PREFACE_BYTES - in->preface_bytes);
+
+    text_add(out, (struct slice){bytes.p, n});
+    in->preface_bytes += (unsigned)n;
+    *used += n;
+}
+
+/* True: the head is whole. */
+static bool take_head(struct http2_intake *in, struct slice bytes, size_t *used)
+{
+    size_t n = at_most(bytes.len, HTTP2_HEAD_BYTES - in->head_bytes);
+
+    memcpy(in->head + in->head_bytes, bytes.p, n);
+    in->head_bytes += (unsigned)n;
+    *used += n;
+    return in->head_bytes == HTTP2_HEAD_BYTES;
+}
+
+static enum request_fault take_frame(struct frame *f, struct slice bytes, size_t *used)
+{
+    struct http2_intake *in = f->in;
+    size_t at = 0;
+
+    if (in->head_bytes < HTTP2_HEAD_BYTES) {
+        if (!take_head(in, bytes, &at)) {
+            *used += at;
+            return FAULT_NONE;
+        }
+        read_head(f);
+        in->left = f->len;
+        in->looked_at = in->skip = false;
+        enum request_fault fault = on_head(f);
+        if (fault != FAULT_NONE)
+            return fault;
+    }
+    read_head(f);
+    enum request_fault fault = take_payload(f, (struct slice){bytes.p + at, bytes.len - at}, &at);
+    *used += at;
+    if (in->looked_at && in->left == 0)
+        end_frame(f);
+    return fault;
+}
+
+enum request_fault http2_intake_take(struct http2_intake *in, const struct http2_limits *l,
+                                     struct slice bytes, uint64_t now_ms, size_t *used,
+                                     struct text *out, struct http2_event *event)
+{
+    enum request_fault fault = FAULT_NONE;
+
+    *used = 0;
+    *event = (struct http2_event){0};
+    if (in->preface_bytes < HTTP2_PREFACE_BYTES)
+        pass_preface(in, bytes, used, out);
+    while (fault == FAULT_NONE && event->kind == HTTP2_NOTHING && *used < bytes.len) {
+        struct frame f = {.in = in, .limits = l, .now_ms = now_ms, .out = out, .event = event};
+        fault = take_frame(&f, (struct slice){bytes.p + *used, bytes.len - *used}, used);
+    }
+    return fault;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/wire/http2_streams.h"
+
+struct http2_stream *http2_streams_find(struct http2_streams *s, uint32_t id)
+{
+    for (size_t i = 0; i < s->nopen; ++i) {
+        if (s->open[i].id == id)
+            return &s->open[i];
+    }
+    return NULL;
+}
+
+bool http2_streams_waited_for(const struct http2_streams *s, const struct http2_stream *stream)
+{
+    return !stream->dead && s->is_known(s->context, stream->id);
+}
+
+/* Those that the reader has ended by itself, and whose client has not said a word since. */
+static void forget_unknown(struct http2_streams *s)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < s->nopen; ++i) {
+        if (http2_streams_waited_for(s, &s->open[i]))
+            s->open[kept++] = s->open[i];
+    }
+    s->nopen = kept;
+}
+
+struct http2_stream *http2_streams_add(struct http2_streams *s, uint32_t id, uint64_t now_ms)
+{
+    if (s->nopen == HTTP2_OPEN_MAX)
+        forget_unknown(s);
+    if (s->nopen == HTTP2_OPEN_MAX)
+        return NULL;
+    struct http2_stream *new = &s->open[s->nopen++];
+    *new = (struct http2_stream){.id = id, .begun_ms = now_ms};
+    return new;
+}
+
+void http2_streams_remove(struct http2_streams *s, struct http2_stream *stream)
+{
+    size_t i = (size_t)(stream - s->open);
+
+    ASSERT(i < s->nopen);
+    --s->nopen;
+    memmove(stream, stream + 1, (s->nopen - i) * sizeof(*stream));
+}
+
+bool http2_streams_idle(const struct http2_streams *s, uint32_t id)
+{
+    return id > s->max_id || (id & 1) == 0;
+}
+
+bool http2_streams_busy(const struct http2_streams *s)
+{
+    for (size_t i = 0; i < s->nopen; ++i) {
+        if (http2_streams_waited_for(s, &s->open[i]))
+            return true;
+    }
+    return false;
+}

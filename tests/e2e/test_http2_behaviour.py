@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP/2 between a client and a worker: what is joined, dropped, limited and told, and what no longer kills."""
+import re
+import socket
+import struct
+import urllib.request
+
+import pytest
+from support.base import wait_until
+from support.http2 import (DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, block,
+                           frame, literal, request)
+from test_http2 import Front, check_heads, echo
+
+WHOLE = END_STREAM | END_HEADERS
+LARGE = b'x' * 1_000_000
+
+
+def window(n, stream=0):
+    return frame(WINDOW_UPDATE, struct.pack('>I', n), 0, stream)
+
+
+def initial_window(n):
+    return struct.pack('>HI', 4, n)
+
+
+def metric(lb, name):
+    with urllib.request.urlopen('http://%s/metrics' % lb.admin, timeout=20) as r:
+        found = re.search(r'^%s (\d+)$' % re.escape(name), r.read().decode(), re.M)
+    return int(found[1]) if found else 0
+
+
+def test_cookies_are_joined_and_trailers_dropped(world):
+    front = Front(world)
+    with front.connect() as c:
+        c.send(frame(HEADERS, request(('cookie', 'a=1'), ('cookie', 'b=2'), ('te', 'trailers'), method='POST'),
+                     END_HEADERS, 1) + frame(DATA, b'abc', 0, 1) +
+               frame(HEADERS, block([('x-late', '1'), ('x-forwarded-for', '6.6.6.6')]), WHOLE, 1))
+        assert c.until_over(1).stream(1).body == b'/ abc'
+    head, body = front.worker.requests[0]
+    assert b'cookie: a=1; b=2' in head.lower() and body == b'abc'
+    assert b'x-late' not in head.lower() and b'6.6.6.6' not in head
+    check_heads(front.worker.requests)
+
+
+def test_host_stands_for_a_missing_authority(world):
+    front = Front(world)
+    with front.connect() as c:
+        assert c.get(1, request(('host', 'b.example:81'), authority=None)).status == '200'
+    assert b'host: b.example:81' in front.worker.requests[0][0].lower()
+
+
+def test_fields_of_the_workers_connection_go_no_further(world):
+    def script(c, head, body):
+        c.write(b'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n')
+        c.write(b'HTTP/1.1 200 OK\r\nConnection: x-hop, keep-alive\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n'
+                b'X-Kept: 1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Trailer: 1\r\n\r\n')
+    front = Front(world, script)
+    with front.connect() as c:
+        s = c.get(1)
+        assert s.status == '200' and s.body == b'abc' and s.ended and s['x-kept'] == '1'
+        names = [n for n, _ in s.heads[-1]]
+        assert not set(names) & {'connection', 'keep-alive', 'transfer-encoding', 'x-hop', 'upgrade'}, names
+        assert all(n == n.lower() for n in names) and names.count(':status') == 1 and names[0] == ':status'
+
+
+@pytest.mark.parametrize('head', [b'Content-Length: 20\r\n', b'Transfer-Encoding: chunked\r\n'])
+def test_a_response_that_is_cut_short_is_reset(world, head):
+    def script(c, *_):
+        c.write(b'HTTP/1.1 200 OK\r\n' + head + b'\r\n' + b'5\r\nabcde\r\n')
+        c.reset()
+    front = Front(world, script, retries=0)
+    with front.connect() as c:
+        s = c.get(1)
+        assert not s.ended and s.reset or s.status == '502', (s.heads, s.body, s.reset)
+    assert front.lb.process.alive()
+
+
+@pytest.mark.parametrize('method, status', [('HEAD', '200 OK'), ('GET', '204 No Content'), ('GET', '304 Not Modified')])
+def test_answers_without_a_body_end_at_once(world, method, status):
+    def script(c, *_):
+        c.write(b'HTTP/1.1 %s\r\n%s\r\n' % (status.encode(), b'' if status[:3] == '204' else b'Content-Length: 9\r\n'))
+    front = Front(world, script)
+    with front.connect() as c:
+        for number in (1, 3):
+            s = c.get(number, request(method=method))
+            assert s.status == status[:3] and s.ended and s.body == b''
+
+
+def test_windows_are_obeyed_in_both_directions(world):
+    def script(c, head, body):
+        c.answer(LARGE if head.startswith(b'GET') else b'%d' % len(body))
+    front = Front(world, script)
+    with front.connect(initial_window(1000)) as c:
+        c.send(frame(HEADERS, request(), WHOLE, 1)).until(lambda: len(c.stream(1).body) == 1000)
+        c.ping(b'only1000')
+        assert len(c.stream(1).body) == 1000
+        c.send(window(500, 1)).until(lambda: len(c.stream(1).body) == 1500)
+        c.ping(b'now 1500')
+        assert len(c.stream(1).body) == 1500 and not c.stream(1).over
+        # the connection's window ends before the stream's
+        c.send(window(1 << 20, 1)).until(lambda: len(c.stream(1).body) == 65535)
+        c.ping(b'now 64Ki')
+        assert len(c.stream(1).body) == 65535
+        c.send(window(1 << 20)).until_over(1)
+        assert c.stream(1).body == LARGE
+    with front.connect() as c:
+        c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 1))
+        for i in range(200):
+            c.send(frame(DATA, bytes(16384), END_STREAM if i == 199 else 0, 1))
+        c.until_over(1)
+        assert c.stream(1).body == b'%d' % (200 * 16384)
+        assert c.windows.get(0, 0) >= 200 * 16384 - 65535
+
+
+def test_more_streams_than_announced_are_refused(world):
+    front = Front(world)
+    with front.connect() as c:
+        c.until(lambda: 3 in c.settings)
+        limit = c.settings[3]
+        numbers = [1 + 2 * i for i in range(limit + 5)]
+        c.send(b''.join(frame(HEADERS, request(method='POST'), END_HEADERS, n) for n in numbers)).ping()
+        resets = [c.stream(n).reset for n in numbers]
+        assert resets == [None] * limit + ['REFUSED_STREAM'] * 5
+        c.send(b''.join(frame(DATA, b'a', END_STREAM, n) for n in numbers[:limit])).until_over(*numbers[:limit])
+        assert all(c.stream(n).status == '200' for n in numbers[:limit])
+
+
+def test_after_so_many_requests_a_connection_says_goaway_and_answers_what_it_has(world):
+    front = Front(world, http2_requests=5)
+    with front.connect() as c:
+        c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 1))
+        c.send(b''.join(frame(HEADERS, request(), WHOLE, n) for n in (3, 5, 7, 9, 11, 13)))
+        c.until(lambda: c.goaway is not None)
+        assert c.goaway == 'NO_ERROR' and c.last_stream == 9
+        c.until(lambda: all(c.stream(n).over for n in (3, 5, 7, 9)))
+        # the upload that was under way is taken
+        c.send(frame(DATA, b'late', END_STREAM, 1)).until(lambda: c.stream(1).over or c.closed)
+        assert c.stream(1).body == b'/ late' and c.stream(1).ended
+        c.until(lambda: False)
+        assert c.goaway == 'NO_ERROR' and not c.stream(11).heads
+    assert len(front.worker.requests) == 5 and front.lives()
+
+
+def test_a_drain_says_goaway_twice_and_takes_what_is_under_way(world):
+    front = Front(world)
+    with front.connect() as c:
+        assert c.get(1).status == '200'
+        c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 3) + frame(DATA, b'a', 0, 3)).ping()
+        front.lb.process.popen.terminate()
+        c.until(lambda: c.goaway is not None)
+        assert c.goaway == 'NO_ERROR' and c.last_stream == 0x7fffffff
+        assert c.get(5).status == '200'            # it was on its way
+        c.until(lambda: c.last_stream != 0x7fffffff or c.closed)
+        assert c.last_stream == 5
+        c.send(frame(DATA, b'b', END_STREAM, 3)).until_over(3)
+        assert c.stream(3).body == b'/ ab'
+        c.until(lambda: False)
+        assert c.goaway == 'NO_ERROR'
+    assert front.lb.process.wait() == 0
+
+
+MADE_RESETS = [
+    ('DATA after the end', lambda n: frame(DATA, b'x', 0, n)),
+    ('a window of 0', lambda n: window(0, n)),
+    ('a window too large', lambda n: window(0x7fffffff, n)),
+    ('HEADERS again', lambda n: frame(HEADERS, request(), WHOLE, n)),
+    ('reset by the client', lambda n: frame(RST_STREAM, b'\0\0\0\x08', 0, n)),
+]
+
+
+@pytest.mark.parametrize('name, what', MADE_RESETS, ids=[n for n, _ in MADE_RESETS])
+def test_requests_that_are_reset_by_either_side_end_the_connection_early(world, name, what):
+    def script(c, *_):
+        c.sock.recv(1)
+    front = Front(world, script)
+    with front.connect() as c:
+        c.send(b''.join(frame(HEADERS, request(), WHOLE, n) + what(n) for n in range(1, 4001, 2)))
+        c.until(lambda: False)
+        assert c.closed
+    assert len(front.worker.requests) <= 300
+    assert front.lb.process.alive()
+
+
+def test_a_stream_that_has_been_sent_may_be_given_more_window(world):
+    """Its last bytes wait in the socket then: not all that is done for an open stream may be done for it."""
+    def script(c, head, body):
+        c.answer(LARGE * 40 if b'/large' in head else b'x' * 1000)
+    front = Front(world, script)
+    # A large answer keeps the socket full, so that small ones, which fill their windows exactly, wait in it.
+    with front.connect(initial_window(1000), receive_bytes=4096) as c:
+        c.send(window(1 << 30) + frame(HEADERS, request(path='/large'), WHOLE, 1) + window(1 << 30, 1))
+        c.until(lambda: len(c.stream(1).body) > 100_000)
+        number, small = 3, []
+        while not c.stream(1).over and len(small) < 1500:
+            fresh = list(range(number, number + 20, 2))
+            number, small = number + 20, small + fresh
+            c.send(b''.join(frame(HEADERS, request(), WHOLE, n) for n in fresh))
+            for _ in range(3):
+                c.send(b''.join(window(1, n) for n in small[-60:]))
+                c.more()
+        c.send(window(1, number - 2)).until_over(*small)
+        assert not c.closed and any(c.stream(n).ended for n in small)
+        assert all(len(c.stream(n).body) == 1000 or c.stream(n).reset == 'REFUSED_STREAM' for n in small)
+    assert front.lives()
+
+
+def test_a_connection_that_breaks_with_requests_waiting_harms_nobody(world):
+    """Some of them are with workers, some wait in libh2o, and some of those would be refused at once."""
+    def script(c, head, body):
+        c.answer(LARGE if b'/large' in head else b'small')
+    front = Front(world, script)
+    for _ in range(5):
+        c = front.connect(initial_window(1 << 30), receive_bytes=4096)
+        c.send(window(1 << 30))
+        # 32 are served at once; those that wait would be refused as soon as one of them ends
+        c.send(b''.join(frame(HEADERS, request(path='/large' if n < 64 else 'bad'), WHOLE, n) for n in range(1, 180, 2)))
+        wait_until(lambda: sum(b'/large' in head for head, _ in front.worker.requests) % 32 == 0, 'the first')
+        c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+        c.sock.close()
+        assert front.lives()
+    assert front.lb.process.alive()
+
+
+def test_small_blocks_do_not_become_large(world):
+    front = Front(world)
+
+    def resident():
+        return int(re.search(r'VmRSS:\s+(\d+)', open('/proc/%d/status' % front.lb.process.pid).read())[1])
+    assert front.lives()
+    before = resident()
+    seed = literal('x', 'y' * 3900, 0x40)
+    clients = []
+    for _ in range(30):
+        c = front.connect()
+        clients.append(c)
+        c.send(frame(HEADERS, request() + seed + b'\xbe' * 12000, END_STREAM, 1))
+        c.send(frame(9, b'\xbe' * 16000, 0, 1) * 2 + frame(9, b'\xbe' * 16000, END_HEADERS, 1))
+        c.until(lambda: c.closed or c.goaway)
+        assert c.goaway in ('ENHANCE_YOUR_CALM', None)
+    assert resident() - before < 32 * 1024
+    assert metric(front.lb, 'resumelb_client_refused_total{reason="header fields too large"}') == 30
+    for c in clients:
+        c.sock.close()
+    assert len(front.worker.requests) == 1 and front.lives()
