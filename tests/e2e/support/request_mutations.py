@@ -13,11 +13,12 @@ NAMES = [(b'Content-Length', LENGTHS), (b'Transfer-Encoding', CODINGS), (b'conte
          (b' Transfer-Encoding', CODINGS), (b'X', [b'y', b'Content-Length: 3', b'\x80', b'']),
          (b'Connection', [b'keep-alive', b'Content-Length', b'Transfer-Encoding', b'X']),
          (b'Host', [b'a.example'])]
-ENDS = [b'\r\n'] * 60 + [b'\n', b'\r', b'\r\r\n', b'\n\r\n', b'\r\n ', b'\0\r\n']
+ENDS = [b'\r\n'] * 300 + [b'\n', b'\r', b'\r\r\n', b'\n\r\n', b'\r\n ', b'\0\r\n']
 BODIES = [b'', b'abc', b'abcde', b'3\r\nabc\r\n0\r\n\r\n', b'03\r\nabc\r\n0\r\n\r\n', b'3;x\r\nabc\r\n0\r\nA: b\r\n\r\n',
           b'0\r\n\r\n', b'3\r\nabcd\r\n0\r\n\r\n', b'3\nabc\n0\n\n', b'3 \r\nabc\r\n0\r\n\r\n', b'3\r\nabc\r\n0\r\n',
           b'1\r\na\r\n2\r\nbc\r\n00\r\n\r\n', b'-3\r\nabc\r\n0\r\n\r\n', b'\r\n3\r\nabc\r\n0\r\n\r\n',
           b'3\r\nabc\r\n0\r\nContent-Length: 3\r\n\r\n', b'5\r\nabc\r\n0\r\n\r\n']
+WHOLE = [b'3\r\nabc\r\n0\r\n\r\n', b'03\r\nabc\r\n0\r\n\r\n', b'3;x\r\nabc\r\n0\r\nA: b\r\n\r\n', b'0\r\n\r\n']
 TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 FIELD = re.compile(rb'(' + TOKEN + rb'):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*?)[ \t]*\Z')
 CHUNK = re.compile(rb'([0-9A-Fa-f]{1,16})((?:;' + TOKEN + rb'(?:=' + TOKEN + rb')?)*)\Z')
@@ -25,13 +26,17 @@ CHUNK = re.compile(rb'([0-9A-Fa-f]{1,16})((?:;' + TOKEN + rb'(?:=' + TOKEN + rb'
 
 def one(random, number):
     head = [b'POST /m%d HTTP/1.1' % number, b'Host: a.example']
-    for _ in range(random.choice((0, 1, 1, 1, 2, 2, 3))):
-        name, values = random.choice(NAMES[:2]) if random.random() < 0.6 else random.choice(NAMES)
+    for _ in range(random.choice((0, 1, 1, 1, 1, 2, 3))):
+        name, values = random.choice(NAMES[:2]) if random.random() < 0.75 else random.choice(NAMES)
         # Mostly what may pass, or hardly any would.
         value = values[random.randrange(3 if random.random() < 0.7 else len(values)) % len(values)]
         head.insert(random.randrange(1, len(head) + 1), name + b': ' + value)
     out = b''.join(line + random.choice(ENDS) for line in head) + b'\r\n'
-    return out + random.choice(BODIES)
+    if random.random() < 0.4:
+        return out + random.choice(BODIES)
+    if b'hunked\r' in out:
+        return out + random.choice(WHOLE)
+    return out + (b'abc' if b'3\r' in out else b'')
 
 
 def mutation(random, number):
