@@ -62,6 +62,7 @@ backend b
 '''
 H2O = '''
 num-threads: 1
+user: root
 listen: {{host: 127.0.0.1, port: {port}}}
 pid-file: {folder}/h2o.pid
 error-log: {folder}/h2o.err
