@@ -127,7 +127,7 @@ static enum request_fault note_host(struct slice value, struct head_counts *n,
     if (n->hosts++ != 0)
         return FAULT_HOST_REPEATED;
     out->host = value;
-    return http_authority_valid(value) ? FAULT_NONE : FAULT_AUTHORITY;
+    return value.len == 0 || http_authority_valid(value) ? FAULT_NONE : FAULT_AUTHORITY;
 }
 
 /* RFC 9110 section 10.1.1: the only expectation there is, and no list of others has come up. */
@@ -170,6 +170,9 @@ static enum request_fault check_whole(const struct head_counts *n,
         return FAULT_CODING_TOO_OLD;
     if (n->hosts == 0 && facts->minor_version != 0)
         return FAULT_HOST_MISSING;
+    /* Of nobody (RFC 9110 4.2.1). An absolute target says itself whom it is for; "*" is for us. */
+    if (n->hosts != 0 && facts->host.len == 0 && facts->target.p[0] == '/')
+        return FAULT_AUTHORITY;
     return FAULT_NONE;
 }
 

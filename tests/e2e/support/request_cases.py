@@ -98,7 +98,7 @@ def method_cases():
     yield refused(g, 'empty', b' /c HTTP/1.1\r\nHost: a' + END, METHOD)
     yield free(g, 'very long', get(method=b'A' * 3000), 'refuse', after=None, requests=[('A' * 3000, '/c', b'')])
     yield refused(g, 'CONNECT', get(method=b'CONNECT', target=b'a.example:443', host=b'Host: a.example:443'),
-                  TARGET, after=None)
+                  None, after=None)
     yield refused(g, 'CONNECT of a path', get(method=b'CONNECT'), None, after=None)
     yield refused(g, 'TRACE', get(b'Cookie: secret', method=b'TRACE'), None, after=None, only='resumelb')
     yield Case(g, 'OPTIONS *', get(method=b'OPTIONS', target=b'*'), requests=[('OPTIONS', '*', b'')], only='resumelb')

@@ -44,6 +44,8 @@ static void old_version_may_have_no_host(void **state)
     (void)state;
     assert_int_equal(check("GET / HTTP/1.0\r\n\r\n", &facts), FAULT_NONE);
     assert_null(facts.host.p);
+    assert_int_equal(check("GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n", &facts), FAULT_NONE);
+    assert_non_null(facts.host.p);
 }
 
 static void one_empty_line_may_come_before_a_request(void **state)
