@@ -229,6 +229,7 @@ static bool is_kept(const struct http1_head *head, struct slice name)
     case FIELD_PROTO:
     case FIELD_FORWARDED_HOST:
     case FIELD_FORWARDED:
+    case FIELD_CLAIM:
     case FIELD_DATE:
     case FIELD_SERVER:
         return !slice_eq_nocase(name, SLICE_LIT("age")) && !is_proxy_authentication(name) &&

@@ -83,6 +83,7 @@ static const char *forbidden(enum header_side side, enum header_op op, struct sl
     case FIELD_SERVER:
         return side == HEADER_RESPONSE && op != HEADER_REMOVE ? "is what server_name says" : NULL;
     case FIELD_FORWARDED:
+    case FIELD_CLAIM:
     case FIELD_COOKIE:
     case FIELD_OTHER:
         break;

@@ -77,7 +77,7 @@ void headers_scrub_request(h2o_req_t *req, bool client_certificates)
 static bool is_claim(enum http_field kind)
 {
     return kind == FIELD_FOR || kind == FIELD_PROTO || kind == FIELD_FORWARDED_HOST ||
-           kind == FIELD_FORWARDED || kind == FIELD_REQUEST_ID;
+           kind == FIELD_FORWARDED || kind == FIELD_CLAIM || kind == FIELD_REQUEST_ID;
 }
 
 void headers_drop_claims(h2o_req_t *req)
@@ -266,6 +266,9 @@ static void put_passed(struct put_state *s, size_t i, struct text *out)
         if (r->request_id.len == 0)
             http_put_field(out, sent_name, slice_of_iovec(h->value));
         return;
+    case FIELD_CLAIM:
+        http_put_field(out, sent_name, slice_of_iovec(h->value));
+        return;
     case FIELD_OTHER:
     case FIELD_DATE:
     case FIELD_SERVER:
@@ -371,6 +374,7 @@ static bool passes_back(const struct headers_response *r, struct slice name)
     case FIELD_PROTO:
     case FIELD_FORWARDED_HOST:
     case FIELD_FORWARDED:
+    case FIELD_CLAIM:
         return true;
     }
     UNREACHABLE();

@@ -89,6 +89,7 @@ static bool passes(const h2o_req_t *req, const struct recipient *to, struct slic
     case FIELD_PROTO:
     case FIELD_FORWARDED_HOST:
     case FIELD_FORWARDED:
+    case FIELD_CLAIM:
         return forwarded == NULL || forwarded->believed;
     case FIELD_OTHER:
     case FIELD_COOKIE:

@@ -90,6 +90,8 @@ static enum request_fault check_http1(const struct http_conn *c, h2o_req_t *req)
         return FAULT_REQUEST_LINE;
     if (!has_authority(req))
         req->authority = h2o_iovec_init(H2O_STRLIT(""));
+    /* libh2o ends a connection of which any option is named, and keeps one that is to be closed. */
+    req->http1_is_persistent = facts.keep_alive;
     if (http_target_is_path(facts.target) || is_options_star(req))
         return FAULT_NONE;
     return take_absolute_target(req);

@@ -17,6 +17,7 @@ static const struct field_name {
     {{"trailer", 7}, FIELD_HOP},
     {{"upgrade", 7}, FIELD_HOP},
     {{"forwarded", 9}, FIELD_FORWARDED},
+    {{"x-real-ip", 9}, FIELD_CLAIM},
     {{"connection", 10}, FIELD_HOP},
     {{"keep-alive", 10}, FIELD_HOP},
     {{"x-request-id", 12}, FIELD_REQUEST_ID},
@@ -33,6 +34,7 @@ static const struct field_name {
 enum { LONGEST_NAME = 19 };
 
 static const struct slice ours = {"resumelb-", 9};
+static const struct slice forwarded = {"x-forwarded-", 12};
 
 static char normal(char c)
 {
@@ -66,8 +68,10 @@ enum http_field http_field_of(struct slice name)
 {
     char lower[LONGEST_NAME];
 
+    if (name.len > LONGEST_NAME && http_field_is_ours(name))
+        return FIELD_OURS;
     if (name.len > LONGEST_NAME)
-        return http_field_is_ours(name) ? FIELD_OURS : FIELD_OTHER;
+        return begins(name, forwarded) ? FIELD_CLAIM : FIELD_OTHER;
     for (size_t i = 0; i < name.len; ++i)
         lower[i] = normal(name.p[i]);
     if (name.len >= ours.len && memcmp(lower, ours.p, ours.len) == 0)
@@ -76,7 +80,7 @@ enum http_field http_field_of(struct slice name)
         if (slice_eq((struct slice){lower, name.len}, field_names[i].name))
             return field_names[i].field;
     }
-    return FIELD_OTHER;
+    return begins(name, forwarded) ? FIELD_CLAIM : FIELD_OTHER;
 }
 
 bool http_request_lists(const h2o_headers_t *headers, struct slice name)

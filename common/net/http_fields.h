@@ -20,6 +20,8 @@ enum http_field {
     FIELD_PROTO, /* X-Forwarded-Proto */
     FIELD_FORWARDED_HOST,
     FIELD_FORWARDED, /* RFC 7239: as little to be believed as the three above */
+    /* Any other X-Forwarded-*, and X-Real-IP: applications take a scheme or an address from them */
+    FIELD_CLAIM,
     FIELD_REQUEST_ID,
     FIELD_DATE,
     FIELD_SERVER,

@@ -159,8 +159,11 @@ static bool find_head_end(struct http_conn *c, enum request_fault *f)
             break;
         size_t at = (size_t)(lf - p);
         t->scanned = at + 1;
+        /* One empty line may stand before the request. */
+        if (at == 1 && p[0] == '\r')
+            continue;
         if (at < 2 || p[at - 1] != '\r')
-            *f = at == 0 || p[0] == '\r' ? FAULT_BLANK_LINE : FAULT_BARE_LINE_END;
+            *f = at == 0 || (p[0] == '\r' && p[1] != '\n') ? FAULT_BLANK_LINE : FAULT_BARE_LINE_END;
         else if (p[at - 2] == '\n')
             return true;
         else
@@ -193,6 +196,7 @@ static void keep_head(struct http_conn *c, const struct http1_request_facts *fac
     t->head_known = true;
     t->head_bytes = facts->bytes;
     t->nheaders = facts->nheaders;
+    t->keep_alive = facts->keep_alive;
     t->method = span_of(c, facts->method);
     t->target = span_of(c, facts->target);
     t->host = span_of(c, facts->host);
@@ -211,6 +215,7 @@ static struct http1_request_facts kept_head(const struct http_conn *c)
     return (struct http1_request_facts){
         .bytes = t->head_bytes,
         .nheaders = t->nheaders,
+        .keep_alive = t->keep_alive,
         .method = input_span(c, t->method),
         .target = input_span(c, t->target),
         .host = t->host.at != 0 ? input_span(c, t->host) : SLICE_NULL,
@@ -278,6 +283,10 @@ static bool take_head(struct http_conn *c, size_t fresh, size_t *rest)
         refuse(c, f, &facts);
         return false;
     }
+    if (facts.padded)
+        http1_request_straighten(c->sock->input->bytes, facts.bytes);
+    if (facts.minor_version == 0)
+        http1_request_forget_expect(c->sock->input->bytes, facts.bytes);
     keep_head(c, &facts);
     t->scanned = 0;
     *rest = c->sock->input->size - facts.bytes;

@@ -47,6 +47,7 @@ struct http_tap {
     size_t lines;
     bool head_known; /* the rest is set */
     size_t head_bytes, nheaders;
+    bool keep_alive;
     struct tap_span method, target, host; /* host: length 0 at 0 when there is none */
     /* Its body. */
     uint64_t left;

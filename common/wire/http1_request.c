@@ -6,7 +6,9 @@
 #include "common/wire/http1_request.h"
 #include "common/base/text.h"
 #include "common/wire/http1_bytes.h"
+#include "common/wire/http1_head.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 
 static const struct {
@@ -23,6 +25,7 @@ struct head_counts {
     unsigned lengths;
     unsigned codings;
     unsigned hosts;
+    bool close, keep_alive; /* said by Connection */
 };
 
 const char *request_fault_text(enum request_fault f)
@@ -54,17 +57,40 @@ static enum request_fault take_line(struct slice *rest, enum request_fault other
     return http1_is_text(*line) ? FAULT_NONE : otherwise;
 }
 
-static bool has_blank_or_control(struct slice s)
+/*
+ * RFC 3986, and what browsers send although it is in no URI: []{}|\^`. Not '#', which readers cut
+ * off or do not; not what no browser sends raw: '"', '<', '>' and bytes of no ASCII.
+ */
+static const bool target_bytes[256] = {
+    ['!'] = true,
+    ['$' ... ';'] = true,
+    ['='] = true,
+    ['?' ... '~'] = true,
+};
+
+static bool is_target(struct slice s)
 {
     for (size_t i = 0; i < s.len; ++i) {
-        unsigned char c = (unsigned char)s.p[i];
-        if (c <= 0x20 || c == 0x7f)
-            return true;
+        if (!target_bytes[(unsigned char)s.p[i]])
+            return false;
     }
-    return false;
+    return s.len != 0;
 }
 
-/* method SP target SP "HTTP/1." DIGIT */
+/* "HTTP/" DIGIT "." DIGIT */
+static enum request_fault check_version(struct slice s, struct http1_request_facts *out)
+{
+    if (s.len != 8 || memcmp(s.p, "HTTP/", 5) != 0 || s.p[6] != '.')
+        return FAULT_REQUEST_LINE;
+    if (s.p[5] < '1' || s.p[5] > '9' || s.p[7] < '0' || s.p[7] > '9')
+        return FAULT_REQUEST_LINE;
+    if (s.p[5] != '1')
+        return FAULT_VERSION;
+    out->minor_version = s.p[7] - '0';
+    return FAULT_NONE;
+}
+
+/* method SP target SP version */
 static enum request_fault check_request_line(struct slice line, struct http1_request_facts *out)
 {
     struct slice rest = line;
@@ -73,14 +99,9 @@ static enum request_fault check_request_line(struct slice line, struct http1_req
     out->target = slice_cut(&rest, ' ');
     if (!http1_is_token(out->method))
         return FAULT_METHOD;
-    if (out->target.len == 0 || has_blank_or_control(out->target))
+    if (!is_target(out->target))
         return FAULT_TARGET;
-    if (rest.len != 8 || memcmp(rest.p, "HTTP/1.", 7) != 0)
-        return FAULT_REQUEST_LINE;
-    if (rest.p[7] < '0' || rest.p[7] > '9')
-        return FAULT_REQUEST_LINE;
-    out->minor_version = rest.p[7] - '0';
-    return FAULT_NONE;
+    return check_version(rest, out);
 }
 
 static enum request_fault note_length(struct slice value, struct head_counts *n,
@@ -106,7 +127,7 @@ static enum request_fault note_host(struct slice value, struct head_counts *n,
     if (n->hosts++ != 0)
         return FAULT_HOST_REPEATED;
     out->host = value;
-    return http_authority_valid(value) ? FAULT_NONE : FAULT_AUTHORITY;
+    return value.len == 0 || http_authority_valid(value) ? FAULT_NONE : FAULT_AUTHORITY;
 }
 
 /* RFC 9110 section 10.1.1: the only expectation there is, and no list of others has come up. */
@@ -124,6 +145,11 @@ static enum request_fault check_header(struct slice line, struct head_counts *n,
     ++out->nheaders;
     if (!http1_split_header(line, &name, &value))
         return FAULT_HEADER;
+    if (name.len == 10 && slice_eq_nocase(name, SLICE_LIT("connection"))) {
+        n->close |= http1_list_has(value, SLICE_LIT("close"));
+        n->keep_alive |= http1_list_has(value, SLICE_LIT("keep-alive"));
+    }
+    out->padded |= value.p + value.len != line.p + line.len;
     if (name.len == 4 && slice_eq_nocase(name, SLICE_LIT("host")))
         return note_host(value, n, out);
     if (name.len == 6 && slice_eq_nocase(name, SLICE_LIT("expect")))
@@ -144,6 +170,9 @@ static enum request_fault check_whole(const struct head_counts *n,
         return FAULT_CODING_TOO_OLD;
     if (n->hosts == 0 && facts->minor_version != 0)
         return FAULT_HOST_MISSING;
+    /* Of nobody (RFC 9110 4.2.1). An absolute target says itself whom it is for; "*" is for us. */
+    if (n->hosts != 0 && facts->host.len == 0 && facts->target.p[0] == '/')
+        return FAULT_AUTHORITY;
     return FAULT_NONE;
 }
 
@@ -154,7 +183,10 @@ enum request_fault http1_request_check(struct slice bytes, struct http1_request_
     struct slice line;
 
     *out = (struct http1_request_facts){0};
-    if (bytes.len != 0 && (bytes.p[0] == '\r' || bytes.p[0] == '\n'))
+    /* RFC 9112 2.2: some clients end a body with one line end too many. libh2o takes one, too. */
+    if (bytes.len >= 2 && memcmp(bytes.p, "\r\n", 2) == 0)
+        rest = (struct slice){bytes.p + 2, bytes.len - 2};
+    if (rest.len != 0 && (rest.p[0] == '\r' || rest.p[0] == '\n'))
         return FAULT_BLANK_LINE;
     enum request_fault f = take_line(&rest, FAULT_REQUEST_LINE, &line);
     if (f == FAULT_NONE)
@@ -166,19 +198,74 @@ enum request_fault http1_request_check(struct slice bytes, struct http1_request_
             break;
         f = check_header(line, &n, out);
     }
+    out->keep_alive = !n.close && (n.keep_alive || out->minor_version != 0);
     return f != FAULT_NONE ? f : check_whole(&n, out);
+}
+
+void http1_request_straighten(char *head, size_t bytes)
+{
+    struct slice rest = {head, bytes};
+
+    while (rest.len != 0) {
+        struct slice line = slice_cut(&rest, '\n');
+        struct slice name;
+        struct slice value;
+
+        if (line.len != 0)
+            --line.len; /* its CR */
+        if (!http1_split_header(line, &name, &value))
+            continue;
+        size_t blanks = (size_t)(line.p + line.len - value.p) - value.len;
+        char *start = head + (value.p - head);
+        memmove(start + blanks, start, value.len);
+        memset(start, ' ', blanks);
+    }
+}
+
+void http1_request_forget_expect(char *head, size_t bytes)
+{
+    struct slice rest = {head, bytes};
+
+    while (rest.len != 0) {
+        struct slice line = slice_cut(&rest, '\n');
+        struct slice expect = SLICE_LIT("expect:");
+
+        if (line.len > expect.len && slice_eq_nocase((struct slice){line.p, expect.len}, expect))
+            memcpy(head + (line.p - head), "TE:    ", expect.len);
+    }
 }
 
 bool http_target_is_path(struct slice target)
 {
-    return target.len != 0 && target.p[0] == '/' && !has_blank_or_control(target);
+    return is_target(target) && target.p[0] == '/';
 }
 
-/* RFC 3986: what reg-name, IPv4 and IPv6 literals and a port are made of. '@' would begin a user.
+/*
+ * RFC 3986: what reg-name and IPv4 addresses are made of. '@' would begin a user. No ',': two Host
+ * fields that somebody has joined look like that.
  */
 static bool is_host_byte(unsigned char c)
 {
-    return (c < 0x80 && isalnum(c)) || (c != 0 && strchr("-._~%!$&'()*+,;=:", c) != NULL);
+    return (c < 0x80 && isalnum(c)) || (c != 0 && strchr("-._~!$&'()*+;=", c) != NULL);
+}
+
+/* What a reader who decodes it can do nothing with, or something else than we, is refused. */
+static bool is_encoded_byte(struct slice s, size_t at)
+{
+    if (s.len - at < 3 || !isxdigit((unsigned char)s.p[at + 1]) ||
+        !isxdigit((unsigned char)s.p[at + 2]))
+        return false;
+    bool control = s.p[at + 1] < '2' || (s.p[at + 1] == '2' && s.p[at + 2] == '0');
+    return !control && !(s.p[at + 1] == '7' && ascii_lower(s.p[at + 2]) == 'f');
+}
+
+static bool host_name_valid(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] == '%' ? !is_encoded_byte(s, i) : !is_host_byte((unsigned char)s.p[i]))
+            return false;
+    }
+    return s.len != 0;
 }
 
 static bool port_valid(struct slice port)
@@ -190,30 +277,32 @@ static bool port_valid(struct slice port)
             (port.len == 1 || parse_u64((struct slice){port.p + 1, port.len - 1}, 65535, &number)));
 }
 
-static bool host_bytes_valid(struct slice s)
+/* Between the brackets. No zone: it means something on one machine only. */
+static bool ipv6_valid(struct slice s)
 {
-    for (size_t i = 0; i < s.len; ++i) {
-        if (!is_host_byte((unsigned char)s.p[i]))
-            return false;
-    }
-    return true;
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr addr;
+
+    if (s.len >= sizeof(text) || memchr(s.p, '\0', s.len) != NULL)
+        return false;
+    memcpy(text, s.p, s.len);
+    text[s.len] = '\0';
+    return inet_pton(AF_INET6, text, &addr) == 1;
 }
 
 bool http_authority_valid(struct slice authority)
 {
-    if (authority.len != 0 && authority.p[0] == '[') {
-        size_t end = slice_find(authority, ']');
-        if (end == SIZE_MAX || end == 1)
-            return false;
-        struct slice port = {authority.p + end + 1, authority.len - end - 1};
-        return host_bytes_valid((struct slice){authority.p + 1, end - 1}) && port_valid(port);
-    }
-    size_t colon = slice_find(authority, ':');
-    size_t host_len = colon == SIZE_MAX ? authority.len : colon;
-    struct slice port = {authority.p + host_len, authority.len - host_len};
-    if (host_len == 0 && port.len != 0)
+    bool literal = authority.len != 0 && authority.p[0] == '[';
+    size_t end = slice_find(authority, literal ? ']' : ':');
+
+    if (literal && end == SIZE_MAX)
         return false;
-    return host_bytes_valid((struct slice){authority.p, host_len}) && port_valid(port);
+    size_t host_len = end == SIZE_MAX ? authority.len : end + literal;
+    struct slice port = {authority.p + host_len, authority.len - host_len};
+    struct slice host = {authority.p, host_len};
+    if (!port_valid(port))
+        return false;
+    return literal ? ipv6_valid((struct slice){host.p + 1, host.len - 2}) : host_name_valid(host);
 }
 
 bool http_target_split(struct slice target, struct slice *authority, struct slice *path)
@@ -230,7 +319,7 @@ bool http_target_split(struct slice target, struct slice *authority, struct slic
             ++end;
         *authority = (struct slice){rest.p, end};
         *path = (struct slice){rest.p + end, rest.len - end};
-        return end != 0 && http_authority_valid(*authority);
+        return http_authority_valid(*authority);
     }
     return false;
 }

@@ -27,11 +27,14 @@ struct http1_request_facts {
     size_t nheaders;
     int minor_version;
     bool chunked;
+    bool keep_alive;                   /* the connection may stay */
+    bool padded;                       /* blanks follow a field's value */
     uint64_t content_length;           /* 0 when there is none */
     struct slice method, target, host; /* host: NULL when there is none */
 };
 /*
- * Check the request head at the start of BYTES. What follows it is not looked at.
+ * Check the request head at the start of BYTES; one empty line before it counts as part of it.
+ * What follows it is not looked at.
  *   out  filled as far as the head was read; whole when FAULT_NONE is returned
  * The first fault met, in the order of the bytes; a head that is not whole is FAULT_REQUEST_LINE or
  * FAULT_HEADER.
@@ -39,9 +42,23 @@ struct http1_request_facts {
 enum request_fault http1_request_check(struct slice bytes,
                                        struct http1_request_facts *out) must_check;
 
-/* A target in origin form: "/" and no blanks or control characters after it. */
+/*
+ * Rename each Expect to TE, which means nothing to anybody here, in a head that was checked: in
+ * HTTP/1.0 it has to be ignored (RFC 9110 10.1.1), which libh2o does not.
+ */
+void http1_request_forget_expect(char *head, size_t bytes);
+/*
+ * Move the blanks that follow the values of a head that was checked, and is PADDED, before them:
+ * libh2o takes them for part of the value.
+ */
+void http1_request_straighten(char *head, size_t bytes);
+
+/* A target in origin form: "/", and after it what may stand in a target. */
 bool http_target_is_path(struct slice target);
-/* host[:port] as Host and :authority allow it: no user, no path; empty is fine. */
+/*
+ * host[:port] as Host and :authority have it: a name, an IPv4 address or an IPv6 one in brackets.
+ * Not empty (RFC 9110 4.2.1), no user, no path.
+ */
 bool http_authority_valid(struct slice authority);
 /*
  * Split "http://authority/path" (or https; the path may be missing) into its parts. False for

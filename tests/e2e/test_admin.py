@@ -118,7 +118,7 @@ def test_the_access_log_as_json(world):
     w = world.scripted(serve(hello))
     path = world.folder / 'json.log'
     lb = world.resumelb({'workers': [w.address], 'access_log': str(path), 'access_log_format': 'json'})
-    lb.get('/x"y', host='b.example', method='POST', body=b'abc')
+    lb.get('/x\\y', host='b.example', method='POST', body=b'abc')
     line = json.loads(wait_until(lambda: path.exists() and path.read_text(), 'a line').splitlines()[0])
     assert line['status'] == 200 and line['class'] == 'b.example' and line['worker'] == w.address
     assert line['method'] == 'POST' and line['outcome'] == 'answered' and line['tries'] == 1

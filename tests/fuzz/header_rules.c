@@ -51,7 +51,7 @@ static void check_name(struct slice name)
     ASSERT(http1_is_token(name));
     ASSERT(name.len <= HEADER_NAME_MAX);
     ASSERT(kind == FIELD_OTHER || kind == FIELD_COOKIE || kind == FIELD_FORWARDED ||
-           kind == FIELD_DATE || kind == FIELD_SERVER);
+           kind == FIELD_CLAIM || kind == FIELD_DATE || kind == FIELD_SERVER);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

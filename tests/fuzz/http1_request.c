@@ -5,6 +5,8 @@
  */
 #include "common/wire/http1_request.h"
 
+#include <stdlib.h>
+
 #include "common/base/text.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -27,6 +29,23 @@ static void check_texts(struct slice s)
         return;
     check_within(s, authority);
     check_within(s, path);
+}
+
+/* Neither change makes another request of a head. */
+static void check_straightened(const char *head, const struct http1_request_facts *facts)
+{
+    struct http1_request_facts again;
+    char *own = xmalloc(facts->bytes);
+
+    memcpy(own, head, facts->bytes);
+    http1_request_straighten(own, facts->bytes);
+    ASSERT(http1_request_check((struct slice){own, facts->bytes}, &again) == FAULT_NONE);
+    ASSERT(again.host.len == facts->host.len && again.nheaders == facts->nheaders);
+    ASSERT(again.content_length == facts->content_length && again.chunked == facts->chunked);
+    http1_request_forget_expect(own, facts->bytes);
+    ASSERT(http1_request_check((struct slice){own, facts->bytes}, &again) == FAULT_NONE);
+    ASSERT(again.nheaders == facts->nheaders && again.keep_alive == facts->keep_alive);
+    free(own);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -56,5 +75,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ASSERT(again.nheaders == facts.nheaders);
     whole.len -= 1;
     ASSERT(http1_request_check(whole, &again) != FAULT_NONE);
+    check_straightened(bytes.p, &facts);
     return 0;
 }

@@ -31,7 +31,9 @@ static void assert_refused(struct fixture *f, const struct refusal *r)
 static void ambiguous_requests_are_refused(void **state)
 {
     static const struct refusal refusals[] = {
-        {"\r\n" GET, FAULT_BLANK_LINE, "400"},
+        {"\r\n\r\n" GET, FAULT_BLANK_LINE, "400"},
+        {"GET / HTTP/1.1\r\nHost:\r\n\r\n", FAULT_AUTHORITY, "400"},
+        {"GET /#a HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_TARGET, "400"},
         {"GET / HTTP/1.1\nHost: a\n\n", FAULT_BARE_LINE_END, "400"},
         {"GET / HTTP/1.1\r\nHost: a\r\nX: a\n\r\n", FAULT_BARE_LINE_END, "400"},
         {"GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n", FAULT_HEADER, "400"},

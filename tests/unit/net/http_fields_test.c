@@ -26,6 +26,16 @@ static void a_field_is_known_in_any_case_and_with_underscores(void **state)
     assert_int_equal(of(""), FIELD_OTHER);
 }
 
+static void what_clients_may_claim_is_told_by_its_beginning(void **state)
+{
+    (void)state;
+    assert_int_equal(of("X-Forwarded-Port"), FIELD_CLAIM);
+    assert_int_equal(of("x_forwarded_ssl"), FIELD_CLAIM);
+    assert_int_equal(of("X-Forwarded-Something-Longer"), FIELD_CLAIM);
+    assert_int_equal(of("X-Real_IP"), FIELD_CLAIM);
+    assert_int_equal(of("X-Forwarded"), FIELD_OTHER);
+}
+
 static void ours_are_told_by_their_beginning(void **state)
 {
     (void)state;
@@ -82,6 +92,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_field_is_known_in_any_case_and_with_underscores),
+        cmocka_unit_test(what_clients_may_claim_is_told_by_its_beginning),
         cmocka_unit_test(ours_are_told_by_their_beginning),
         cmocka_unit_test(a_response_lists_what_its_connection_fields_name),
         cmocka_unit_test(a_length_is_told_of_a_body_or_of_none_where_one_is_expected),

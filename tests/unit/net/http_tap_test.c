@@ -98,8 +98,8 @@ static void a_bare_line_end_is_refused_before_the_head_is_whole(void **state)
     assert_refused(*state, "GET / HTTP/1.1\r\nHost: a\nX", 4096, FAULT_BARE_LINE_END,
                    "HTTP/1.1 400 ");
     assert_refused(*state, "\nGET", 4096, FAULT_BLANK_LINE, "HTTP/1.1 400 ");
-    assert_refused(*state, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 4096, FAULT_REQUEST_LINE,
-                   "HTTP/1.1 400 ");
+    assert_refused(*state, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 4096, FAULT_VERSION,
+                   "HTTP/1.1 505 ");
 }
 
 static void good_bodies_pass_however_they_are_cut(void **state)

@@ -44,8 +44,67 @@ static void old_version_may_have_no_host(void **state)
     (void)state;
     assert_int_equal(check("GET / HTTP/1.0\r\n\r\n", &facts), FAULT_NONE);
     assert_null(facts.host.p);
-    assert_int_equal(check("GET / HTTP/1.1\r\nHost:\r\n\r\n", &facts), FAULT_NONE);
+    assert_int_equal(check("GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n", &facts), FAULT_NONE);
     assert_non_null(facts.host.p);
+}
+
+static void one_empty_line_may_come_before_a_request(void **state)
+{
+    static const char text[] = "\r\nGET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+    struct http1_request_facts facts;
+
+    (void)state;
+    assert_int_equal(check(text, &facts), FAULT_NONE);
+    assert_int_equal(facts.bytes, sizeof(text) - 1);
+    assert_int_equal(facts.target.len, 2);
+}
+
+static void blanks_after_values_can_be_moved_before_them(void **state)
+{
+    char text[] = "GET / HTTP/1.1\r\nHost: a \t\r\nX: \t \r\nY:b\r\nZ:c d\t\r\n\r\n";
+    struct http1_request_facts facts;
+
+    (void)state;
+    assert_int_equal(check(text, &facts), FAULT_NONE);
+    assert_true(facts.padded);
+    http1_request_straighten(text, facts.bytes);
+    assert_string_equal(text, "GET / HTTP/1.1\r\nHost:   a\r\nX: \t \r\nY:b\r\nZ: c d\r\n\r\n");
+    assert_int_equal(check(text, &facts), FAULT_NONE);
+    assert_int_equal(facts.host.len, 1);
+}
+
+static void a_connection_stays_as_its_version_and_options_say(void **state)
+{
+    static const struct {
+        const char *text;
+        bool keep_alive;
+    } cases[] = {
+        {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", true},
+        {"GET / HTTP/1.1\r\nHost: a\r\nConnection: X\r\n\r\n", true},
+        {"GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n", false},
+        {"GET / HTTP/1.1\r\nHost: a\r\nConnection: x\r\nConnection: close\r\n\r\n", false},
+        {"GET / HTTP/1.0\r\n\r\n", false},
+        {"GET / HTTP/1.0\r\nConnection: X\r\n\r\n", false},
+        {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true},
+        {"GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", false},
+    };
+    struct http1_request_facts facts;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
+        assert_int_equal(check(cases[i].text, &facts), FAULT_NONE);
+        if (facts.keep_alive != cases[i].keep_alive)
+            fail_msg("%s", cases[i].text);
+    }
+}
+
+static void an_expectation_can_be_forgotten(void **state)
+{
+    char text[] = "P / HTTP/1.0\r\nX: Expect: y\r\neXpect:100-continue\r\n\r\n";
+
+    (void)state;
+    http1_request_forget_expect(text, strlen(text));
+    assert_string_equal(text, "P / HTTP/1.0\r\nX: Expect: y\r\nTE:    100-continue\r\n\r\n");
 }
 
 static void each_fault_is_told(void **state)
@@ -58,14 +117,19 @@ static void each_fault_is_told(void **state)
         {"GET / HTTP/1.1", FAULT_REQUEST_LINE},
         {"GET / HTTP/1.1\r\nHost: a\r\n", FAULT_HEADER},
         {"\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_BLANK_LINE},
-        {"\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_BLANK_LINE},
+        {"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_BLANK_LINE},
+        {"\r\n\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_BLANK_LINE},
+        {"\rGET / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_BLANK_LINE},
+        {"GET / HTTP/1.1\r\nHost:\r\n\r\n", FAULT_AUTHORITY},
+        {"GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_TARGET},
+        {"GET / HTTP/0.9\r\nHost: a\r\n\r\n", FAULT_REQUEST_LINE},
         {"GET / HTTP/1.1\nHost: a\r\n\r\n", FAULT_BARE_LINE_END},
         {"GET / HTTP/1.1\r\nHost: a\n\r\n", FAULT_BARE_LINE_END},
         {"GET / HTTP/1.1\r\nHost: a\r\n\n", FAULT_BARE_LINE_END},
         {"GET / HTTP/1.1\r\nHost: a\rb\r\n\r\n", FAULT_HEADER},
         {"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_TARGET},
         {"GET / x HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_REQUEST_LINE},
-        {"GET / HTTP/2.0\r\nHost: a\r\n\r\n", FAULT_REQUEST_LINE},
+        {"GET / HTTP/2.0\r\nHost: a\r\n\r\n", FAULT_VERSION},
         {"GET / HTTP/1.x\r\nHost: a\r\n\r\n", FAULT_REQUEST_LINE},
         {"GE(T / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_METHOD},
         {" / HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_METHOD},
@@ -111,11 +175,12 @@ static void every_fault_has_a_status_and_a_text(void **state)
 
 static void authorities_are_hosts_with_or_without_a_port(void **state)
 {
-    static const char *const good[] = {
-        "", "a", "a.example", "a:80", "a:", "127.0.0.1", "[::1]", "[::1]:443", "a_b~c", "%41"};
-    static const char *const bad[] = {"a/b",  "u@a",  "a b",    "a:b",  "a:65536", "a:1:2",
-                                      "[::1", "[]",   "[::1]x", "a\"b", "a<b",     "a?b",
-                                      "a#b",  "a\\b", ":80",    ":a",   "[a]:x"};
+    static const char *const good[] = {"a",     "a.example", "a:80",  "a:", "127.0.0.1",
+                                       "[::1]", "[::1]:443", "a_b~c", "%41"};
+    static const char *const bad[] = {
+        "a/b", "u@a", "a b", "a:b",  "a:65536", "a:1:2",     "[::1",       "[]",  "[::1]x", "a\"b",
+        "a<b", "a?b", "a#b", "a\\b", ":80",     ":a",        "[a]:x",      "",    "a,b",    "%4",
+        "%zz", "%00", "%20", "%7F",  "[a]",     "[1.2.3.4]", "[::1%25lo]", "[::", "[::1]]"};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(good); ++i) {
@@ -133,7 +198,11 @@ static void paths_begin_with_a_slash_and_have_no_blanks(void **state)
 {
     (void)state;
     assert_true(http_target_is_path(SLICE_LIT("/")));
-    assert_true(http_target_is_path(SLICE_LIT("/a?b#c%00\xff")));
+    assert_true(http_target_is_path(SLICE_LIT("/a?b[]{}|\\^`~%00")));
+    assert_false(http_target_is_path(SLICE_LIT("/a#b")));
+    assert_false(http_target_is_path(SLICE_LIT("/a\"b")));
+    assert_false(http_target_is_path(SLICE_LIT("/a<b>")));
+    assert_false(http_target_is_path(SLICE_LIT("/\xff")));
     assert_false(http_target_is_path(SLICE_LIT("")));
     assert_false(http_target_is_path(SLICE_LIT("*")));
     assert_false(http_target_is_path(SLICE_LIT("a/")));
@@ -168,6 +237,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(proper_head_passes_and_its_facts_are_told),
         cmocka_unit_test(old_version_may_have_no_host),
+        cmocka_unit_test(one_empty_line_may_come_before_a_request),
+        cmocka_unit_test(a_connection_stays_as_its_version_and_options_say),
+        cmocka_unit_test(an_expectation_can_be_forgotten),
+        cmocka_unit_test(blanks_after_values_can_be_moved_before_them),
         cmocka_unit_test(each_fault_is_told),
         cmocka_unit_test(every_fault_has_a_status_and_a_text),
         cmocka_unit_test(authorities_are_hosts_with_or_without_a_port),

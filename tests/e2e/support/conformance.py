@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a proxy makes of a request, whichever proxy it is: raw bytes go in, and it is seen what the client is told, what of
+it arrives at the worker, and whether the connection lives on.
+"""
+import collections
+import contextlib
+import socket
+
+from .http import Client, CutShort, connect
+from .scripted import Scripted
+
+PROBE = b'GET /probe HTTP/1.1\r\nHost: a.example\r\n\r\n'
+ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n'
+
+# A request as a worker has it: whole requests only, each with the bytes of its head.
+Arrived = collections.namedtuple('Arrived', 'method target body head')
+
+
+class Case:
+    """
+    DATA goes over a connection, all at once or as a list of pieces. WANT: 'pass', 'refuse', or 'either' where RFC 9112
+    leaves it open; OURS is what resumelb does then, and REASON the refusal that it counts. REQUESTS are those that have
+    to arrive, as (method, target, body). AFTER: the connection is 'open', 'closed', or None where it does not matter.
+    HAS and LACKS are header fields of the first one: {name: [values in order]}, [names].
+    """
+
+    def __init__(self, group, name, data, want='pass', ours=None, reason=None, requests=None, after='unset',
+                 has=None, lacks=(), status=None, fin=False, check=None, only=None):
+        self.group, self.name, self.want, self.ours, self.reason = group, name, want, ours or want, reason
+        assert self.ours in ('pass', 'refuse'), name
+        self.pieces = [data] if isinstance(data, bytes) else list(data)
+        self.given = requests
+        self.requests = requests if requests is not None else [('GET', '/c', b'')] if want != 'refuse' else []
+        self.after = after if after != 'unset' else 'closed' if self.ours == 'refuse' else 'open'
+        self.has, self.lacks, self.status = has or {}, lacks, status
+        self.fin, self.check, self.only = fin, check, only
+
+    def expected(self, refused):
+        """The connection's state; of who passes what we refuse, that it stays open."""
+        passed = self.want == 'either' and self.ours == 'refuse' and not refused
+        return 'open' if passed and self.after == 'closed' else self.after
+
+    @property
+    def data(self):
+        return b''.join(self.pieces)
+
+
+class Outcome:
+    """answers: (status, {name: value}) in order; after: open, closed, or hung when neither came to be in time."""
+
+    def __init__(self):
+        self.answers, self.interim, self.arrived, self.after = [], [], [], None
+
+
+class Worker:
+    """Takes requests as strictly as one can, and remembers those that were whole."""
+
+    def __init__(self):
+        self.arrived, self.malformed = [], []
+        self.server = Scripted(self.script)
+        self.address = self.server.address
+
+    def script(self, c):
+        client = Client(None, sock=c.sock)
+        while True:
+            try:
+                head = []
+                while not head or head[-1]:
+                    head.append(client._line())
+            except CutShort:
+                return
+            request = self.whole(client, b'\r\n'.join(head[:-1]))
+            if request is None:
+                return
+            self.arrived.append(request)
+            if b'websocket' in fields(request.head).get(b'upgrade', [b''])[0].lower():
+                c.write(b'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n'
+                        b'Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n')
+                return
+            c.write(ANSWER + (b'' if request.method == 'HEAD' else b'ok'))
+
+    def whole(self, client, head):
+        line, found = head.split(b'\r\n')[0], fields(head)
+        try:
+            method, target, _ = line.decode('latin-1').split(' ')
+            body = take_body(client, found)
+        except CutShort:
+            return None
+        except ValueError:
+            self.malformed.append(head)
+            return None
+        return Arrived(method, target, body, head)
+
+    def close(self):
+        self.server.close()
+
+
+def fields(head):
+    """{lower-case name: [values]} of a head, the first line left out."""
+    out = {}
+    for line in head.split(b'\r\n')[1:]:
+        name, _, value = line.partition(b':')
+        out.setdefault(name.lower(), []).append(value[1:] if value[:1] == b' ' else value)
+    return out
+
+
+def take_body(client, found):
+    lengths, codings = found.get(b'content-length', []), found.get(b'transfer-encoding', [])
+    if len(lengths) + len(codings) > 1 or any(c.lower() != b'chunked' for c in codings):
+        raise ValueError('framing')
+    if lengths:
+        return client._need(int(lengths[0]))
+    body = b''
+    while codings:
+        size = int(client._line().partition(b';')[0], 16)
+        if size == 0:
+            while client._line():
+                pass
+            return body
+        body += client._need(size)
+        if client._need(2) != b'\r\n':
+            raise ValueError('chunk')
+    return body
+
+
+class Run:
+    """One case at one subject."""
+
+    def __init__(self, case, address, worker, seconds):
+        self.case, self.worker = case, worker
+        self.out = Outcome()
+        del worker.arrived[:]
+        self.client = Client(None, sock=connect(address, seconds))
+        self.client.sock.settimeout(seconds)
+        self.client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, pieces):
+        try:
+            for piece in pieces:
+                self.client.sock.sendall(piece)
+            # Who has asked for something stays until it has been answered: else nobody would be there for it.
+            if self.case.fin and not self.case.requests:
+                self.client.sock.shutdown(socket.SHUT_WR)
+        except OSError:             # refused before all of it was sent
+            pass
+
+    def take(self):
+        """The next answer; None at the end of the connection."""
+        n = len(self.out.answers)
+        is_head = n < len(self.case.requests) and self.case.requests[n][0] == 'HEAD'
+        try:
+            r = self.client.receive(is_head=is_head)
+        except (CutShort, ConnectionError):
+            self.out.after = 'closed'
+            return None
+        except ValueError:
+            self.out.after = 'closed'
+            self.out.answers.append((-1, {}))
+            return None
+        self.out.answers.append((r.status, {k.lower(): v for k, v in r.headers}))
+        return r
+
+    def wait_for_end(self):
+        """Answers that come before it are none that anybody waited for: they are kept."""
+        while self.take() is not None:
+            pass
+
+    def run(self):
+        self.send(self.case.pieces)
+        try:
+            while len(self.out.answers) < len(self.case.requests) or not self.out.answers:
+                r = self.take()
+                if r is None or r.status >= 400 or r.status == 101:
+                    break
+            if self.out.after is None:
+                self.see_what_is_left()
+        except socket.timeout:
+            self.out.after = 'hung'
+        self.client.sock.close()
+        self.out.interim = self.client.interim
+        self.out.arrived = [a for a in self.worker.arrived if a.target != '/probe']
+        return self.out
+
+    def see_what_is_left(self):
+        refused = self.out.answers[-1][0] >= 400
+        if self.case.fin:
+            with contextlib.suppress(OSError):
+                self.client.sock.shutdown(socket.SHUT_WR)
+            self.wait_for_end()
+            return
+        if self.case.expected(refused) == 'closed' or (refused and self.case.after == 'open'):
+            self.wait_for_end()
+            return
+        self.send([PROBE])
+        if self.take() is None:
+            return
+        self.out.after = 'open' if self.out.answers.pop()[0] == 200 else 'closed'
+
+
+def wrong_pass(case, out):
+    if [(a.method, a.target, a.body) for a in out.arrived] != case.requests:
+        return 'arrived: %r' % [(a.method, a.target, a.body[:80]) for a in out.arrived][:8]
+    if any(status not in (200, 101) for status, _ in out.answers) or len(out.answers) != len(case.requests):
+        return 'answers: %r' % [status for status, _ in out.answers]
+    found = fields(out.arrived[0].head) if out.arrived else {}
+    for name, values in case.has.items():
+        if found.get(name.encode()) != values:
+            return '%s: %r' % (name, found.get(name.encode()))
+    for name in case.lacks:
+        if name.encode() in found:
+            return '%s arrived: %r' % (name, found[name.encode()])
+    if case.expected(refused=False) not in (None, out.after) and not case.fin:
+        return 'connection ' + str(out.after)
+    return case.check(out) if case.check else None
+
+
+def wrong_refusal(case, out, before):
+    """BEFORE: what may have arrived, because it came whole before what is refused."""
+    if [(a.method, a.target, a.body) for a in out.arrived] != before:
+        return 'arrived: %r' % [(a.method, a.target, a.body[:80]) for a in out.arrived][:8]
+    statuses = [status for status, _ in out.answers]
+    if statuses[:len(before)] != [200] * len(before):
+        return 'answers: %r' % statuses
+    rest = statuses[len(before):]
+    if len(rest) > 1 or any(not 400 <= s <= 505 or s in (500, 502, 503, 504) for s in rest):
+        return 'answers: %r' % statuses
+    if case.status and rest and rest[0] not in case.status:
+        return 'status %d' % rest[0]
+    if case.after == 'closed' and out.after != 'closed':
+        return 'connection ' + str(out.after)
+    return None
+
+
+def wrong(case, out, ours):
+    """Why OUT is wrong for any proxy, or (OURS) for resumelb; None when it is right."""
+    before = case.given if case.want == 'refuse' and case.given else []
+    wanted = case.ours if ours else case.want
+    if wanted == 'pass':
+        return wrong_pass(case, out)
+    why = wrong_refusal(case, out, before)
+    if wanted == 'refuse':
+        if why is None and ours and not case.fin and len(out.answers) == len(before):
+            return 'refused without an answer'
+        return why
+    return None if why is None else wrong_pass(case, out)
+
+
+def run(case, address, worker, seconds):
+    return Run(case, address, worker, seconds).run()

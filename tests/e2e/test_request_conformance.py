@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Each request of the tables passes whole or is refused, as support/request_cases.py and support/forward_cases.py say: what
+the client sees, what the worker gets byte for byte, what becomes of the connection, and which refusal is counted.
+"""
+import itertools
+import random
+import re
+import urllib.request
+
+import pytest
+from support import forward_cases, request_cases
+from support.base import PATIENCE
+from support.conformance import Case, Worker, run, wrong
+from support.request_mutations import mutation, read
+from test_agent import attached
+
+CASES = [*request_cases.cases(), *forward_cases.cases()]
+GROUPS = list(dict.fromkeys(c.group for c in CASES))
+# Of these the agent says nothing, or something else: it is no load balancer.
+NOT_AGENT = {'hop by hop', 'upgrade', 'claims', 'limits', 'method'}
+SECONDS = 10 * PATIENCE
+MUTATIONS = 3000
+
+
+@pytest.fixture
+def recorder(world):
+    w = Worker()
+    world.closers.append(w.close)
+    return w
+
+
+def refusals(lb):
+    with urllib.request.urlopen('http://%s/metrics' % lb.admin, timeout=20) as r:
+        found = re.findall(r'^resumelb_client_refused_total\{reason="(.+)"\} (\d+)$', r.read().decode(), re.M)
+    return {reason: int(n) for reason, n in found}
+
+
+def problem(case, lb, worker):
+    """What is wrong, or None."""
+    before = refusals(lb) if case.ours == 'refuse' else {}
+    out = run(case, lb.address, worker, SECONDS)
+    why = wrong(case, out, ours=True)
+    if why is None and case.reason:
+        after = refusals(lb)
+        counted = {r: n - before[r] for r, n in after.items() if n != before[r]}
+        if counted != {case.reason: 1}:
+            why = 'counted: %r' % counted
+    return why
+
+
+def test_the_tables_name_each_case_once():
+    names = [(c.group, c.name) for c in CASES]
+    assert len(names) == len(set(names)), [n for n in names if names.count(n) > 1]
+    assert len(CASES) >= 1690
+
+
+@pytest.mark.parametrize('group', GROUPS)
+def test_each_request_passes_whole_or_is_refused(world, recorder, group):
+    lb = world.resumelb({'workers': [recorder.address]})
+    problems = []
+    for case in (c for c in CASES if c.group == group):
+        why = problem(case, lb, recorder)
+        if why is not None:
+            problems.append('%s: %s' % (case.name, why))
+    assert not problems, '\n'.join(problems)
+    assert not recorder.malformed
+
+
+@pytest.mark.parametrize('group', [g for g in GROUPS if g not in NOT_AGENT])
+def test_the_agents_address_alone_reads_requests_as_strictly(world, recorder, group):
+    agent = attached(world, recorder.address)
+    problems = []
+    for case in (c for c in CASES if c.group == group and c.only is None):
+        why = wrong(case, run(case, agent.addresses[0], recorder, SECONDS), ours=True)
+        if why is not None:
+            problems.append('%s: %s' % (case.name, why))
+    assert not problems, '\n'.join(problems)
+    assert not recorder.malformed
+
+
+def test_requests_put_together_at_random_are_read_as_a_strict_reader_does(world, recorder):
+    lb = world.resumelb({'workers': [recorder.address]})
+    dice = random.Random(9112)
+    seen = {'whole': 0, 'incomplete': 0, 'refused': 0}
+    before = sum(refusals(lb).values())
+    for n in range(MUTATIONS):
+        data = mutation(dice, n)
+        requests, end = read(data)
+        if any(method != 'POST' for method, _, _ in requests):
+            continue        # a body that became part of a method: nobody knows that one, and the connection stays
+        seen[end] += 1
+        # What has no end is given one: an answer may come or not, but no request of it.
+        if end == 'refused':
+            data += b'\r\n\r\n'      # a head may have to be whole before it is refused
+        case = Case('mutations', str(n), data, 'pass' if end == 'whole' else 'refuse', requests=requests,
+                    fin=end == 'incomplete', after={'whole': 'open', 'refused': 'closed'}.get(end))
+        why = wrong(case, run(case, lb.address, recorder, SECONDS), ours=True)
+        assert why is None, '%r: %s, expected %r, %s' % (data, why, requests, end)
+    assert min(seen.values()) > MUTATIONS / 30, seen
+    assert not recorder.malformed
+    assert sum(refusals(lb).values()) - before >= seen['refused']
+
+
+def test_two_cut_anywhere_are_still_two(world, recorder):
+    lb = world.resumelb({'workers': [recorder.address]})
+    data = request_cases.chunked(b'3;a="b"\r\nabc\r\n0\r\nA: b\r\n\r\n') + request_cases.NEXT
+    for i, j in itertools.combinations(range(1, len(data), 5), 2):
+        case = Case('cuts', '%d %d' % (i, j), [data[:i], data[i:j], data[j:]],
+                    requests=[request_cases.POST, ('GET', '/next', b'')])
+        why = wrong(case, run(case, lb.address, recorder, SECONDS), ours=True)
+        assert why is None, '%d, %d: %s' % (i, j, why)
