@@ -7,34 +7,12 @@
  * the connection, as section 5.4.1 allows: they are what makes servers reset requests that they are
  * busy with. A malformed request is an error of its stream alone.
  */
-#include "common/wire/http2_intake.h"
-
 #include "common/wire/http2_fields.h"
+#include "common/wire/http2_frame.h"
 
 #include <stdlib.h>
 
-enum {
-    PRIORITY_BYTES = 5,
-    SETTING_BYTES = 6,
-    KEPT_ROOM_MAX = 2048, /* of buffers, between frames */
-    WINDOW_MAX = INT32_MAX,
-    FRAME_MAX_MAX = (1 << 24) - 1,
-};
-
-/* Section 6.5.2. */
-enum { SETTING_ENABLE_PUSH = 2, SETTING_INITIAL_WINDOW = 4, SETTING_MAX_FRAME = 5 };
-
-/* The present frame, and what comes of it. */
-struct frame {
-    struct http2_intake *in;
-    const struct http2_limits *limits;
-    size_t len;
-    unsigned type, flags;
-    uint32_t stream;
-    uint64_t now_ms;
-    struct text *out;
-    struct http2_event *event;
-};
+enum { KEPT_ROOM_MAX = 2048 /* of buffers, between frames */ };
 
 struct http2_intake *http2_intake_create(bool (*is_known)(void *context, uint32_t stream),
                                          void *context)
@@ -76,24 +54,6 @@ bool http2_intake_busy(const struct http2_intake *in)
 
 /* ---- bytes ---- */
 
-static uint32_t get32(const void *bytes)
-{
-    const unsigned char *p = bytes;
-
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-static void put_head(struct text *out, size_t len, unsigned type, unsigned flags, uint32_t stream)
-{
-    const unsigned char head[HTTP2_HEAD_BYTES] = {
-        (unsigned char)(len >> 16),    (unsigned char)(len >> 8),    (unsigned char)len,
-        (unsigned char)type,           (unsigned char)flags,         (unsigned char)(stream >> 24),
-        (unsigned char)(stream >> 16), (unsigned char)(stream >> 8), (unsigned char)stream,
-    };
-
-    text_add(out, (struct slice){(const char *)head, sizeof(head)});
-}
-
 static void drop_room(struct text *t)
 {
     text_clear(t);
@@ -110,45 +70,37 @@ static size_t at_most(size_t n, size_t max)
 
 /* ---- streams ---- */
 
-/* Whether frames about stream ID, apart from DATA, mean something to the reader. */
-static bool is_passed(struct http2_intake *in, uint32_t id)
-{
-    const struct http2_stream *s = http2_streams_find(&in->streams, id);
-
-    return id <= in->max_passed && (s == NULL || !s->dead);
-}
-
-static void say_malformed(struct frame *f, enum request_fault fault, size_t credit)
+static void say_malformed(struct http2_frame *f, enum request_fault fault, size_t credit)
 {
     *f->event = (struct http2_event){
         .kind = HTTP2_MALFORMED, .stream = f->stream, .amount = (uint32_t)credit, .fault = fault};
 }
 
 /* The reader has begun with the request, and must not go on. */
-static void reset_reader(struct frame *f)
+static void reset_reader(struct http2_frame *f)
 {
-    put_head(f->out, 4, TYPE_RST_STREAM, 0, f->stream);
+    http2_put_head(f->out, 4, TYPE_RST_STREAM, 0, f->stream);
     text_add(f->out, SLICE_LIT("\0\0\0\1")); /* PROTOCOL_ERROR */
 }
 
 /* ---- DATA: section 6.1 ---- */
 
 /* The frame goes nowhere. */
-static void swallow(struct frame *f)
+static void swallow(struct http2_frame *f)
 {
     f->in->skip = true;
     *f->event = (struct http2_event){.kind = HTTP2_SWALLOWED, .amount = (uint32_t)f->len};
 }
 
 /* The reader gets the request as far as it is, as if it were whole, so that it can answer. */
-static void end_for_reader(struct frame *f, struct http2_stream *s, enum request_fault fault)
+static void end_for_reader(struct http2_frame *f, struct http2_stream *s, enum request_fault fault)
 {
-    put_head(f->out, 0, TYPE_DATA, FLAG_END_STREAM, f->stream);
+    http2_put_head(f->out, 0, TYPE_DATA, FLAG_END_STREAM, f->stream);
     s->fault = fault;
     s->dead = true;
 }
 
-static enum request_fault pass_data(struct frame *f, struct http2_stream *s, size_t padding)
+static enum request_fault pass_data(struct http2_frame *f, struct http2_stream *s, size_t padding)
 {
     struct http2_intake *in = f->in;
     size_t body = f->len - padding;
@@ -168,14 +120,15 @@ static enum request_fault pass_data(struct frame *f, struct http2_stream *s, siz
         swallow(f);
     } else {
         s->left -= s->sized ? body : 0;
-        put_head(f->out, f->len, TYPE_DATA, f->flags & (FLAG_END_STREAM | FLAG_PADDED), f->stream);
+        http2_put_head(f->out, f->len, TYPE_DATA, f->flags & (FLAG_END_STREAM | FLAG_PADDED),
+                       f->stream);
         text_add(f->out, text_slice(&in->payload)); /* how much padding, if any */
     }
     return FAULT_NONE;
 }
 
 /* The head is here and, when there is padding, its length. */
-static enum request_fault on_data(struct frame *f)
+static enum request_fault on_data(struct http2_frame *f)
 {
     struct http2_intake *in = f->in;
     struct http2_stream *s = http2_streams_find(&in->streams, f->stream);
@@ -196,7 +149,7 @@ static enum request_fault on_data(struct frame *f)
 /* ---- HEADERS and CONTINUATION: sections 6.2, 6.10, 8.1 ---- */
 
 /* As one HEADERS frame, and CONTINUATION frames if it does not fit into one. */
-static void put_block(struct frame *f, struct slice block)
+static void put_block(struct http2_frame *f, struct slice block)
 {
     unsigned flags =
         (f->in->block_ends ? FLAG_END_STREAM : 0U) | (f->in->block_weighs ? FLAG_PRIORITY : 0U);
@@ -204,7 +157,8 @@ static void put_block(struct frame *f, struct slice block)
 
     do {
         size_t n = at_most(block.len, HTTP2_FRAME_MAX);
-        put_head(f->out, n, type, flags | (n == block.len ? FLAG_END_HEADERS : 0U), f->stream);
+        http2_put_head(f->out, n, type, flags | (n == block.len ? FLAG_END_HEADERS : 0U),
+                       f->stream);
         text_add(f->out, (struct slice){block.p, n});
         block.p += n;
         block.len -= n;
@@ -213,7 +167,7 @@ static void put_block(struct frame *f, struct slice block)
     } while (block.len != 0);
 }
 
-static enum request_fault end_trailers(struct frame *f, struct http2_stream *s,
+static enum request_fault end_trailers(struct http2_frame *f, struct http2_stream *s,
                                        struct http2_fields *fields, struct text *none)
 {
     enum request_fault fault = http2_fields_end(fields, none);
@@ -221,7 +175,7 @@ static enum request_fault end_trailers(struct frame *f, struct http2_stream *s,
     if (fault == FAULT_NONE && s->sized && s->left != 0)
         fault = FAULT_BODY_LENGTH;
     if (!s->dead && fault == FAULT_NONE) {
-        put_head(f->out, 0, TYPE_DATA, FLAG_END_STREAM, f->stream);
+        http2_put_head(f->out, 0, TYPE_DATA, FLAG_END_STREAM, f->stream);
     } else if (!s->dead) {
         reset_reader(f);
         say_malformed(f, fault, 0);
@@ -230,7 +184,7 @@ static enum request_fault end_trailers(struct frame *f, struct http2_stream *s,
     return FAULT_NONE;
 }
 
-static enum request_fault end_request(struct frame *f, struct http2_fields *fields,
+static enum request_fault end_request(struct http2_frame *f, struct http2_fields *fields,
                                       struct text *block)
 {
     struct http2_intake *in = f->in;
@@ -267,7 +221,7 @@ static enum request_fault end_request(struct frame *f, struct http2_fields *fiel
     return FAULT_NONE;
 }
 
-static enum request_fault end_block(struct frame *f)
+static enum request_fault end_block(struct http2_frame *f)
 {
     struct http2_intake *in = f->in;
     struct slice coded = text_slice(&in->block);
@@ -277,9 +231,9 @@ static enum request_fault end_block(struct frame *f)
     enum request_fault fault = FAULT_NONE;
 
     if (in->block_weighs) {
-        text_add(&block, (struct slice){coded.p, PRIORITY_BYTES});
-        coded.p += PRIORITY_BYTES;
-        coded.len -= PRIORITY_BYTES;
+        text_add(&block, (struct slice){coded.p, HTTP2_PRIORITY_BYTES});
+        coded.p += HTTP2_PRIORITY_BYTES;
+        coded.len -= HTTP2_PRIORITY_BYTES;
     }
     switch (hpack_decode(&in->hpack, coded, &f->limits->list, http2_fields_take, &fields)) {
     case HPACK_OK:
@@ -300,7 +254,7 @@ static enum request_fault end_block(struct frame *f)
     return fault;
 }
 
-static enum request_fault add_to_block(struct frame *f, struct slice part)
+static enum request_fault add_to_block(struct http2_frame *f, struct slice part)
 {
     struct http2_intake *in = f->in;
 
@@ -311,7 +265,7 @@ static enum request_fault add_to_block(struct frame *f, struct slice part)
 }
 
 /* Which stream a HEADERS frame may be of. */
-static enum request_fault open_stream(struct frame *f)
+static enum request_fault open_stream(struct http2_frame *f)
 {
     struct http2_intake *in = f->in;
 
@@ -326,7 +280,7 @@ static enum request_fault open_stream(struct frame *f)
     return in->block_ends ? FAULT_NONE : FAULT_HTTP2_PROTOCOL;
 }
 
-static enum request_fault on_headers(struct frame *f)
+static enum request_fault on_headers(struct http2_frame *f)
 {
     struct http2_intake *in = f->in;
     struct slice part = text_slice(&in->payload);
@@ -344,132 +298,25 @@ static enum request_fault on_headers(struct frame *f)
         part.p += 1;
         part.len -= padding;
     }
-    if (in->block_weighs && part.len < PRIORITY_BYTES)
+    if (in->block_weighs && part.len < HTTP2_PRIORITY_BYTES)
         return FAULT_HTTP2_FRAME_SIZE;
-    if (in->block_weighs && (get32(part.p) & INT32_MAX) == f->stream)
+    if (in->block_weighs && (http2_get32(part.p) & INT32_MAX) == f->stream)
         return FAULT_HTTP2_PROTOCOL;
     in->block_stream = f->stream;
     return add_to_block(f, part);
 }
 
-static enum request_fault on_continuation(struct frame *f)
+static enum request_fault on_continuation(struct http2_frame *f)
 {
     if (++f->in->block_frames > f->limits->block_frames)
         return FAULT_FRAMES_CONTINUATION;
     return add_to_block(f, text_slice(&f->in->payload));
 }
 
-/* ---- the small frames: sections 6.3 to 6.9 ---- */
-
-static void pass_whole(struct frame *f)
-{
-    put_head(f->out, f->len, f->type, f->flags & FLAG_ACK, f->stream);
-    text_add(f->out, text_slice(&f->in->payload));
-}
-
-static enum request_fault on_priority(struct frame *f)
-{
-    if (f->stream == 0)
-        return FAULT_HTTP2_PROTOCOL;
-    if (f->len != PRIORITY_BYTES)
-        return FAULT_HTTP2_FRAME_SIZE;
-    if ((get32(f->in->payload.p) & INT32_MAX) == f->stream)
-        return FAULT_HTTP2_PROTOCOL;
-    f->flags = 0;
-    pass_whole(f);
-    return FAULT_NONE;
-}
-
-static enum request_fault on_rst_stream(struct frame *f)
-{
-    struct http2_intake *in = f->in;
-
-    if (f->len != 4)
-        return FAULT_HTTP2_FRAME_SIZE;
-    if (http2_streams_idle(&in->streams, f->stream)) /* 0, too */
-        return FAULT_HTTP2_PROTOCOL;
-    bool passed = is_passed(in, f->stream);
-    struct http2_stream *s = http2_streams_find(&in->streams, f->stream);
-    if (s != NULL)
-        http2_streams_remove(&in->streams, s);
-    if (!passed)
-        return FAULT_NONE;
-    f->flags = 0;
-    pass_whole(f);
-    *f->event = (struct http2_event){.kind = HTTP2_RESET, .stream = f->stream};
-    return FAULT_NONE;
-}
-
-static enum request_fault check_setting(const char *p, struct http2_event *event)
-{
-    unsigned id = (unsigned)(unsigned char)p[0] << 8 | (unsigned char)p[1];
-    uint32_t value = get32(p + 2);
-
-    if (id == SETTING_ENABLE_PUSH && value > 1)
-        return FAULT_HTTP2_PROTOCOL;
-    if (id == SETTING_INITIAL_WINDOW && value > WINDOW_MAX)
-        return FAULT_HTTP2_WINDOW;
-    if (id == SETTING_MAX_FRAME && (value < HTTP2_FRAME_MAX || value > FRAME_MAX_MAX))
-        return FAULT_HTTP2_PROTOCOL;
-    if (id == SETTING_INITIAL_WINDOW)
-        *event = (struct http2_event){.kind = HTTP2_SETTLED, .amount = value};
-    return FAULT_NONE;
-}
-
-static enum request_fault on_settings(struct frame *f)
-{
-    struct http2_intake *in = f->in;
-
-    if (f->stream != 0)
-        return FAULT_HTTP2_PROTOCOL;
-    if (f->len % SETTING_BYTES != 0 || ((f->flags & FLAG_ACK) != 0 && f->len != 0))
-        return FAULT_HTTP2_FRAME_SIZE;
-    in->settled = true;
-    for (size_t at = 0; at < f->len; at += SETTING_BYTES) {
-        enum request_fault fault = check_setting(in->payload.p + at, f->event);
-        if (fault != FAULT_NONE)
-            return fault;
-    }
-    pass_whole(f);
-    return FAULT_NONE;
-}
-
-static enum request_fault on_ping_or_goaway(struct frame *f)
-{
-    bool fits = f->type == TYPE_PING ? f->len == 8 : f->len >= 8;
-
-    if (f->stream != 0)
-        return FAULT_HTTP2_PROTOCOL;
-    if (!fits)
-        return FAULT_HTTP2_FRAME_SIZE;
-    pass_whole(f);
-    return FAULT_NONE;
-}
-
-static enum request_fault on_window_update(struct frame *f)
-{
-    struct http2_intake *in = f->in;
-
-    if (f->len != 4)
-        return FAULT_HTTP2_FRAME_SIZE;
-    uint32_t amount = get32(in->payload.p) & INT32_MAX;
-    if (amount == 0 || (f->stream != 0 && http2_streams_idle(&in->streams, f->stream)))
-        return FAULT_HTTP2_PROTOCOL;
-    if (f->stream != 0 && !is_passed(in, f->stream))
-        return FAULT_NONE;
-    f->flags = 0;
-    pass_whole(f);
-    *f->event = (struct http2_event){.kind = HTTP2_WINDOW,
-                                     .stream = f->stream,
-                                     .amount = amount,
-                                     .frame_bytes = HTTP2_HEAD_BYTES + f->len};
-    return FAULT_NONE;
-}
-
 /* ---- frames ---- */
 
 /* How much of the payload must be here before on_payload. */
-static size_t wanted(const struct frame *f)
+static size_t wanted(const struct http2_frame *f)
 {
     if (f->type >= HTTP2_TYPES)
         return 0;
@@ -478,7 +325,7 @@ static size_t wanted(const struct frame *f)
     return f->len;
 }
 
-static enum request_fault on_payload(struct frame *f)
+static enum request_fault on_payload(struct http2_frame *f)
 {
     switch (f->type) {
     case TYPE_DATA:
@@ -486,18 +333,18 @@ static enum request_fault on_payload(struct frame *f)
     case TYPE_HEADERS:
         return on_headers(f);
     case TYPE_PRIORITY:
-        return on_priority(f);
+        return http2_on_priority(f);
     case TYPE_RST_STREAM:
-        return on_rst_stream(f);
+        return http2_on_rst_stream(f);
     case TYPE_SETTINGS:
-        return on_settings(f);
+        return http2_on_settings(f);
     case TYPE_PUSH_PROMISE:
         return FAULT_HTTP2_PROTOCOL;
     case TYPE_PING:
     case TYPE_GOAWAY:
-        return on_ping_or_goaway(f);
+        return http2_on_ping_or_goaway(f);
     case TYPE_WINDOW_UPDATE:
-        return on_window_update(f);
+        return http2_on_window_update(f);
     case TYPE_CONTINUATION:
         return on_continuation(f);
     default: /* an extension: section 5.5 */
@@ -507,7 +354,7 @@ static enum request_fault on_payload(struct frame *f)
 }
 
 /* What the head alone tells. */
-static enum request_fault on_head(const struct frame *f)
+static enum request_fault on_head(const struct http2_frame *f)
 {
     struct http2_intake *in = f->in;
     bool continues = f->type == TYPE_CONTINUATION;
@@ -525,18 +372,18 @@ static enum request_fault on_head(const struct frame *f)
     return FAULT_NONE;
 }
 
-static void read_head(struct frame *f)
+static void read_head(struct http2_frame *f)
 {
     const unsigned char *h = f->in->head;
 
     f->len = (size_t)h[0] << 16 | (size_t)h[1] << 8 | h[2];
     f->type = h[3];
     f->flags = h[4];
-    f->stream = get32(h + 5) & INT32_MAX;
+    f->stream = http2_get32(h + 5) & INT32_MAX;
 }
 
 /* N bytes of DATA have come. */
-static void count_data(struct frame *f, size_t n)
+static void count_data(struct http2_frame *f, size_t n)
 {
     struct http2_stream *s = http2_streams_find(&f->in->streams, f->stream);
 
@@ -545,7 +392,7 @@ static void count_data(struct frame *f, size_t n)
 }
 
 /* All of it is here. */
-static void end_frame(struct frame *f)
+static void end_frame(struct http2_frame *f)
 {
     struct http2_intake *in = f->in;
 
@@ -558,7 +405,7 @@ static void end_frame(struct frame *f)
 }
 
 /* Take the payload from BYTES on, as far as it is there. */
-static enum request_fault take_payload(struct frame *f, struct slice bytes, size_t *used)
+static enum request_fault take_payload(struct http2_frame *f, struct slice bytes, size_t *used)
 {
     struct http2_intake *in = f->in;
     size_t n = 0;
@@ -608,7 +455,7 @@ static bool take_head(struct http2_intake *in, struct slice bytes, size_t *used)
     return in->head_bytes == HTTP2_HEAD_BYTES;
 }
 
-static enum request_fault take_frame(struct frame *f, struct slice bytes, size_t *used)
+static enum request_fault take_frame(struct http2_frame *f, struct slice bytes, size_t *used)
 {
     struct http2_intake *in = f->in;
     size_t at = 0;
@@ -644,7 +491,8 @@ enum request_fault http2_intake_take(struct http2_intake *in, const struct http2
     if (in->preface_bytes < HTTP2_PREFACE_BYTES)
         pass_preface(in, bytes, used, out);
     while (fault == FAULT_NONE && event->kind == HTTP2_NOTHING && *used < bytes.len) {
-        struct frame f = {.in = in, .limits = l, .now_ms = now_ms, .out = out, .event = event};
+        struct http2_frame f = {
+            .in = in, .limits = l, .now_ms = now_ms, .out = out, .event = event};
         fault = take_frame(&f, (struct slice){bytes.p + *used, bytes.len - *used}, used);
     }
     return fault;
