@@ -26,20 +26,21 @@ class Case:
     """
 
     def __init__(self, group, name, data, want='pass', ours=None, reason=None, requests=None, after='unset',
-                 has=None, lacks=(), status=None, fin=False, check=None, only=None):
+                 has=None, lacks=(), status=None, fin=False, check=None, only=None, passed_after='open'):
         self.group, self.name, self.want, self.ours, self.reason = group, name, want, ours or want, reason
         assert self.ours in ('pass', 'refuse'), name
         self.pieces = [data] if isinstance(data, bytes) else list(data)
         self.given = requests
         self.requests = requests if requests is not None else [('GET', '/c', b'')] if want != 'refuse' else []
         self.after = after if after != 'unset' else 'closed' if self.ours == 'refuse' else 'open'
+        self.passed_after = passed_after
         self.has, self.lacks, self.status = has or {}, lacks, status
         self.fin, self.check, self.only = fin, check, only
 
     def expected(self, refused):
-        """The connection's state; of who passes what we refuse, that it stays open."""
+        """The connection's state; of who passes what we refuse, PASSED_AFTER."""
         passed = self.want == 'either' and self.ours == 'refuse' and not refused
-        return 'open' if passed and self.after == 'closed' else self.after
+        return self.passed_after if passed and self.after == 'closed' else self.after
 
     @property
     def data(self):

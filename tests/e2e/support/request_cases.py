@@ -271,8 +271,8 @@ def length_cases():
     yield refused(g, 'two that differ', post(b'Content-Length: 3', b'Content-Length: 0', body=b'abc') + NEXT, LENGTHS)
     yield refused(g, 'two that differ, apart', post(b'Content-Length: 0', b'X: y', b'content-length: 3',
                                                     body=b'abc') + NEXT, LENGTHS)
-    yield Case(g, 'Content_Length is no length', get(b'Content_Length: 33') + NEXT, requests=[GET, ('GET', '/next', b'')],
-               lacks=['content_length'])
+    yield Case(g, 'Content_Length is no length', get(b'Content_Length: 33') + NEXT, requests=[GET, ('GET', '/next', b'')])
+    yield Case(g, 'Content_Length does not pass', get(b'Content_Length: 33'), lacks=['content_length'], only='resumelb')
     yield Case(g, 'in upper case', post(b'CONTENT-LENGTH: 3', body=b'abc'), requests=[POST])
     yield refused(g, 'shorter body and an end', post(b'Content-Length: 30', body=b'abc'), None, fin=True, after=None)
     yield Case(g, 'a longer body is the next request', post(b'Content-Length: 3', body=b'abc') + NEXT,
@@ -314,7 +314,9 @@ def coding_cases():
     yield refused(g, 'in HTTP/1.0', get(b'Transfer-Encoding: chunked', method=b'POST', version=b'HTTP/1.0') + whole,
                   'Transfer-Encoding in HTTP/1.0')
     yield Case(g, 'Transfer_Encoding is none', get(b'Transfer_Encoding: chunked') + NEXT,
-               requests=[GET, ('GET', '/next', b'')], lacks=['transfer_encoding'])
+               requests=[GET, ('GET', '/next', b'')])
+    yield Case(g, 'Transfer_Encoding does not pass', get(b'Transfer_Encoding: chunked'), lacks=['transfer_encoding'],
+               only='resumelb')
     g = 'both framings'
     for coding in (b'chunked', b'identity', b'xchunked', b'chunked, chunked', b'cHunked'):
         for length in (b'0', b'3', b'13', b'30', b'x'):
@@ -324,8 +326,9 @@ def coding_cases():
                 reason = LENGTH if length == b'x' else CODING if coding.lower() != b'chunked' else BOTH
                 if length == b'x' and coding.lower() != b'chunked' and not first:
                     reason = CODING
-                yield free('both framings', name, post(*(lines if first else lines[::-1]), body=whole) + NEXT, 'refuse',
-                           reason, requests=[POST, ('GET', '/next', b'')], after=None) \
+                # Who lets the coding count has to close after it (RFC 9112 6.1).
+                yield free(g, name, post(*(lines if first else lines[::-1]), body=whole), 'refuse', reason,
+                           requests=[POST], passed_after=None) \
                     if coding.lower() == b'chunked' and length != b'x' else \
                     refused(g, name, post(*(lines if first else lines[::-1]), body=whole) + NEXT, reason)
 
