@@ -456,7 +456,7 @@ void exchange_forward(struct exchange *x)
         .head = build_head(x),
         .body = {x->req->entity.base, x->req->entity.base != NULL ? x->req->entity.len : 0},
         .is_head = slice_is((struct slice){x->req->method.base, x->req->method.len}, "HEAD"),
-        .upgrade = x->websocket,
+        .upgrade = x->websocket ? SLICE_LIT("websocket") : SLICE_NULL,
         .first_byte_timeout_ms = s->first_byte_timeout_ms,
         .between_bytes_timeout_ms = s->between_bytes_timeout_ms,
         .events = &events,

@@ -21,6 +21,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/net/http_fields.h"
 #include "worker-agent/app_pool.h"
 
 enum {
@@ -354,7 +355,7 @@ static void send_request(struct exchange *x)
         .head = text_slice(&x->head),
         .body = x->body,
         .is_head = x->is_head,
-        .upgrade = x->upgrade,
+        .upgrade = x->upgrade ? slice_of_iovec(x->reply->req->upgrade) : SLICE_NULL,
         .first_byte_timeout_ms = x->unready ? 0 : s->first_byte_timeout_ms,
         .between_bytes_timeout_ms = s->between_bytes_timeout_ms,
         .events = &http1_exchange_events,

@@ -352,9 +352,10 @@ static void enter_tunnel(struct http1_conn *c, const struct http1_head *head)
 static bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
 {
     bool upgrade = head->status == 101;
-    bool asked = c->x.request.upgrade && wholly_written(&c->x);
-    bool allowed =
-        upgrade ? asked && http1_head_is_websocket(head) : ++c->x.interim <= HTTP1_INTERIM_MAX;
+    struct slice protocol = c->x.request.upgrade;
+    bool asked = protocol.len != 0 && wholly_written(&c->x);
+    bool allowed = upgrade ? asked && http1_head_switches_to(head, protocol)
+                           : ++c->x.interim <= HTTP1_INTERIM_MAX;
 
     if (!allowed) {
         fail(c, ERR_BAD_RESPONSE);

@@ -95,7 +95,8 @@ struct http1_request {
     struct slice head; /* whole request head with its blank line; copied or written at once */
     struct slice body; /* stays valid until the response has ended or the request is cancelled */
     bool is_head;      /* HEAD: the response has no body */
-    bool upgrade;      /* a 101 to WebSocket is allowed */
+    /* The protocol that a 101 may switch to; empty: none. Lives as long as the exchange. */
+    struct slice upgrade;
     uint64_t
         first_byte_timeout_ms; /* from the request written to the first response byte; 0 = none */
     uint64_t

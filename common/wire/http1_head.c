@@ -212,14 +212,14 @@ enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *o
     return decide_framing(&facts, is_head, out);
 }
 
-bool http1_head_is_websocket(const struct http1_head *head)
+bool http1_head_switches_to(const struct http1_head *head, struct slice protocol)
 {
     bool found = false;
 
     for (size_t i = 0; i < head->nheaders; ++i) {
         if (!slice_eq_nocase(head->headers[i].name, SLICE_LIT("upgrade")))
             continue;
-        if (!slice_eq_nocase(head->headers[i].value, SLICE_LIT("websocket")))
+        if (!slice_eq_nocase(head->headers[i].value, protocol))
             return false;
         found = true;
     }

@@ -42,8 +42,8 @@ struct http1_head {
  * RESPONSE_HEAD_MAX bytes or RESPONSE_HEADERS_MAX fields.
  */
 enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *out) must_check;
-/* RFC 6455 section 4.1: whether a 101 says that it is the one protocol we ask for. */
-bool http1_head_is_websocket(const struct http1_head *head);
+/* Whether a 101 says that it is the one PROTOCOL that was asked for. */
+bool http1_head_switches_to(const struct http1_head *head, struct slice protocol);
 
 /* Chunked decoding, incremental and strict about sizes; extensions and trailers are dropped,
  * bounded. */

@@ -11,7 +11,7 @@ from support.base import BIN, free_port, wait_until
 from support.http import get
 from test_limits import all_ok, ask
 
-HOSTILE = '/"><script>alert(1)</script>\'\\%25%7F%0A'
+HOSTILE = "/%22%3E%3Cscript%3Ealert(1)%3C/script%3E'%5C%25%7F%0A"
 HOSTILE_KEY = 'pages:/"><script>alert(1)</script>\'\\%25%7F%0A'
 
 

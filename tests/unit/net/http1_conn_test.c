@@ -229,7 +229,7 @@ static void upgraded_socket_is_handed_out_with_early_bytes(void **state)
     struct fixture *f = *state;
     struct http1_request r = get_request(f);
 
-    r.upgrade = true;
+    r.upgrade = SLICE_LIT("websocket");
     start(f, &r);
     raw_send(f->loop, &f->worker,
              "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\nearly");
@@ -248,7 +248,7 @@ static void upgrade_that_is_declined_is_an_ordinary_response(void **state)
     struct fixture *f = *state;
     struct http1_request r = get_request(f);
 
-    r.upgrade = true;
+    r.upgrade = SLICE_LIT("websocket");
     start(f, &r);
     raw_send(f->loop, &f->worker, "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
     raw_turn_until(f->loop, is_over, f);
