@@ -17,28 +17,20 @@ enum {
     SWEEP_MS = 500,
     SWEEP_MAX = 1000, /* connections; with more, the rest follows soon */
     SWEEP_ON_MS = 10,
-    TLS_RECORD_HEAD = 5,
     TLS_ALERT = 0x15,
-    TLS_APPLICATION_DATA = 0x17,
-    /* TLS 1.3: two bytes of alert, one of type, 16 of tag. */
-    TLS13_ALERT_BYTES = 2 + 1 + 16,
 };
 
 /*
- * Whether all that lies unread is TLS's last word. TLS 1.3 hides what it is; but as plaintext the
- * same length could only be the first two bytes of a request in a record of their own.
+ * Whether what lies unread begins with an alert: TLS's last word, or a failure. TLS 1.3 hides it
+ * among what may be a request, and lets a client end one direction alone (RFC 8446 section 6.1).
  */
 static bool said_goodbye(const struct http_conn *c)
 {
-    unsigned char b[TLS_RECORD_HEAD + TLS13_ALERT_BYTES + 1];
+    unsigned char type;
 
-    if (c->sock->ssl == NULL)
-        return false;
-    ssize_t n = recv(h2o_socket_get_fd(c->sock), b, sizeof(b), MSG_PEEK | MSG_DONTWAIT);
-    if (n < TLS_RECORD_HEAD || b[1] != 3 || b[2] != 3)
-        return false;
-    return b[0] == TLS_ALERT || (b[0] == TLS_APPLICATION_DATA && n == sizeof(b) - 1 && b[3] == 0 &&
-                                 b[4] == TLS13_ALERT_BYTES);
+    return c->sock->ssl != NULL &&
+           recv(h2o_socket_get_fd(c->sock), &type, 1, MSG_PEEK | MSG_DONTWAIT) == 1 &&
+           type == TLS_ALERT;
 }
 
 /* Whether the peer has sent its last byte, or can get none. What it sent may still be unread. */

@@ -40,8 +40,10 @@ def refused(lb, reason):
     return metric(lb, 'client_refused_total{reason="%s"}' % reason)
 
 
-def secure(address, *protocols):
+def secure(address, *protocols, most=None):
     context = blind_context()
+    if most is not None:
+        context.maximum_version = most
     if protocols:
         context.set_alpn_protocols(list(protocols))
     return context.wrap_socket(connect(address), server_hostname='a.example')
