@@ -2,6 +2,8 @@
 .PHONY: all deps run test bench soak asan tsan fuzz coverage format lint clean
 
 JOBS ?= $(shell nproc)
+# End-to-end tests wait more than they work.
+E2E_JOBS ?= $(shell expr $(JOBS) + 1)
 # More words for the end-to-end tests' runs.
 E2E_FLAGS ?=
 CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS)
@@ -22,7 +24,7 @@ run: deps
 
 test: deps all
 	@$(CTEST) --test-dir build -LE e2e
-	@$(CTEST) --test-dir build -L e2e $(E2E_FLAGS)
+	@$(CTEST) --test-dir build -L e2e -j$(E2E_JOBS) $(E2E_FLAGS)
 
 bench: deps all
 	@build/bench/pool_bench
@@ -38,7 +40,7 @@ asan: deps
 	@cmake --preset asan >/dev/null
 	@cmake --build --preset asan -j$(JOBS)
 	@$(CTEST) --test-dir build-asan -LE "docs|style|e2e"
-	@$(CTEST) --test-dir build-asan -L e2e $(E2E_FLAGS)
+	@$(CTEST) --test-dir build-asan -L e2e -j$(E2E_JOBS) $(E2E_FLAGS)
 
 tsan: deps
 	@cmake --preset tsan >/dev/null

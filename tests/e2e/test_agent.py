@@ -459,9 +459,9 @@ def answered(address):
         return False
 
 
-def attached(world, address, **settings):
+def attached(world, address, name='agent', **settings):
     """An agent for a process that somebody else runs."""
-    agent = TinyAgent(world)
+    agent = TinyAgent(world, name=name)
     app = agent.config['applications']['app']
     agent.process.stop()
     for name in ('command', 'environment', 'ready_probe', 'min_processes', 'max_processes', 'root'):
