@@ -296,24 +296,31 @@ enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct
 
 /* ---- writing ---- */
 
-static void put_string(struct text *t, struct slice s)
+enum { LENGTH_BYTES_MAX = 11 }; /* of a size_t */
+
+static char *put_string(char *to, struct slice s)
 {
     size_t v = s.len;
 
     if (v < 0x7f) {
-        text_add_char(t, (char)v);
+        *to++ = (char)v;
     } else {
-        text_add_char(t, 0x7f);
+        *to++ = 0x7f;
         for (v -= 0x7f; v >= 0x80; v >>= 7)
-            text_add_char(t, (char)(0x80 | (v & 0x7f)));
-        text_add_char(t, (char)v);
+            *to++ = (char)(0x80 | (v & 0x7f));
+        *to++ = (char)v;
     }
-    text_add(t, s);
+    if (s.len != 0)
+        memcpy(to, s.p, s.len);
+    return to + s.len;
 }
 
 void hpack_put_literal(struct text *block, const struct hpack_field *f)
 {
-    text_add_char(block, 0);
-    put_string(block, f->name);
-    put_string(block, f->value);
+    /* Room for all at once; the rest is then mere copying. */
+    char *to = text_reserve(block, 1 + 2 * LENGTH_BYTES_MAX + f->name.len + f->value.len);
+
+    *to++ = 0;
+    to = put_string(put_string(to, f->name), f->value);
+    block->len = (size_t)(to - block->p);
 }

@@ -191,11 +191,3 @@ enum request_fault http2_fields_end(struct http2_fields *f, struct text *out)
     text_add(out, text_slice(&f->regulars));
     return FAULT_NONE;
 }
-
-void http2_fields_fini(struct http2_fields *f)
-{
-    text_fini(&f->pseudos);
-    text_fini(&f->regulars);
-    text_fini(&f->authority);
-    text_fini(&f->host);
-}

@@ -10,7 +10,8 @@
 #include "common/wire/hpack.h"
 #include "common/wire/http1_request.h"
 
-/* All zero is the start of a request's; set TRAILERS for those after its body. */
+/* All zero is the start of a request's; set TRAILERS for those after its body. Its texts are freed,
+ * or used again when cleared, by its owner. */
 struct http2_fields {
     bool trailers;
     enum request_fault fault; /* the first; the rest is not looked at then */
@@ -27,6 +28,5 @@ void http2_fields_take(void *fields, const struct hpack_field *f);
 /* All have been taken. FAULT_NONE: a block of literals was appended to OUT (nothing of trailers).
  */
 enum request_fault http2_fields_end(struct http2_fields *f, struct text *out) must_check;
-void http2_fields_fini(struct http2_fields *f);
 
 #endif

@@ -66,6 +66,8 @@ struct http2_intake {
     bool block_weighs; /* it has a priority, the first five bytes */
     uint32_t block_frames;
     struct text block;
+    /* Room for what a block is made into, empty between blocks. */
+    struct text pseudos, regulars, authority, written;
     /* Streams. */
     struct http2_streams streams;
     uint32_t max_passed; /* the last that was given to the reader */
