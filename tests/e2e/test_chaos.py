@@ -96,9 +96,13 @@ def test_nothing_is_corrupted_lost_or_done_twice_in_any_chaos(world):
         chaos.quiet()
         print(time.strftime('%H:%M:%S'), 'quiet')
     finally:
+        # All that is known, also where the run itself failed: what went wrong before a death says what led to it.
         print('\n'.join(chaos.log))
-        load.stop()
-        print(dict(judge.counts))
+        try:
+            load.stop()
+        finally:
+            print(dict(judge.counts))
+            print('%d wrong: %s' % (len(judge.wrong), judge.wrong[:20]))
     assert not judge.wrong, (len(judge.wrong), judge.wrong[:20])
     check_posts(judge, stage.executed)
     app = check_the_end(stage)
