@@ -47,7 +47,12 @@ function(rlb_unit_test path)
   rlb_test_program(${path} ${ARGN})
   string(REPLACE "/" "." dotted ${path})
   add_test(NAME unit.${dotted} COMMAND unit.${dotted})
-  set_tests_properties(unit.${dotted} PROPERTIES LABELS unit TIMEOUT 60)
+  # Counting what runs makes the models that count themselves some ten times slower.
+  set(timeout 60)
+  if(RLB_COVERAGE)
+    set(timeout 300)
+  endif()
+  set_tests_properties(unit.${dotted} PROPERTIES LABELS unit TIMEOUT ${timeout})
 endfunction()
 
 # rlb_zookeeper_test(area/noun LINK rlb::x ...): the same for a test that wants a real ZooKeeper. It is given an empty

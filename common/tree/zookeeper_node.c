@@ -145,7 +145,10 @@ void zk_node_data(struct zk_node *n, const struct zk_call *c)
     if (n->exists)
         v = n->spot == NULL ? decode_member(n, text_slice(&c->data))
                             : decode(text_slice(&c->data), why);
-    set_properties(n, v, v == NULL && n->exists ? why : NULL);
+    /* A provider that is gone is one until its list says so: the list may be gone too, as a whole,
+       and then it is not an empty one. */
+    if (n->exists || n->list_of == NULL)
+        set_properties(n, v, v == NULL && n->exists ? why : NULL);
     data_known(n);
 }
 
@@ -261,7 +264,8 @@ static void show_providers(struct zk_node *n)
         const struct zk_node *m = list_entry(it, struct zk_node, in_list);
         const char *name = strrchr(m->path, '/') + 1;
 
-        if (!m->known || !m->exists)
+        /* One that was gone before it was read. */
+        if (!m->known || m->properties == NULL)
             continue;
         struct tree_provider *p = &set->items[i++];
         p->name = xmalloc(strlen(name) + 1);

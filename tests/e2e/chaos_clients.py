@@ -18,6 +18,7 @@ import h2.exceptions
 from support.base import PATIENCE
 from support.chaos_bodies import body_of, digest
 from support.http import Client, CutShort, connect
+from support.http2 import GOAWAY
 
 HOSTS = ['site%d.example' % i for i in range(12)]
 # Between requests of one client: many kinds of trouble, not much load.
@@ -186,12 +187,20 @@ class Pipelined(Kind):
     def turn(self):
         with self.open() as c:
             targets = [self.target(most=50_000) for _ in range(self.random.randrange(2, 6))]
-            began = [self.ask(c, t) for t in targets]
+            began, hung_up = [], None
+            try:
+                for t in targets:
+                    began.append(self.ask(c, t))
+            except OSError as e:
+                hung_up = e
             for target, at in zip(targets, began):
                 if not self.take(c, target, at):
                     # Nobody can tell what comes behind a response that was cut.
                     self.judge.count('behind one that was cut')
                     return
+            # Only a response that was cut ends a connection on which requests are still being sent.
+            if hung_up:
+                self.judge.fault('connections that end for no reason', self.kind, targets[len(began)], repr(hung_up))
 
 
 class Slow(Kind):
@@ -282,9 +291,13 @@ class Posts(Kind):
 
 
 class Http2(Kind):
-    """A few streams at once on a kept connection, of which some are reset."""
+    """
+    A few streams at once on a kept connection, of which some are reset. A connection that is to end (GOAWAY) still answers what
+    it has taken; what came later was not taken, and may be asked again elsewhere.
+    """
 
     def open(self):
+        self.raw, self.leaving = b'', False
         sock = self.load.context(['h2']).wrap_socket(connect(self.load.tls_address, WAIT_S), server_hostname='test.example')
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding='utf-8'))
         self.h2.initiate_connection()
@@ -301,14 +314,22 @@ class Http2(Kind):
             self.h2.reset_stream(s, h2.errors.ErrorCodes.CANCEL)
             del self.open_streams[s]
             self.judge.count('left')
-        self.client.sendall(self.h2.data_to_send())
+        self.send()
         try:
             while self.open_streams:
                 self.events()
         except (OSError, CutShort) as e:
             for s in self.open_streams.values():
                 self.judge.none(self.kind, s['method'], s['target'], e)
+            self.leaving = True
+        if self.leaving:
             self.forget()
+
+    def send(self):
+        try:
+            self.client.sendall(self.h2.data_to_send())
+        except OSError:
+            pass    # What there is still to read tells why it has been closed, or ends.
 
     def start_stream(self):
         method = self.random.choice(['GET', 'GET', 'GET', 'POST'])
@@ -326,7 +347,7 @@ class Http2(Kind):
         data = self.client.recv(1 << 18)
         if not data:
             raise CutShort('the connection')
-        for e in self.h2.receive_data(data):
+        for e in self.h2.receive_data(self.without_goaway(data)):
             s = self.open_streams.get(getattr(e, 'stream_id', None))
             if isinstance(e, h2.events.DataReceived):
                 self.h2.acknowledge_received_data(e.flow_controlled_length, e.stream_id)
@@ -344,9 +365,27 @@ class Http2(Kind):
                     self.judge.none(self.kind, s['method'], s['target'], e)
                 else:
                     self.judge.cut(self.kind, s['method'], s['target'], s['headers'], s['began'], e)
-            elif isinstance(e, h2.events.ConnectionTerminated):
-                raise CutShort(repr(e))
-        self.client.sendall(self.h2.data_to_send())
+        self.send()
+
+    def without_goaway(self, data):
+        """The whole frames that are there. h2 takes nothing after a GOAWAY, not even the answers that it announces."""
+        self.raw += data
+        frames = b''
+        while len(self.raw) >= 9 and len(self.raw) >= (end := 9 + int.from_bytes(self.raw[:3], 'big')):
+            frame, self.raw = self.raw[:end], self.raw[end:]
+            if frame[3] == GOAWAY:
+                self.on_goaway(*struct.unpack('>II', frame[9:17]))
+            else:
+                frames += frame
+        return frames
+
+    def on_goaway(self, last_stream, error):
+        if error != 0:
+            raise CutShort('GOAWAY with error %d' % error)
+        self.leaving = True
+        for number in [n for n in self.open_streams if n > last_stream]:
+            del self.open_streams[number]
+            self.judge.count('not taken any more, Http2')
 
 
 KINDS = [Kept, Kept, Tls, Fresh, Old, Pipelined, Slow, Leaving, Garbage, Posts, Posts, Http2, Http2]

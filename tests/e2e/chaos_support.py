@@ -140,6 +140,7 @@ class Stage:
                 # as many tries as there are workers that may fail a request, for all that come
                 'retries': 8, 'retry_budget': 1}},
             'state_dir': str(self.world.folder / 'lb-state'),
+            'http2_requests': 200,      # so that connections come to their end in a short run too
             'access_log': str(self.world.folder / 'access.log'), 'access_log_format': 'json'},
             listen=[{'address': '127.0.0.1:%d' % port},
                     {'address': self.tls_address, 'http2': True,

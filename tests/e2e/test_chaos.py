@@ -35,17 +35,23 @@ class Memory:
         for name, pid in self.pids.items():
             self.samples[name].append(resident_kib(pid))
 
-    def check(self):
+    def quarters(self):
+        """Of each process: its name, and the medians of the third and the last quarter."""
         for name, all_of_it in self.samples.items():
             quarter = len(all_of_it) // 4
-            third, last = (statistics.median(all_of_it[i * quarter:(i + 1) * quarter]) for i in (2, 3))
-            print('%s: %d KiB in the third quarter, %d in the last' % (name, third, last))
-            assert last <= third * (1 + FLAT_SHARE) + FLAT_KIB, (name, all_of_it)
+            yield name, *(statistics.median(all_of_it[i * quarter:(i + 1) * quarter]) for i in (2, 3))
+
+    def show(self):
+        if all(len(s) >= 4 and None not in s for s in self.samples.values()):
+            for figures in self.quarters():
+                print('%s: %d KiB in the third quarter, %d in the last' % figures)
+
+    def check(self):
+        for name, third, last in self.quarters():
+            assert last <= third * (1 + FLAT_SHARE) + FLAT_KIB, (name, self.samples[name])
 
 
-def run(stage, chaos, load):
-    """The chaos; how much memory it took."""
-    memory = Memory(resumelb=stage.lb.process.pid, agent=stage.steady.process.pid)
+def run(stage, chaos, load, memory):
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         chaos.step()
@@ -53,7 +59,6 @@ def run(stage, chaos, load):
         memory.look()
         for p in (stage.lb.process, stage.steady.process):
             assert p.alive(), p.output()[-6000:]
-    return memory
 
 
 def check_posts(judge, path):
@@ -90,15 +95,21 @@ def test_nothing_is_corrupted_lost_or_done_twice_in_any_chaos(world):
     load = Load(stage.lb, stage.tls_address, stage.certificate, SEED)
     judge = load.judge
     chaos = Chaos(stage, judge)
+    memory = Memory(resumelb=stage.lb.process.pid, agent=stage.steady.process.pid)
     try:
-        memory = run(stage, chaos, load)
+        run(stage, chaos, load, memory)
         print(time.strftime('%H:%M:%S'), 'over')
         chaos.quiet()
         print(time.strftime('%H:%M:%S'), 'quiet')
     finally:
+        # All that is known, also where the run itself failed: what went wrong before a death says what led to it.
         print('\n'.join(chaos.log))
-        load.stop()
-        print(dict(judge.counts))
+        memory.show()
+        try:
+            load.stop()
+        finally:
+            print(dict(judge.counts))
+            print('%d wrong: %s' % (len(judge.wrong), judge.wrong[:20]))
     assert not judge.wrong, (len(judge.wrong), judge.wrong[:20])
     check_posts(judge, stage.executed)
     app = check_the_end(stage)

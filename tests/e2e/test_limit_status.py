@@ -263,11 +263,19 @@ def test_an_application_without_counters_says_so_and_has_no_series(world, app):
     assert not [name for name, _ in metrics(lb) if name.startswith('pool_counter')]
 
 
+def accepts(admin):
+    try:
+        return get(admin, '/healthz', host=admin).status == 200
+    except OSError:
+        return False
+
+
 def test_resumelbctl_shows_the_types_and_keys_of_a_pool_counter_daemon(world):
     admin = '127.0.0.1:%d' % free_port()
     d = Daemon(world, config={'admin': {'address': admin}})
     holder, = d.holders('ACQ4ME pages:%22a 1 9 60')
     waiter = d.waiter('ACQ4ME pages:%22a 1 9 60')
+    wait_until(lambda: accepts(admin), 'its admin')     # which begins after the daemon itself
     r = ctl('limits', '-a', admin)
     assert r.returncode == 0 and r.stdout.startswith('resumelb-poolcounter '), r.stderr
     rows = {line.split()[0]: line.split()[1:4] for line in r.stdout.splitlines()}

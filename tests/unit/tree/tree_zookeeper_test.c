@@ -188,6 +188,45 @@ static void a_list_of_providers_that_is_deleted_is_not_known(void **state)
     unwatch(&r);
 }
 
+/* The list and its node were read just now and wait, so that the provider's end is known first. */
+static void delete_a_list_that_was_just_read(struct place *p, struct tree *t)
+{
+    zoo_op_t ops[3];
+    zoo_op_result_t results[3];
+    uint64_t reads = status(t).reads;
+
+    zoo_create_op_init(&ops[0], in_place(p, "/w/providers/passing"), "", 0, &ZOO_OPEN_ACL_UNSAFE, 0,
+                       NULL, 0);
+    zoo_delete_op_init(&ops[1], in_place(p, "/w/providers/passing"), -1);
+    zoo_set_op_init(&ops[2], in_place(p, "/w/providers"), "{}", 2, -1, NULL);
+    assert_int_equal(zoo_multi(p->other, 3, ops, results), ZOK);
+    wait_for(&p->world, status(t).reads >= reads + 2);
+    zoo_delete_op_init(&ops[0], in_place(p, "/w/providers/127.0.0.1:81"), -1);
+    zoo_delete_op_init(&ops[1], in_place(p, "/w/providers"), -1);
+    assert_int_equal(zoo_multi(p->other, 2, ops, results), ZOK);
+}
+
+static void a_list_that_is_deleted_as_a_whole_is_never_an_empty_one(void **state)
+{
+    struct place *p = *state;
+    struct record r = {0};
+
+    write_node(p, "", "");
+    write_node(p, "/w", "");
+    write_node(p, "/w/providers", "");
+    write_node(p, "/w/providers/127.0.0.1:81", "{}");
+    watch(&p->world, &r, "/w");
+    for (int i = 0; i < 20; ++i) {
+        wait_for(&p->world, r.providers_known && json_object_size(r.providers) == 1);
+        delete_a_list_that_was_just_read(p, p->world.tree);
+        wait_for(&p->world, !r.providers_known);
+        assert_true(is_json(r.providers, "{\"127.0.0.1:81\":{}}"));
+        write_node(p, "/w/providers", "");
+        write_node(p, "/w/providers/127.0.0.1:81", "{}");
+    }
+    unwatch(&r);
+}
+
 static void a_thousand_providers_are_told_at_once(void **state)
 {
     enum { N = 1000 };
@@ -319,6 +358,7 @@ int main(void)
         place_test(links_are_followed_and_watched),
         place_test(providers_come_change_and_go),
         place_test(a_list_of_providers_that_is_deleted_is_not_known),
+        place_test(a_list_that_is_deleted_as_a_whole_is_never_an_empty_one),
         place_test(a_thousand_providers_are_told_at_once),
         place_test(a_node_that_may_not_be_read_is_a_problem_until_it_may),
         place_test(a_registration_makes_its_parents_and_ends_with_us),
