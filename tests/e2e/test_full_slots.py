@@ -6,7 +6,7 @@ import signal
 import threading
 
 from agent_support import TinyAgent
-from support.base import PATIENCE, wait_until
+from support.base import PATIENCE, freeze, wait_until
 from support.http import Client
 
 
@@ -69,7 +69,7 @@ def stage(world, balancers=1):
 def stuck_with_a_full_queue(agent):
     """Its process answers nothing; the load fills its queue."""
     pid = agent.pid()
-    os.kill(pid, signal.SIGSTOP)
+    freeze(pid)
     try:
         wait_until(lambda: (agent.slot()['running'], agent.slot()['waiting']) == (1, 2), 'the queue to fill')
         yield
@@ -150,7 +150,7 @@ def alone(world, **settings):
 def stuck(agent, lb, method='GET'):
     """Its process answers nothing; it has one request, and two wait for it."""
     pid = agent.pid()
-    os.kill(pid, signal.SIGSTOP)
+    freeze(pid)
     try:
         asked = [Asked(lb.address, method, '/first-%d' % i) for i in range(3)]
         wait_until(lambda: (agent.slot()['running'], agent.slot()['waiting']) == (1, 2), 'the queue to fill')

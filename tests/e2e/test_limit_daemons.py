@@ -5,7 +5,7 @@ import signal
 import pytest
 from limit_daemons_support import PROGRAMS, WORKERS, Shared
 from limit_support import Asked, HeldApp, Poolcounterd, balancer, outcome
-from support.base import wait_until
+from support.base import freeze, wait_until
 
 
 @pytest.mark.parametrize('program', PROGRAMS, ids=lambda p: str(p).rpartition('/')[2])
@@ -42,7 +42,7 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '300ms'}}, threads='1',
                   pool_counter_servers=[daemon.address])
     assert lb.get('/', 'a.example').status == 200
-    daemon.process.send_signal(signal.SIGSTOP)
+    freeze(daemon.process.pid)
     answers = []
 
     def passes():
@@ -73,7 +73,7 @@ def test_who_waits_at_a_daemon_that_hangs_goes_on_when_it_counts_as_unreachable(
     app.under_way(4)
     waiting = [Asked(lb.address, '/second', host) for host in hosts]
     wait_until(lambda: int(daemon.stats()['waiting_workers']) == 4, 'one of each to wait at the daemon')
-    daemon.process.send_signal(signal.SIGSTOP)
+    freeze(daemon.process.pid)
     # Four locks go back; that nobody says so is how the daemon's silence is noticed.
     app.let_go(4)
     wait_until(lambda: 'counter-server-rests' in lb.process.output(), 'the silence to be noticed')

@@ -4,7 +4,7 @@ import json
 import signal
 import time
 
-from support.base import free_port, wait_until
+from support.base import free_port, freeze, wait_until
 from support.zookeeper import READ_ACL_UNSAFE, Tree, end_session
 from zookeeper_support import SESSION, SESSION_SECONDS, Load, Place, in_force, knows, rest, tree_of, workers
 
@@ -187,7 +187,7 @@ def test_after_a_pause_longer_than_its_session_it_goes_on(world):
     wait_until(knows(lb, addresses[:1]), 'the worker')
     path = provider_of(place)
     before = owner(place, path)
-    lb.process.kill(signal.SIGSTOP)
+    freeze(lb.process.pid)
     wait_until(lambda: owner(place, path) is None, 'the session to be over', 20)
     place.tree.register('/workers', addresses[1])
     place.tree.set('', variance=2)

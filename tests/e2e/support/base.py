@@ -29,6 +29,19 @@ def wait_until(condition, what='condition', seconds=10.0):
         pause = min(pause * 1.5, 0.05)
 
 
+def freeze(pid):
+    """SIGSTOP, until it holds: what runs on another core goes on for a while. SIGCONT undoes it."""
+    os.kill(pid, signal.SIGSTOP)
+
+    def stands():
+        tasks = pathlib.Path('/proc/%d/task' % pid).glob('*/stat')
+        try:
+            return all(t.read_text().rpartition(')')[2].split()[0] == 'T' for t in tasks)
+        except OSError:     # a thread has ended meanwhile
+            return False
+    wait_until(stands, 'process %d to stop' % pid)
+
+
 _given = set()
 
 

@@ -10,7 +10,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from .base import PATIENCE, ROOT, Process, free_port, wait_until
+from .base import PATIENCE, Process, ROOT, free_port, freeze, wait_until
 
 
 def four_letters(port, word, seconds=5):
@@ -104,7 +104,7 @@ class Server:
             self.process.stop()
 
     def freeze(self):
-        self.process.kill(signal.SIGSTOP)
+        freeze(self.process.pid)
 
     def thaw(self):
         self.process.kill(signal.SIGCONT)
