@@ -37,6 +37,7 @@ def test_of_one_class_as_many_as_workers_are_under_way_and_the_others_follow_in_
     for left in (2, 1, 0):
         app.let_go()
         waits(lb, left)
+        app.under_way(2)    # who has its turn has arrived, before the next gets one
     app.let_all_go()
     all_ok(asked)
     # the first two come at once, over two connections
