@@ -246,32 +246,10 @@ static enum err hear(struct predecessor *p)
     }
 }
 
-/* Our end, or -1. */
-static int find_channel(bool *bad)
-{
-    const char *value = getenv(PREDECESSOR_VARIABLE);
-    int type = 0;
-    socklen_t len = sizeof(type);
-    uint64_t n;
-
-    *bad = false;
-    if (value == NULL)
-        return -1;
-    *bad = true;
-    if (!parse_u64(slice_of(value), INT32_MAX, &n) || n <= 2)
-        return -1;
-    int fd = (int)n;
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_SEQPACKET ||
-        !packet_peer_is_ours(fd) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
-        return -1;
-    *bad = false;
-    return fd;
-}
-
 bool predecessor_begin(struct predecessor **out)
 {
     bool bad;
-    int fd = find_channel(&bad);
+    int fd = packet_inherited(PREDECESSOR_VARIABLE, &bad);
 
     *out = NULL;
     unsetenv(PREDECESSOR_VARIABLE);

@@ -2,10 +2,12 @@
 #include "common/net/packet.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/text.h"
 #include "common/wire/json.h"
 
 union control {
@@ -120,4 +122,25 @@ bool packet_peer_is_ours(int fd)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
         return false;
     return peer.uid == geteuid() || peer.uid == 0;
+}
+
+int packet_inherited(const char *variable, bool *bad)
+{
+    const char *value = getenv(variable);
+    int type = 0;
+    socklen_t len = sizeof(type);
+    uint64_t n;
+
+    *bad = false;
+    if (value == NULL)
+        return -1;
+    *bad = true;
+    if (!parse_u64(slice_of(value), INT32_MAX, &n) || n <= 2)
+        return -1;
+    int fd = (int)n;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_SEQPACKET ||
+        !packet_peer_is_ours(fd) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return -1;
+    *bad = false;
+    return fd;
 }

@@ -27,5 +27,10 @@ enum err packet_send(int fd, const json_t *message, int pass) must_check;
 enum err packet_receive(int fd, json_t **message, int *passed) must_check;
 /* Bound to FD's peer: whether it runs as our user (or root). */
 bool packet_peer_is_ours(int fd);
+/*
+ * The end that who started this program has left in the environment as VARIABLE: our user's packet
+ * socket, close-on-exec from now on. -1: there is none, or, with *BAD, what is there is no such.
+ */
+int packet_inherited(const char *variable, bool *bad);
 
 #endif

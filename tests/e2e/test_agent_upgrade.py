@@ -14,34 +14,10 @@ import pytest
 from agent_support import Background, TinyAgent, alive
 from support.base import BIN, PATIENCE, free_port, wait_until
 from support.http import Client, get
+from upgrade_support import Successor
 from zookeeper_support import Place
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
-
-
-class Successor:
-    """An agent that another one started: no child of ours, so looked at and ended by its number."""
-
-    def __init__(self, pid, before):
-        self.pid, self.before, self.name = pid, before, before.name
-
-    def alive(self):
-        return alive(self.pid)
-
-    def kill(self, sig=signal.SIGKILL):
-        os.kill(self.pid, sig)
-
-    def wait(self, seconds=20):
-        wait_until(lambda: not alive(self.pid), 'agent %d to end' % self.pid, seconds)
-
-    def stop(self, seconds=20):
-        if self.alive():
-            self.kill(signal.SIGTERM)
-            self.wait(seconds)
-        return self.before.stop()
-
-    def output(self):
-        return self.before.output()
 
 
 def agent_pid(agent):
