@@ -112,7 +112,7 @@ void application_attach(struct application *a, struct loop *const *loops, unsign
 {
     a->conn_pool = conn_pool_create(&http1_conn_pool_ops, loops, nloops);
     a->stats = stats_create(&application_stats, nloops + 1);
-    a->loops = xcalloc(nloops, sizeof(*a->loops));
+    a->loops = xcalloc_lines(nloops, sizeof(*a->loops));
     for (unsigned i = 0; i < nloops; ++i) {
         struct application_loop *al = &a->loops[i];
 

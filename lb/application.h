@@ -41,9 +41,10 @@ struct poison;
 struct membership;
 struct application_config;
 
-/* What one data loop has of one application; written by that loop only. */
+/* What one data loop has of one application; written by that loop only, on cache lines of its own.
+ */
 struct application_loop {
-    struct application *app;
+    _Alignas(CACHE_LINE_BYTES) struct application *app;
     struct app_snapshot *settings; /* the snapshot in force on this loop; one reference */
     struct app_snapshot
         *next; /* comes into force at the end of this turn; one reference, or NULL */

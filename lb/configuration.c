@@ -54,14 +54,25 @@ static bool is_application_key(const struct config_node *key)
 
 /* ---- threads ---- */
 
-static unsigned cores(void)
+static unsigned loops_for(unsigned cpus)
 {
-    cpu_set_t set;
-    int n = 0;
+    return cpus < 1 ? 1 : cpus > LOOPS_MAX ? LOOPS_MAX : cpus;
+}
 
-    if (sched_getaffinity(0, sizeof(set), &set) == 0)
-        n = CPU_COUNT(&set);
-    return n < 1 ? 1 : n > LOOPS_MAX ? LOOPS_MAX : (unsigned)n;
+/* Which CPUs, and so how many loops if nobody says. */
+static unsigned read_affinity(struct configuration *c, struct diag *d)
+{
+    struct slice text = slice_of(c->program.cpu_affinity);
+    const char *why = NULL;
+    cpu_set_t allowed;
+
+    CPU_ZERO(&allowed);
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+        CPU_SET(0, &allowed);
+    if (cpu_affinity_parse(text, &allowed, &c->affinity, &why) != ERR_OK)
+        config_complain(&c->file, config_get(c->file.root, "cpu_affinity"), d, "cpu_affinity: %s",
+                        why);
+    return loops_for(c->affinity.n != 0 ? c->affinity.n : (unsigned)CPU_COUNT(&allowed));
 }
 
 static void read_threads(struct configuration *c, struct diag *d)
@@ -69,7 +80,7 @@ static void read_threads(struct configuration *c, struct diag *d)
     uint64_t n = 0;
     struct slice text = slice_of(c->program.threads);
 
-    c->nloops = cores();
+    c->nloops = read_affinity(c, d);
     if (slice_is(text, "auto"))
         return;
     if (parse_u64(text, LOOPS_MAX, &n) && n >= 1)
@@ -124,6 +135,7 @@ static void read_listen(struct configuration *c, const struct config_node *node,
     }
     out->text = xstrdup(s.address);
     out->http2 = s.http2 && s.tls != NULL;
+    out->defer_accept = s.defer_accept;
     if (s.address == NULL && d->errors == before)
         config_complain(&c->file, node, d, "listen: address is required");
     if (s.address != NULL) {

@@ -11,6 +11,7 @@
 #include "classifiers/registry.h"
 #include "common/net/addr.h"
 #include "common/net/networks.h"
+#include "lb/cpu_affinity.h"
 #include "lb/limit_config.h"
 #include "lb/settings.h"
 #include "lb/tls_config.h"
@@ -20,6 +21,7 @@ struct listen_config {
     struct addr addr;
     char *text; /* as written */
     bool http2;
+    bool defer_accept;
     bool proxied;               /* each connection begins with a PROXY header */
     struct networks proxy_from; /* by whom */
     unsigned redirect_https;    /* the port; 0: requests are served */
@@ -60,6 +62,7 @@ struct configuration {
     struct config file;
     struct program_settings program;
     unsigned nloops;
+    struct cpu_affinity affinity;
     struct listen_config *listens;
     size_t nlistens;
     struct addr *admin_addrs; /* none: no admin address */

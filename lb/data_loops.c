@@ -4,9 +4,13 @@
  */
 #include "lb/data_loops.h"
 
+#include "common/base/log.h"
+#include "lb/cpu_affinity.h"
+#include "lb/lb_parts.h"
 #include "lb/limit.h"
 #include "lb/limit_status.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -54,6 +58,13 @@ static void *run(void *context)
 {
     struct data_thread *t = context;
     struct lb_loop *ll = t->ll;
+
+    /* Before the loop is made, so that its memory is near. */
+    if (!cpu_affinity_enter(ll->cpu)) {
+        log_warn(NULL, "cpu-affinity-failed", "loop=%u cpu=%d why=\"%s\"", ll->index, ll->cpu,
+                 strerror(errno));
+        ll->cpu = -1;
+    }
     struct loop *l = loop_create(ll->index);
 
     ll->loop = l;
@@ -87,13 +98,14 @@ void data_loops_start(struct lb *lb)
     sem_t ready;
 
     lb->data_loops = d;
-    lb->loops = xcalloc(lb->nloops, sizeof(*lb->loops));
+    lb->loops = xcalloc_lines(lb->nloops, sizeof(*lb->loops));
     d->threads = xcalloc(lb->nloops, sizeof(*d->threads));
     sem_init(&ready, 0, 0);
     for (unsigned i = 0; i < lb->nloops; ++i) {
         struct data_thread *t = &d->threads[i];
 
-        lb->loops[i] = (struct lb_loop){.lb = lb, .index = i};
+        lb->loops[i] = (struct lb_loop){
+            .lb = lb, .index = i, .cpu = cpu_affinity_of(&lb->parts->config.affinity, i)};
         t->ll = &lb->loops[i];
         t->ready = &ready;
         int failed = pthread_create(&t->thread, NULL, run, t);

@@ -63,6 +63,7 @@ static struct http_server_options options_of(struct front *f,
     o.on_request = on_request;
     o.on_refused = on_refused;
     o.addresses = f->home->lb->addresses;
+    o.balance = f->home->lb->balance;
     o.exempt = is_trusted_proxy;
     o.context = f;
     return o;

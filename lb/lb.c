@@ -376,6 +376,7 @@ static struct lb *lb_create(struct configuration *config, const char *file)
     lb->nloops = config->nloops;
     lb->name = xstrdup("resumelb");
     lb->addresses = address_counts_create();
+    lb->balance = http_balance_create(lb->nloops);
     lb->started_ms = clock_mono_us() / 1000;
     daemon_random_id(lb->instance);
     atomic_init(&lb->response_buffers_total, config->program.response_buffers_total_bytes);
@@ -411,6 +412,7 @@ static void lb_destroy(struct lb *lb)
     settings_fini(&program_table, &lb->settings);
     configuration_fini(&p->config);
     address_counts_destroy(lb->addresses);
+    http_balance_destroy(lb->balance);
     free(lb->name);
     free(p);
     free(lb);

@@ -16,14 +16,16 @@ struct access_log;
 struct address_counts;
 struct data_loops;
 struct exchange_loop;
+struct http_balance;
 struct lb_parts;
 struct resolver;
 struct self_measure;
 
-/* One data loop and what hangs on it. */
+/* One data loop and what hangs on it; on cache lines of its own. */
 struct lb_loop {
-    struct lb *lb;
+    _Alignas(CACHE_LINE_BYTES) struct lb *lb;
     unsigned index;
+    int cpu; /* that its thread stays on; -1: any */
     struct loop *loop;
     struct front *front;
     struct exchange_loop *exchanges; /* exchange.c's; made and destroyed with the front */
@@ -44,6 +46,7 @@ struct lb {
     _Atomic uint64_t response_buffers_total;
     _Atomic uint64_t unrouted[OUTCOMES]; /* outcomes of requests that no application had */
     struct address_counts *addresses;    /* of clients; all fronts count in it */
+    struct http_balance *balance;        /* of client connections over the loops */
     _Atomic bool client_certificates;    /* some listener asks for them; never back to false */
     char instance[33];                   /* random id of this process's life */
     char *name;                          /* "resumelb", for Via */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TCP: a socket per loop with SO_REUSEPORT, so that the kernel spreads connections. That option
+ * TCP: a socket per loop with SO_REUSEPORT, so that the kernel spreads connections (and loops even
+ * out what it knows nothing of, common/net/http_balance.h). That option
  * would also let a second process of the same user join in unnoticed; so first the address is bound
  * once without it, which fails when anybody listens there. unix: one socket, a duplicate of its
  * descriptor per loop.
@@ -26,6 +27,7 @@
 struct listener {
     struct addr configured, bound;
     bool http2;
+    bool defer_accept;
     bool proxied;
     struct networks proxy_from;
     struct redirect redirect;
@@ -179,6 +181,7 @@ struct listeners *listeners_create(const struct configuration *config, unsigned 
 
         l->configured = config->listens[i].addr;
         l->http2 = config->listens[i].http2;
+        l->defer_accept = config->listens[i].defer_accept;
         l->proxied = config->listens[i].proxied;
         l->redirect.port = config->listens[i].redirect_https;
         networks_copy(&config->listens[i].proxy_from, &l->proxy_from);
@@ -210,6 +213,8 @@ static void open_on(struct lb_loop *ll, void *context)
         struct listener *l = &ls->items[i];
         struct http_listen_options o = {.ssl = l->tls != NULL ? tls_listener_context(l->tls) : NULL,
                                         .http2 = l->http2,
+                                        .defer_accept = l->defer_accept,
+                                        .number = (unsigned)i,
                                         .tag = l->redirect.port != 0 ? &l->redirect : NULL,
                                         .proxy_from = l->proxied ? &l->proxy_from : NULL};
 
@@ -308,7 +313,7 @@ bool listeners_match(const struct listeners *ls, const struct configuration *con
 
         if (!addr_equal(&l->configured, &c->addr) || l->http2 != c->http2 || l->mode != c->mode ||
             (l->tls != NULL) != (c->tls != NULL) || l->proxied != c->proxied ||
-            l->redirect.port != c->redirect_https ||
+            l->defer_accept != c->defer_accept || l->redirect.port != c->redirect_https ||
             !networks_equal(&l->proxy_from, &c->proxy_from))
             return false;
     }

@@ -315,6 +315,32 @@ static void put_unrouted(struct json_writer *w, struct lb *lb)
     json_close_object(w);
 }
 
+/* Each data loop's share of the clients. */
+static void put_loops(struct json_writer *w, struct lb *lb)
+{
+    json_open_array(w, "loops");
+    for (unsigned i = 0; lb->parts->fronts_up && i < lb->nloops; ++i) {
+        const struct lb_loop *ll = &lb->loops[i];
+        struct http_server_counts c;
+        struct http_balance_view v;
+
+        front_read_counts(ll->front, &c);
+        http_balance_view(lb->balance, i, &v);
+        json_open_object(w, NULL);
+        if (ll->cpu >= 0)
+            json_put_int(w, "cpu", ll->cpu);
+        else
+            json_put_null(w, "cpu");
+        json_put_int(w, "in_hand", (int64_t)v.in_hand);
+        json_put_int(w, "accepted", (int64_t)c.accepted);
+        json_put_int(w, "given", (int64_t)v.given);
+        json_put_int(w, "taken", (int64_t)v.taken);
+        json_put_int(w, "requests", (int64_t)c.requests);
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
 static const char *phase_text(enum lb_phase phase)
 {
     static const char *const texts[] = {"starting", "serving", "draining", "closing"};
@@ -335,6 +361,7 @@ void status_json(struct lb *lb, struct text *out)
     json_put_real(&w, "uptime_s", (double)(now_ms - lb->started_ms) / 1000);
     json_put_text(&w, "phase", slice_of(phase_text(lb_phase(lb))));
     json_put_int(&w, "threads", lb->nloops);
+    put_loops(&w, lb);
     json_put_int(&w, "buffered_bytes",
                  (int64_t)atomic_load_explicit(&lb->buffered_bytes, memory_order_relaxed));
     json_put_int(&w, "access_log_dropped",

@@ -37,6 +37,17 @@ void *xcalloc(size_t n, size_t bytes)
     return checked(calloc(n != 0 ? n : 1, bytes != 0 ? bytes : 1));
 }
 
+void *xcalloc_lines(size_t n, size_t bytes)
+{
+    size_t all = 0;
+
+    ASSERT(bytes % CACHE_LINE_BYTES == 0);
+    bool too_large = __builtin_mul_overflow(n != 0 ? n : 1, bytes, &all);
+    ASSERT(!too_large);
+    void *p = checked(aligned_alloc(CACHE_LINE_BYTES, all != 0 ? all : CACHE_LINE_BYTES));
+    return memset(p, 0, all);
+}
+
 void *xrealloc(void *p, size_t bytes)
 {
     return checked(realloc(p, bytes != 0 ? bytes : 1));

@@ -49,6 +49,10 @@ void assert_failed(const char *expr, const char *file, int line, const char *fun
  */
 void *xmalloc(size_t bytes) returns_nonnull_ __attribute__((malloc));
 void *xcalloc(size_t n, size_t bytes) returns_nonnull_ __attribute__((malloc));
+/* Zeroed, from the start of a cache line: for what one thread writes and others do not. BYTES is of
+ * whole lines (a type whose first member has _Alignas(CACHE_LINE_BYTES)). */
+enum { CACHE_LINE_BYTES = 64 };
+void *xcalloc_lines(size_t n, size_t bytes) returns_nonnull_ __attribute__((malloc));
 void *xrealloc(void *p, size_t bytes) returns_nonnull_;
 /* A NUL-terminated copy; xstrdup(NULL) gives NULL. */
 char *xstrdup(const char *s);

@@ -273,6 +273,17 @@ bool addr_equal(const struct addr *a, const struct addr *b)
     return compare(a, b) == 0;
 }
 
+bool addr_is_wildcard(const struct addr *a)
+{
+    if (a->len == 0)
+        return false;
+    if (a->sa.sa_family == AF_INET)
+        return a->in.sin_addr.s_addr == htonl(INADDR_ANY);
+    return a->sa.sa_family == AF_INET6 &&
+           (IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr) ||
+            (IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr) && a->in6.sin6_addr.s6_addr32[3] == 0));
+}
+
 bool addr_is_loopback(const struct addr *a)
 {
     if (a->len == 0)

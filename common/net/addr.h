@@ -35,6 +35,7 @@ const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX]);
 const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX]);
 unsigned addr_port(const struct addr *a); /* 0 for unix */
 bool addr_equal(const struct addr *a, const struct addr *b);
+bool addr_is_wildcard(const struct addr *a); /* "0.0.0.0", "[::]": every address of the machine */
 bool addr_is_loopback(const struct addr *a); /* unix counts */
 
 /*

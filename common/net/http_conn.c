@@ -45,17 +45,12 @@ static void on_close(void *data)
     http_server_conn_gone(s);
 }
 
-struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock)
+struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock,
+                                   const struct addr *peer)
 {
     struct http_conn *c = xcalloc(1, sizeof(*c));
 
-    c->peer.len = h2o_socket_getpeername(sock, &c->peer.sa);
-    if (c->peer.len == 0 ||
-        (l->allows != NULL && !l->allows(l->server->options.context, l->tag, &c->peer))) {
-        free(c);
-        h2o_socket_close(sock);
-        return NULL;
-    }
+    c->peer = *peer;
     c->server = l->server;
     c->listener = l;
     ++l->refs;
@@ -65,6 +60,7 @@ struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock)
     list_init(&c->unseen);
     list_push_back(&c->server->conns, &c->node);
     ++c->server->nconns;
+    http_server_load_changed(c->server);
     enter_phase(c, PHASE_NEW);
     sock->on_close.cb = on_close;
     sock->on_close.data = c;
@@ -83,6 +79,8 @@ const struct addr *http_conn_peer(struct http_conn *c)
 
 const struct addr *http_conn_local(struct http_conn *c)
 {
+    if (c->local.len == 0 && c->listener->local.len != 0)
+        return &c->listener->local;
     if (c->local.len == 0)
         c->local.len = h2o_socket_getsockname(c->sock, &c->local.sa);
     return &c->local;
@@ -134,6 +132,8 @@ void http_conn_cut(struct http_conn *c)
 void http_conn_begin(struct http_conn *c)
 {
     ++c->requests;
+    ++c->server->nrequests;
+    http_server_load_changed(c->server);
     enter_phase(c, PHASE_BUSY);
 }
 
@@ -150,6 +150,8 @@ static bool gives_up_too_often(const struct http_conn *c)
 
 void http_conn_end(struct http_conn *c, bool done)
 {
+    --c->server->nrequests;
+    http_server_load_changed(c->server);
     if (!done) {
         ++c->abandoned;
         http_server_count(c->server, COUNT_ABANDONED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of the HTTP server: http_server.c (server, listeners), http_conn.c (connections and
- * their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
+ * The inside of the HTTP server: http_server.c, http_accept.c (listeners), http_conn.c (connections
+ * and their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
  * http_watch.c (clients that leave), http_proxied.c (whose they are), http_tap.c (their bytes),
  * http_check.c (requests refused), http_reply.c (the way back), http_tunnel.c. Nobody else includes
  * this. One loop's thread, but for the counts.
@@ -48,9 +48,11 @@ struct http_server {
     struct list unseen; /* connections whose end unread bytes would hide: http_watch.c looks */
     struct timer unseen_timer;
     size_t nconns, ntunnels;
+    size_t nrequests; /* with us */
     struct timer sweep;
     struct timer accept_again; /* runs after descriptors ran out */
     bool accept_paused, held, draining;
+    bool balanced;     /* has its place in options.balance */
     uint64_t drain_ms; /* when that began */
     void (*drained)(void *context);
     void *drained_context;
@@ -67,7 +69,11 @@ struct http_listener {
     const struct networks *proxy_from; /* NULL: no PROXY header is read */
     bool (*allows)(void *context, void *tag, const struct addr *peer);
     void *tag;
-    unsigned refs; /* its being open, and its connections */
+    unsigned number;
+    struct addr local;   /* that of all its connections; not set: each has its own */
+    unsigned at_a_time;  /* connections accepted before others have their turn */
+    unsigned full_turns; /* in a row, in which there were as many */
+    unsigned refs;       /* its being open, and its connections */
 };
 
 enum conn_phase {
@@ -107,8 +113,9 @@ struct http_conn {
 void http_server_count(struct http_server *s, size_t which);
 
 /* ---- http_conn.c ---- */
-/* Take on an accepted socket. NULL: its peer has gone already; the socket is closed. */
-struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock);
+/* Take on an accepted socket. */
+struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock,
+                                   const struct addr *peer);
 /* A request begins (its reply is in C->replies) or ends. */
 void http_conn_begin(struct http_conn *c);
 void http_conn_end(struct http_conn *c, bool done);
@@ -151,13 +158,25 @@ bool http_stream_waits_for_window(const struct http_reply *r);
 
 /* ---- http_server.c ---- */
 void http_server_conn_gone(struct http_server *s);
-void http_listener_release(struct http_listener *l);
 /* Count a refusal, and tell the user. */
 void http_server_refused(struct http_server *s, const struct http_refusal *r);
 static inline bool http_server_full(const struct http_server *s)
 {
     return s->options.max_connections != 0 && s->nconns >= s->options.max_connections;
 }
+
+/* ---- http_accept.c ---- */
+void http_accept_init(struct http_server *s);
+void http_accept_fini(struct http_server *s);
+/* The server has new options. */
+void http_accept_set(struct http_server *s);
+/* There may be room again. */
+void http_accept_resume(struct http_server *s);
+/* Close all listeners. */
+void http_accept_close(struct http_server *s);
+void http_listener_release(struct http_listener *l);
+/* nconns, nrequests or accept_paused is another: tell the other loops. */
+void http_server_load_changed(struct http_server *s);
 
 /* ---- http_check.c ---- */
 /* Whether a head of so many bytes and fields is too large. */

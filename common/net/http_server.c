@@ -7,22 +7,14 @@
 #include "common/base/log.h"
 #include "common/net/http_conn.h"
 
-#include <errno.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 
 enum {
-    ACCEPTS_PER_EVENT = 16, /* then connections that exist have their turn */
-    ACCEPT_AGAIN_MS = 100,  /* after descriptors or memory ran out */
     SWEEP_MS_MIN = 20,
     SWEEP_MS_MAX = 1000,
     NO_LIMIT_MS = 24 * 3600 * 1000,
     /* HTTP/2 requests of one connection that are with us at once; others wait in libh2o. */
     HTTP2_REQUESTS_MAX = 32,
-    /* A client that has vanished without a word is noticed after about two minutes. */
-    KEEP_ALIVE_IDLE_S = 60,
-    KEEP_ALIVE_INTERVAL_S = 15,
-    KEEP_ALIVE_PROBES = 4,
 };
 
 /* No host of this name can be asked for, so a request that has it had none. */
@@ -103,187 +95,6 @@ static int on_req(h2o_handler_t *self, h2o_req_t *req)
     return 0;
 }
 
-/* ---- accepting ---- */
-
-static void on_accept(h2o_socket_t *sock, const char *err);
-
-static void stop_accepting(struct http_server *s)
-{
-    struct list *it;
-
-    s->accept_paused = true;
-    list_for_each (it, &s->listeners)
-        h2o_socket_read_stop(list_entry(it, struct http_listener, node)->sock);
-}
-
-static void pause_accepting(struct http_server *s)
-{
-    if (s->accept_paused)
-        return;
-    http_server_count(s, COUNT_ACCEPT_PAUSES);
-    stop_accepting(s);
-}
-
-static void resume_accepting(struct http_server *s)
-{
-    struct list *it;
-
-    if (!s->accept_paused || s->held || http_server_full(s) || timer_running(&s->accept_again))
-        return;
-    s->accept_paused = false;
-    list_for_each (it, &s->listeners)
-        h2o_socket_read_start(list_entry(it, struct http_listener, node)->sock, on_accept);
-}
-
-static void on_accept_again(struct timer *t)
-{
-    resume_accepting(container_of(t, struct http_server, accept_again));
-}
-
-void http_server_hold(struct http_server *s, bool hold)
-{
-    s->held = hold;
-    if (hold && !s->accept_paused)
-        stop_accepting(s);
-    else
-        resume_accepting(s);
-}
-
-static void on_accept_error(struct http_server *s, int error)
-{
-    bool out_of_something =
-        error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-
-    /* Anything else is the fault of the one connection (accept(2)), or nobody was there. */
-    if (!out_of_something)
-        return;
-    log_warn(NULL, "accept-failed", "errno=%d connections=%zu pause_ms=%d", error, s->nconns,
-             ACCEPT_AGAIN_MS);
-    timer_start(s->loop, &s->accept_again, ACCEPT_AGAIN_MS);
-    pause_accepting(s);
-}
-
-static void on_accept(h2o_socket_t *sock, const char *err)
-{
-    struct http_listener *l = sock->data;
-    struct http_server *s = l->server;
-
-    (void)err; /* nothing is read from a listener */
-    for (int i = 0; i < ACCEPTS_PER_EVENT && !s->held; ++i) {
-        if (http_server_full(s)) {
-            pause_accepting(s);
-            return;
-        }
-        h2o_socket_t *client = h2o_evloop_socket_accept(sock);
-        if (client == NULL) {
-            on_accept_error(s, errno);
-            return;
-        }
-        http_server_count(s, COUNT_ACCEPTED);
-        if (http_conn_create(l, client) != NULL)
-            http_proxied_accept(client->on_close.data);
-    }
-}
-
-void http_listener_release(struct http_listener *l)
-{
-    ASSERT(l->refs != 0);
-    if (--l->refs != 0)
-        return;
-    SSL_CTX_free(l->accept.ssl_ctx);
-    free(l);
-}
-
-/*
- * A client that has vanished while bytes for it wait is noticed as one that idles is; the kernel
- * would try for a quarter of an hour. It counts the time that a client takes nothing as well,
- * though it answers: for that, send_timeout is the limit, so this is no shorter.
- */
-static unsigned user_timeout_ms(const struct http_server_options *o)
-{
-    uint64_t gone_ms = 1000 * (KEEP_ALIVE_IDLE_S + KEEP_ALIVE_PROBES * KEEP_ALIVE_INTERVAL_S);
-    uint64_t ms = o->send_timeout_ms > gone_ms / 2 ? 2 * o->send_timeout_ms : gone_ms;
-
-    return o->send_timeout_ms == 0 || ms > NO_LIMIT_MS ? NO_LIMIT_MS : (unsigned)ms;
-}
-
-static void set_user_timeout(const struct http_server *s, int fd)
-{
-    unsigned ms = user_timeout_ms(&s->options);
-
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
-}
-
-/* Accepted sockets inherit these; a unix socket has none of them. */
-static void set_keep_alive(int fd)
-{
-    int on = 1;
-    int idle = KEEP_ALIVE_IDLE_S;
-    int interval = KEEP_ALIVE_INTERVAL_S;
-    int probes = KEEP_ALIVE_PROBES;
-
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-}
-
-struct http_listener *http_server_listen(struct http_server *s, int fd,
-                                         const struct http_listen_options *o)
-{
-    struct http_listener *l = xcalloc(1, sizeof(*l));
-
-    ASSERT(!s->draining);
-    l->server = s;
-    l->accept.ctx = &s->ctx;
-    l->accept.hosts = s->conf.hosts;
-    l->accept.ssl_ctx = o->ssl;
-    if (o->ssl != NULL)
-        SSL_CTX_up_ref(o->ssl);
-    l->http2 = o->http2;
-    l->proxy_from = o->proxy_from;
-    l->tag = o->tag;
-    l->allows = o->allows;
-    l->refs = 1;
-    set_keep_alive(fd);
-    set_user_timeout(s, fd);
-    l->sock = h2o_evloop_socket_create(loop_h2o(s->loop), fd, H2O_SOCKET_FLAG_DONT_READ);
-    l->sock->data = l;
-    list_push_back(&s->listeners, &l->node);
-    if (!s->accept_paused)
-        h2o_socket_read_start(l->sock, on_accept);
-    return l;
-}
-
-void http_server_each_socket(const struct http_server *s,
-                             void (*each)(void *context, int fd, void *tag), void *context)
-{
-    struct list *it;
-
-    list_for_each (it, &s->listeners) {
-        const struct http_listener *l = list_entry(it, struct http_listener, node);
-
-        each(context, h2o_socket_get_fd(l->sock), l->tag);
-    }
-}
-
-void http_listener_close(struct http_listener *l)
-{
-    list_remove(&l->node);
-    h2o_socket_close(l->sock);
-    l->sock = NULL;
-    http_listener_release(l);
-}
-
-static void close_listeners(struct http_server *s)
-{
-    struct list *it;
-    struct list *next;
-
-    list_for_each_safe (it, next, &s->listeners)
-        http_listener_close(list_entry(it, struct http_listener, node));
-}
-
 /* ---- time ---- */
 
 static uint64_t min_nonzero(uint64_t a, uint64_t b)
@@ -362,7 +173,8 @@ static void check_end_of_drain(struct http_server *s)
 
 void http_server_conn_gone(struct http_server *s)
 {
-    resume_accepting(s);
+    http_server_load_changed(s);
+    http_accept_resume(s);
     check_end_of_drain(s);
 }
 
@@ -374,7 +186,7 @@ void http_server_retire(struct http_server *s, void (*done)(void *context), void
     s->draining = true;
     s->drained = done;
     s->drained_context = context;
-    close_listeners(s);
+    http_accept_close(s);
     /* As h2o_context_request_shutdown, but for HTTP/2: that drops bodies under way
      * (http_tap_http2.c). */
     s->ctx.shutdown_requested = 1;
@@ -492,11 +304,10 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     s->loop = l;
     s->options = *o;
     s->server_name = xslicedup(o->server_name);
-    list_init(&s->listeners);
+    http_accept_init(s);
     list_init(&s->conns);
     list_init(&s->tunnels);
     timer_init(&s->sweep, on_sweep);
-    timer_init(&s->accept_again, on_accept_again);
     s->end_of_drain.run = run_end_of_drain;
     set_up_h2o(s);
     set_spill(s);
@@ -509,20 +320,18 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
 void http_server_set(struct http_server *s, const struct http_server_options *o)
 {
     struct http_server_options changed = *o;
-    struct list *it;
 
     changed.on_request = s->options.on_request;
     changed.on_refused = s->options.on_refused;
     changed.addresses = s->options.addresses;
+    changed.balance = s->options.balance;
     changed.exempt = s->options.exempt;
     changed.context = s->options.context;
     s->options = changed;
     set_body_limit(s);
-    list_for_each (it, &s->listeners)
-        set_user_timeout(s, h2o_socket_get_fd(list_entry(it, struct http_listener, node)->sock));
     set_spill(s);
     timer_start(s->loop, &s->sweep, sweep_ms(o));
-    resume_accepting(s);
+    http_accept_set(s);
 }
 
 void http_server_destroy(struct http_server *s)
@@ -531,9 +340,8 @@ void http_server_destroy(struct http_server *s)
         return;
     ASSERT(s->nconns == 0);
     ASSERT(s->ntunnels == 0);
-    close_listeners(s);
+    http_accept_fini(s);
     timer_stop(&s->sweep);
-    timer_stop(&s->accept_again);
     list_remove(&s->end_of_drain.node);
     http_tap_stop_server(s);
     http_watch_stop_server(s);

@@ -12,6 +12,7 @@
 #include "common/net/addr.h"
 #include "common/net/address_counts.h"
 #include "common/net/http1_client.h"
+#include "common/net/http_balance.h"
 #include "common/net/http_tls.h"
 #include "common/net/loop.h"
 #include "common/net/networks.h"
@@ -43,6 +44,9 @@ struct http_server_options {
     size_t max_connections_per_address;
     struct address_counts *addresses;
     bool (*exempt)(void *context, const struct addr *peer);
+    /* NULL: none. Which of the loops' servers serves a connection; this one's place is its loop's
+     * index. Borrowed; all listeners are then added in one go, and closed so. */
+    struct http_balance *balance;
     uint64_t header_timeout_ms;     /* a request head must be complete within */
     uint64_t body_timeout_ms;       /* a request body must be complete within */
     uint64_t keep_alive_timeout_ms; /* an idle client connection is closed after */
@@ -88,7 +92,9 @@ struct http_listen_options {
     const struct networks *proxy_from;
     /* Asked before anything is read of a connection: whether PEER may talk to us. NULL: anybody. */
     bool (*allows)(void *context, void *tag, const struct addr *peer);
-    void *tag; /* for http_conn_tag: which listener (slot, application) a request came by */
+    bool defer_accept; /* TCP: who has sent nothing is not accepted yet, for about a second */
+    unsigned number;   /* with a balance: the same for the same listener on each loop */
+    void *tag;         /* for http_conn_tag: which listener (slot, application) a request came by */
 };
 struct http_listener;
 /* Takes over FD (bound and listening). */

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several data loops: who serves which client, and on which CPU."""
+import json
+import os
+import subprocess
+
+import pytest
+from support.base import BIN, free_port, wait_until
+from support.http import Client, get
+from support.scripted import hello, serve
+
+
+def start(world, threads, **settings):
+    w = world.scripted(serve(hello))
+    return world.resumelb(dict({'threads': threads, 'workers': [{'address': w.address}]}, **settings))
+
+
+def loops(lb):
+    return json.loads(get(lb.admin, '/status.json', host=lb.admin).text)['loops']
+
+
+def shares(lb):
+    """Connections that each loop has served so far."""
+    return [one['accepted'] - one['given'] + one['taken'] for one in loops(lb)]
+
+
+def dial(lb):
+    """A connection that has been served once and is kept, and its loop."""
+    before = shares(lb)
+    c = Client(lb.address)
+    assert c.request().status == 200
+    grown = [b - a for a, b in zip(before, shares(lb))]
+    assert sorted(grown) == [0] * (len(grown) - 1) + [1]
+    return c, grown.index(1)
+
+
+def in_hand(lb):
+    return [one['in_hand'] for one in loops(lb)]
+
+
+def test_clients_that_stay_are_spread_evenly(world):
+    lb = start(world, 4)
+    held = [dial(lb)[0] for _ in range(60)]
+    wait_until(lambda: sum(in_hand(lb)) == 60, 'no request under way')
+    assert max(in_hand(lb)) - min(in_hand(lb)) <= 5, 'two, an eighth, and the one that came last'
+    assert all(c.request().status == 200 for c in held), 'wherever they are'
+
+
+def test_a_loop_that_has_more_in_hand_is_given_no_more(world):
+    lb = start(world, 2)
+    held = [dial(lb) for _ in range(60)]
+    for c, loop in held:
+        if loop == 1:
+            c.close()
+    kept = [c for c, loop in held if loop == 0]
+    wait_until(lambda: in_hand(lb) == [len(kept), 0], 'those of the other loop are gone')
+    assert len(kept) >= 25
+    later = [dial(lb) for _ in range(20)]
+    assert [loop for _, loop in later] == [1] * 20
+    assert loops(lb)[0]['given'] == loops(lb)[1]['taken']
+    assert all(c.request().status == 200 for c in kept + [c for c, _ in later])
+
+
+def test_requests_of_given_connections_know_their_client(world):
+    seen = []
+
+    def answer(c, head, body):
+        fields = dict(line.lower().split(b': ', 1) for line in head.split(b'\r\n')[1:])
+        seen.append(fields[b'x-forwarded-for'])
+        hello(c, head, body)
+
+    w = world.scripted(serve(answer))
+    lb = world.resumelb({'threads': 4, 'workers': [{'address': w.address}]})
+    held = [dial(lb) for _ in range(24)]
+    assert sum(one['given'] for one in loops(lb)) > 0
+    assert seen == [b'127.0.0.1'] * len(held)
+
+
+def test_a_drain_serves_who_is_connected_on_every_loop(world):
+    lb = start(world, 4)
+    held = [dial(lb)[0] for _ in range(20)]
+    for c in held:
+        c.send()
+    assert all(c.receive().status == 200 for c in held)
+    assert lb.process.stop() == 0
+
+
+@pytest.mark.parametrize('defer', [True, False])
+def test_who_says_nothing_at_first_is_accepted_in_the_end_and_served(world, defer):
+    w = world.scripted(serve(hello))
+    address = '127.0.0.1:%d' % free_port()
+    lb = world.resumelb({'threads': 2, 'workers': [{'address': w.address}]},
+                        listen=[{'address': address, 'defer_accept': defer}])
+    silent = Client(address)
+    wait_until(lambda: sum(in_hand(lb)) == 1, 'to be accepted')
+    assert silent.request().status == 200
+    assert sum(shares(lb)) == 1
+
+
+def cpus_of_threads(pid):
+    out = []
+    for task in os.listdir('/proc/%d/task' % pid):
+        with open('/proc/%d/task/%s/status' % (pid, task)) as f:
+            out += [line.split()[1] for line in f if line.startswith('Cpus_allowed_list:')]
+    return out
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='one CPU')
+@pytest.mark.parametrize('form', ['auto', 'list'])
+def test_loops_stay_on_their_cpus(world, form):
+    allowed = sorted(os.sched_getaffinity(0))
+    wanted = allowed[:2] if form == 'auto' else allowed[1::-1]
+    lb = start(world, 3, cpu_affinity='auto' if form == 'auto' else '%d,%d' % tuple(wanted))
+    cpus = (allowed if form == 'auto' else wanted) * 3
+    assert [one['cpu'] for one in loops(lb)] == cpus[:3]
+    pinned = [text for text in cpus_of_threads(lb.process.pid) if text.isdigit()]
+    assert sorted(pinned) == sorted(str(cpu) for cpu in cpus[:3])
+
+
+def test_by_default_loops_run_where_they_like(world):
+    lb = start(world, 2)
+    assert [one['cpu'] for one in loops(lb)] == [None, None]
+
+
+def test_a_list_of_cpus_says_how_many_loops_there_are(world):
+    cpu = min(os.sched_getaffinity(0))
+    lb = start(world, 'auto', cpu_affinity=str(cpu))
+    assert [one['cpu'] for one in loops(lb)] == [cpu]
+
+
+def test_a_list_of_cpus_that_cannot_be_is_refused_with_its_place(tmp_path):
+    path = tmp_path / 'bad.yaml'
+    for text, why in [('0,0', 'names a CPU twice'), ('1000', 'names a CPU that this process may not use'), ('first', 'expected off, auto')]:
+        path.write_text('listen: [{address: "127.0.0.1:1"}]\nworkers: [{address: "127.0.0.1:2"}]\ncpu_affinity: "%s"\n' % text)
+        r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+        assert r.returncode == 1
+        assert '%s:3:' % path in r.stderr and why in r.stderr
