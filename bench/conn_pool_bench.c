@@ -4,8 +4,14 @@
  *   handle    the pool as it is used: a mutex and a stack per loop in each backend, reached by its
  * handle look-up   the same, but the backend is looked up by its key each time (the read-write lock
  * and the map) one mutex one lock over one map of stacks, as MariaDB's Spider had before its
- * redesign conn_pool_bench [BACKENDS [PAIRS]]
+ * redesign
+ * Then the pool at its limit (bench/conn_pool_experiment.h), a short form.
+ *   conn_pool_bench [BACKENDS [PAIRS]]
+ *   conn_pool_bench experiment [MS]                       all of it, so long for each figure
+ *   conn_pool_bench one mutex-map|mutex-stacks|loops REQUESTERS MAX_CONNECTIONS LOOPS MS   under
+ * perf
  */
+#include "bench/conn_pool_experiment.h"
 #include "common/base/clock.h"
 #include "common/base/map.h"
 #include "common/base/text.h"
@@ -14,6 +20,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LOOPS_TRIED_MAX = 8, KEY_ROOM = 32 };
 
@@ -238,14 +245,101 @@ static unsigned long argument(int argc, char **argv, int i, unsigned long deflt)
     if (argc <= i)
         return deflt;
     if (!parse_u64(slice_of(argv[i]), 1000000000, &n) || n == 0) {
-        fprintf(stderr, "usage: conn_pool_bench [BACKENDS [PAIRS]]\n");
+        fprintf(stderr, "usage: conn_pool_bench [BACKENDS [PAIRS]] | experiment [MS] | one ...\n");
         exit(2);
     }
     return (unsigned long)n;
 }
 
+/* ---- at the limit ---- */
+
+static void say(const char *name, const struct experiment *e, unsigned runs)
+{
+    struct experiment_result best = {0};
+
+    for (unsigned i = 0; i < runs; ++i) {
+        struct experiment_result r;
+
+        experiment_run(e, &r);
+        if (r.requests_per_s > best.requests_per_s)
+            best = r;
+    }
+    printf("%10u %4u  %-14s %9.0f %9.0f %7.2f %8.1f %8.1f %7ju\n", e->requesters,
+           e->max_connections, name, best.requests_per_s, best.p99_us, best.cpu_us,
+           best.recycle_mean_us, best.recycle_max_us, (uintmax_t)best.opened);
+    fflush(stdout);
+}
+
+static void compare(unsigned requesters, unsigned max_connections, uint64_t run_ms, bool all)
+{
+    static const unsigned loops[] = {2, 4, 8};
+    struct experiment e = {
+        .requesters = requesters, .max_connections = max_connections, .run_ms = run_ms};
+    unsigned runs = all ? 2 : 1;
+    char name[32];
+
+    e.design = DESIGN_MUTEX_MAP;
+    say("one mutex", &e, runs);
+    e.design = DESIGN_MUTEX_STACKS;
+    say("mutex stacks", &e, runs);
+    e.design = DESIGN_OURS;
+    for (size_t i = 0; i < ARRAY_LEN(loops) && (all || i == 0); ++i) {
+        e.loops = loops[i];
+        snprintf(name, sizeof(name), "%u loops", e.loops);
+        say(name, &e, runs);
+    }
+    if (!all)
+        return;
+    e.loops = requesters;
+    say("a loop each", &e, runs);
+}
+
+static void compare_all(uint64_t run_ms, bool all)
+{
+    static const unsigned limits[] = {100, 50, 20, 10, 5};
+    static const unsigned requesters[] = {50, 100, 200};
+
+    printf("\nconnections to %d backends at their limit; the better of %d runs\n"
+           "requesters  max  design         requests/s    p99 us  CPU us  recycle mean, max us  "
+           "opened\n",
+           EXPERIMENT_BACKENDS, all ? 2 : 1);
+    for (size_t i = 0; i < ARRAY_LEN(limits); ++i) {
+        if (all || limits[i] == 100 || limits[i] == 5)
+            compare(300, limits[i], run_ms, all);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(requesters) && all; ++i)
+        compare(requesters[i], 100, run_ms, all);
+}
+
+static int run_one(char **argv)
+{
+    uint64_t n[4];
+    struct experiment_result r;
+
+    for (unsigned i = 0; i < ARRAY_LEN(n); ++i) {
+        if (!parse_u64(slice_of(argv[i + 1]), 1000000, &n[i]) || n[i] == 0)
+            return 2;
+    }
+    struct experiment e = {.design = strcmp(argv[0], "mutex-map") == 0      ? DESIGN_MUTEX_MAP
+                                     : strcmp(argv[0], "mutex-stacks") == 0 ? DESIGN_MUTEX_STACKS
+                                                                            : DESIGN_OURS,
+                           .requesters = (unsigned)n[0],
+                           .max_connections = (unsigned)n[1],
+                           .loops = (unsigned)n[2],
+                           .run_ms = n[3]};
+    experiment_run(&e, &r);
+    printf("%.0f requests/s, p99 %.0f us, CPU %.2f us\n", r.requests_per_s, r.p99_us, r.cpu_us);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 7 && strcmp(argv[1], "one") == 0)
+        return run_one(argv + 2);
+    if (argc >= 2 && strcmp(argv[1], "experiment") == 0) {
+        compare_all(argument(argc, argv, 2, 1000), true);
+        return 0;
+    }
     struct bench b = {.nbackends = (unsigned)argument(argc, argv, 1, 16)};
 
     b.pairs = argument(argc, argv, 2, 2000000);
@@ -265,5 +359,6 @@ int main(int argc, char **argv)
     }
     free(b.backends);
     free(b.keys);
+    compare_all(500, false);
     return 0;
 }
