@@ -18,8 +18,9 @@ enum {
     /* Looked at for each connection; of more loops, others the next time. */
     LOOKS_MAX = 8,
     /* Apart by less than this and an eighth, connections stay where they are: to move one costs
-     * about as much as two system calls. */
-    SLACK = 2,
+     * about as much as two system calls, and what is in hand goes up and down. (A connection with a
+     * request is two.) */
+    SLACK = 4,
     SLACK_PART = 8,
 };
 

@@ -42,7 +42,7 @@ def test_clients_that_stay_are_spread_evenly(world):
     lb = start(world, 4)
     held = [dial(lb)[0] for _ in range(60)]
     wait_until(lambda: sum(in_hand(lb)) == 60, 'no request under way')
-    assert max(in_hand(lb)) - min(in_hand(lb)) <= 5, 'two, an eighth, and the one that came last'
+    assert max(in_hand(lb)) - min(in_hand(lb)) <= 8, 'four, an eighth, and the request of the one that came last'
     assert all(c.request().status == 200 for c in held), 'wherever they are'
 
 
@@ -54,9 +54,9 @@ def test_a_loop_that_has_more_in_hand_is_given_no_more(world):
             c.close()
     kept = [c for c, loop in held if loop == 0]
     wait_until(lambda: in_hand(lb) == [len(kept), 0], 'those of the other loop are gone')
-    assert len(kept) >= 25
-    later = [dial(lb) for _ in range(20)]
-    assert [loop for _, loop in later] == [1] * 20
+    assert len(kept) >= 20
+    later = [dial(lb) for _ in range(12)]
+    assert [loop for _, loop in later] == [1] * 12
     assert loops(lb)[0]['given'] == loops(lb)[1]['taken']
     assert all(c.request().status == 200 for c in kept + [c for c, _ in later])
 
