@@ -43,19 +43,6 @@ bool program_describe(const char *what, FILE *out)
 
 /* ---- SIGHUP ---- */
 
-static void log_problems(const struct diag *d)
-{
-    struct slice rest = slice_of(d->text);
-
-    while (rest.len > 0) {
-        struct slice line = slice_cut(&rest, '\n');
-        char shown[LOG_ESCAPED_ROOM];
-
-        if (line.len > 0)
-            log_info(NULL, "configuration-problem", "%s", log_escape(line, shown));
-    }
-}
-
 /* Say which changes have no effect until a restart. */
 static void warn_of_restart(const struct configuration *old, const struct configuration *new)
 {
@@ -83,7 +70,7 @@ static void reload(struct program *p)
     if (new == NULL) {
         log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
                   p->line->file, d.errors);
-        log_problems(&d);
+        daemon_log_problems(&d);
     } else {
         warn_of_restart(old, new);
         log_set_level((enum log_level) new->s.log_level);

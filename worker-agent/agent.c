@@ -117,19 +117,6 @@ static bool lock_state_dir(struct agent *a)
 
 /* ---- SIGHUP ---- */
 
-static void log_problems(const struct diag *d)
-{
-    struct slice rest = slice_of(d->text);
-
-    while (rest.len > 0) {
-        struct slice line = slice_cut(&rest, '\n');
-        char shown[LOG_ESCAPED_ROOM];
-
-        if (line.len > 0)
-            log_info(NULL, "configuration-problem", "%s", log_escape(line, shown));
-    }
-}
-
 static bool same_applications(const struct agent_config *a, const struct agent_config *b)
 {
     for (size_t i = 0; i < a->napps; ++i) {
@@ -160,7 +147,7 @@ static void reload(struct agent *a)
     if (c == NULL) {
         log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
                   a->file, d.errors);
-        log_problems(&d);
+        daemon_log_problems(&d);
     } else if (!same_applications(a->config, c)) {
         log_error(
             NULL, "configuration-refused",
