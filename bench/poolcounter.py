@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """resumelb-poolcounter beside Debian's poolcounterd: processor time per command, latency, memory, the herd, a burst.
 
-    bench/poolcounter.py [--build build] [--rounds 5] [--seconds 3] [--only lock50,herd]
+    bench/poolcounter.py [--build build] [--rounds 5] [--seconds 3] [--only lock50,herd] [--before PROGRAM]
 
 Both run in turns, the order changing each round; medians are printed, with the least and the most. Each is given a
-listening socket as standard input. System calls per command are counted by strace, apart, as it slows them down.
+listening socket as standard input. In the herd the bare floor runs besides (wake_floor.c): the same recv and send, and nothing else. System calls per command are counted by strace, apart, as it slows them down.
 Needs poolcounter and strace (dev/install-deps bench)."""
 import argparse
 import collections
@@ -123,9 +123,9 @@ def table(results, names):
         cells = []
         for name in names:
             values = by_name[name]
-            cells.append('%g (%g..%g)' % (statistics.median(values), min(values), max(values)))
-        first = statistics.median(by_name[names[0]])
-        ratio = '%.2f' % (statistics.median(by_name[names[-1]]) / first) if first else ''
+            cells.append('%g (%g..%g)' % (statistics.median(values), min(values), max(values)) if values else '')
+        first = statistics.median(by_name['original'])
+        ratio = '%.2f' % (statistics.median(by_name['ours']) / first) if first else ''
         print('| %s | %s | %s | %s |' % (scenario, figure, ' | '.join(cells), ratio))
 
 
@@ -135,16 +135,22 @@ def main():
     p.add_argument('--rounds', type=int, default=5)
     p.add_argument('--seconds', type=float, default=3)
     p.add_argument('--only', default=','.join(SCENARIOS))
+    p.add_argument('--before', help='an older resumelb-poolcounter, to run in turns as well')
     o = p.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     daemons = [('original', ['/usr/bin/poolcounterd']), ('ours', [str(o.build / 'bin' / 'resumelb-poolcounter')])]
+    if o.before:
+        daemons.insert(1, ('before', [o.before]))
+    floor = ('floor', [str(o.build / 'bench' / 'wake_floor')])
     results = collections.OrderedDict()
     for r in range(o.rounds):
         for scenario in o.only.split(','):
-            for name, argv in daemons[::-1] if r % 2 else daemons:
+            subjects = daemons + [floor] if scenario == 'herd' else daemons
+            for name, argv in subjects[::-1] if r % 2 else subjects:
                 for figure, value in one(o.build, name, argv, SCENARIOS[scenario].format(s=o.seconds)).items():
                     results.setdefault((scenario, figure), collections.defaultdict(list))[name].append(value)
-    table(results, [name for name, _ in daemons])
+    herd = 'herd' in o.only.split(',')
+    table(results, [name for name, _ in daemons] + ['floor'] * herd)
     for name, argv in daemons:
         calls = system_calls(o.build, argv, o.seconds)
         print('\nsystem calls per command, %s: %.2f: %s' % (

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The least that waking many waiters over TCP can take on this machine: one process sends a short
- * line on each of N connections, another reads them by epoll; nothing else is done. What a pool
- * counter daemon takes for it is to be seen beside this.
- * wake_floor [N [ROUNDS]]
+ * The least that waking many waiters over TCP can take on this machine: it listens at standard
+ * input and answers what `poolcounter_load herd` says, and nothing else, with one recv for a
+ * request, one send for an answer, and no counting, keys, timers or figures at all. The first who
+ * asks holds; who comes later waits; RELEASE tells them all. What a pool counter daemon takes for
+ * it is to be seen beside this (bench/poolcounter.py --only herd runs both, in turns).
  */
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { WAITERS = 999, WAITERS_MAX = 9000, ROUNDS = 51, EVENTS = 512, PAUSE_US = 20000 };
+enum { CLIENTS_MAX = 20000, EVENTS = 256, LINE_MAX_BYTES = 1024 };
 
-static int here[WAITERS_MAX], there[WAITERS_MAX];
+static int waiting[CLIENTS_MAX];
+static int nwaiting;
+static bool held;
 
 static void expect(bool ok, const char *what)
 {
@@ -28,94 +30,81 @@ static void expect(bool ok, const char *what)
     exit(1);
 }
 
-static double now_us(void)
+static void answer(int fd, const char *line, size_t len)
 {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
+    expect(send(fd, line, len, MSG_NOSIGNAL) == (ssize_t)len, "send");
 }
 
-static void connect_all(int n)
+static void acquire(int fd)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(a);
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (held) {
+        expect(nwaiting < CLIENTS_MAX, "too many wait");
+        waiting[nwaiting++] = fd;
+        return;
+    }
+    held = true;
+    answer(fd, "LOCKED\n", 7);
+}
 
-    expect(bind(listener, (struct sockaddr *)&a, len) == 0, "bind");
-    expect(getsockname(listener, (struct sockaddr *)&a, &len) == 0, "getsockname");
-    expect(listen(listener, n) == 0, "listen");
-    for (int i = 0; i < n; ++i) {
-        there[i] = socket(AF_INET, SOCK_STREAM, 0);
-        expect(connect(there[i], (struct sockaddr *)&a, len) == 0, "connect");
-        here[i] = accept(listener, NULL, NULL);
-        expect(here[i] >= 0, "accept");
+static void release(int fd)
+{
+    for (int i = 0; i < nwaiting; ++i)
+        answer(waiting[i], "DONE\n", 5);
+    nwaiting = 0;
+    held = false;
+    answer(fd, "RELEASED\n", 9);
+}
+
+/* The load generator has one request under way on a connection: it comes whole. */
+static void serve(int fd)
+{
+    char line[LINE_MAX_BYTES];
+    char figure[64];
+    ssize_t n = recv(fd, line, sizeof(line), 0);
+
+    if (n <= 0) {
+        close(fd);
+        return;
+    }
+    if (line[0] == 'A') {
+        acquire(fd);
+    } else if (line[0] == 'R') {
+        release(fd);
+    } else {
+        int len = snprintf(figure, sizeof(figure), "waiting_workers: %d\n", nwaiting);
+
+        answer(fd, figure, (size_t)len);
     }
 }
 
-/* The waiters: tells when all have been woken, each round. */
-static void read_all(int n, int rounds, int tell)
+static void welcome(int epoll)
+{
+    int fd = accept4(STDIN_FILENO, NULL, NULL, SOCK_CLOEXEC);
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
+
+    expect(fd >= 0, "accept");
+    expect(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) == 0, "epoll_ctl");
+}
+
+int main(void)
 {
     struct epoll_event events[EVENTS];
-    int epoll = epoll_create1(0);
+    struct epoll_event listener = {.events = EPOLLIN, .data.fd = STDIN_FILENO};
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    int on = 1;
 
-    for (int i = 0; i < n; ++i) {
-        struct epoll_event e = {.events = EPOLLIN, .data.fd = there[i]};
+    expect(epoll_ctl(epoll, EPOLL_CTL_ADD, STDIN_FILENO, &listener) == 0, "standard input");
+    expect(setsockopt(STDIN_FILENO, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0, "nodelay");
+    /* As the daemon has it; where the kernel lets us not, its own stays. */
+    (void)setsockopt(STDIN_FILENO, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
+    for (;;) {
+        int n = epoll_wait(epoll, events, EVENTS, -1);
 
-        expect(epoll_ctl(epoll, EPOLL_CTL_ADD, there[i], &e) == 0, "epoll_ctl");
-    }
-    while (rounds-- > 0) {
-        for (int got = 0; got < n;) {
-            int k = epoll_wait(epoll, events, EVENTS, -1);
-            char line[64];
-
-            for (int i = 0; i < k; ++i)
-                got += recv(events[i].data.fd, line, sizeof(line), 0) > 0;
+        for (int i = 0; i < n; ++i) {
+            if (events[i].data.fd == STDIN_FILENO)
+                welcome(epoll);
+            else
+                serve(events[i].data.fd);
         }
-        double at_us = now_us();
-        expect(write(tell, &at_us, sizeof(at_us)) == sizeof(at_us), "write");
     }
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double *x = a;
-    const double *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
-int main(int argc, char **argv)
-{
-    static double sent_us[ROUNDS], woken_us[ROUNDS];
-    int n = argc > 1 ? atoi(argv[1]) : WAITERS;
-    int rounds = argc > 2 ? atoi(argv[2]) : ROUNDS;
-    int told[2];
-
-    expect(n > 0 && n <= WAITERS_MAX && rounds > 0 && rounds <= ROUNDS, "arguments");
-    expect(pipe(told) == 0, "pipe");
-    connect_all(n);
-    pid_t child = fork();
-    expect(child >= 0, "fork");
-    if (child == 0) {
-        read_all(n, rounds, told[1]);
-        return 0;
-    }
-    for (int r = 0; r < rounds; ++r) {
-        double all_us;
-
-        usleep(PAUSE_US);
-        double start_us = now_us();
-        for (int i = 0; i < n; ++i)
-            expect(send(here[i], "DONE\n", 5, MSG_NOSIGNAL) == 5, "send");
-        sent_us[r] = now_us() - start_us;
-        expect(read(told[0], &all_us, sizeof(all_us)) == sizeof(all_us), "read");
-        woken_us[r] = all_us - start_us;
-    }
-    waitpid(child, NULL, 0);
-    qsort(sent_us, (size_t)rounds, sizeof(double), by_value);
-    qsort(woken_us, (size_t)rounds, sizeof(double), by_value);
-    printf("%d waiters, median of %d: sent in %.2f ms, all read after %.2f ms\n", n, rounds,
-           sent_us[rounds / 2] / 1e3, woken_us[rounds / 2] / 1e3);
-    return 0;
 }

@@ -15,7 +15,17 @@ static const struct table_column columns[] = {
     {"failures", true}, {"service", true}, {"connections", true},
 };
 
-/* What says that a worker gets no requests now, beside its state. */
+/* Where it is, when that is another address than its name says, or may be. */
+static void add_standby(struct text *out, const json_t *w)
+{
+    if (!json_is_string(json_object_get(w, "standby")))
+        return;
+    text_add(out, json_is_true(json_object_get(w, "on_standby")) ? SLICE_LIT(", at its standby ")
+                                                                 : SLICE_LIT(", standby "));
+    page_add_text(out, w, "standby");
+}
+
+/* What says that a worker gets no requests now, beside its state; and where it gets them. */
 static void add_state(struct table *t, const json_t *w)
 {
     struct text state = {0};
@@ -34,6 +44,7 @@ static void add_state(struct table *t, const json_t *w)
                json_is_true(json_object_get(w, "available"))) {
         text_add(&state, SLICE_LIT(", inactive"));
     }
+    add_standby(&state, w);
     table_add(t, text_slice(&state));
     text_fini(&state);
 }

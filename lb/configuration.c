@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/privileges.h"
 #include "lb/advertise.h"
 #include "lb/trust.h"
 
 #include "common/net/config_addr.h"
+#include "common/net/user_rights.h"
 
 /* As many as a sensible host has addresses; each costs a descriptor per loop. */
 enum { LISTENS_MAX = 64 };
@@ -265,17 +265,11 @@ static void check_access_log(const struct configuration *c, struct diag *d)
     free(folder);
 }
 
-/* Whether we may become it shows at the start: a test need not be root's. */
 static void check_user(const struct configuration *c, struct diag *d)
 {
-    const char *user = c->program.user;
-    const struct config_node *at = config_get(c->file.root, user != NULL ? "user" : "group");
     struct privileges p;
-    const char *why;
 
-    if (privileges_find(user, c->program.group, &p, &why) != ERR_OK && at != NULL)
-        config_complain(&c->file, at, d, "%s %s: %s", user != NULL ? "user" : "group",
-                        user != NULL ? user : c->program.group, why);
+    user_rights_check(&c->file, c->program.user, c->program.group, &p, d);
 }
 
 /* ---- applications ---- */

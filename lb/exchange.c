@@ -567,7 +567,7 @@ void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *
     make_id(x);
     x->client_addr = *http_conn_peer(conn);
     x->client = x->peer = slice_of(addr_host(&x->client_addr, x->peer_room));
-    x->tls = http_conn_is_tls(conn);
+    x->tls = http_conn_client_has_tls(conn);
     headers_scrub_request(
         req, atomic_load_explicit(&x->home->lb->client_certificates, memory_order_relaxed));
     http_reply_init(&x->reply, req, conn, &reply_events, x);

@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/net/bound_sockets.h"
 #include "lb/access_log.h"
 #include "lb/advertise.h"
 #include "lb/data_loops.h"
@@ -102,7 +103,7 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
 static int take_admin_socket(void *context, const struct addr *address)
 {
     const struct lb *lb = context;
-    int fd = bound_admin_take(lb->parts->bound_admin, address);
+    int fd = bound_sockets_take(lb->parts->bound_admin, address);
 
     return fd >= 0 ? fd : predecessor_take_admin(lb->parts->predecessor, address);
 }
@@ -389,7 +390,7 @@ static void lb_destroy(struct lb *lb)
 
     daemon_signals_stop(p->signals);
     predecessor_destroy(p->predecessor);
-    bound_admin_destroy(p->bound_admin);
+    bound_sockets_destroy(p->bound_admin);
     upgrade_destroy(p->upgrade);
     resolver_destroy(lb->resolver);
     if (p->admin != NULL)

@@ -12,7 +12,7 @@
 #include "lb/lb.h"
 #include "lb/listeners.h"
 
-struct bound_admin;
+struct bound_sockets;
 struct predecessor;
 struct upgrade;
 
@@ -23,7 +23,7 @@ struct lb_parts {
         config; /* in force; after a reload: LOCAL and BOOT rows are still those of the start */
     struct listeners *listeners;     /* NULL: not listening */
     struct admin *admin;             /* NULL: none */
-    struct bound_admin *bound_admin; /* its sockets, bound by root; or NULL */
+    struct bound_sockets *bound_admin; /* its sockets, bound by root; or NULL */
     struct daemon_watch *signals;
     enum lb_phase phase;
     uint64_t listen_by_ms; /* start_wait is over */

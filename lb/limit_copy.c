@@ -26,7 +26,7 @@ static struct limit_copying *copying_of(struct exchange *x)
         return k;
     k = h2o_mem_alloc_pool(&x->req->pool, sizeof(*k));
     *k = (struct limit_copying){
-        .url = {.scheme = http_conn_is_tls(x->conn) ? SLICE_LIT("https") : SLICE_LIT("http"),
+        .url = {.scheme = x->tls ? SLICE_LIT("https") : SLICE_LIT("http"),
                 .authority = x->authority,
                 .target = x->target},
         .request = headers_cache_request(x->req),

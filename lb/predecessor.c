@@ -3,16 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "common/net/packet.h"
+#include "common/net/packet_talk.h"
 
 enum {
     /* For all it has to say before we begin: it waits for nothing but a disk. */
@@ -157,12 +155,9 @@ static void unlink_rest(const struct predecessor *p)
 
 static bool is_listening(int fd, struct legacy *out)
 {
-    int on = 0;
-    socklen_t len = sizeof(on);
     struct stat st;
 
-    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) != 0 || on == 0 ||
-        fstat(fd, &st) != 0 || addr_of_socket(fd, &out->bound) != ERR_OK)
+    if (addr_of_listener(fd, &out->bound) != ERR_OK || fstat(fd, &st) != 0)
         return false;
     out->inode = st.st_ino;
     out->fd = fd;
@@ -188,62 +183,36 @@ static bool add_socket(struct predecessor *p, const json_t *m, bool admin, int f
     return true;
 }
 
-/* Takes PASSED when it is of use. False: a message that makes no sense here. */
-static bool take_message(struct predecessor *p, const json_t *m, int passed)
+static bool take_message(void *context, const json_t *m, int *passed)
 {
-    const char *op = json_string_value(json_object_get(m, "op"));
+    struct predecessor *p = context;
+    bool taken = false;
 
-    if (op == NULL || passed < 0)
+    if (*passed < 0)
         return false;
-    if (strcmp(op, "lock") == 0 && p->lock_fd < 0) {
-        p->lock_fd = passed;
-        return true;
+    if (packet_is(m, "lock") && p->lock_fd < 0) {
+        p->lock_fd = *passed;
+        taken = true;
+    } else if (packet_is(m, "listener") || packet_is(m, "admin")) {
+        taken = add_socket(p, m, packet_is(m, "admin"), *passed);
     }
-    return (strcmp(op, "listener") == 0 && add_socket(p, m, false, passed)) ||
-           (strcmp(op, "admin") == 0 && add_socket(p, m, true, passed));
+    if (taken)
+        *passed = -1;
+    return taken;
 }
 
-/* Errors: ERR_TIMEOUT, or as packet_receive, but for ERR_BUSY. */
-static enum err receive(struct predecessor *p, uint64_t until_us, json_t **message, int *passed)
-{
-    for (;;) {
-        struct pollfd ready = {.fd = p->fd, .events = POLLIN};
-        uint64_t now = clock_mono_us();
-        enum err e = packet_receive(p->fd, message, passed);
-
-        if (e != ERR_BUSY)
-            return e;
-        if (now >= until_us)
-            return ERR_TIMEOUT;
-        (void)poll(&ready, 1, (int)((until_us - now) / 1000) + 1);
-    }
-}
-
-/* Take what comes until "begin". Errors: as receive(), and ERR_SYNTAX, ERR_UNSUPPORTED. */
+/* Take what comes until "begin". Errors: as packet_hear, and ERR_UNSUPPORTED. */
 static enum err hear(struct predecessor *p)
 {
-    uint64_t until_us = clock_mono_us() + (uint64_t)HEAR_MS * 1000;
+    json_t *begin;
+    enum err e = packet_hear(p->fd, "begin", HEAR_MS, take_message, p, &begin);
 
-    for (;;) {
-        json_t *m;
-        int passed;
-        enum err e = receive(p, until_us, &m, &passed);
-
-        if (e != ERR_OK)
-            return e;
-        const char *op = json_string_value(json_object_get(m, "op"));
-        bool begin = op != NULL && strcmp(op, "begin") == 0 && passed < 0;
-        bool known = json_integer_value(json_object_get(m, "v")) == PREDECESSOR_VERSION;
-        bool taken = !begin && take_message(p, m, passed);
-        json_decref(m);
-        if (begin)
-            return known ? ERR_OK : ERR_UNSUPPORTED;
-        if (!taken) {
-            if (passed >= 0)
-                close(passed);
-            return ERR_SYNTAX;
-        }
-    }
+    if (e != ERR_OK)
+        return e;
+    if (json_integer_value(json_object_get(begin, "v")) != PREDECESSOR_VERSION)
+        e = ERR_UNSUPPORTED;
+    json_decref(begin);
+    return e;
 }
 
 bool predecessor_begin(struct predecessor **out)
@@ -273,16 +242,6 @@ bool predecessor_begin(struct predecessor **out)
 
 /* ---- the steps ---- */
 
-/* Whether it has been heard, or lies where it will be. */
-static bool say(const struct predecessor *p, const char *op)
-{
-    json_t *m = json_pack("{s:s}", "op", op);
-    enum err e = packet_send(p->fd, m, -1);
-
-    json_decref(m);
-    return e == ERR_OK;
-}
-
 static void on_readable(void *context)
 {
     struct predecessor *p = context;
@@ -293,8 +252,7 @@ static void on_readable(void *context)
     if (e == ERR_BUSY || e == ERR_SYNTAX)
         return;
     if (e == ERR_OK) {
-        const char *op = json_string_value(json_object_get(m, "op"));
-        bool go = op != NULL && strcmp(op, "go") == 0;
+        bool go = packet_is(m, "go");
 
         json_decref(m);
         if (passed >= 0)
@@ -316,7 +274,7 @@ void predecessor_prepared(struct predecessor *p, struct loop *l, void (*go)(void
     p->go = go;
     p->context = context;
     /* It may have ended: that shows when we read. */
-    (void)say(p, "prepared");
+    (void)!packet_say(p->fd, "prepared");
     p->watch = watch_start(l, p->fd, on_readable, p);
 }
 
@@ -324,7 +282,8 @@ bool predecessor_serving(struct predecessor *p)
 {
     if (p == NULL)
         return false;
-    bool heard = !p->gone && say(p, "ready");
+    /* Heard, or it lies where it will be. */
+    bool heard = !p->gone && packet_say(p->fd, "ready") == ERR_OK;
     unlink_rest(p);
     predecessor_destroy(p);
     return heard;

@@ -54,10 +54,7 @@ static void close_channel(struct upgrade *u)
 {
     watch_stop(u->channel);
     u->channel = NULL;
-    packet_queue_clear(&u->out);
-    if (u->out.fd >= 0)
-        close(u->out.fd);
-    u->out.fd = -1;
+    packet_queue_close(&u->out);
 }
 
 /* Before its descriptor is closed. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "common/net/config_addr.h"
+#include "common/net/user_rights.h"
 
 /* Where a setting of the top stands, for complaints. */
 static const struct config_node *top_node(const struct configuration *c, const char *name)
@@ -106,6 +107,7 @@ static struct configuration *read_rows(struct configuration *c, struct diag *d)
 
     settings_read(&poolcounter_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
     read_listen(c, d);
+    user_rights_check(&c->yaml, c->s.user, c->s.group, &c->rights, d);
     read_admin(c, d);
     read_types(c, d);
     if (d->errors == errors_before)

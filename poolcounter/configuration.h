@@ -6,6 +6,7 @@
 #ifndef RLB_POOLCOUNTER_CONFIGURATION_H
 #define RLB_POOLCOUNTER_CONFIGURATION_H
 
+#include "common/base/privileges.h"
 #include "common/core/counter.h"
 #include "common/net/addr.h"
 #include "poolcounter/settings.h"
@@ -27,6 +28,7 @@ struct type_limit {
 struct configuration {
     struct config yaml;
     struct poolcounter_settings s;
+    struct privileges rights; /* of `user` */
     struct admin_settings admin;
     struct addr *admin_addrs; /* none: no admin address */
     size_t nadmin_addrs;

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,7 +31,10 @@ static void set_option(int fd, int level, int name, int value)
 /*
  * Of FD, which listens (whoever connects from then on has them too, for no system call each) or is
  * a client's. Without delay, as else the second of two answers without a word from the client in
- * between could wait for its delayed acknowledgement.
+ * between could wait for its delayed acknowledgement. And without pacing, which the machine's own
+ * congestion control may bring along (bbr does): answers are of a few bytes and cannot congest
+ * anything, and pacing runs a timer of the kernel's for each send. Every kernel has reno; where we
+ * may not choose, nothing is lost but that.
  */
 static void set_options(const struct server *s, int fd)
 {
@@ -40,6 +44,7 @@ static void set_options(const struct server *s, int fd)
     if (addr_of_socket(fd, &a) != ERR_OK || a.sa.sa_family == AF_UNIX)
         return;
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
     if (idle_ms == 0)
         return;
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/net/user_rights.h"
 #include "poolcounter/status.h"
 #include "poolcounter/successor.h"
 #include "version.h"
@@ -42,19 +43,6 @@ bool program_describe(const char *what, FILE *out)
 
 /* ---- SIGHUP ---- */
 
-static void log_problems(const struct diag *d)
-{
-    struct slice rest = slice_of(d->text);
-
-    while (rest.len > 0) {
-        struct slice line = slice_cut(&rest, '\n');
-        char shown[LOG_ESCAPED_ROOM];
-
-        if (line.len > 0)
-            log_info(NULL, "configuration-problem", "%s", log_escape(line, shown));
-    }
-}
-
 /* Say which changes have no effect until a restart. */
 static void warn_of_restart(const struct configuration *old, const struct configuration *new)
 {
@@ -82,7 +70,7 @@ static void reload(struct program *p)
     if (new == NULL) {
         log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
                   p->line->file, d.errors);
-        log_problems(&d);
+        daemon_log_problems(&d);
     } else {
         warn_of_restart(old, new);
         log_set_level((enum log_level) new->s.log_level);
@@ -212,6 +200,32 @@ static void log_sockets(const struct sockets *sockets)
     }
 }
 
+/* All addresses are bound: what root was needed for is done. */
+static bool settle_rights(const struct program *p, const struct sockets *sockets)
+{
+    const struct configuration *c = p->config;
+    struct privileges rights;
+    bool change;
+
+    if (!user_rights_find(c->s.user, c->s.group, &rights, &change))
+        return false;
+    user_rights_warn_of_root(&rights);
+    if (!change)
+        return true;
+    for (size_t i = 0; i < c->nadmin_addrs; ++i) {
+        if (!user_rights_own_socket(&c->admin_addrs[i], &rights))
+            return false;
+    }
+    for (size_t i = 0; i < sockets->n; ++i) {
+        struct addr a;
+
+        if (addr_of_socket(sockets->fds[i], &a) == ERR_OK && !user_rights_own_socket(&a, &rights))
+            return false;
+    }
+    return user_rights_drop(c->s.user, &rights);
+}
+
+/* From then on clients are served: the admin address is bound already, or we would have ended. */
 static bool start_server(struct program *p)
 {
     struct sockets sockets;
@@ -219,6 +233,8 @@ static bool start_server(struct program *p)
     if (!open_sockets(p, &sockets))
         return false;
     log_sockets(&sockets);
+    if (!settle_rights(p, &sockets))
+        return false;
     p->server = server_create(&(struct server_options){
         .config = p->config,
         .stats = p->stats,
@@ -340,7 +356,7 @@ int program_run(const struct command_line *line, char **argv)
     p.stats = stats_create(&poolcounter_stats_table, 1);
     p.loop = loop_create(0);
     watch_signals(&p);
-    if (start_server(&p) && start_admin(&p)) {
+    if (start_admin(&p) && start_server(&p)) {
         daemon_notify("READY=1");
         successor_say_ready();
         loop_run(p.loop);

@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/net/bound_sockets.h"
 #include "common/net/http1_client.h"
 #include "common/tree/tree_figures.h"
 #include "version.h"
-#include "worker-agent/agent_internal.h"
+#include "worker-agent/agent_rights.h"
 #include "worker-agent/heir.h"
 #include "worker-agent/status.h"
 
@@ -74,7 +75,6 @@ bool agent_describe(const char *what, FILE *out)
 
 /* ---- state_dir ---- */
 
-/* Processes of other users have their sockets below it: they may pass, not look. */
 static bool make_folder(const char *path, mode_t mode)
 {
     if (mkdir(path, mode) == 0 || errno == EEXIST)
@@ -85,7 +85,7 @@ static bool make_folder(const char *path, mode_t mode)
 
 static bool make_folders(const struct agent_config *c)
 {
-    if (!make_folder(c->s.state_dir, 0711))
+    if (!make_folder(c->s.state_dir, AGENT_STATE_DIR_MODE))
         return false;
     for (size_t i = 0; i < c->napps; ++i) {
         char *path = xasprintf("%s/%s", c->s.state_dir, c->apps[i]->name);
@@ -117,19 +117,6 @@ static bool lock_state_dir(struct agent *a)
 
 /* ---- SIGHUP ---- */
 
-static void log_problems(const struct diag *d)
-{
-    struct slice rest = slice_of(d->text);
-
-    while (rest.len > 0) {
-        struct slice line = slice_cut(&rest, '\n');
-        char shown[LOG_ESCAPED_ROOM];
-
-        if (line.len > 0)
-            log_info(NULL, "configuration-problem", "%s", log_escape(line, shown));
-    }
-}
-
 static bool same_applications(const struct agent_config *a, const struct agent_config *b)
 {
     for (size_t i = 0; i < a->napps; ++i) {
@@ -160,7 +147,7 @@ static void reload(struct agent *a)
     if (c == NULL) {
         log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
                   a->file, d.errors);
-        log_problems(&d);
+        daemon_log_problems(&d);
     } else if (!same_applications(a->config, c)) {
         log_error(
             NULL, "configuration-refused",
@@ -245,8 +232,9 @@ static bool open_tree(struct agent *a)
 static int take_admin_socket(void *context, const struct addr *address)
 {
     const struct agent *a = context;
+    int fd = bound_sockets_take(a->pool.bound, address);
 
-    return heir_take_socket(a->pool.heir, address, NULL, 0);
+    return fd >= 0 ? fd : heir_take_socket(a->pool.heir, address, NULL, 0);
 }
 
 static bool open_admin(struct agent *a)
@@ -372,6 +360,7 @@ static void drop(struct agent *a)
         app_pool_let_go(&a->pool);
     upgrade_destroy(a->upgrade);
     heir_destroy(a->pool.heir);
+    bound_sockets_destroy(a->pool.bound);
     admin_destroy(a->admin);
     front_destroy(a->front);
     app_pool_fini(&a->pool);
@@ -406,8 +395,8 @@ int agent_run(const char *file, struct rlimit nofile)
     a.state_dir = xstrdup(a.config->s.state_dir);
     log_set_level((enum log_level)a.config->s.log_level);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
-    if (!heir_begin(&a.pool.heir) || !make_folders(a.config) || !lock_state_dir(&a) ||
-        (a.pool.heir == NULL && !open_keeper(&a, &adopted)))
+    if (!heir_begin(&a.pool.heir) || !agent_rights_settle(&a) || !make_folders(a.config) ||
+        !lock_state_dir(&a) || (a.pool.heir == NULL && !open_keeper(&a, &adopted)))
         return EXIT_CONFIG;
     daemon_prepare();
     if (!start(&a, &adopted)) {

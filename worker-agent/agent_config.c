@@ -11,6 +11,7 @@
 #include "worker-agent/app_config.h"
 
 #include "common/net/config_addr.h"
+#include "common/net/user_rights.h"
 #include "common/tree/tree.h"
 
 /* For gethostname(): more than Linux has. */
@@ -252,7 +253,7 @@ static void read_apps(struct agent_config *c, struct diag *d)
     c->apps = xcalloc(map->n + 1, sizeof(struct app_config *));
     for (size_t i = 0; i < map->n; ++i) {
         struct app_config *app =
-            app_config_read(&c->yaml, map->keys[i], map->items[i], (unsigned)c->s.max_processes, d);
+            app_config_read(c, map->keys[i], map->items[i], d);
 
         if (agent_config_app(c, app->name) != NULL)
             config_complain(&c->yaml, map->keys[i], d, "applications: %s stands here twice",
@@ -278,6 +279,7 @@ struct agent_config *agent_config_read(const char *file, struct diag *d)
     c->origins = xcalloc(agent_table.n, sizeof(*c->origins));
     settings_read(&agent_table, &c->yaml, c->yaml.root, &c->s, c->origins, d);
     check_top(c, d);
+    user_rights_check(&c->yaml, c->s.user, c->s.group, &c->own, d);
     read_tls(c, d);
     read_admin(c, d);
     read_apps(c, d);

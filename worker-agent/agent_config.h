@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include "common/base/privileges.h"
 #include "common/net/listen_tls.h"
 #include "common/net/networks.h"
 #include "worker-agent/settings.h"
@@ -55,7 +56,8 @@ struct app_config {
     enum listen_mode listen;
     char *path; /* in the tree */
     bool switch_user;
-    char *home; /* of the user, or NULL */
+    const char *login; /* the user's name, or NULL: who started the agent */
+    char *home;        /* of the user, or NULL */
     uid_t uid;
     gid_t gid;
     gid_t groups[APP_GROUPS_MAX];
@@ -71,6 +73,7 @@ struct agent_config {
     struct admin_settings admin;
     struct addr *admin_addrs; /* none: no admin address */
     size_t nadmin_addrs;
+    struct privileges own; /* of the agent itself: setting user */
     struct networks allow;
     struct listen_tls *tls; /* NULL: plain; front_create and front_configure take it out */
     struct app_config **apps;

@@ -11,6 +11,11 @@
 #include "worker-agent/front.h"
 #include "worker-agent/upgrade.h"
 
+enum {
+    /* Processes of other users have their sockets below it: they may pass, not look. */
+    AGENT_STATE_DIR_MODE = 0711,
+};
+
 enum agent_phase {
     AGENT_RUNNING,
     AGENT_DRAINING, /* slots say so; requests are served as before */

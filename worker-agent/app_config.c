@@ -13,6 +13,7 @@
 /* What the steps of reading share. */
 struct reader {
     const struct config *yaml;
+    const struct agent_config *agent;
     const struct config_node *key, *map;
     struct app_config *c;
     unsigned host_max;
@@ -114,33 +115,68 @@ static bool find_group(const struct reader *r, gid_t *gid)
     return true;
 }
 
+/* The agent becomes a user itself, and then can start no process of another one. */
+static bool is_agents_own(const struct reader *r)
+{
+    const struct privileges *own = &r->agent->own;
+    const struct app_config *c = r->c;
+
+    return own->wanted && own->uid != 0 && c->uid == own->uid && c->gid == own->gid;
+}
+
+static bool may_switch(const struct reader *r)
+{
+    const char *at = r->c->s.user != NULL ? "user" : "group";
+    const struct privileges *own = &r->agent->own;
+
+    if (own->wanted && own->uid != 0)
+        complain(r, at,
+                 "another one than the agent's own: an agent that has a user itself cannot start "
+                 "processes of others; leave out one of the two");
+    else if (geteuid() != 0)
+        complain(r, at, "needs an agent that runs as root");
+    else
+        return true;
+    return false;
+}
+
+/* False: there is no such user. */
+static bool find_login(const struct reader *r)
+{
+    struct app_config *c = r->c;
+    const struct passwd *p = getpwnam(c->login);
+
+    if (p == NULL) {
+        if (c->s.user != NULL)
+            complain(r, "user", "there is no such user");
+        return false;
+    }
+    if (c->s.user != NULL) {
+        c->uid = p->pw_uid;
+        c->gid = p->pw_gid;
+    }
+    c->home = xstrdup(p->pw_dir);
+    return true;
+}
+
 static void find_user(const struct reader *r)
 {
+    const struct privileges *own = &r->agent->own;
     struct app_config *c = r->c;
     int n = APP_GROUPS_MAX;
 
-    c->uid = geteuid();
-    c->gid = getegid();
+    c->uid = own->wanted ? own->uid : geteuid();
+    c->gid = own->wanted ? own->gid : getegid();
+    c->login = c->s.user != NULL ? c->s.user : r->agent->s.user;
+    if (c->login != NULL && !find_login(r))
+        return;
     if (c->s.user == NULL && c->s.group == NULL)
         return;
-    c->switch_user = true;
-    if (c->s.user != NULL) {
-        const struct passwd *p = getpwnam(c->s.user);
-
-        if (p == NULL) {
-            complain(r, "user", "there is no such user");
-            return;
-        }
-        c->uid = p->pw_uid;
-        c->gid = p->pw_gid;
-        c->home = xstrdup(p->pw_dir);
-    }
     if (c->s.group != NULL && !find_group(r, &c->gid))
         return;
-    if (geteuid() != 0) {
-        complain(r, c->s.user != NULL ? "user" : "group", "needs an agent that runs as root");
+    if (is_agents_own(r) || !may_switch(r))
         return;
-    }
+    c->switch_user = true;
     c->groups[0] = c->gid;
     c->ngroups = 1;
     if (c->s.user == NULL)
@@ -272,11 +308,18 @@ static void read_address(const struct reader *r)
         c->nslots = app_config_slots(&c->s, c->has_address ? &c->address : NULL, r->host_max);
 }
 
-struct app_config *app_config_read(const struct config *yaml, const struct config_node *key,
-                                   const struct config_node *map, unsigned host_max, struct diag *d)
+struct app_config *app_config_read(const struct agent_config *agent, const struct config_node *key,
+                                   const struct config_node *map, struct diag *d)
 {
     struct app_config *c = xcalloc(1, sizeof(*c));
-    struct reader r = {.yaml = yaml, .key = key, .map = map, .c = c, .host_max = host_max, .d = d};
+    const struct config *yaml = &agent->yaml;
+    struct reader r = {.yaml = yaml,
+                       .agent = agent,
+                       .key = key,
+                       .map = map,
+                       .c = c,
+                       .host_max = (unsigned)agent->s.max_processes,
+                       .d = d};
     unsigned errors_before = d->errors;
     char why[SETTINGS_WHY_ROOM];
 

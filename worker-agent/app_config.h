@@ -7,13 +7,10 @@
 
 #include "worker-agent/agent_config.h"
 
-/*
- * Never NULL; what was wrong is in D, and the result then only good for app_config_destroy.
- *   host_max  max_processes of the host
- */
-struct app_config *app_config_read(const struct config *yaml, const struct config_node *key,
-                                   const struct config_node *map, unsigned host_max,
-                                   struct diag *d);
+/* Of the configuration AGENT, whose top is read. Never NULL; what was wrong is in D, and the result
+ * then only good for app_config_destroy. */
+struct app_config *app_config_read(const struct agent_config *agent, const struct config_node *key,
+                                   const struct config_node *map, struct diag *d);
 /*
  * How many slots an application with settings S has; not with attach.
  *   a  what its slots' addresses have room for; NULL: they have none, so any number

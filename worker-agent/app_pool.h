@@ -17,6 +17,7 @@
 #include "worker-agent/restart_watch.h"
 #include "worker-agent/resume_store.h"
 
+struct bound_sockets;
 struct front;
 
 struct app_pool {
@@ -33,6 +34,7 @@ struct app_pool {
     uint64_t tree_start_wait_ms;
     uint64_t settings_hold_ms;
     struct heir *heir; /* what the agent before has left us; NULL: nothing, or it has gone */
+    struct bound_sockets *bound; /* by root, who we are no more; or NULL */
     void (*keeper_lost)(void *context);
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */
     void *context;

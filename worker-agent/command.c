@@ -119,9 +119,9 @@ json_t *command_environment(const struct app_config *c)
 
     for (size_t i = 0; i < ARRAY_LEN(inherited); ++i)
         set_variable(vars, inherited[i], getenv(inherited[i]));
-    if (c->s.user != NULL) {
-        set_variable(vars, "USER", c->s.user);
-        set_variable(vars, "LOGNAME", c->s.user);
+    if (c->login != NULL) {
+        set_variable(vars, "USER", c->login);
+        set_variable(vars, "LOGNAME", c->login);
         set_variable(vars, "HOME", c->home);
     }
     for (size_t i = 0; i < c->nenv; ++i)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/net/bound_sockets.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/heir.h"
 #include "worker-agent/resume_stream.h"
@@ -181,6 +182,8 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
 
     errno = 0;
     fd = heir_take_socket(door->group->pool->heir, a, door->group->name, number_of(door));
+    if (fd < 0)
+        fd = bound_sockets_take(door->group->pool->bound, a);
     if (fd < 0 && addr_listen(a, &lo, &fd) != ERR_OK) {
         log_error(subject, "cannot-listen", "at=%s error=\"%s\"", addr_format(a, text),
                   strerror(errno));

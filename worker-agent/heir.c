@@ -4,14 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/net/packet_talk.h"
 #include "worker-agent/keeper_wire.h"
 
 enum {
@@ -158,45 +157,19 @@ bool heir_take_resume(struct heir *h, const char *application, int slot, struct 
 
 /* ---- messages ---- */
 
-/* ERR_TIMEOUT, or as packet_receive, but for ERR_BUSY. */
-static enum err receive(struct heir *h, uint64_t until_us, json_t **message, int *passed)
+static bool take_message(void *context, const json_t *m, int *passed)
 {
-    for (;;) {
-        struct pollfd p = {.fd = h->fd, .events = POLLIN};
-        uint64_t now = clock_mono_us();
-        enum err e = packet_receive(h->fd, message, passed);
-
-        if (e != ERR_BUSY)
-            return e;
-        if (now >= until_us)
-            return ERR_TIMEOUT;
-        (void)poll(&p, 1, (int)((until_us - now) / 1000) + 1);
-    }
-}
-
-static bool is_listening_socket(int fd, struct addr *addr)
-{
-    int on = 0;
-    socklen_t len = sizeof(on);
-
-    return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on != 0 &&
-           addr_of_socket(fd, addr) == ERR_OK;
-}
-
-/* Takes PASSED when it is of use. False: a message that makes no sense here. */
-static bool take_message(struct heir *h, const json_t *m, int *passed)
-{
-    const char *op = json_string_value(json_object_get(m, "op"));
+    struct heir *h = context;
     struct addr addr;
 
-    if (op == NULL || *passed < 0)
+    if (*passed < 0)
         return false;
-    if (strcmp(op, "lock") == 0 && h->lock_fd < 0) {
+    if (packet_is(m, "lock") && h->lock_fd < 0) {
         h->lock_fd = *passed;
-    } else if (strcmp(op, "socket") == 0 && h->sockets.n < HEIR_SOCKETS_MAX &&
-               is_listening_socket(*passed, &addr)) {
+    } else if (packet_is(m, "socket") && h->sockets.n < HEIR_SOCKETS_MAX &&
+               addr_of_listener(*passed, &addr) == ERR_OK) {
         add(&h->sockets, m, *passed, &addr);
-    } else if (strcmp(op, "resume") == 0 && h->resumes.n < HEIR_SOCKETS_MAX) {
+    } else if (packet_is(m, "resume") && h->resumes.n < HEIR_SOCKETS_MAX) {
         add(&h->resumes, m, *passed, NULL);
     } else {
         return false;
@@ -205,30 +178,10 @@ static bool take_message(struct heir *h, const json_t *m, int *passed)
     return true;
 }
 
-/*
- * Take what comes until UNTIL comes ("begin": until what it announces has come).
- * Errors: ERR_TIMEOUT, ERR_PEER_CLOSED, ERR_SYNTAX.
- */
+/* Take what comes until UNTIL comes. Errors: as packet_hear. */
 static enum err hear(struct heir *h, const char *until, json_t **last)
 {
-    uint64_t until_us = clock_mono_us() + (uint64_t)STEP_MS * 1000;
-
-    for (;;) {
-        int passed;
-        enum err e = receive(h, until_us, last, &passed);
-
-        if (e != ERR_OK)
-            return e;
-        const char *op = json_string_value(json_object_get(*last, "op"));
-        if (op != NULL && strcmp(op, until) == 0 && passed < 0)
-            return ERR_OK;
-        bool good = take_message(h, *last, &passed);
-        json_decref(*last);
-        if (passed >= 0)
-            close(passed);
-        if (!good)
-            return ERR_SYNTAX;
-    }
+    return packet_hear(h->fd, until, STEP_MS, take_message, h, last);
 }
 
 /* ---- the steps ---- */
@@ -266,11 +219,8 @@ bool heir_begin(struct heir **out)
 
 static void say(const struct heir *h, const char *op)
 {
-    json_t *m = json_pack("{s:s}", "op", op);
-
     /* It may be dead: that shows when we read. */
-    (void)!packet_send(h->fd, m, -1);
-    json_decref(m);
+    (void)!packet_say(h->fd, op);
 }
 
 bool heir_take_over(struct heir *h)
@@ -301,8 +251,7 @@ static void on_readable(void *context)
     if (e == ERR_BUSY || e == ERR_SYNTAX)
         return;
     if (e == ERR_OK) {
-        const char *op = json_string_value(json_object_get(m, "op"));
-        bool sealed = op != NULL && strcmp(op, "sealed") == 0;
+        bool sealed = packet_is(m, "sealed");
 
         json_decref(m);
         if (passed >= 0)

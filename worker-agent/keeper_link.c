@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -15,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/net/packet_queue.h"
+#include "common/net/packet_talk.h"
 
 enum {
     /* How long a keeper that is there may take to answer; one just forked may have to wait for the
@@ -45,18 +45,9 @@ static json_t *hello_message(uint64_t adopt_timeout_ms)
 
 static json_t *receive_until(int fd, uint64_t until_us, int *passed)
 {
-    for (;;) {
-        json_t *message;
-        uint64_t now = clock_mono_us();
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        enum err e = packet_receive(fd, &message, passed);
+    json_t *message;
 
-        if (e == ERR_OK)
-            return message;
-        if (e != ERR_BUSY || now >= until_us)
-            return NULL;
-        (void)poll(&p, 1, (int)((until_us - now) / 1000) + 1);
-    }
+    return packet_await(fd, until_us, &message, passed) == ERR_OK ? message : NULL;
 }
 
 static void copy_text(char *out, size_t room, const json_t *m, const char *name)
@@ -151,14 +142,11 @@ static int connect_to_keeper(const char *state_dir)
 
 static void dismiss(int fd)
 {
-    json_t *bye = json_pack("{s:s}", "op", "bye");
-
     log_warn(
         NULL, "keeper-dismissed",
         "reason=\"it is ending, or of another version; its processes are ended and started anew\"");
-    if (packet_send(fd, bye, -1) != ERR_OK)
+    if (packet_say(fd, "bye") != ERR_OK)
         log_warn(NULL, "keeper-does-not-listen", "it ends by itself after its adopt_timeout");
-    json_decref(bye);
     close(fd);
 }
 

@@ -68,10 +68,7 @@ static void close_channel(struct upgrade *u)
 {
     watch_stop(u->channel);
     u->channel = NULL;
-    packet_queue_clear(&u->out);
-    if (u->out.fd >= 0)
-        close(u->out.fd);
-    u->out.fd = -1;
+    packet_queue_close(&u->out);
 }
 
 /* Wait for the program, which has ended or is killed now. HOW it ended. */

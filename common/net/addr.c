@@ -490,3 +490,13 @@ enum err addr_of_socket(int fd, struct addr *out)
     *out = a;
     return ERR_OK;
 }
+
+enum err addr_of_listener(int fd, struct addr *out)
+{
+    int on = 0;
+    socklen_t len = sizeof(on);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) != 0)
+        return ERR_SYSTEM;
+    return on != 0 ? addr_of_socket(fd, out) : ERR_UNSUPPORTED;
+}

@@ -59,5 +59,7 @@ enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, 
 enum err addr_start_listening(int fd, int backlog) must_check;
 /* The address a socket is bound to (a port of 0 resolved). */
 enum err addr_of_socket(int fd, struct addr *out) must_check;
+/* The same of one that listens. Errors: ERR_SYSTEM; ERR_UNSUPPORTED: it is none. */
+enum err addr_of_listener(int fd, struct addr *out) must_check;
 
 #endif

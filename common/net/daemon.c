@@ -344,3 +344,16 @@ void daemon_random_id(char out[33])
     }
     out[32] = '\0';
 }
+
+void daemon_log_problems(const struct diag *d)
+{
+    struct slice rest = slice_of(d->text);
+
+    while (rest.len > 0) {
+        struct slice line = slice_cut(&rest, '\n');
+        char shown[LOG_ESCAPED_ROOM];
+
+        if (line.len > 0)
+            log_info(NULL, "configuration-problem", "%s", log_escape(line, shown));
+    }
+}

@@ -91,6 +91,11 @@ bool http_conn_is_tls(const struct http_conn *c)
     return c->sock->ssl != NULL;
 }
 
+bool http_conn_client_has_tls(const struct http_conn *c)
+{
+    return http_conn_is_tls(c) || c->tls_before_us;
+}
+
 const SSL *http_conn_ssl(const struct http_conn *c)
 {
     return c->ssl;

@@ -90,6 +90,7 @@ struct http_conn {
     struct http_listener *listener;
     h2o_socket_t *sock; /* libh2o's; lives as long as this */
     struct addr peer, local;
+    bool tls_before_us;            /* with a proxy in front, which says so (proxy_from) */
     struct address_count *address; /* where PEER is counted; NULL: it is not */
     const SSL *ssl;                /* once its handshake is finished */
     enum tls_failure tls_failure;  /* of an alert: why it will not be */

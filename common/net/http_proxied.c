@@ -93,6 +93,7 @@ static struct addr addr_of(enum proxy_family family, const unsigned char bytes[1
 
 static void take(struct http_conn *c, const struct proxy_line *line)
 {
+    c->tls_before_us = line->tls;
     if (line->family != PROXY_NOBODY) {
         c->peer = addr_of(line->family, line->source, line->source_port);
         c->local = addr_of(line->family, line->destination, line->destination_port);

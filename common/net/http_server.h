@@ -144,6 +144,8 @@ void *http_conn_tag(const struct http_conn *c);
 const struct addr *http_conn_peer(struct http_conn *c);
 const struct addr *http_conn_local(struct http_conn *c);
 bool http_conn_is_tls(const struct http_conn *c);
+/* With us, or with the proxy in front (proxy_from), as it says. */
+bool http_conn_client_has_tls(const struct http_conn *c);
 /* NULL: plain, or no handshake has been finished. */
 const SSL *http_conn_ssl(const struct http_conn *c);
 struct http_conn *http_conn_of(h2o_req_t *req);

@@ -66,3 +66,11 @@ void packet_queue_clear(struct packet_queue *q)
     while ((node = list_pop_front(&q->items)) != NULL)
         packet_free(list_entry(node, struct packet, node));
 }
+
+void packet_queue_close(struct packet_queue *q)
+{
+    packet_queue_clear(q);
+    if (q->fd >= 0)
+        close(q->fd);
+    q->fd = -1;
+}

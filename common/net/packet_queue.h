@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Messages on their way into a packet socket (packet.h) that may be full for a while. Embedded
- * in the socket's owner, who closes it; bounded by what its user has to say. One thread at a time.
+ * in the socket's owner, who closes it, by packet_queue_close or otherwise; bounded by what its
+ * user has to say. One thread at a time.
  */
 #ifndef RLB_NET_PACKET_QUEUE_H
 #define RLB_NET_PACKET_QUEUE_H
@@ -23,6 +24,8 @@ void packet_queue_add(struct packet_queue *q, json_t *message, int pass);
  * Errors: ERR_BUSY (some are left), ERR_PEER_CLOSED.
  */
 enum err packet_queue_flush(struct packet_queue *q) must_check;
+/* Drop what has not been sent, and close the socket, if there is one. */
+void packet_queue_close(struct packet_queue *q);
 /* Drop what has not been sent. */
 void packet_queue_clear(struct packet_queue *q);
 

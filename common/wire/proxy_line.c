@@ -15,6 +15,9 @@ enum {
     HEAD_BYTES = 16, /* signature, command, family, length */
     RECORD_HEAD_BYTES = 3,
     RECORD_CRC32C = 3,
+    RECORD_TLS = 0x20,
+    TLS_HEAD_BYTES = 1 + 4, /* how the client came, what became of its certificate */
+    TLS_CLIENT = 0x01,      /* by TLS */
     CRC_BYTES = 4,
     COMMAND_LOCAL = 0x20, /* version 2 in the upper half */
     COMMAND_PROXY = 0x21,
@@ -132,28 +135,63 @@ static bool checksum_fits(struct slice header, size_t at)
     return ~crc == said;
 }
 
-/* The records of HEADER, from AT on: each whole, and at most one checksum. */
-static enum request_fault check_records(struct slice header, size_t at)
+/* Take the record at the start of REST. False: it is not whole. */
+static bool take_record(struct slice *rest, unsigned char *type, struct slice *value)
 {
-    size_t checksum = 0;
+    if (rest->len < RECORD_HEAD_BYTES)
+        return false;
+    size_t len = number_at(*rest, 1);
 
-    while (at < header.len) {
-        if (header.len - at < RECORD_HEAD_BYTES)
-            return FAULT_PROXY_LINE;
-        unsigned char type = byte_at(header, at);
-        size_t len = number_at(header, at + 1);
+    if (len > rest->len - RECORD_HEAD_BYTES)
+        return false;
+    *type = byte_at(*rest, 0);
+    *value = (struct slice){rest->p + RECORD_HEAD_BYTES, len};
+    *rest = (struct slice){value->p + len, rest->len - RECORD_HEAD_BYTES - len};
+    return true;
+}
 
-        at += RECORD_HEAD_BYTES;
-        if (len > header.len - at)
+/* What the record about TLS says; those in it (version, subject, cipher) need only be whole. */
+static bool read_tls(struct slice value, bool *tls)
+{
+    struct slice inner;
+    unsigned char type;
+
+    if (value.len < TLS_HEAD_BYTES)
+        return false;
+    *tls = (byte_at(value, 0) & TLS_CLIENT) != 0;
+    struct slice rest = {value.p + TLS_HEAD_BYTES, value.len - TLS_HEAD_BYTES};
+    while (rest.len != 0) {
+        if (!take_record(&rest, &type, &inner))
+            return false;
+    }
+    return true;
+}
+
+/* The records of HEADER, from AT on: each whole, and at most one of those that we read. */
+static enum request_fault read_records(struct slice header, size_t at, bool *tls)
+{
+    struct slice rest = {header.p + at, header.len - at};
+    struct slice value;
+    const char *checksum = NULL;
+    bool told = false;
+    unsigned char type;
+
+    while (rest.len != 0) {
+        if (!take_record(&rest, &type, &value))
             return FAULT_PROXY_LINE;
         if (type == RECORD_CRC32C) {
-            if (len != CRC_BYTES || checksum != 0)
+            if (value.len != CRC_BYTES || checksum != NULL)
                 return FAULT_PROXY_LINE;
-            checksum = at;
+            checksum = value.p;
+        } else if (type == RECORD_TLS) {
+            if (told || !read_tls(value, tls))
+                return FAULT_PROXY_LINE;
+            told = true;
         }
-        at += len;
     }
-    return checksum == 0 || checksum_fits(header, checksum) ? FAULT_NONE : FAULT_PROXY_CHECKSUM;
+    return checksum == NULL || checksum_fits(header, (size_t)(checksum - header.p))
+               ? FAULT_NONE
+               : FAULT_PROXY_CHECKSUM;
 }
 
 /* How many bytes the addresses of a family and transport take; SIZE_MAX: there is no such pair. */
@@ -207,7 +245,7 @@ static enum request_fault read_binary(struct slice header, struct proxy_line *ou
     else if (family == PROXY_INET6)
         copy_addresses(header, 16, out);
     /* Nobody's may be followed by addresses of a kind we do not know. */
-    return addresses == 0 ? FAULT_NONE : check_records(header, HEAD_BYTES + addresses);
+    return addresses == 0 ? FAULT_NONE : read_records(header, HEAD_BYTES + addresses, &out->tls);
 }
 
 static enum request_fault check_binary(struct slice bytes, struct proxy_line *out)

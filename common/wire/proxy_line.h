@@ -27,6 +27,7 @@ enum proxy_family {
 struct proxy_line {
     size_t bytes; /* of the header; 0: it is not whole yet */
     enum proxy_family family;
+    bool tls; /* the client has TLS with the proxy, which says so (version 2 only) */
     unsigned char source[16], destination[16]; /* 4 or 16 bytes, in network order */
     uint16_t source_port, destination_port;
 };
@@ -38,7 +39,8 @@ struct proxy_line {
  * FAULT_PROXY_LINE: malformed; FAULT_PROXY_TOO_LONG; FAULT_PROXY_CHECKSUM: it has a CRC32c of its
  * own, and another one.
  * Source: "The PROXY protocol, versions 1 & 2", sections 2.1 and 2.2. Stricter than it: version 2
- * must have its records whole, even though nobody wants them.
+ * must have its records whole, even though nobody wants them, and at most one checksum and one about
+ * TLS (PP2_TYPE_SSL, section 2.2.6), whose own records must be whole, too.
  */
 enum request_fault proxy_line_check(struct slice bytes, struct proxy_line *out) must_check;
 

@@ -68,6 +68,11 @@ function stateOf(w) {
   return [w.state, w.state === 'absent' || w.state === 'silent' ? 'bad' : 'soft'];
 }
 
+// The address that it has instead of its own, or would have.
+function standbyOf(w) {
+  return make('div', w.on_standby ? 'bad' : 'soft', (w.on_standby ? 'at its standby ' : 'standby ') + w.standby);
+}
+
 const COLUMNS = [['worker'], ['state'], ['version'], ['backlog', 1], ['mean', 1], [''], ['oldest', 1], ['requests', 1],
   ['failures', 1], ['connections', 1], ['classes', 1], ['best at (requests per second)']];
 
@@ -80,6 +85,7 @@ function workerRow(name, w, scale) {
   };
   cell(w.name);
   cell(state, stateClass);
+  if (w.standby) tr.lastChild.append(standbyOf(w));
   cell(w.version || '–');
   cell(number(w.backlog), 'number');
   cell(number(w.mean_backlog, 2), 'number');

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 import pathlib
 import sys
+import tempfile
 
 import pytest
 
@@ -27,6 +29,16 @@ def world(tmp_path):
     w = World(tmp_path)
     yield w
     w.close()
+
+
+@pytest.fixture
+def open_world():
+    """A world that other users may enter, which pytest's own folders do not let them."""
+    with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as folder:
+        os.chmod(folder, 0o777)
+        w = World(pathlib.Path(folder))
+        yield w
+        w.close()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -2,17 +2,14 @@
 """The agent: its processes' lives, its slots, its resumes, its ends."""
 import json
 import os
-import pathlib
 import signal
 import subprocess
-import tempfile
 
 import pytest
 
 from agent_support import STREAM, Background, TinyAgent, alive
 from support.base import BIN, wait_until
 from support.http import Client, CutShort, connect, get
-from support.servers import World
 
 FINGERPRINT = '0123456789abcdef'
 
@@ -94,16 +91,6 @@ def test_a_process_gets_a_clean_start(world):
     assert out['pgid'] == out['pid']
     assert out['cwd'] == str(world.folder)
     assert out['ppid'] == agent.json()['keeper_pid']
-
-
-@pytest.fixture
-def open_world():
-    """A world that other users may enter, which pytest's own folders do not let them."""
-    with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as folder:
-        os.chmod(folder, 0o777)
-        w = World(pathlib.Path(folder))
-        yield w
-        w.close()
 
 
 def test_a_process_runs_as_the_user_it_was_given_or_not_at_all(open_world):

@@ -4,10 +4,12 @@ import json
 import signal
 import ssl
 import subprocess
+import threading
 
 import pytest
 
 from agent_support import TinyAgent
+from agent_upgrade_support import upgrade
 from support.base import BIN, free_port, wait_until
 from support.certificates import Authority, dial
 from support.http import Client, CutShort, connect
@@ -96,6 +98,44 @@ def test_without_a_good_certificate_nobody_gets_further_than_the_handshake(world
     assert lb.get().status in (502, 503)
     lb.reload(application(agent, {'ca': pki.ca, **pki.balancer.entry}, worker_wait_timeout='100ms'))
     wait_until(lambda: lb.get().status == 200, 'our certificate')
+
+
+def test_a_new_agent_takes_over_with_tls_on_and_no_request_is_lost(world, pki, tmp_path):
+    agent = TinyAgent(world, slots=2, top={'tls': mutual(pki)}, min_processes=2, max_queue=100).wait_ready()
+    lb = balancer(world, agent, {'ca': pki.ca, **pki.balancer.entry})
+    wait_until(lambda: [w['state'] for w in lb.workers('app').values()] == ['ready'] * 2, 'both slots')
+    pids = [agent.pid(n) for n in range(2)]
+    failed, done, ending = [], [0, 0], threading.Event()
+
+    def run(i, method):
+        try:
+            with Client(lb.address) as c:
+                while not ending.is_set():
+                    r = c.request(method, '/%s' % method, body=b'x' if method == 'POST' else b'')
+                    done[i] += 1
+                    if r.status != 200:
+                        failed.append((method, r.status, r.text[:200]))
+        except (OSError, CutShort) as e:
+            failed.append((method, repr(e)))
+    threads = [threading.Thread(target=run, args=(i, m)) for i, m in enumerate(('GET', 'POST'))]
+    for t in threads:
+        t.start()
+    try:
+        for _ in range(3):
+            target = [n + 20 for n in done]
+            wait_until(lambda: failed or all(n >= t for n, t in zip(done, target)), 'requests')
+            upgrade(agent)
+    finally:
+        ending.set()
+        for t in threads:
+            t.join()
+    assert failed == []
+    assert [agent.pid(n) for n in range(2)] == pids
+    # The new one asks for certificates as the old one did.
+    assert ask(agent, client(pki, pki.balancer)).status == 200
+    assert is_refused(agent, client(pki))
+    stranger = Authority(tmp_path, 'another').sign('balancer', usage='clientAuth')
+    assert is_refused(agent, client(pki, stranger))
 
 
 def test_a_certificate_may_be_optional_but_not_bad(world, pki, tmp_path):

@@ -7,44 +7,16 @@ import shutil
 import signal
 import socket
 import threading
-import time
 
 import pytest
 
 from agent_support import Background, TinyAgent, alive
+from agent_upgrade_support import agent_pid, follow, upgrade
 from support.base import BIN, PATIENCE, free_port, wait_until
 from support.http import Client, get
-from upgrade_support import Successor
 from zookeeper_support import Place
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
-
-
-def agent_pid(agent):
-    try:
-        return agent.json()['pid']
-    except (OSError, AssertionError, ValueError):
-        return None
-
-
-def upgrade(agent, seconds=30):
-    """SIGUSR2, and wait until the new one serves alone."""
-    old = agent.process
-    old_pid = old.pid
-    old.kill(signal.SIGUSR2)
-    pid = wait_until(lambda: agent_pid(agent) not in (None, old_pid) and agent_pid(agent), 'a new agent', seconds)
-    follow(agent, pid)
-    if isinstance(old, Successor):
-        old.wait(seconds)
-    else:
-        assert old.wait(seconds) == 0, agent.process.output()[-4000:]
-    return pid
-
-
-def follow(agent, pid):
-    agent.process = Successor(pid, agent.process)
-    agent.world.processes[:] = [p for p in agent.world.processes if p is not agent.process.before]
-    agent.world.processes.append(agent.process)
 
 
 def test_a_new_agent_serves_with_the_same_processes(world):

@@ -5,9 +5,9 @@ import os
 import signal
 
 from agent_support import Background, TinyAgent
+from agent_upgrade_support import agent_pid, follow
 from support.base import free_port, wait_until
 from support.http import Client
-from test_agent_upgrade import agent_pid, follow
 
 
 class Crowded:
@@ -16,6 +16,7 @@ class Crowded:
     def __init__(self, world, **settings):
         self.world, self.own = world, '127.0.0.1:%d' % free_port()
         self.agent = TinyAgent(world, slots=2, min_processes=0, listen=[self.own], top={'max_processes': 1}, **settings)
+        self.agent.wait_listening()
         self.agent.process.stop()
         busy = dict(self.agent.config['applications']['app'], address='127.0.0.1:0+', listen=[], min_processes=1,
                     max_processes=1)

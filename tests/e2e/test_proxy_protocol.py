@@ -2,6 +2,7 @@
 """PROXY headers: a real HAProxy in front says whose connection it passes on; nobody else may."""
 import fcntl
 import json
+import pathlib
 import socket
 import ssl
 import struct
@@ -44,6 +45,11 @@ class Front:
         fields = dict(line.split(': ', 1) for line in head[1:])
         return fields['x-forwarded-for'], fields['resumelb-class']
 
+    def scheme(self):
+        """X-Forwarded-Proto of the last request."""
+        head = self.worker.requests[-1][0].decode().lower().split('\r\n')
+        return dict(line.split(': ', 1) for line in head[1:])['x-forwarded-proto']
+
     def lines(self, n):
         wait_until(lambda: self.log.exists() and self.log.read_text().count('\n') >= n, '%d lines' % n)
         return [json.loads(line) for line in self.log.read_text().splitlines()]
@@ -71,7 +77,7 @@ def closed(s):
 
 
 class HAProxy:
-    def __init__(self, world, options, target):
+    def __init__(self, world, options, target, bind=''):
         self.address = '127.0.0.1:%d' % free_port()
         path = world.folder / 'haproxy.cfg'
         path.write_text('''
@@ -81,9 +87,9 @@ defaults
   timeout client 60s
   timeout server 60s
 listen passed_on
-  bind %s
+  bind %s %s
   server resumelb %s %s
-''' % (self.address, target, options))
+''' % (self.address, bind, target, options))
         self.process = world.process(['haproxy', '-db', '-f', path], 'haproxy')
         wait_until(self.up, 'haproxy: ' + self.process.output())
 
@@ -123,6 +129,38 @@ def test_tls_begins_behind_the_header(world, options, http2):
                         'https://test.example:%s/' % port], capture_output=True, text=True)
     assert r.stdout.endswith(' 2 200' if http2 else ' 1.1 200'), r.stdout + r.stderr
     assert front.seen() == ('127.0.0.77', '127.0.0.77')
+
+
+@pytest.mark.parametrize('options, scheme', [('send-proxy-v2-ssl', 'https'), ('send-proxy-v2', 'http'), ('send-proxy', 'http')])
+def test_a_client_that_has_tls_with_haproxy_has_https_when_haproxy_says_so(world, options, scheme):
+    pair = Pair(world.folder, 'cert', ['test.example'])
+    both = world.folder / 'both.pem'
+    both.write_text(pathlib.Path(pair.cert).read_text() + pathlib.Path(pair.key).read_text())
+    front = Front(world, classifier={'regex': {'variable': 'wsgi.url_scheme', 'pattern': '^(?<class>.*)$'}})
+    proxy = HAProxy(world, options, front.address, bind='ssl crt %s' % both)
+    with Client(None, sock=blind_context().wrap_socket(proxy.dial())) as c:
+        assert c.request().status == 200
+    assert front.seen() == ('127.0.0.77', scheme)
+    assert front.scheme() == scheme
+
+
+def test_a_client_without_tls_at_haproxy_has_http(world):
+    front = Front(world)
+    proxy = HAProxy(world, 'send-proxy-v2-ssl', front.address)
+    with Client(None, sock=proxy.dial()) as c:
+        assert c.request().status == 200
+    assert front.scheme() == 'http'
+
+
+def test_nobody_but_a_proxy_that_is_listed_says_that_a_client_has_tls(world):
+    front = Front(world, listen={'proxy_from': ['127.0.0.70']})
+    header = binary(more=b'\x20\0\5\1\0\0\0\0')
+    assert closed(front.send(header + REQUEST)) and not front.worker.requests
+    host, _, port = front.address.rpartition(':')
+    with Client(None, sock=socket.create_connection((host, int(port)), 20, source_address=('127.0.0.70', 0))) as c:
+        c.send_raw(header)
+        assert c.request(headers=[('X-Forwarded-Proto', 'http')]).status == 200
+    assert front.scheme() == 'https'
 
 
 def test_health_checks_of_haproxy_come_in_its_own_name(world):

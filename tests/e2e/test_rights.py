@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the load balancer may do: setting `user`, and what is left to it then. Without root: that it says it cannot."""
 import os
-import pathlib
 import signal
 import stat
 import subprocess
-import tempfile
 
 import pytest
 
@@ -13,40 +11,8 @@ from support.base import BIN, free_port, wait_until
 from support.certificates import Pair, shown
 from support.http import Client, get
 from support.scripted import hello, serve
-from support.servers import World
+from rights_support import NOBODY, ORDINARY, ROOT, assert_is_nobody, low_port
 from upgrade_support import upgrade
-
-ROOT = os.geteuid() == 0
-NOBODY = 65534
-# As an ordinary user, whoever runs the tests.
-ORDINARY = ('setpriv', '--reuid=%d' % NOBODY, '--regid=%d' % NOBODY, '--clear-groups') if ROOT else ()
-
-
-@pytest.fixture
-def open_world():
-    """A world that other users may enter, which pytest's own folders do not let them."""
-    with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as folder:
-        os.chmod(folder, 0o777)
-        w = World(pathlib.Path(folder))
-        yield w
-        w.close()
-
-
-def threads_of(pid):
-    """Of each thread: its Uid, Gid, Groups, NoNewPrivs and CapEff."""
-    found = []
-    for task in pathlib.Path('/proc/%d/task' % pid).iterdir():
-        lines = dict(line.split(':', 1) for line in (task / 'status').read_text().splitlines())
-        found.append({k: lines[k].split() for k in ('Uid', 'Gid', 'Groups', 'NoNewPrivs', 'CapEff')})
-    return found
-
-
-def assert_is_nobody(pid):
-    threads = threads_of(pid)
-    assert len(threads) > 2
-    for t in threads:
-        assert t == {'Uid': [str(NOBODY)] * 4, 'Gid': [str(NOBODY)] * 4, 'Groups': [str(NOBODY)],
-                     'NoNewPrivs': ['1'], 'CapEff': ['0000000000000000']}, t
 
 
 def settings_of(world, **more):
@@ -78,13 +44,11 @@ def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_worl
     # root's alone: read before the rights are dropped
     os.chmod(pair.key, 0o600)
     tls, unix = '127.0.0.1:%d' % free_port(), folder / 'front.sock'
-    low = next(p for p in range(1023, 600, -1) if subprocess.run(
-        ['/usr/bin/python3', '-c', 'import socket; socket.create_server(("127.0.0.1", %d))' % p],
-        stderr=subprocess.DEVNULL).returncode == 0)
+    low = low_port()
     listen = [{'address': '127.0.0.1:%d' % low}, {'address': tls, 'tls': pair.entry},
               {'address': 'unix:%s' % unix, 'mode': 660}]
     lb = open_world.resumelb(settings_of(open_world), listen=listen)
-    assert_is_nobody(lb.process.pid)
+    assert_is_nobody(lb.process.pid, threads=3)
     assert get('127.0.0.1:%d' % low).status == 200
     assert shown(tls, 'test.example') == pair.fingerprint
     assert (unix.stat().st_uid, stat.S_IMODE(unix.stat().st_mode)) == (NOBODY, 0o660)
@@ -108,7 +72,7 @@ def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_worl
     wait_until(lambda: shown(tls, 'test.example') == renewed.fingerprint, 'the new certificate')
     # a new program needs no root: the socket of the low port is left to it
     upgrade(lb)
-    assert_is_nobody(lb.process.pid)
+    assert_is_nobody(lb.process.pid, threads=3)
     assert get('127.0.0.1:%d' % low).status == 200
     assert lb.process.stop() == 0
     assert not unix.exists()

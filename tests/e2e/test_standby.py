@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from support.base import BIN, free_port, wait_until
-from support.http import Client, CutShort
+from support.http import Client, CutShort, get
 from support.scripted import Scripted, serve
 from worker_tls_support import Pki, tls_script
 
@@ -70,6 +70,26 @@ def test_a_killed_worker_s_standby_serves_under_load_and_it_comes_back_with_its_
     assert failed == []
     assert b'"port": "one"' in lb.get('/').body
     assert lb.app()['stats']['workers_on_standby'] == 0
+
+
+def test_operators_see_where_a_worker_is(world):
+    standby = world.scripted(by_name(b'standby'))
+    own = '127.0.0.1:%d' % free_port()
+    lb = world.resumelb({'workers': [{'address': own, 'standby': standby.address}], 'eject_time': '100ms', 'eject_time_max': '100ms'})
+
+    def shown():
+        r = subprocess.run([BIN / 'resumelbctl', 'status', '-a', lb.admin], capture_output=True, text=True, timeout=60)
+        assert r.returncode == 0, r.stderr
+        return r.stdout
+    assert 'standby ' + standby.address in shown()
+    wait_until(lambda: lb.get('/').body == b'standby', 'the standby')
+    assert 'at its standby ' + standby.address in shown()
+    # The live page is made of the same figures by this script.
+    script = get(lb.admin, '/status.js', host=lb.admin).text
+    assert 'w.standby' in script and 'w.on_standby' in script and "'at its standby '" in script
+    back = world.scripted(by_name(b'own'), port=int(own.rpartition(':')[2]))
+    wait_until(lambda: lb.get('/').body == b'own', 'the worker to be back')
+    assert 'at its standby' not in shown() and 'standby ' + standby.address in shown() and back.requests
 
 
 def test_a_single_request_that_kills_its_worker_is_answered_by_the_standby(world):

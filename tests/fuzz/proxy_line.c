@@ -29,6 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ASSERT(memcmp(&cut.source, &whole.source, sizeof(cut.source)) == 0);
     ASSERT(memcmp(&cut.destination, &whole.destination, sizeof(cut.destination)) == 0);
     ASSERT(cut.family == whole.family);
+    ASSERT(cut.tls == whole.tls);
+    ASSERT(!whole.tls || whole.family != PROXY_NOBODY);
     ASSERT(cut.source_port == whole.source_port);
     ASSERT(cut.destination_port == whole.destination_port);
     return 0;

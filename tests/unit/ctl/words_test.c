@@ -85,6 +85,23 @@ static void status_shows_each_application_and_its_workers(void **state)
            "  no workers\n");
 }
 
+static void status_shows_where_a_worker_is_that_has_a_standby(void **state)
+{
+    static const char page[] =
+        "{\"applications\":{\"shop\":{\"workers\":["
+        "{\"name\":\"10.0.0.1:80\",\"state\":\"ready\",\"standby\":\"10.0.0.2:80\","
+        "\"on_standby\":false},"
+        "{\"name\":\"10.0.0.3:80\",\"state\":\"ready\",\"standby\":\"10.0.0.4:80\","
+        "\"on_standby\":true}]}}}";
+    struct text out = {0};
+
+    (void)state;
+    assert_int_equal(show(ctl_status_text, page, &(struct ctl_options){0}, &out), ERR_OK);
+    assert_non_null(strstr(text_cstr(&out), "10.0.0.1:80  ready, standby 10.0.0.2:80 "));
+    assert_non_null(strstr(text_cstr(&out), "10.0.0.3:80  ready, at its standby 10.0.0.4:80 "));
+    text_fini(&out);
+}
+
 static void one_application_can_be_chosen(void **state)
 {
     struct text out = {0};
@@ -238,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_shows_each_application_and_its_workers),
+        cmocka_unit_test(status_shows_where_a_worker_is_that_has_a_standby),
         cmocka_unit_test(one_application_can_be_chosen),
         cmocka_unit_test(resumes_show_the_best_classes_first),
         cmocka_unit_test(a_class_shows_its_best_workers_first),

@@ -28,7 +28,8 @@ static int close_pair(void **state)
 {
     (void)state;
     packet_queue_clear(&queue);
-    close(pair[0]);
+    if (pair[0] >= 0)
+        close(pair[0]);
     if (pair[1] >= 0)
         close(pair[1]);
     return 0;
@@ -111,6 +112,22 @@ static void a_peer_that_has_gone_is_told(void **state)
     assert_int_equal(packet_queue_flush(&queue), ERR_PEER_CLOSED);
 }
 
+static void closed_it_is_empty_and_its_peer_is_told(void **state)
+{
+    json_t *m;
+    int passed;
+
+    (void)state;
+    packet_queue_add(&queue, numbered(1), -1);
+    packet_queue_close(&queue);
+    assert_int_equal(queue.fd, -1);
+    assert_true(list_empty(&queue.items));
+    assert_int_equal(packet_receive(pair[1], &m, &passed), ERR_PEER_CLOSED);
+    /* There is nothing more to be closed. */
+    packet_queue_close(&queue);
+    pair[0] = -1;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_pair, close_pair)
 
 int main(void)
@@ -120,6 +137,7 @@ int main(void)
         TEST(a_descriptor_may_be_closed_before_it_is_sent),
         TEST(a_message_over_the_limit_is_left_out),
         TEST(a_peer_that_has_gone_is_told),
+        TEST(closed_it_is_empty_and_its_peer_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

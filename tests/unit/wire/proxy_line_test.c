@@ -238,6 +238,10 @@ static void binary_has_one_grammar(void **state)
         {0x21, 0x11, {INET "\1\0\2a", 16}}, /* a record beyond the end */
         {0x21, 0x11, {INET "\3\0\1a", 16}}, /* a checksum of one byte */
         {0x21, 0x11, {INET "\3\0\4aaaa\3\0\4aaaa", 26}},
+        {0x21, 0x11, {INET "\x20\0\4\1\0\0\0", 19}},                     /* TLS: too short */
+        {0x21, 0x11, {INET "\x20\0\6\1\0\0\0\0\x21", 21}},               /* half a record in it */
+        {0x21, 0x11, {INET "\x20\0\xa\1\0\0\0\0\x21\0\3ab", 25}},        /* one beyond its end */
+        {0x21, 0x11, {INET "\x20\0\5\1\0\0\0\0\x20\0\5\0\0\0\0\0", 28}}, /* told twice */
     };
     struct text t = {0};
 
@@ -250,6 +254,38 @@ static void binary_has_one_grammar(void **state)
         if (f != FAULT_PROXY_LINE)
             fail_msg("case %zu: %s", i, request_fault_text(f));
         assert_int_equal(line.bytes, 0);
+    }
+    text_fini(&t);
+}
+
+static void a_proxy_says_whether_its_client_has_tls(void **state)
+{
+    static const struct {
+        unsigned command, family;
+        struct slice body;
+        bool tls;
+    } cases[] = {
+        {0x21, 0x11, {INET, 12}, false},
+        {0x21, 0x11, {INET "\x20\0\5\1\0\0\0\0", 20}, true},
+        {0x21, 0x11, {INET "\x20\0\5\7\0\0\0\1", 20}, true},  /* and a certificate, no good one */
+        {0x21, 0x11, {INET "\x20\0\5\6\0\0\0\0", 20}, false}, /* a certificate without TLS */
+        {0x21, 0x11, {INET "\x20\0\5\0\0\0\0\0", 20}, false},
+        {0x21, 0x11, {INET "\4\0\1z\x20\0\xf\1\0\0\0\0\x21\0\7TLSv1.3\4\0\1z", 38}, true},
+        /* its own connection, or one that it cannot name */
+        {0x20, 0x11, {INET "\x20\0\5\1\0\0\0\0", 20}, false},
+        {0x21, 0x00, {"\x20\0\5\1\0\0\0\0", 8}, false},
+    };
+    struct text t = {0};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
+        struct proxy_line line;
+
+        put_binary(&t, cases[i].command, cases[i].family, cases[i].body);
+        assert_int_equal(proxy_line_check(text_slice(&t), &line), FAULT_NONE);
+        assert_int_equal(line.bytes, t.len);
+        if (line.tls != cases[i].tls)
+            fail_msg("case %zu: tls %d", i, line.tls);
     }
     text_fini(&t);
 }
@@ -321,6 +357,7 @@ int main(void)
         cmocka_unit_test(proxies_have_connections_of_their_own),
         cmocka_unit_test(unix_peers_are_known_as_such),
         cmocka_unit_test(binary_has_one_grammar),
+        cmocka_unit_test(a_proxy_says_whether_its_client_has_tls),
         cmocka_unit_test(a_length_over_the_bound_is_refused_before_it_comes),
         cmocka_unit_test(a_checksum_is_believed_only_when_it_fits),
         cmocka_unit_test(byte_by_byte_more_is_asked_for_until_it_is_whole),

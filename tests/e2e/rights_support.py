@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program may do that was started as root, with and without the setting `user`."""
+import os
+import pathlib
+import socket
+
+ROOT = os.geteuid() == 0
+NOBODY = 65534
+# As an ordinary user, whoever runs the tests.
+ORDINARY = ('setpriv', '--reuid=%d' % NOBODY, '--regid=%d' % NOBODY, '--clear-groups') if ROOT else ()
+
+
+def threads_of(pid):
+    """Of each thread: its Uid, Gid, Groups, NoNewPrivs and CapEff."""
+    found = []
+    for task in pathlib.Path('/proc/%d/task' % pid).iterdir():
+        lines = dict(line.split(':', 1) for line in (task / 'status').read_text().splitlines())
+        found.append({k: lines[k].split() for k in ('Uid', 'Gid', 'Groups', 'NoNewPrivs', 'CapEff')})
+    return found
+
+
+def assert_is_nobody(pid, threads=1):
+    """All its threads, of which there are at least so many."""
+    found = threads_of(pid)
+    assert len(found) >= threads
+    for t in found:
+        assert t == {'Uid': [str(NOBODY)] * 4, 'Gid': [str(NOBODY)] * 4, 'Groups': [str(NOBODY)],
+                     'NoNewPrivs': ['1'], 'CapEff': ['0000000000000000']}, t
+
+
+def low_port():
+    """One that only root may listen at, and nobody does. As root."""
+    for port in range(1023, 600, -1):
+        try:
+            socket.create_server(('127.0.0.1', port)).close()
+        except OSError:
+            continue
+        return port
+    raise AssertionError('no port below 1024 is free')

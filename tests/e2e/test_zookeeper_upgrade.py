@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGUSR2 with a ZooKeeper: each name is registered once, afterwards by the new process; load balancers lose nobody meanwhile."""
+import threading
+
+from kazoo.exceptions import NoNodeError
+
+from agent_upgrade_support import upgrade as upgrade_agent
+from support.base import PATIENCE, wait_until
+from support.scripted import hello, serve
+from upgrade_support import upgrade as upgrade_balancer
+from zookeeper_support import Place, picked
+
+UPGRADES = 3
+
+
+class Watcher:
+    """Looks again and again; the different things that it has seen."""
+
+    def __init__(self, world, look):
+        self.look, self.seen, self.looks, self.ending, self.problem = look, set(), 0, False, None
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+        world.closers.append(self.end)
+
+    def _run(self):
+        try:
+            while not self.ending:
+                self.seen.add(tuple(sorted(self.look())))
+                self.looks += 1
+        except Exception as e:
+            self.problem = e
+
+    def go_on(self):
+        target = self.looks + 20
+        wait_until(lambda: self.looks >= target or self.problem, 'some looks')
+
+    def end(self):
+        self.ending = True
+        self.thread.join(20 * PATIENCE)
+        assert self.problem is None
+        return self.seen
+
+
+def provider(place, path, name):
+    """Its session and what it says; None: it is not there at the moment."""
+    node = '%s/providers/%s' % (path, name)
+    try:
+        return place.client.exists(place.tree.path(node)).ephemeralOwner, place.tree.properties(node)
+    except (NoNodeError, AttributeError):
+        return None
+
+
+def test_a_load_balancer_is_registered_once_and_by_the_new_process(world):
+    place = Place(world)
+    w = world.scripted(serve(hello))
+    lb = place.balancer(workers=[w.address])
+    wait_until(lambda: place.tree.providers('') == [lb.address], 'its registration')
+    reader = place.connect()
+    names = Watcher(world, lambda: reader.get_children(place.tree.path('/providers')))
+    for _ in range(UPGRADES):
+        before = provider(place, '', lb.address)[0]
+        names.go_on()
+        upgrade_balancer(lb)
+        owner, said = wait_until(lambda: provider(place, '', lb.address), 'the new registration')
+        assert owner != before and said['pid'] == lb.process.pid
+        names.go_on()
+        assert place.tree.providers('') == [lb.address]
+    # In between it may be absent for a moment, but there is never another name.
+    assert {(lb.address,)} <= names.end() <= {(), (lb.address,)}
+
+
+def test_an_agents_slots_are_registered_once_by_the_new_process_and_no_load_balancer_misses_one(world):
+    place = Place(world, root='/app')
+    agent = world.agent('agent', 'unused', slots=2)
+    agent.kill()
+    agent.config.update(tree=place.url(''), zookeeper_session_timeout='2s')
+    agent.start()
+    lb = place.balancer(resume='auto')
+    wanted = sorted(agent.addresses)
+    wait_until(lambda: picked(lb) == set(wanted), 'both workers', 30)
+    reader = place.connect()
+    names = Watcher(world, lambda: reader.get_children(place.tree.path('/workers/providers')))
+    workers = Watcher(world, lambda: lb.workers('app'))
+    for _ in range(UPGRADES):
+        before = {provider(place, '/workers', a)[0] for a in wanted}
+        names.go_on()
+        workers.go_on()
+        pid = upgrade_agent(agent)
+        wait_until(lambda: all(str(pid) in (provider(place, '/workers', a) or (0, {}))[1].get('agent', '') for a in wanted),
+                   "the new one's", 20)
+        after = {provider(place, '/workers', a)[0] for a in wanted}
+        assert len(after) == 1 and after.isdisjoint(before)
+        names.go_on()
+        workers.go_on()
+        assert place.tree.providers('/workers') == wanted
+    assert all(set(seen) <= set(wanted) for seen in names.end())
+    assert workers.end() == {tuple(wanted)}
