@@ -10,7 +10,7 @@ import time
 from faulty_support import below, processes
 from support.base import BIN, ROOT, free_port, wait_until
 from support.servers import Agent, yaml
-from support.zookeeper import Proxy
+from zookeeper_damage_support import DAMAGES, GarblingProxy
 from zookeeper_support import SESSION, Place, tree_of
 
 SUPPORT = ROOT / 'tests' / 'e2e' / 'support'
@@ -20,35 +20,6 @@ SANITIZER = {'ASAN_OPTIONS': 'quarantine_size_mb=4:thread_local_quarantine_size_
 # How long something is stopped at most: far less than any time-out.
 STOP_S = 1.5
 PROCESSES = 2    # of each agent
-
-
-class GarblingProxy(Proxy):
-    """
-    Who connects while there is garbage is told that, in place of the server's first words. Within a session it stays with the
-    truth: ZooKeeper's client library ends the process by an assertion when a server answers what was not asked.
-    """
-
-    garbage = None
-
-    def _pump(self, source, sink):
-        garbage = self.garbage
-        try:
-            if garbage is not None and source.getpeername()[1] == self.target_port and source.recv(1 << 16):
-                sink.sendall(garbage)
-        except OSError:
-            pass
-        super()._pump(source, sink)
-        # Who hears garbage comes again and again.
-        with self.lock:
-            self.pairs = [pair for pair in self.pairs if source not in pair]
-
-    def garble(self, data):
-        self.garbage = data
-        self.cut()
-
-    def pass_on(self):
-        self.garbage = None
-        super().pass_on()
 
 
 class ChaosAgent(Agent):
@@ -271,11 +242,17 @@ class Chaos:
         # also within a frame, and in one that is too long
         self.stage.proxy.garble(self.random.choice([data, len(data).to_bytes(4, 'big') + data, b'\x7f\xff\xff\xff' + data]))
 
+    def damage_from_zookeeper(self):
+        """In the next frames within a session, as many as there will be before the next deed of this kind."""
+        names = sorted(DAMAGES)
+        self.stage.proxy.damage(*(DAMAGES[self.random.choice(names)] for _ in range(self.random.randrange(1, 4))))
+
     # ---- the order of it all ----
 
     DEEDS = [stop_a_process, stop_a_process, stop_a_process, kill_a_process, kill_a_process, ask_for_a_restart, stop_an_agent,
              kill_the_agent, hang_up, list_workers, list_workers, guest_comes_or_goes, guest_comes_or_goes, settings, settings,
-             garbled_settings, zookeeper_goes, connections_to_zookeeper, connections_to_zookeeper, garbage_from_zookeeper]
+             garbled_settings, zookeeper_goes, connections_to_zookeeper, connections_to_zookeeper, garbage_from_zookeeper,
+             damage_from_zookeeper, damage_from_zookeeper]
 
     def step(self):
         self.undo(time.monotonic())

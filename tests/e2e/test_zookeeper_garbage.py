@@ -4,8 +4,9 @@ import random
 import struct
 
 import pytest
-from chaos_support import SANITIZER, GarblingProxy
+from chaos_support import SANITIZER
 from support.base import wait_until
+from zookeeper_damage_support import GarblingProxy
 from zookeeper_support import Place, in_force, tree_of
 
 NOISE = random.Random(1).randbytes(200)
