@@ -14,9 +14,8 @@ from zookeeper_damage_support import DAMAGES, GarblingProxy
 from zookeeper_support import SESSION, Place, tree_of
 
 SUPPORT = ROOT / 'tests' / 'e2e' / 'support'
-# Under the address sanitizer what was freed is kept, so much of it: else memory would be flat only when that is full. And
-# ZooKeeper's client library asks for as much memory as a garbled frame says, and copes with getting none.
-SANITIZER = {'ASAN_OPTIONS': 'quarantine_size_mb=4:thread_local_quarantine_size_kb=64:allocator_may_return_null=1'}
+# Under the address sanitizer what was freed is kept, so much of it: else memory would be flat only when that is full.
+SANITIZER = {'ASAN_OPTIONS': 'quarantine_size_mb=4:thread_local_quarantine_size_kb=64'}
 # How long something is stopped at most: far less than any time-out.
 STOP_S = 1.5
 PROCESSES = 2    # of each agent
