@@ -22,10 +22,10 @@ PROCESSES = 2    # of each agent
 
 
 class ChaosAgent(Agent):
-    """Two gunicorns with the application of the run, registered in a ZooKeeper."""
+    """Two gunicorns with the application of the run, registered in a ZooKeeper. HOSTS: that of a proxy before it."""
 
-    def __init__(self, world, name, place, executed):
-        self.place = place
+    def __init__(self, world, name, place, executed, hosts=None):
+        self.place, self.hosts = place, hosts
         super().__init__(
             world, name, 'unused', slots=PROCESSES, ready_probe='/', respawn_delay='50ms', respawn_delay_max='1s',
             root=str(world.folder / name), history=200,
@@ -36,7 +36,7 @@ class ChaosAgent(Agent):
 
     def start(self):
         (self.world.folder / self.name / 'tmp').mkdir(parents=True, exist_ok=True)
-        self.config.update(tree=self.place.url(''), zookeeper_session_timeout=SESSION)
+        self.config.update(tree=self.place.url('', self.hosts), zookeeper_session_timeout=SESSION)
         self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.config.items()))
         self.process = self.world.process([BIN / 'resumelb-agent', '-c', self.path], self.name, env=SANITIZER)
 
@@ -59,7 +59,7 @@ def resident_kib(pid):
 
 class Stage:
     """
-    A ZooKeeper; a load balancer that knows it through a proxy; two agents of two gunicorns each; two listed workers in good
+    A ZooKeeper; a load balancer and an agent that know it through a proxy; two agents of two gunicorns each; two listed workers in good
     order, to which nothing is ever done, and two bad ones; one of either kind that is registered at times.
     """
 
@@ -70,9 +70,9 @@ class Stage:
         self.tree = self.place.tree
         self.proxy = GarblingProxy(self.place.server.port)
         world.closers.append(self.proxy.close)
-        # one that lives on, and whose memory is looked at; one that is killed too
+        # one that lives on, and whose memory is looked at; one that is killed too, and whose ZooKeeper is behind the proxy
         self.steady = ChaosAgent(world, 'steady', self.place, self.executed)
-        self.mortal = ChaosAgent(world, 'mortal', self.place, self.executed)
+        self.mortal = ChaosAgent(world, 'mortal', self.place, self.executed, self.proxy.address)
         self.agents = [self.steady, self.mortal]
         self.good = [self.worker('good%d' % i, 'good')[0] for i in range(2)]
         self.bad = [self.worker('bad%d' % i, 'bad') for i in range(2)]
@@ -242,9 +242,10 @@ class Chaos:
         self.stage.proxy.garble(self.random.choice([data, len(data).to_bytes(4, 'big') + data, b'\x7f\xff\xff\xff' + data]))
 
     def damage_from_zookeeper(self):
-        """In the next frames within a session, as many as there will be before the next deed of this kind."""
+        """Of the next frames within a session, which a change makes come soon."""
         names = sorted(DAMAGES)
         self.stage.proxy.damage(*(DAMAGES[self.random.choice(names)] for _ in range(self.random.randrange(1, 4))))
+        self.settings()
 
     # ---- the order of it all ----
 
@@ -273,6 +274,7 @@ class Chaos:
 
     def quiet(self):
         self.undo(float('inf'))
+        self.stage.proxy.damage()
         self.stage.proxy.pass_on()
         for address, _ in self.stage.guests:
             self.tree.unregister('/workers', address)

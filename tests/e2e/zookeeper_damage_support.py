@@ -101,6 +101,7 @@ class GarblingProxy(Proxy):
 
     def __init__(self, target_port):
         self.damages, self.only = [], anything
+        self.damaged = 0    # frames
         self.begun = {}     # by socket: what has come of a frame; not before the greeting
         super().__init__(target_port)
 
@@ -135,6 +136,7 @@ class GarblingProxy(Proxy):
     def _frame(self, body):
         with self.lock:
             damage = self.damages.pop(0) if self.damages and self.only(body) else framed
+            self.damaged += damage is not framed
         return damage(body)
 
     def damage(self, *damages, only=anything):
@@ -148,5 +150,4 @@ class GarblingProxy(Proxy):
 
     def pass_on(self):
         self.garbage = None
-        self.damage()
         super().pass_on()
