@@ -104,34 +104,32 @@ static void end(struct zk_guard *g)
 static int guarded_connect(int fd, const struct sockaddr *peer, socklen_t len)
 {
     struct zk_guard *g = of_this_thread;
-    bool refuse = false;
-
-    if (g != NULL && len <= sizeof(g->peer)) {
-        pthread_mutex_lock(&g->mutex);
-        refuse = is_shunned(g, peer, len);
-        if (!refuse)
-            begin(g, fd, peer, len);
-        pthread_mutex_unlock(&g->mutex);
-    }
-    if (refuse) {
-        errno = ECONNREFUSED;
-        return -1;
-    }
-    return connect(fd, peer, len);
-}
-
-/* G's lock is held when it is returned; NULL: FD is none of a guard's. */
-static struct zk_guard *guard_of(int fd)
-{
-    struct zk_guard *g = of_this_thread;
 
     if (g == NULL)
-        return NULL;
+        return connect(fd, peer, len);
     pthread_mutex_lock(&g->mutex);
-    if (g->fd == fd)
-        return g;
+    bool refuse = len > sizeof(g->peer) || is_shunned(g, peer, len);
+    if (!refuse)
+        begin(g, fd, peer, len);
     pthread_mutex_unlock(&g->mutex);
-    return NULL;
+    if (!refuse)
+        return connect(fd, peer, len);
+    errno = ECONNREFUSED;
+    return -1;
+}
+
+/* This thread's guard, whose lock is held then; NULL: it has none. */
+static struct zk_guard *guard_here(void)
+{
+    if (of_this_thread != NULL)
+        pthread_mutex_lock(&of_this_thread->mutex);
+    return of_this_thread;
+}
+
+/* Nothing is to be said or heard on FD: it was ended, or is not the connection that is guarded. */
+static bool is_over(const struct zk_guard *g, int fd)
+{
+    return g->dead || g->fd != fd;
 }
 
 static ssize_t over(enum zookeeper_fault why, struct zk_guard *g)
@@ -144,13 +142,14 @@ static ssize_t over(enum zookeeper_fault why, struct zk_guard *g)
 
 static ssize_t guarded_send(int fd, const void *bytes, size_t n, int flags)
 {
-    struct zk_guard *g = guard_of(fd);
+    struct zk_guard *g = guard_here();
     enum zookeeper_fault why = ZOOKEEPER_FAULT_NONE;
 
     if (g == NULL)
         return send(fd, bytes, n, flags);
-    ssize_t sent = g->dead ? -1 : send(fd, bytes, n, flags);
-    int error = g->dead ? ECONNRESET : errno;
+    bool ended = is_over(g, fd);
+    ssize_t sent = ended ? -1 : send(fd, bytes, n, flags);
+    int error = ended ? ECONNRESET : errno;
     if (sent > 0)
         why = zookeeper_dialog_sent(&g->dialog, (struct slice){bytes, (size_t)sent});
     if (why != ZOOKEEPER_FAULT_NONE)
@@ -212,20 +211,20 @@ static ssize_t give(struct zk_guard *g, void *out, size_t room)
 
 static ssize_t guarded_recv(int fd, void *out, size_t room, int flags)
 {
-    struct zk_guard *g = guard_of(fd);
+    struct zk_guard *g = guard_here();
     enum zookeeper_fault why = ZOOKEEPER_FAULT_NONE;
 
     if (g == NULL)
         return recv(fd, out, room, flags);
-    ssize_t n = g->dead || room == 0 ? 0 : read_frame(g, flags, &why);
-    bool dead = g->dead || why != ZOOKEEPER_FAULT_NONE;
+    bool ended = is_over(g, fd);
+    ssize_t n = ended || room == 0 ? 0 : read_frame(g, flags, &why);
     int error = errno;
     if (n > 0)
         n = give(g, out, room);
     if (why != ZOOKEEPER_FAULT_NONE)
         end(g);
     pthread_mutex_unlock(&g->mutex);
-    if (dead)
+    if (ended || why != ZOOKEEPER_FAULT_NONE)
         return over(why, g);
     errno = error;
     return n;
