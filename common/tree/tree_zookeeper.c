@@ -5,6 +5,7 @@
  * the pauses between sessions that do not last grow.
  */
 #include "common/base/log.h"
+#include "common/tree/zookeeper_guard.h"
 #include "common/tree/zookeeper_tree.h"
 #include "common/tree/zookeeper_url.h"
 
@@ -77,6 +78,16 @@ static void on_disconnected(void *context)
     give_up_later(t);
     log_warn(NULL, "tree-disconnected",
              "hosts=%s path=%s hint=\"going on with what was last known\"", t->hosts, t->prefix);
+}
+
+static void on_refused(void *context, enum zookeeper_fault why)
+{
+    struct zookeeper *t = context;
+
+    ++t->counts.refused;
+    log_warn(NULL, "tree-frame-refused",
+             "hosts=%s path=%s problem=\"%s\" hint=\"is it ZooKeeper that answers there?\"",
+             t->hosts, t->prefix, zookeeper_fault_text(why));
 }
 
 static void open_session(struct zookeeper *t);
@@ -169,6 +180,7 @@ static void on_verify(struct timer *timer)
 static const struct zk_session_events events = {.connected = on_connected,
                                                 .disconnected = on_disconnected,
                                                 .ended = on_ended,
+                                                .refused = on_refused,
                                                 .changed = on_changed};
 
 static void open_session(struct zookeeper *t)
@@ -271,7 +283,7 @@ static enum err zookeeper_check(struct slice place, struct diag *d)
 
     free(hosts);
     free(prefix);
-    return e;
+    return e == ERR_OK ? zk_guard_check(d) : e;
 }
 
 static enum err zookeeper_open(struct loop *l, struct slice place, const struct tree_options *o,
@@ -280,6 +292,8 @@ static enum err zookeeper_open(struct loop *l, struct slice place, const struct 
     struct zookeeper *t = xcalloc(1, sizeof(*t));
     enum err e = zookeeper_url_parse(place, &t->hosts, &t->prefix, d);
 
+    if (e == ERR_OK)
+        e = zk_guard_check(d);
     if (e == ERR_OK)
         e = read_identity(t, o, d);
     if (e == ERR_OK) {

@@ -9,6 +9,7 @@
 
 #include "common/base/log.h"
 #include "common/tree/zookeeper_acl.h"
+#include "common/tree/zookeeper_guard.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,12 +18,6 @@
 #include <time.h>
 
 #include <zookeeper/zookeeper.h>
-
-enum {
-    /* More than the longest session that any server is set to give (maxSessionTimeout, 40 s by
-       default). */
-    AGREED_MS_MAX = 3600 * 1000,
-};
 
 struct zk_session {
     pthread_mutex_t mutex;
@@ -40,6 +35,7 @@ struct zk_session {
     char *hosts, *identity, *creator;
     unsigned timeout_ms;
     struct ACL_vector own_acl, open_acl;
+    struct zk_guard *guard;
     /* Of the loop, once it has been told. */
     zhandle_t *zh;
     bool opened, connected, ended;
@@ -50,10 +46,10 @@ struct zk_session {
 struct notice {
     struct loop_message message;
     struct zk_session *session;
-    zhandle_t *opened; /* the handle is there, with its identities */
-    int type, state;   /* as the library has them */
+    zhandle_t *opened;        /* the handle is there, with its identities */
+    enum zookeeper_fault why; /* a frame of the server was refused */
+    int type, state;          /* as the library has them */
     int64_t id;
-    int agreed_ms; /* the session's time-out, as the server has it */
     char path[];
 };
 
@@ -70,6 +66,7 @@ static void wipe(char *secret)
 
 static void session_free(struct zk_session *s)
 {
+    zk_guard_destroy(s->guard);
     zk_acl_free(&s->own_acl);
     zk_acl_free(&s->open_acl);
     wipe(s->identity);
@@ -119,15 +116,6 @@ static void end(struct zk_session *s, const char *why)
         s->events->ended(s->context, why);
 }
 
-/*
- * What the client takes for a server's greeting may be anything that speaks at its port; with such
- * a time-out it would not notice for days that nobody answers.
- */
-static bool believable(int agreed_ms)
-{
-    return agreed_ms > 0 && agreed_ms <= AGREED_MS_MAX;
-}
-
 static void on_state(struct zk_session *s, const struct notice *n)
 {
     int state = n->state;
@@ -138,8 +126,6 @@ static void on_state(struct zk_session *s, const struct notice *n)
         end(s, "expired");
     } else if (state == ZOO_AUTH_FAILED_STATE) {
         end(s, "the server refused our identity");
-    } else if (state == ZOO_CONNECTED_STATE && !believable(n->agreed_ms)) {
-        end(s, "a time-out that no server would give");
     } else if (state == ZOO_CONNECTED_STATE) {
         s->connected = true;
         s->id = n->id;
@@ -188,7 +174,9 @@ static void notice_run(struct loop_message *m)
 
     /* Only the loop's own thread sets it. */
     if (!s->abandoned) {
-        if (n->type == 0)
+        if (n->why != ZOOKEEPER_FAULT_NONE)
+            s->events->refused(s->context, n->why);
+        else if (n->type == 0)
             on_opened(s, n->opened);
         else if (n->type == ZOO_SESSION_EVENT)
             on_state(s, n);
@@ -228,7 +216,6 @@ static void on_watch(zhandle_t *zh, int type, int state, const char *path, void 
     n->type = type;
     n->state = state;
     n->id = zoo_client_id(zh)->client_id;
-    n->agreed_ms = zoo_recv_timeout(zh);
     notice_post(n);
 }
 
@@ -236,6 +223,15 @@ static void on_node_watch(zhandle_t *zh, int type, int state, const char *path, 
 {
     if (type != ZOO_SESSION_EVENT)
         on_watch(zh, type, state, path, context);
+}
+
+/* On the thread that reads or writes. */
+static void on_refused(void *context, enum zookeeper_fault why)
+{
+    struct notice *n = notice_create(context, NULL);
+
+    n->why = why;
+    notice_post(n);
 }
 
 /* The library writes a line for every attempt to connect; and passwords never. */
@@ -256,6 +252,7 @@ static void add_identity(zhandle_t *zh, const char *identity)
 
 static zhandle_t *open_handle(struct zk_session *s)
 {
+    zk_guard_enter(s->guard);
     zhandle_t *zh = zookeeper_init2(s->hosts, on_watch, (int)s->timeout_ms, NULL, s, 0, on_log);
 
     if (zh == NULL)
@@ -336,6 +333,7 @@ struct zk_session *zk_session_open(struct loop *l, const struct zk_session_optio
     s->identity = xstrdup(o->identity);
     s->creator = xstrdup(o->creator);
     s->timeout_ms = o->timeout_ms;
+    s->guard = zk_guard_create(on_refused, s);
     zk_acls_make(&s->own_acl, &s->open_acl, s->creator, s->identity);
     zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
     s->refs = 2; /* the loop's, and the thread's */

@@ -10,52 +10,22 @@ import time
 from faulty_support import below, processes
 from support.base import BIN, ROOT, free_port, wait_until
 from support.servers import Agent, yaml
-from support.zookeeper import Proxy
+from zookeeper_damage_support import DAMAGES, GarblingProxy
 from zookeeper_support import SESSION, Place, tree_of
 
 SUPPORT = ROOT / 'tests' / 'e2e' / 'support'
-# Under the address sanitizer what was freed is kept, so much of it: else memory would be flat only when that is full. And
-# ZooKeeper's client library asks for as much memory as a garbled frame says, and copes with getting none.
-SANITIZER = {'ASAN_OPTIONS': 'quarantine_size_mb=4:thread_local_quarantine_size_kb=64:allocator_may_return_null=1'}
+# Under the address sanitizer what was freed is kept, so much of it: else memory would be flat only when that is full.
+SANITIZER = {'ASAN_OPTIONS': 'quarantine_size_mb=4:thread_local_quarantine_size_kb=64'}
 # How long something is stopped at most: far less than any time-out.
 STOP_S = 1.5
 PROCESSES = 2    # of each agent
 
 
-class GarblingProxy(Proxy):
-    """
-    Who connects while there is garbage is told that, in place of the server's first words. Within a session it stays with the
-    truth: ZooKeeper's client library ends the process by an assertion when a server answers what was not asked.
-    """
-
-    garbage = None
-
-    def _pump(self, source, sink):
-        garbage = self.garbage
-        try:
-            if garbage is not None and source.getpeername()[1] == self.target_port and source.recv(1 << 16):
-                sink.sendall(garbage)
-        except OSError:
-            pass
-        super()._pump(source, sink)
-        # Who hears garbage comes again and again.
-        with self.lock:
-            self.pairs = [pair for pair in self.pairs if source not in pair]
-
-    def garble(self, data):
-        self.garbage = data
-        self.cut()
-
-    def pass_on(self):
-        self.garbage = None
-        super().pass_on()
-
-
 class ChaosAgent(Agent):
-    """Two gunicorns with the application of the run, registered in a ZooKeeper."""
+    """Two gunicorns with the application of the run, registered in a ZooKeeper. HOSTS: that of a proxy before it."""
 
-    def __init__(self, world, name, place, executed):
-        self.place = place
+    def __init__(self, world, name, place, executed, hosts=None):
+        self.place, self.hosts = place, hosts
         super().__init__(
             world, name, 'unused', slots=PROCESSES, ready_probe='/', respawn_delay='50ms', respawn_delay_max='1s',
             root=str(world.folder / name), history=200,
@@ -66,7 +36,7 @@ class ChaosAgent(Agent):
 
     def start(self):
         (self.world.folder / self.name / 'tmp').mkdir(parents=True, exist_ok=True)
-        self.config.update(tree=self.place.url(''), zookeeper_session_timeout=SESSION)
+        self.config.update(tree=self.place.url('', self.hosts), zookeeper_session_timeout=SESSION)
         self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.config.items()))
         self.process = self.world.process([BIN / 'resumelb-agent', '-c', self.path], self.name, env=SANITIZER)
 
@@ -89,7 +59,7 @@ def resident_kib(pid):
 
 class Stage:
     """
-    A ZooKeeper; a load balancer that knows it through a proxy; two agents of two gunicorns each; two listed workers in good
+    A ZooKeeper; a load balancer and an agent that know it through a proxy; two agents of two gunicorns each; two listed workers in good
     order, to which nothing is ever done, and two bad ones; one of either kind that is registered at times.
     """
 
@@ -100,9 +70,9 @@ class Stage:
         self.tree = self.place.tree
         self.proxy = GarblingProxy(self.place.server.port)
         world.closers.append(self.proxy.close)
-        # one that lives on, and whose memory is looked at; one that is killed too
+        # one that lives on, and whose memory is looked at; one that is killed too, and whose ZooKeeper is behind the proxy
         self.steady = ChaosAgent(world, 'steady', self.place, self.executed)
-        self.mortal = ChaosAgent(world, 'mortal', self.place, self.executed)
+        self.mortal = ChaosAgent(world, 'mortal', self.place, self.executed, self.proxy.address)
         self.agents = [self.steady, self.mortal]
         self.good = [self.worker('good%d' % i, 'good')[0] for i in range(2)]
         self.bad = [self.worker('bad%d' % i, 'bad') for i in range(2)]
@@ -271,11 +241,18 @@ class Chaos:
         # also within a frame, and in one that is too long
         self.stage.proxy.garble(self.random.choice([data, len(data).to_bytes(4, 'big') + data, b'\x7f\xff\xff\xff' + data]))
 
+    def damage_from_zookeeper(self):
+        """Of the next frames within a session, which a change makes come soon."""
+        names = sorted(DAMAGES)
+        self.stage.proxy.damage(*(DAMAGES[self.random.choice(names)] for _ in range(self.random.randrange(1, 4))))
+        self.settings()
+
     # ---- the order of it all ----
 
     DEEDS = [stop_a_process, stop_a_process, stop_a_process, kill_a_process, kill_a_process, ask_for_a_restart, stop_an_agent,
              kill_the_agent, hang_up, list_workers, list_workers, guest_comes_or_goes, guest_comes_or_goes, settings, settings,
-             garbled_settings, zookeeper_goes, connections_to_zookeeper, connections_to_zookeeper, garbage_from_zookeeper]
+             garbled_settings, zookeeper_goes, connections_to_zookeeper, connections_to_zookeeper, garbage_from_zookeeper,
+             damage_from_zookeeper, damage_from_zookeeper]
 
     def step(self):
         self.undo(time.monotonic())
@@ -297,6 +274,7 @@ class Chaos:
 
     def quiet(self):
         self.undo(float('inf'))
+        self.stage.proxy.damage()
         self.stage.proxy.pass_on()
         for address, _ in self.stage.guests:
             self.tree.unregister('/workers', address)

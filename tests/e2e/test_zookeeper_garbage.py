@@ -4,8 +4,8 @@ import random
 import struct
 
 import pytest
-from chaos_support import SANITIZER, GarblingProxy
 from support.base import wait_until
+from zookeeper_damage_support import GarblingProxy
 from zookeeper_support import Place, in_force, tree_of
 
 NOISE = random.Random(1).randbytes(200)
@@ -22,9 +22,7 @@ def greeting(timeout_ms):
     greeting(0x7fffffff), greeting(-1), greeting(0), greeting(-0x80000000)],
     ids=['noise', 'a frame of noise', 'a frame without end', 'a frame of less than nothing', 'a session of weeks',
          'a session of less than nothing', 'a session of no time', 'a session of less than that'])
-def test_garbage_in_place_of_a_greeting_is_forgotten_when_the_server_is_back(world, said, monkeypatch):
-    for name, value in SANITIZER.items():
-        monkeypatch.setenv(name, value)
+def test_garbage_in_place_of_a_greeting_is_forgotten_when_the_server_is_back(world, said):
     place = Place(world)
     proxy = GarblingProxy(place.server.port)
     world.closers.append(proxy.close)

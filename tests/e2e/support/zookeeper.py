@@ -196,13 +196,20 @@ class Proxy:
                 if not data:
                     break
                 if not self.silent.is_set():
-                    sink.sendall(data)
+                    sink.sendall(self.passed(source, data))
         except OSError:
             pass
         # While silent nobody hears of an end either.
         if not self.silent.is_set():
             for s in (source, sink):
                 _shut(s)
+
+    def passed(self, source, data):
+        """What becomes of DATA that came from SOURCE."""
+        return data
+
+    def from_server(self, source):
+        return source.getpeername()[1] == self.target_port
 
     def cut(self):
         """Every connection ends; new ones are made as before."""
