@@ -67,6 +67,11 @@ struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock,
     return c;
 }
 
+const struct body_file *http_conn_body_file(const struct http_conn *c)
+{
+    return c->body;
+}
+
 void *http_conn_tag(const struct http_conn *c)
 {
     return c->listener->tag;

@@ -3,6 +3,7 @@
  * The inside of the HTTP server: http_server.c, http_accept.c (listeners), http_conn.c (connections
  * and their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
  * http_watch.c (clients that leave), http_proxied.c (whose they are), http_tap.c (their bytes),
+ * http_tap_spill.c (large bodies),
  * http_check.c (requests refused), http_reply.c (the way back), http_tunnel.c. Nobody else includes
  * this. One loop's thread, but for the counts.
  *
@@ -49,6 +50,7 @@ struct http_server {
     struct timer unseen_timer;
     size_t nconns, ntunnels;
     size_t nrequests; /* with us */
+    char *spill_room; /* where http_tap_spill.c reads to */
     struct timer sweep;
     struct timer accept_again; /* runs after descriptors ran out */
     bool accept_paused, held, draining;
@@ -95,7 +97,8 @@ struct http_conn {
     const SSL *ssl;                /* once its handshake is finished */
     enum tls_failure tls_failure;  /* of an alert: why it will not be */
     struct http_tap tap;
-    struct list replies; /* requests with us, each with its reply */
+    struct list replies;          /* requests with us, each with its reply */
+    const struct body_file *body; /* of the request that is being handed over */
     uint64_t requests, abandoned;
     uint64_t received_bytes; /* as they came, decrypted */
     struct pace body_pace, send_pace;

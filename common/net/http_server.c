@@ -79,6 +79,7 @@ static int on_req(h2o_handler_t *self, h2o_req_t *req)
     struct http_conn *c = http_conn_of(req);
 
     c->http2 = req->version >= 0x200;
+    c->body = http_tap_give_body(c, req);
     if (c->cut || http_tap_is_dying(c)) {
         /* It had more requests on their way than libh2o had read; nobody waits for this one. */
         h2o_send_error_generic(req, 503, http_status_reason(503), "",
@@ -351,6 +352,7 @@ void http_server_destroy(struct http_server *s)
     h2o_context_dispose(&s->ctx);
     free(queue); /* it forgets that, too */
     h2o_config_dispose(&s->conf);
+    free(s->spill_room);
     free(s->server_name);
     free(s);
 }

@@ -104,6 +104,7 @@ void http_tap_report(struct http_conn *c, enum request_fault f, const struct htt
 static void refuse(struct http_conn *c, enum request_fault f, const struct http1_request_facts *r)
 {
     http_tap_report(c, f, r);
+    http_tap_drop_spill(c);
     c->tap.state = TAP_REFUSED;
     c->tap.until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
     if (c->http2) {
@@ -304,6 +305,10 @@ static bool take_body(struct http_conn *c, size_t fresh, size_t *rest)
     if (t->state == TAP_LENGTH) {
         used = fresh < t->left ? fresh : (size_t)t->left;
         t->left -= used;
+        if (http_tap_spilling(c)) {
+            *rest = fresh - used;
+            return http_tap_spill(c, used, *rest);
+        }
         ended = t->left == 0;
     } else {
         struct slice bytes = {in->bytes + in->size - fresh, fresh};
@@ -330,6 +335,9 @@ static bool take_http1(struct http_conn *c, size_t fresh, size_t *rest)
         if (c->tap.state == TAP_HEAD)
             return true;
         fresh = *rest;
+        if (http_tap_wants_spill(c) && !http_tap_begin_spill(c))
+            return false;
+        http_tap_make_room(c, fresh);
     }
     *rest = 0;
     return fresh == 0 || take_body(c, fresh, rest);
@@ -354,6 +362,12 @@ static void hand_on_http1(struct http_conn *c)
         c->sock->input->size -= rest;
         c->sock->bytes_read = n - rest;
         t->held_at += n - rest;
+        if (http_tap_spilling(c) && t->left != 0)
+            continue;
+        if (http_tap_spilling(c)) {
+            http_tap_go_on_spilling(c);
+            return;
+        }
         if (!http_tap_pass_on(c, NULL))
             return;
     }
@@ -417,6 +431,10 @@ static void on_read(h2o_socket_t *sock, const char *err)
         on_read_refused(c, fresh, err);
         return;
     }
+    if (fresh == 0 && err == NULL && http_tap_spilling(c)) {
+        http_tap_go_on_spilling(c);
+        return;
+    }
     c->received_bytes += fresh;
     if (err == NULL && fresh != 0 && c->http2) {
         http_tap_take_http2(c, fresh);
@@ -426,8 +444,17 @@ static void on_read(h2o_socket_t *sock, const char *err)
         if (!take_http1(c, fresh, &rest))
             return;
         hold_back(c, rest);
+        if (http_tap_spilling(c)) {
+            http_tap_go_on_spilling(c);
+            return;
+        }
     }
     (void)http_tap_pass_on(c, err);
+}
+
+void http_tap_read_on(struct http_conn *c)
+{
+    h2o_socket_read_start(c->sock, on_read);
 }
 
 /* ---- once a turn ---- */
@@ -479,7 +506,7 @@ static void run_hand_on(struct loop_deferred *d)
     list_splice_back(&now, &s->holding);
     while ((node = list_pop_front(&now)) != NULL) {
         struct http_conn *c = list_entry(node, struct http_conn, tap.node);
-        h2o_socket_read_start(c->sock, on_read);
+        http_tap_read_on(c);
         hand_on(c);
     }
 }
@@ -558,6 +585,7 @@ void http_tap_fini(struct http_conn *c)
 {
     struct http_tap *t = &c->tap;
 
+    http_tap_fini_spill(c);
     http2_intake_destroy(t->http2);
     text_fini(&t->passed);
     if (t->gone != NULL)

@@ -18,6 +18,7 @@
 
 #include <h2o.h>
 
+struct body_file;
 struct http_conn;
 struct http_server;
 
@@ -52,6 +53,8 @@ struct http_tap {
     /* Its body. */
     uint64_t left;
     struct request_chunks chunks;
+    struct body_file *file; /* it is large, and is put there while it comes */
+    struct body_file *body; /* the whole of it, until the request has it */
     /* HTTP/2. */
     struct http2_intake *http2;
     struct text passed; /* what it gives libh2o, for a moment */
@@ -84,6 +87,27 @@ void http_tap_refuse(struct http_conn *c, enum request_fault f);
 /* Whether C was refused; then its time is looked after here, and the sweep has nothing to do.
  * (http_slow.c) */
 bool http_tap_sweep(struct http_conn *c, uint64_t now_ms);
+/* Read on what is a client's connection; libh2o learns of it. */
+void http_tap_read_on(struct http_conn *c);
+
+/* ---- http_tap_spill.c ---- */
+/* Whether a body is on its way into a file, and whether the one that begins should be. */
+bool http_tap_spilling(const struct http_conn *c);
+bool http_tap_wants_spill(const struct http_conn *c);
+/* Begin. False: there is no file, and the request was refused; the connection may be gone. */
+bool http_tap_begin_spill(struct http_conn *c);
+/* Of any other body whose first FRESH bytes are there: have room for all of it at once. */
+void http_tap_make_room(struct http_conn *c, size_t fresh);
+/* Take so many BYTES of it from the input, where REST follow them. False: as above. */
+bool http_tap_spill(struct http_conn *c, size_t bytes, size_t rest);
+/* Read more of it; when it is whole, libh2o gets the request. The connection may be gone then. */
+void http_tap_go_on_spilling(struct http_conn *c);
+/* Forget it: the request is refused. */
+void http_tap_drop_spill(struct http_conn *c);
+/* The body of REQ, which has just been read, if it is in a file: REQ gets it, and owns it. */
+const struct body_file *http_tap_give_body(struct http_conn *c, h2o_req_t *req);
+void http_tap_fini_spill(struct http_conn *c);
+
 /* ---- http_tap_answer.c ---- */
 /* Into C's tap.answer: the whole answer to a request that has fault F. */
 void http_tap_put_answer(struct http_conn *c, enum request_fault f);
