@@ -20,6 +20,8 @@ enum {
     /* How long a refused client may go on sending and not read its answer. */
     LINGER_MS = 5000,
     LINGER_BYTES = 8 << 20,
+    /* Of one connection, before the others have their turn. */
+    READS_PER_EVENT = 4,
 };
 
 static void on_read(h2o_socket_t *sock, const char *err);
@@ -374,17 +376,6 @@ static void hand_on_http1(struct http_conn *c)
     http_tap_drop_held(c);
 }
 
-void http_tap_drop_held(struct http_conn *c)
-{
-    struct http_tap *t = &c->tap;
-
-    if (t->held_at < t->held.len)
-        return;
-    text_fini(&t->held);
-    t->held = (struct text){0};
-    t->held_at = 0;
-}
-
 static void hand_on(struct http_conn *c)
 {
     if (c->http2)
@@ -393,63 +384,57 @@ static void hand_on(struct http_conn *c)
         hand_on_http1(c);
 }
 
-static void hold_back(struct http_conn *c, size_t rest)
+/* FRESH bytes have come, or the end. False: nothing more is to be done now; C may be gone. */
+static bool take(struct http_conn *c, size_t fresh, const char *err)
 {
-    h2o_buffer_t *in = c->sock->input;
+    size_t rest = 0;
 
-    if (rest == 0)
-        return;
-    ASSERT(c->tap.held.len == 0);
-    in->size -= rest;
-    c->sock->bytes_read -= rest;
-    text_add(&c->tap.held, (struct slice){in->bytes + in->size, rest});
-}
-
-void http_tap_release(struct http_conn *c)
-{
-    struct http_tap *t = &c->tap;
-    size_t n = t->held.len - t->held_at;
-
-    t->state = TAP_NONE;
-    list_remove(&t->node);
-    if (n == 0)
-        return;
-    h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, n);
-    ASSERT(room.base != NULL);
-    memcpy(room.base, t->held.p + t->held_at, n);
-    c->sock->input->size += n;
-    t->held_at = t->held.len;
+    if (c->tap.state == TAP_REFUSED) {
+        on_read_refused(c, fresh, err);
+        return false;
+    }
+    c->received_bytes += fresh;
+    if (err == NULL && fresh != 0 && c->http2) {
+        http_tap_take_http2(c, fresh);
+        return false;
+    }
+    if (err == NULL && fresh != 0) {
+        if (!take_http1(c, fresh, &rest))
+            return false;
+        http_tap_hold_back(c, rest);
+        if (http_tap_spilling(c)) {
+            http_tap_go_on_spilling(c);
+            return false;
+        }
+    }
+    if (!http_tap_pass_on(c, err) || !http_tap_in_place(c))
+        return false;
+    if (c->tap.scanned != 0)
+        http_tap_shrink_head(c);
+    return c->tap.state == TAP_LENGTH || c->tap.state == TAP_CHUNKED;
 }
 
 static void on_read(h2o_socket_t *sock, const char *err)
 {
     struct http_conn *c = sock->on_close.data;
     size_t fresh = sock->bytes_read;
-    size_t rest = 0;
+    enum tap_read got = TAP_READ_FULL;
 
-    if (c->tap.state == TAP_REFUSED) {
-        on_read_refused(c, fresh, err);
+    if (!c->tap.reads) {
+        if (fresh == 0 && err == NULL && http_tap_spilling(c))
+            return;
+        (void)take(c, fresh, err);
         return;
     }
-    if (fresh == 0 && err == NULL && http_tap_spilling(c)) {
+    if (http_tap_spilling(c)) {
         http_tap_go_on_spilling(c);
         return;
     }
-    c->received_bytes += fresh;
-    if (err == NULL && fresh != 0 && c->http2) {
-        http_tap_take_http2(c, fresh);
-        return;
-    }
-    if (err == NULL && fresh != 0) {
-        if (!take_http1(c, fresh, &rest))
+    for (int i = 0; i < READS_PER_EVENT && got == TAP_READ_FULL; ++i) {
+        got = http_tap_receive(c, &fresh, &err);
+        if (got == TAP_READ_NOTHING || !take(c, fresh, err))
             return;
-        hold_back(c, rest);
-        if (http_tap_spilling(c)) {
-            http_tap_go_on_spilling(c);
-            return;
-        }
     }
-    (void)http_tap_pass_on(c, err);
 }
 
 void http_tap_read_on(struct http_conn *c)
@@ -556,6 +541,9 @@ static void serve(struct http_conn *c, bool http2)
     c->tap.read = sock->_cb.read;
     ASSERT(c->tap.read != NULL);
     sock->_cb.read = on_read;
+    c->tap.reads = !http2 && sock->ssl == NULL;
+    if (c->tap.reads)
+        h2o_socket_dont_read(sock, 1);
     hand_on(c);
 }
 

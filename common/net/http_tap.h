@@ -39,6 +39,7 @@ struct tap_span {
 
 struct http_tap {
     enum tap_state state;
+    bool reads;         /* we read the socket, not libh2o */
     h2o_socket_cb read; /* libh2o's */
     struct list node;   /* linked while libh2o may put its callback back, or for a turn: the
                             server's untapped, or holding */
@@ -90,14 +91,27 @@ bool http_tap_sweep(struct http_conn *c, uint64_t now_ms);
 /* Read on what is a client's connection; libh2o learns of it. */
 void http_tap_read_on(struct http_conn *c);
 
+/* ---- http_tap_input.c ---- */
+enum tap_read {
+    TAP_READ_NOTHING, /* nothing has come */
+    TAP_READ_SOME,
+    TAP_READ_FULL, /* as much as there was room for: more may be there */
+};
+/* One read into the input. *FRESH bytes have come; none, and *ERR is set: the end. */
+enum tap_read http_tap_receive(struct http_conn *c, size_t *fresh, const char **err);
+/* FRESH bytes of a body, or none, have come: have room for all of it at once. */
+void http_tap_make_room(struct http_conn *c, size_t fresh);
+/* The last REST bytes of the input are of the next request. */
+void http_tap_hold_back(struct http_conn *c, size_t rest);
+/* A head is not whole yet: let it have no more room than it needs. */
+void http_tap_shrink_head(struct http_conn *c);
+
 /* ---- http_tap_spill.c ---- */
 /* Whether a body is on its way into a file, and whether the one that begins should be. */
 bool http_tap_spilling(const struct http_conn *c);
 bool http_tap_wants_spill(const struct http_conn *c);
 /* Begin. False: there is no file, and the request was refused; the connection may be gone. */
 bool http_tap_begin_spill(struct http_conn *c);
-/* Of any other body whose first FRESH bytes are there: have room for all of it at once. */
-void http_tap_make_room(struct http_conn *c, size_t fresh);
 /* Take so many BYTES of it from the input, where REST follow them. False: as above. */
 bool http_tap_spill(struct http_conn *c, size_t bytes, size_t rest);
 /* Read more of it; when it is whole, libh2o gets the request. The connection may be gone then. */

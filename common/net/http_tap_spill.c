@@ -20,10 +20,6 @@
 #include <sys/socket.h>
 
 enum {
-    /* Room for a smaller body is there before it comes; a page that nothing has come for costs
-       nothing. */
-    ROOM_AHEAD_MAX = 512 * 1024,
-    READ_SLACK = 4096, /* libh2o wants so much room before each read */
     READ_BYTES = 256 * 1024,
     READS_PER_EVENT = 4, /* then the loop's other sockets have their turn */
 };
@@ -64,8 +60,6 @@ static void end_spill(struct http_conn *c)
     t->body = t->file;
     t->file = NULL;
     t->state = TAP_HEAD;
-    if (c->sock->ssl == NULL)
-        h2o_socket_dont_read(c->sock, 0);
     c->sock->bytes_read = c->sock->input->size;
     (void)http_tap_pass_on(c, NULL);
 }
@@ -92,23 +86,11 @@ bool http_tap_begin_spill(struct http_conn *c)
         return no_room(c, errno);
     bool expects = http1_request_hide_body(in->bytes, c->tap.head_bytes);
     c->tap.file = file;
-    if (c->sock->ssl == NULL)
-        h2o_socket_dont_read(c->sock, 1);
     if (expects && c->sock->_cb.write == NULL) {
         h2o_iovec_t bytes = h2o_iovec_init(interim, sizeof(interim) - 1);
         h2o_socket_write(c->sock, &bytes, 1, on_continue_sent);
     }
     return true;
-}
-
-/* libh2o would double its buffer, and copy it, until all fits. */
-void http_tap_make_room(struct http_conn *c, size_t fresh)
-{
-    const struct http_tap *t = &c->tap;
-
-    if (t->state == TAP_LENGTH && t->left > fresh && t->left - fresh <= ROOM_AHEAD_MAX &&
-        !http_tap_spilling(c))
-        (void)h2o_buffer_reserve(&c->sock->input, (size_t)t->left - fresh + READ_SLACK);
 }
 
 bool http_tap_spill(struct http_conn *c, size_t bytes, size_t rest)
@@ -129,8 +111,6 @@ void http_tap_drop_spill(struct http_conn *c)
         return;
     body_file_destroy(c->tap.file);
     c->tap.file = NULL;
-    if (c->sock->ssl == NULL)
-        h2o_socket_dont_read(c->sock, 0);
 }
 
 /* One read. False: nothing more is to be done now, and the connection may be gone. */
@@ -145,7 +125,7 @@ static bool read_once(struct http_conn *c)
     if (n == -1 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n <= 0) {
-        (void)http_tap_pass_on(c, h2o_socket_error_closed);
+        (void)http_tap_pass_on(c, n == 0 ? h2o_socket_error_closed : h2o_socket_error_io);
         return false;
     }
     c->received_bytes += (size_t)n;
@@ -164,7 +144,7 @@ void http_tap_go_on_spilling(struct http_conn *c)
         end_spill(c);
         return;
     }
-    if (c->sock->ssl != NULL)
+    if (!c->tap.reads)
         return;
     for (int i = 0; i < READS_PER_EVENT && read_once(c); ++i)
         ;
