@@ -144,7 +144,8 @@ void http_server_read_counts(const struct http_server *s, struct http_server_cou
  * request does; the request's entity shows the same bytes. */
 const struct body_file *http_conn_body_file(const struct http_conn *c);
 void *http_conn_tag(const struct http_conn *c);
-/* Both ends: the socket's, or those that a proxy in front has named (proxy_from). */
+/* Both ends: the socket's, or those that a proxy in front has named (proxy_from). Until the next
+ * call for a connection of this server. */
 const struct addr *http_conn_peer(struct http_conn *c);
 const struct addr *http_conn_local(struct http_conn *c);
 bool http_conn_is_tls(const struct http_conn *c);

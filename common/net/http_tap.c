@@ -77,29 +77,12 @@ static void on_answered(h2o_socket_t *sock, const char *err)
 {
     struct http_conn *c = sock->on_close.data;
 
-    if (c->tap.ended)
+    if (c->tap.refused->ended)
         c->tap.read(sock, h2o_socket_error_closed);
     else if (err != NULL)
         http_conn_cut(c);
     else if (sock->ssl == NULL)
         shutdown(h2o_socket_get_fd(sock), SHUT_WR);
-}
-
-void http_tap_report(struct http_conn *c, enum request_fault f, const struct http1_request_facts *r)
-{
-    struct http_refusal refusal = {
-        .conn = c,
-        .fault = f,
-        .status = c->http2 ? 0 : request_fault_status(f),
-        .version = c->http2 ? 0x200 : 0x101,
-    };
-
-    if (r != NULL) {
-        refusal.method = r->method;
-        refusal.target = r->target;
-        refusal.host = r->host;
-    }
-    http_server_refused(c->server, &refusal);
 }
 
 /* The connection may go. */
@@ -108,7 +91,9 @@ static void refuse(struct http_conn *c, enum request_fault f, const struct http1
     http_tap_report(c, f, r);
     http_tap_drop_spill(c);
     c->tap.state = TAP_REFUSED;
-    c->tap.until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
+    if (c->tap.refused == NULL)
+        c->tap.refused = xcalloc(1, sizeof(*c->tap.refused));
+    c->tap.refused->until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
     if (c->http2) {
         http_tap_say_goaway(c, f);
         return;
@@ -117,8 +102,9 @@ static void refuse(struct http_conn *c, enum request_fault f, const struct http1
         http_conn_cut(c);
         return;
     }
-    http_tap_put_answer(c, f);
-    h2o_iovec_t bytes = h2o_iovec_init(c->tap.answer.p, c->tap.answer.len);
+    struct text *answer = &c->tap.refused->answer;
+    http_tap_put_answer(c, f, answer);
+    h2o_iovec_t bytes = h2o_iovec_init(answer->p, answer->len);
     h2o_socket_write(c->sock, &bytes, 1, on_answered);
 }
 
@@ -131,14 +117,14 @@ void http_tap_end_http2(struct http_conn *c, enum request_fault f)
 static void on_read_refused(struct http_conn *c, size_t fresh, const char *err)
 {
     c->sock->input->size -= fresh;
-    c->tap.dropped += fresh;
-    if (err == NULL && c->tap.dropped > LINGER_BYTES && !c->cut)
+    c->tap.refused->dropped += fresh;
+    if (err == NULL && c->tap.refused->dropped > LINGER_BYTES && !c->cut)
         http_conn_cut(c);
     if (err == NULL)
         return;
     if (c->sock->_cb.write == on_answered) {
         h2o_socket_read_stop(c->sock);
-        c->tap.ended = true;
+        c->tap.refused->ended = true;
         return;
     }
     (void)http_tap_pass_on(c, err);
@@ -161,7 +147,7 @@ static bool find_head_end(struct http_conn *c, enum request_fault *f)
         if (lf == NULL)
             break;
         size_t at = (size_t)(lf - p);
-        t->scanned = at + 1;
+        t->scanned = (uint32_t)at + 1;
         /* One empty line may stand before the request. */
         if (at == 1 && p[0] == '\r')
             continue;
@@ -174,7 +160,7 @@ static bool find_head_end(struct http_conn *c, enum request_fault *f)
         if (*f != FAULT_NONE)
             return false;
     }
-    t->scanned = size;
+    t->scanned = (uint32_t)size;
     *f = http_check_sizes(c, size, 0);
     return false;
 }
@@ -188,7 +174,7 @@ static bool head_fills_input(const struct http_conn *c)
 
 static struct tap_span span_of(const struct http_conn *c, struct slice s)
 {
-    return s.p != NULL ? (struct tap_span){(size_t)(s.p - c->sock->input->bytes), s.len}
+    return s.p != NULL ? (struct tap_span){(uint32_t)(s.p - c->sock->input->bytes), (uint32_t)s.len}
                        : (struct tap_span){0, 0};
 }
 
@@ -197,8 +183,8 @@ static void keep_head(struct http_conn *c, const struct http1_request_facts *fac
     struct http_tap *t = &c->tap;
 
     t->head_known = true;
-    t->head_bytes = facts->bytes;
-    t->nheaders = facts->nheaders;
+    t->head_bytes = (uint32_t)facts->bytes;
+    t->nheaders = (uint32_t)facts->nheaders;
     t->keep_alive = facts->keep_alive;
     t->method = span_of(c, facts->method);
     t->target = span_of(c, facts->target);
@@ -420,6 +406,7 @@ static void on_read(h2o_socket_t *sock, const char *err)
     size_t fresh = sock->bytes_read;
     enum tap_read got = TAP_READ_FULL;
 
+    http_conn_wake(c);
     if (!c->tap.reads) {
         if (fresh == 0 && err == NULL && http_tap_spilling(c))
             return;
@@ -515,7 +502,7 @@ void http_tap_stop_server(struct http_server *s)
 /* ---- life ---- */
 
 /* What came with the end of the handshake is held back until libh2o has set itself up. */
-static void serve(struct http_conn *c, bool http2)
+static bool serve(struct http_conn *c, bool http2)
 {
     h2o_accept_ctx_t *accept = &c->listener->accept;
     struct timeval now = *h2o_get_timestamp(accept->ctx, NULL, NULL);
@@ -536,7 +523,7 @@ static void serve(struct http_conn *c, bool http2)
         h2o_http1_accept(accept, sock, now);
     }
     if (gone)
-        return;
+        return false;
     c->tap.gone = NULL;
     c->tap.read = sock->_cb.read;
     ASSERT(c->tap.read != NULL);
@@ -544,7 +531,15 @@ static void serve(struct http_conn *c, bool http2)
     c->tap.reads = !http2 && sock->ssl == NULL;
     if (c->tap.reads)
         h2o_socket_dont_read(sock, 1);
-    hand_on(c);
+    return true;
+}
+
+/* Who says nothing yet costs no more than the socket. */
+static void on_first(h2o_socket_t *sock, const char *err)
+{
+    (void)err; /* nothing is read */
+    if (serve(sock->on_close.data, false))
+        on_read(sock, NULL);
 }
 
 static void on_handshake(h2o_socket_t *sock, const char *err)
@@ -555,7 +550,8 @@ static void on_handshake(h2o_socket_t *sock, const char *err)
     }
     h2o_iovec_t protocol = h2o_socket_ssl_get_selected_protocol(sock);
 
-    serve(sock->on_close.data, h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2")));
+    if (serve(sock->on_close.data, h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2"))))
+        hand_on(sock->on_close.data);
 }
 
 void http_tap_accept(struct http_conn *c)
@@ -563,10 +559,14 @@ void http_tap_accept(struct http_conn *c)
     SSL_CTX *ssl = c->listener->accept.ssl_ctx;
 
     c->tap.state = TAP_NONE;
-    if (ssl != NULL)
+    if (ssl != NULL) {
         h2o_socket_ssl_handshake(c->sock, ssl, NULL, on_handshake);
-    else
-        serve(c, c->listener->http2);
+    } else if (!c->listener->http2 && c->sock->input->size == 0) {
+        h2o_socket_dont_read(c->sock, 1);
+        h2o_socket_read_start(c->sock, on_first);
+    } else if (serve(c, c->listener->http2)) {
+        hand_on(c);
+    }
 }
 
 void http_tap_fini(struct http_conn *c)
@@ -575,10 +575,11 @@ void http_tap_fini(struct http_conn *c)
 
     http_tap_fini_spill(c);
     http2_intake_destroy(t->http2);
-    text_fini(&t->passed);
     if (t->gone != NULL)
         *t->gone = true;
     list_remove(&t->node);
     text_fini(&t->held);
-    text_fini(&t->answer);
+    if (t->refused != NULL)
+        text_fini(&t->refused->answer);
+    free(t->refused);
 }

@@ -24,7 +24,8 @@ struct http_server;
 
 enum tap_state {
     TAP_UNSERVED, /* libh2o has it not yet: the header of a proxy in front is to come */
-    TAP_NONE,     /* no requests yet: TLS is being set up; or none any more: a tunnel */
+    TAP_NONE,     /* no requests yet: TLS is being set up, or nothing has come; or none any more: a
+                     tunnel */
     TAP_HEAD,     /* HTTP/1: a request head is read, or expected */
     TAP_LENGTH,   /* a body of known length */
     TAP_CHUNKED,  /* a chunked one */
@@ -34,7 +35,15 @@ enum tap_state {
 
 /* A part of the request head, from the start of the socket's input. */
 struct tap_span {
-    size_t at, len;
+    uint32_t at, len;
+};
+
+/* Of a connection that is refused. */
+struct tap_refused {
+    struct text answer;
+    uint64_t until_ms; /* then the connection ends, whatever the client does */
+    size_t dropped;    /* bytes that came since */
+    bool ended;        /* the client has, while the answer was on its way */
 };
 
 struct http_tap {
@@ -45,10 +54,10 @@ struct http_tap {
                             server's untapped, or holding */
     bool *gone;         /* set when the connection goes while libh2o is being called */
     /* The head of the present request. */
-    size_t scanned; /* of it, without finding its end */
-    size_t lines;
+    uint32_t scanned; /* of it, without finding its end */
+    uint32_t lines;
     bool head_known; /* the rest is set */
-    size_t head_bytes, nheaders;
+    uint32_t head_bytes, nheaders;
     bool keep_alive;
     struct tap_span method, target, host; /* host: length 0 at 0 when there is none */
     /* Its body. */
@@ -58,16 +67,11 @@ struct http_tap {
     struct body_file *body; /* the whole of it, until the request has it */
     /* HTTP/2. */
     struct http2_intake *http2;
-    struct text passed; /* what it gives libh2o, for a moment */
-    bool goaway_sent;   /* the first of the drain */
+    bool goaway_sent; /* the first of the drain */
     /* What came after the request, or is not yet read; bytes before held_at have been handed on. */
     struct text held;
     size_t held_at;
-    /* Refused. */
-    struct text answer;
-    uint64_t until_ms; /* then the connection ends, whatever the client does */
-    size_t dropped;    /* bytes that came since */
-    bool ended;        /* the client has, while the answer was on its way */
+    struct tap_refused *refused; /* NULL: it is not */
 };
 
 /* Once at the start, on the loop: whether libh2o is the one this is made for. Aborts if not. */
@@ -123,8 +127,8 @@ const struct body_file *http_tap_give_body(struct http_conn *c, h2o_req_t *req);
 void http_tap_fini_spill(struct http_conn *c);
 
 /* ---- http_tap_answer.c ---- */
-/* Into C's tap.answer: the whole answer to a request that has fault F. */
-void http_tap_put_answer(struct http_conn *c, enum request_fault f);
+/* Into *OUT: the whole answer to a request that has fault F. */
+void http_tap_put_answer(const struct http_conn *c, enum request_fault f, struct text *out);
 /* The connection goes. */
 void http_tap_fini(struct http_conn *c);
 
