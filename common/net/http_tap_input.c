@@ -69,7 +69,7 @@ void http_tap_shrink_head(struct http_conn *c)
     if (c->tap.state != TAP_HEAD || in->size == 0 || in->_fd != -1 ||
         in->capacity < in->size + SLACK_MAX)
         return;
-    h2o_buffer_t *small = xmalloc(offsetof(h2o_buffer_t, _buf) + in->size);
+    h2o_buffer_t *small = xmalloc(sizeof(*small) + in->size);
     *small = *in;
     small->capacity = in->size;
     small->bytes = small->_buf;
