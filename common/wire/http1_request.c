@@ -222,17 +222,34 @@ void http1_request_straighten(char *head, size_t bytes)
     }
 }
 
-void http1_request_forget_expect(char *head, size_t bytes)
+/* NAME with its colon. Whether it was there. */
+static bool rename_to_te(char *head, size_t bytes, struct slice name)
 {
     struct slice rest = {head, bytes};
+    bool found = false;
 
     while (rest.len != 0) {
         struct slice line = slice_cut(&rest, '\n');
-        struct slice expect = SLICE_LIT("expect:");
 
-        if (line.len > expect.len && slice_eq_nocase((struct slice){line.p, expect.len}, expect))
-            memcpy(head + (line.p - head), "TE:    ", expect.len);
+        if (line.len <= name.len || !slice_eq_nocase((struct slice){line.p, name.len}, name))
+            continue;
+        char *start = head + (line.p - head);
+        memset(start, ' ', name.len);
+        memcpy(start, "TE:", 3);
+        found = true;
     }
+    return found;
+}
+
+void http1_request_forget_expect(char *head, size_t bytes)
+{
+    (void)rename_to_te(head, bytes, SLICE_LIT("expect:"));
+}
+
+bool http1_request_hide_body(char *head, size_t bytes)
+{
+    (void)rename_to_te(head, bytes, SLICE_LIT("content-length:"));
+    return rename_to_te(head, bytes, SLICE_LIT("expect:"));
 }
 
 bool http_target_is_path(struct slice target)
