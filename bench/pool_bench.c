@@ -50,7 +50,7 @@ static void *run(void *arg)
 
         if (pool_get(b->pool, &request, i, &pick) != ERR_OK)
             abort();
-        pool_put(b->pool, &pick, &released);
+        pool_put(b->pool, &pick, NULL, &released);
     }
     return NULL;
 }
@@ -91,7 +91,7 @@ static void bench_look(const struct bench *b, size_t nworkers, size_t in_hand, c
     if (above != (in_hand >= ABOVE))
         abort();
     for (size_t i = 0; i < nworkers * in_hand; ++i)
-        pool_put(b->pool, &picks[i], NULL);
+        pool_put(b->pool, &picks[i], NULL, NULL);
     free(picks);
 }
 

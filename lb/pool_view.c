@@ -24,7 +24,7 @@ static void view_worker(const struct pool *p, struct worker *w, bool skills,
         .mean_backlog = w->mean.mean,
         .weighted_sum = w->mean.sum,
         .weight = w->mean.weight,
-        .oldest_ms = oldest != NULL ? oldest->started_ms : 0,
+        .oldest_us = oldest != NULL ? oldest->started_us : 0,
         .nskills = w->place == WORKER_IN_LINE ? w->nslots : w->kept.n,
         .worker = worker_ref(w),
     };
@@ -230,5 +230,7 @@ void pool_check(struct pool *p)
     check_called(p);
     check_waiting(p);
     pool_skills_check(p);
+    if (p->rule->check != NULL)
+        p->rule->check(p);
     pool_unlock(p);
 }

@@ -69,9 +69,10 @@ static void put_view(struct json_writer *w, const struct pool_view *pv, const st
     json_put_int(w, "backlog", (int64_t)v->backlog);
     json_put_int(w, "backlog_others", (int64_t)pool_view_others(pv, v, now_ms));
     json_put_real(w, "mean_backlog", v->mean_backlog);
-    if (v->oldest_ms != 0)
+    if (v->oldest_us != 0)
         json_put_real(w, "oldest_s",
-                      now_ms > v->oldest_ms ? (double)(now_ms - v->oldest_ms) / 1000 : 0);
+                      now_ms > v->oldest_us / 1000 ? (double)(now_ms - v->oldest_us / 1000) / 1000
+                                                   : 0);
     else
         json_put_null(w, "oldest_s");
     json_put_int(w, "skills", (int64_t)v->nskills);

@@ -184,7 +184,7 @@ static void step_request(struct walk *w)
     struct worker *excluded[EXCLUDED_MAX];
 
     if (r->pick.worker != NULL) {
-        pool_put(w->pool, &r->pick, &w->released);
+        pool_put(w->pool, &r->pick, NULL, &w->released);
         return;
     }
     if (r->waiter.state == WAITER_PARKED || (r->woken && below(w, 8) == 0)) {
@@ -246,7 +246,7 @@ static void serve_all_who_wait(struct walk *w)
 
     for (size_t i = 0; i < REQUESTS; ++i) {
         if (w->requests[i].pick.worker != NULL)
-            pool_put(w->pool, &w->requests[i].pick, &w->released);
+            pool_put(w->pool, &w->requests[i].pick, NULL, &w->released);
         collect_turns(w);
     }
     for (int round = 0; waiting; ++round) {
@@ -258,7 +258,7 @@ static void serve_all_who_wait(struct walk *w)
             if (r->woken) {
                 ask(w, r, NULL, 0);
                 assert_non_null(r->pick.worker);
-                pool_put(w->pool, &r->pick, &w->released);
+                pool_put(w->pool, &r->pick, NULL, &w->released);
                 collect_turns(w);
             }
             waiting = waiting || r->woken || r->waiter.state == WAITER_PARKED;
