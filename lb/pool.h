@@ -17,7 +17,14 @@
 
 struct pool;
 
-enum pool_policy { POOL_POLICY_RESUME, POOL_POLICY_CLASSLESS };
+/* One row each in pool_policy.def: name and text. */
+enum pool_policy {
+#define POLICY(name, text, rule, doc) POOL_POLICY_##name,
+#include "lb/pool_policy.def"
+#undef POLICY
+    POOL_POLICIES
+};
+const char *pool_policy_text(enum pool_policy policy);
 
 struct pool_settings {
     enum pool_policy policy;
@@ -32,6 +39,9 @@ struct pool_settings {
     /* More requests in hand than this, for each that a worker serves at once, are too many
      * (pool_overloaded); 0: never. */
     uint64_t spawn_backlog;
+    /* Policy hash: how many times the mean a worker may have in hand, in percent; 0: any. */
+    uint64_t hash_balance_percent;
+    uint64_t seed; /* of what a policy draws at random, from when it begins; 0 is one as well */
 };
 
 /* Why a worker was picked. One row each in pick_reason.def: name (access log, metrics) and text. */

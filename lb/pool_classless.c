@@ -47,4 +47,4 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
         explain(p, q, least);
 }
 
-const struct pool_rule pool_rule_classless = {.name = "classless", .choose = choose};
+const struct pool_rule pool_rule_classless = {.choose = choose};

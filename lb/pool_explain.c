@@ -57,6 +57,26 @@ static void add_backlogs(struct pool_explain *e, const struct pool_question *q)
     }
 }
 
+/* Whoever gets it was not passed over in the end, and is the only one: a fallback, or who was
+ * brought in instead. */
+static void settle(struct pool_explain *e, struct worker *chosen)
+{
+    bool listed = false;
+
+    for (size_t i = 0; i < e->ncandidates; ++i) {
+        struct explain_candidate *c = &e->candidates[i];
+
+        if (c->worker == chosen) {
+            c->why = NULL;
+            listed = true;
+        } else if (c->why == NULL) {
+            c->why = "above spawn_backlog, and another was brought in";
+        }
+    }
+    if (!listed)
+        pool_explain_candidate(e, chosen, 0, 0, NULL);
+}
+
 void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_explain *out)
 {
@@ -65,12 +85,14 @@ void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
 
     ASSERT(r->nexcluded <= TRIED_MAX);
     pool_lock(p);
-    *out = (struct pool_explain){.policy = p->rule->name, .workers = p->nline};
+    *out =
+        (struct pool_explain){.policy = pool_policy_text(p->settings.policy), .workers = p->nline};
     if (pool_question_locked(p, r, now_us, &q)) {
         q.explain = out;
         pool_policy_choose_locked(p, &q, &c);
         out->worker = worker_ref(c.worker);
         out->reason = r->retry ? PICK_RETRY : c.reason;
+        settle(out, c.worker);
         add_backlogs(out, &q);
     }
     pool_unlock(p);

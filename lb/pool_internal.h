@@ -129,22 +129,25 @@ struct pool_choice {
  * A policy: a const table. All but choose may be NULL. Called under the pool's lock, at a time that
  * never goes back (pool->now_us: the latest that any caller has given; between requests it stands).
  *
- *     create -> joined and learned (each member; learned: with scores that the pool has assigned),
- *               seated (each in the line, front first), adopt (each of their requests in hand,
- * oldest first) while it is the pool's: joined < learned < seated ... unseated < left choose ->
- * begin ... end         choose alone, for pool_explain destroy <- what it has made; no left or end
- * comes before
+ *     create     the pool's from now on
+ *       joined, adopt, learned    for each member: adopt for each request it has in hand, oldest
+ *                                 first; learned with scores that the pool has assigned
+ *       seated                    for each in the line, front first
+ *
+ *       joined < learned < seated ... unseated < left     as workers come and go
+ *       choose, begin ... end                             for each request
+ *       choose                                            alone, for pool_explain
+ *     destroy    what it has made; no left or end comes before
  *
  * It may keep
  *   - a state of its own: what create returns, pool->state;
  *   - worker_bytes for each worker, at worker->policy: zero when it first joins, there until its
- *     last request is put (so from left to end, and to joined when it comes back before that),
- * freed by the pool. What that points to is the policy's to free: in left, and in destroy for
- * members;
+ *     last request is put (from left to the last end, or to joined when it comes back before
+ *     that), then freed by the pool. What that points to is the policy's to free: in left, and in
+ *     destroy for members;
  *   - a pool_hand for each request in hand, zero until begin or adopt.
  */
 struct pool_rule {
-    const char *name; /* as the setting has it */
     size_t worker_bytes;
 
     void *(*create)(struct pool *p);
@@ -171,7 +174,7 @@ struct pool_rule {
      * choose, but before the counts and the line know. H is at the same place until end. */
     void (*begin)(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
                   struct pool_hand *h);
-    /* A request that W got by another policy, whatever its class. */
+    /* A request that W got by another policy, whatever its class: right after joined. */
     void (*adopt)(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us);
     /* Of each that was begun or adopted; the counts know already. HOW->now_us is not after
      * pool->now_us. */
@@ -295,6 +298,9 @@ static inline bool pool_may_choose(const struct pool_question *q, const struct w
 
 extern const struct pool_rule pool_rule_resume;
 extern const struct pool_rule pool_rule_classless;
+extern const struct pool_rule pool_rule_round_robin;
+extern const struct pool_rule pool_rule_p2c;
+extern const struct pool_rule pool_rule_hash;
 
 /* pool_policy.c: the pool's policy, its state, and what it is told */
 /* The policy that p->settings names; another one's state is made anew. */

@@ -8,12 +8,38 @@
 
 #include "lb/pool_internal.h"
 
-static const struct pool_rule *const rules[] = {
-    [POOL_POLICY_RESUME] = &pool_rule_resume,
-    [POOL_POLICY_CLASSLESS] = &pool_rule_classless,
+static const struct {
+    const char *text;
+    const struct pool_rule *rule;
+} policies[POOL_POLICIES] = {
+#define POLICY(name, text, rule, doc) [POOL_POLICY_##name] = {(text), &(rule)},
+#include "lb/pool_policy.def"
+#undef POLICY
 };
 
+const char *pool_policy_text(enum pool_policy policy)
+{
+    ASSERT((unsigned)policy < POOL_POLICIES);
+    return policies[policy].text;
+}
+
 /* ---- workers come and go ---- */
+
+static void adopt(struct pool *p, struct worker *w)
+{
+    struct list *it;
+
+    if (p->rule->adopt == NULL)
+        return;
+    list_for_each (it, &w->in_hand) {
+        struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
+
+        if (pick->counted_)
+            continue;
+        pick->counted_ = true;
+        p->rule->adopt(p, w, &pick->hand_, pick->started_us);
+    }
+}
 
 void pool_policy_joined_locked(struct pool *p, struct worker *w)
 {
@@ -22,6 +48,7 @@ void pool_policy_joined_locked(struct pool *p, struct worker *w)
         w->policy = xcalloc(1, p->rule->worker_bytes);
     if (p->rule->joined != NULL)
         p->rule->joined(p, w);
+    adopt(p, w);
 }
 
 void pool_policy_left_locked(struct pool *p, struct worker *w)
@@ -133,20 +160,6 @@ static void end_old(struct pool *p)
         forget_worker(p, list_entry(it, struct worker, place_node));
 }
 
-static void adopt(struct pool *p, struct worker *w)
-{
-    struct list *it;
-
-    if (p->rule->adopt == NULL)
-        return;
-    list_for_each (it, &w->in_hand) {
-        struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
-
-        pick->counted_ = true;
-        p->rule->adopt(p, w, &pick->hand_, pick->started_us);
-    }
-}
-
 static void tell_resume(struct pool *p, struct worker *w)
 {
     struct resume r = {0};
@@ -175,15 +188,13 @@ static void start_new(struct pool *p)
     }
     list_for_each (it, &p->line)
         pool_policy_seated_locked(p, list_entry(it, struct worker, place_node));
-    list_for_each (it, &p->members)
-        adopt(p, list_entry(it, struct worker, member_node));
 }
 
 void pool_policy_set_locked(struct pool *p)
 {
     ASSERT(p->held);
-    ASSERT((unsigned)p->settings.policy < ARRAY_LEN(rules));
-    const struct pool_rule *rule = rules[p->settings.policy];
+    ASSERT((unsigned)p->settings.policy < POOL_POLICIES);
+    const struct pool_rule *rule = policies[p->settings.policy].rule;
     if (rule == p->rule) {
         if (rule->changed != NULL)
             rule->changed(p);

@@ -120,4 +120,4 @@ static void begin(struct pool *p, const struct pool_question *q, const struct po
         pool_skill_assign(p, c->worker, q->request->cls, p->settings.unskilled_score);
 }
 
-const struct pool_rule pool_rule_resume = {.name = "resume", .choose = choose, .begin = begin};
+const struct pool_rule pool_rule_resume = {.choose = choose, .begin = begin};

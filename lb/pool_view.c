@@ -49,7 +49,7 @@ static struct worker_view *view_list(const struct pool *p, const struct list *he
 
 static double mean_backlog(const struct pool *p)
 {
-    if (p->settings.policy != POOL_POLICY_CLASSLESS)
+    if (p->rule != &pool_rule_classless)
         return p->mean.mean;
     return p->nline != 0 ? (double)p->backlog / (double)p->nline : 0;
 }

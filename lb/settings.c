@@ -198,6 +198,14 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
                  "health_check_path is none: it begins with /, and has visible ASCII characters");
         return false;
     }
+    if (s->hash_balance_factor != 0 && s->hash_balance_factor <= 100) {
+        snprintf(
+            why, SETTINGS_WHY_ROOM,
+            "hash_balance_factor is %lld: at 100 or below workers would have no room; 0 is for "
+            "no bound",
+            (long long)s->hash_balance_factor);
+        return false;
+    }
     struct networks trusted = {0};
     size_t at;
     bool good = trust_compile(&s->trusted_proxies, &trusted, &at, why);
@@ -220,6 +228,7 @@ void app_pool_settings(const struct app_settings *s, struct pool_settings *out)
         .backlog_shared = s->backlog_shared,
         .backlog_max_age_ms = s->backlog_max_age_ms,
         .spawn_backlog = (uint64_t)s->spawn_backlog,
+        .hash_balance_percent = (uint64_t)s->hash_balance_factor,
     };
 }
 

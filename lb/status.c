@@ -241,9 +241,7 @@ static void put_stats(struct json_writer *w, const struct application *a)
 
 static void put_pool(struct json_writer *w, const struct pool_view *pv)
 {
-    bool classless = pv->settings.policy == POOL_POLICY_CLASSLESS;
-
-    json_put_text(w, "policy", slice_of(classless ? "classless" : "resume"));
+    json_put_text(w, "policy", slice_of(pool_policy_text(pv->settings.policy)));
     json_put_real(w, "variance", pv->settings.variance);
     json_put_bool(w, "single_version", pv->settings.single_version);
     json_put_text(w, "active_version", slice_of(pv->active_version));

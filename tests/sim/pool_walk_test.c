@@ -207,7 +207,8 @@ static void step_settings(struct walk *w)
 {
     struct pool_settings *s = &w->settings;
 
-    s->policy = below(w, 4) != 0 ? POOL_POLICY_RESUME : POOL_POLICY_CLASSLESS;
+    s->policy = (enum pool_policy)below(w, POOL_POLICIES);
+    s->hash_balance_percent = below(w, 2) * (101 + below(w, 200));
     s->single_version = below(w, 2) != 0;
     s->variance = below(w, 5);
     s->backlog_history = 1 + below(w, 20);
