@@ -51,6 +51,7 @@ struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
     apply_locked(p, s);
     pool_skills_init(p);
     pool_policy_set_locked(p);
+    pool_shadow_set_locked(p);
     pool_unlock(p);
     return p;
 }
@@ -64,6 +65,7 @@ void pool_destroy(struct pool *p)
     ASSERT(p->nwaiting == 0);
     ASSERT(p->nreleased == 0);
     ASSERT(list_empty(&p->called));
+    pool_destroy(p->shadow);
     pool_policy_fini(p);
     pool_skills_fini(p);
     pool_versions_fini(p);
@@ -78,6 +80,7 @@ void pool_set(struct pool *p, const struct pool_settings *s)
     apply_locked(p, s);
     classes_set_max(&p->classes, s->max_classes);
     pool_policy_set_locked(p);
+    pool_shadow_set_locked(p);
     pool_reseat_locked(p);
     pool_release_locked(p, NULL);
     pool_unlock(p);
@@ -138,6 +141,8 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     else
         resume_copy(&w->kept, r);
     pool_policy_learned_locked(p, w, r);
+    if (p->shadow != NULL)
+        pool_shadow_resume_locked(p, w, r);
     pool_reseat_locked(p);
     pool_release_locked(p, released);
     pool_unlock(p);
@@ -147,6 +152,7 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
 static void step_out(struct pool *p, struct worker *w)
 {
     pool_policy_gone_locked(p, w);
+    pool_shadow_gone_locked(p, w);
     w->place = WORKER_OUTSIDE;
     w->pool = NULL;
 }
@@ -162,6 +168,8 @@ static void expel(struct pool *p, struct worker *w)
     resume_fini(&w->kept);
     w->version = NULL;
     pool_policy_left_locked(p, w);
+    if (p->shadow != NULL)
+        pool_shadow_left_locked(p, w);
     if (worker_backlog(w) != 0) {
         w->place = WORKER_LEAVING;
         list_push_back(&p->leaving, &w->place_node);
@@ -291,6 +299,8 @@ static void choose(struct pool *p, const struct pool_question *q, uint64_t now_u
     ++p->picks[out->reason];
     pool_policy_begin_locked(p, q, &c, out);
     hand_out(p, c.worker, out);
+    if (p->shadow != NULL)
+        pool_shadow_get_locked(p, q->request, now_us, out);
 }
 
 enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
@@ -336,6 +346,7 @@ void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *
     if (w->place == WORKER_IN_LINE && backlog < w->concurrency)
         ++p->places;
     pool_policy_end_locked(p, w, pick, how);
+    pool_shadow_put_locked(p, pick, how);
     if (w->place == WORKER_LEAVING && backlog == 0) {
         list_remove(&w->place_node);
         --p->nleaving;

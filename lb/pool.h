@@ -41,6 +41,9 @@ struct pool_settings {
     uint64_t spawn_backlog;
     /* Policy hash: how many times the mean a worker may have in hand, in percent; 0: any. */
     uint64_t hash_balance_percent;
+    /* A second policy decides beside it, and is obeyed by nobody (pool_shadow.c). */
+    enum pool_policy shadow;
+    bool shadowed;
     uint64_t seed; /* of what a policy draws at random, from when it begins; 0 is one as well */
 };
 
@@ -70,9 +73,9 @@ struct pool_request {
     struct slice cls; /* encoded class */
     /* Tried before, ejected for this request, over their queue: neither candidates nor the front of
      * the line; counts and means are unchanged. */
-    struct worker *const *excluded;
-    size_t nexcluded; /* <= TRIED_MAX */
-    bool retry;       /* a try after the first: its reason is PICK_RETRY */
+    struct worker *const *excluded; /* each alive; NULL is nobody */
+    size_t nexcluded;               /* <= TRIED_MAX */
+    bool retry;                     /* a try after the first: its reason is PICK_RETRY */
     /* Park here when there is no worker, or others wait already; or NULL: never wait. */
     struct pool_waiter *waiter;
     /* Gets waiters whose turn has come, as in pool_put. To be given together with a waiter, or a
@@ -98,9 +101,10 @@ struct pool_pick {
      * picked. */
     double max_backlog, min_backlog;
     size_t skipped;
-    struct list node_;      /* pool's: the worker's requests in hand, oldest first */
-    struct pool_hand hand_; /* pool's: its policy's */
-    bool counted_;          /* pool's: its policy knows of it */
+    struct list node_;         /* pool's: the worker's requests in hand, oldest first */
+    struct pool_hand hand_;    /* pool's: its policy's */
+    bool counted_;             /* pool's: its policy knows of it */
+    struct pool_pick *shadow_; /* pool's: what the shadow has picked; owned; or NULL */
 };
 
 /* How a request ended, for policies that learn from it. */
@@ -255,6 +259,14 @@ struct worker_view {
     uint64_t report;             /* for pool_view_others */
 };
 
+/* Since the pool was made; each try of a request is one. */
+struct pool_shadow_counts {
+    uint64_t requests; /* decided by both */
+    uint64_t differed; /* ... not alike */
+    /* ... and given to a worker that had one of the class among its last 256, by that policy. */
+    uint64_t live_skilled, shadow_skilled;
+};
+
 struct pool_view {
     /* The line, front to end; then the inactive ones; then those that have left with requests in
      * hand. */
@@ -271,6 +283,7 @@ struct pool_view {
     size_t classes, waiting;
     char *active_version; /* or NULL */
     uint64_t picks[PICK_REASONS];
+    struct pool_shadow_counts shadow;
 };
 
 /* A consistent copy. SKILLS: with each worker's resume (bounded by max_classes; large). */

@@ -94,7 +94,10 @@ struct worker {
     _Atomic uint64_t report;
     _Atomic uint64_t full_until_ms; /* it refused a request; written without the lock; 0: not */
     struct list in_hand;            /* pool_pick.node_, oldest first */
-    void *policy;                   /* pool_rule.worker_bytes of the policy's own, or NULL */
+    struct worker *of;     /* whose report and refusals count: itself, or of whom it is a mirror */
+    struct worker *mirror; /* in pool->shadow; or NULL */
+    struct shadow_recent *recent; /* pool_shadow.c's; or NULL */
+    void *policy;                 /* pool_rule.worker_bytes of the policy's own, or NULL */
     struct skill_slot *slots;
     uint32_t nslots;
     uint32_t slots_room;
@@ -223,6 +226,9 @@ struct pool {
     uint64_t above_since_ms; /* ... and each since then */
 
     uint64_t picks[PICK_REASONS];
+
+    struct pool *shadow; /* or NULL */
+    struct pool_shadow_counts shadow_counts;
 };
 
 static inline void pool_lock(struct pool *p)
@@ -275,13 +281,13 @@ static inline uint64_t report_others(uint64_t report, uint64_t since_ms)
 /* What other load balancers have in hand at W, as far as we know. */
 static inline uint64_t worker_others(const struct worker *w, uint64_t since_ms)
 {
-    return report_others(atomic_load_explicit(&w->report, memory_order_relaxed), since_ms);
+    return report_others(atomic_load_explicit(&w->of->report, memory_order_relaxed), since_ms);
 }
 
 /* W refused a request a moment ago. */
 static inline bool worker_is_full(const struct worker *w, uint64_t now_ms)
 {
-    return atomic_load_explicit(&w->full_until_ms, memory_order_relaxed) > now_ms;
+    return atomic_load_explicit(&w->of->full_until_ms, memory_order_relaxed) > now_ms;
 }
 
 /* W is full, and others are not, of which one will be chosen. */
@@ -321,6 +327,24 @@ void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
 /* After W's counts; HOW may be NULL. */
 void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
                             const struct pool_served *how);
+
+/* What W, a member, is good at, with scores that were assigned. */
+void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out);
+
+/* pool_shadow.c: a second policy beside it. All but _set, _gone and _check while there is one. */
+/* As p->settings has it. */
+void pool_shadow_set_locked(struct pool *p);
+void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct resume *r);
+void pool_shadow_left_locked(struct pool *p, struct worker *w);
+void pool_shadow_gone_locked(struct pool *p, struct worker *w);
+void pool_shadow_forget(struct worker *w);
+/* The line is another. */
+void pool_shadow_reseat_locked(struct pool *p);
+/* PICK is made. */
+void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                            struct pool_pick *pick);
+void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
+void pool_shadow_check(const struct pool *p);
 
 /* pool_explain.c: nothing when E is NULL, so that a rule need not ask */
 void pool_explain_value(struct pool_explain *e, const char *name, double value);

@@ -160,16 +160,22 @@ static void end_old(struct pool *p)
         forget_worker(p, list_entry(it, struct worker, place_node));
 }
 
+void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out)
+{
+    ASSERT(p->held);
+    if (w->place == WORKER_IN_LINE)
+        pool_skills_copy(w, out);
+    else
+        resume_copy(out, &w->kept);
+}
+
 static void tell_resume(struct pool *p, struct worker *w)
 {
     struct resume r = {0};
 
     if (p->rule->learned == NULL)
         return;
-    if (w->place == WORKER_IN_LINE)
-        pool_skills_copy(w, &r);
-    else
-        resume_copy(&r, &w->kept);
+    pool_resume_copy_locked(p, w, &r);
     p->rule->learned(p, w, &r);
     resume_fini(&r);
 }

@@ -163,4 +163,6 @@ void pool_reseat_locked(struct pool *p)
     /* Without workers the pool keeps its last decay: puts of those who left still tick with it. */
     if (p->nline != 0)
         p->decay = decay_over(2.0 * (double)p->settings.backlog_history * (double)p->nline);
+    if (p->shadow != NULL)
+        pool_shadow_reseat_locked(p);
 }

@@ -82,6 +82,7 @@ void pool_view(struct pool *p, bool skills, struct pool_view *out)
     };
     if (p->settings.single_version && p->active != NULL)
         out->active_version = xstrdup(p->active->name);
+    out->shadow = p->shadow_counts;
     memcpy(out->picks, p->picks, sizeof(out->picks));
     struct worker_view *next = view_list(p, &p->line, skills, out->workers);
     next = view_list(p, &p->aside, skills, next);
@@ -230,6 +231,7 @@ void pool_check(struct pool *p)
     check_called(p);
     check_waiting(p);
     pool_skills_check(p);
+    pool_shadow_check(p);
     if (p->rule->check != NULL)
         p->rule->check(p);
     pool_unlock(p);

@@ -228,6 +228,8 @@ void app_pool_settings(const struct app_settings *s, struct pool_settings *out)
         .backlog_shared = s->backlog_shared,
         .backlog_max_age_ms = s->backlog_max_age_ms,
         .spawn_backlog = (uint64_t)s->spawn_backlog,
+        .shadowed = s->shadow_policy != 0,
+        .shadow = (enum pool_policy)(s->shadow_policy != 0 ? s->shadow_policy - 1 : 0),
         .hash_balance_percent = (uint64_t)s->hash_balance_factor,
     };
 }

@@ -239,6 +239,21 @@ static void put_stats(struct json_writer *w, const struct application *a)
     json_close_object(w);
 }
 
+static void put_shadow(struct json_writer *w, const struct pool_view *pv)
+{
+    const struct pool_shadow_counts *c = &pv->shadow;
+
+    json_open_object(w, "shadow");
+    json_put_text(w, "policy",
+                  pv->settings.shadowed ? slice_of(pool_policy_text(pv->settings.shadow))
+                                        : SLICE_LIT("off"));
+    json_put_int(w, "requests", (int64_t)c->requests);
+    json_put_int(w, "differed", (int64_t)c->differed);
+    json_put_int(w, "policy_skilled", (int64_t)c->live_skilled);
+    json_put_int(w, "shadow_skilled", (int64_t)c->shadow_skilled);
+    json_close_object(w);
+}
+
 static void put_pool(struct json_writer *w, const struct pool_view *pv)
 {
     json_put_text(w, "policy", slice_of(pool_policy_text(pv->settings.policy)));
@@ -250,6 +265,7 @@ static void put_pool(struct json_writer *w, const struct pool_view *pv)
     json_put_real(w, "max_backlog", pv->max_backlog);
     json_put_int(w, "waiting", (int64_t)pv->waiting);
     json_put_int(w, "classes", (int64_t)pv->classes);
+    put_shadow(w, pv);
     json_open_object(w, "picks");
     for (int r = 0; r < PICK_REASONS; ++r)
         json_put_int(w, pick_reason_text((enum pick_reason)r), (int64_t)pv->picks[r]);

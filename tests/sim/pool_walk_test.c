@@ -209,6 +209,8 @@ static void step_settings(struct walk *w)
 
     s->policy = (enum pool_policy)below(w, POOL_POLICIES);
     s->hash_balance_percent = below(w, 2) * (101 + below(w, 200));
+    s->shadowed = below(w, 2) != 0;
+    s->shadow = (enum pool_policy)below(w, POOL_POLICIES);
     s->single_version = below(w, 2) != 0;
     s->variance = below(w, 5);
     s->backlog_history = 1 + below(w, 20);

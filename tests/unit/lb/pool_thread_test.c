@@ -230,6 +230,8 @@ static void *act_onlooker(void *context)
         s.backlog_shared = below(a, 4) != 0;
         s.backlog_max_age_ms = 1 + below(a, 2);
         s.policy = (enum pool_policy)below(a, POOL_POLICIES);
+        s.shadowed = below(a, 2) != 0;
+        s.shadow = (enum pool_policy)below(a, POOL_POLICIES);
         pool_set(a->stage->pool, &s);
         pool_check(a->stage->pool);
         pool_view(a->stage->pool, below(a, 2) != 0, &v);
