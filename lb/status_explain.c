@@ -10,103 +10,13 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/wire/explain_query.h"
 #include "common/wire/json.h"
 #include "lb/application.h"
 #include "lb/lb.h"
 #include "lb/pool.h"
 
-enum {
-    EXPLAIN_QUERY_MAX = 2048,
-    EXPLAIN_NAME_MAX = 256,
-};
-
-struct asked {
-    char application[EXPLAIN_NAME_MAX + 1];
-    char cls[CLASS_BYTES_MAX];
-    size_t application_len, cls_len;
-    bool has_application, has_class;
-};
-
-/* ---- the question ---- */
-
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* A value of a query, with %XX; '+' is itself. False: it is broken, or longer than ROOM. */
-static bool unescape(struct slice s, char *out, size_t room, size_t *len)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < s.len; ++i) {
-        int c = (unsigned char)s.p[i];
-
-        if (c == '%') {
-            if (s.len - i < 3 || hex(s.p[i + 1]) < 0 || hex(s.p[i + 2]) < 0)
-                return false;
-            c = hex(s.p[i + 1]) * 16 + hex(s.p[i + 2]);
-            i += 2;
-        }
-        if (n == room)
-            return false;
-        out[n++] = (char)c;
-    }
-    *len = n;
-    return true;
-}
-
-/* What a classifier makes: visible letters. */
-static bool is_class(const char *p, size_t len)
-{
-    for (size_t i = 0; i < len; ++i) {
-        if (p[i] < 0x21 || p[i] > 0x7e)
-            return false;
-    }
-    return true;
-}
-
-static const char *take(struct asked *a, struct slice name, struct slice value)
-{
-    if (slice_is(name, "class")) {
-        if (a->has_class)
-            return "class is given twice";
-        a->has_class = true;
-        if (!unescape(value, a->cls, sizeof(a->cls), &a->cls_len) || !is_class(a->cls, a->cls_len))
-            return "class is none: up to 255 visible ASCII characters, percent-encoded";
-        return NULL;
-    }
-    if (slice_is(name, "application")) {
-        if (a->has_application)
-            return "application is given twice";
-        a->has_application = true;
-        if (!unescape(value, a->application, EXPLAIN_NAME_MAX, &a->application_len))
-            return "application is no name";
-        return NULL;
-    }
-    return "unknown parameter: class and application are known";
-}
-
-static const char *parse(struct slice query, struct asked *a)
-{
-    if (query.len > EXPLAIN_QUERY_MAX)
-        return "the query is too long";
-    while (query.len != 0) {
-        struct slice value = slice_cut(&query, '&');
-        struct slice name = slice_cut(&value, '=');
-        const char *why = take(a, name, value);
-
-        if (why != NULL)
-            return why;
-    }
-    return a->has_class ? NULL : "class is missing";
-}
-
-static struct application *find(struct lb *lb, const struct asked *a, const char **why)
+static struct application *find(struct lb *lb, const struct explain_query *a, const char **why)
 {
     if (!a->has_application) {
         *why = lb->napplications != 1 ? "application is missing, and there are several" : NULL;
@@ -122,8 +32,6 @@ static struct application *find(struct lb *lb, const struct asked *a, const char
     *why = "no such application";
     return NULL;
 }
-
-/* ---- the answer ---- */
 
 static void put_candidates(struct json_writer *w, const struct pool_explain *e)
 {
@@ -191,11 +99,11 @@ static int refuse(struct text *body, int status, const char *why)
 
 int status_explain(struct lb *lb, struct slice query, struct text *body)
 {
-    struct asked a = {0};
+    struct explain_query a;
     struct json_writer w = {.out = body};
     struct pool_explain e;
 
-    const char *why = parse(query, &a);
+    const char *why = explain_query_parse(query, &a);
     if (why != NULL)
         return refuse(body, 400, why);
     struct application *app = find(lb, &a, &why);
