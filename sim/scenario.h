@@ -87,7 +87,7 @@ struct plan_result {
     size_t nextras;
     struct plan_window windows[PLAN_WINDOWS]; /* of all phases, one behind the other */
     size_t nwindows;
-    size_t main_begins; /* the window in which the phase that counts begins */
+    size_t begins[PLAN_PHASES_MAX]; /* the window in which each phase begins */
     /* Shares of the requests of the main phase, the busiest worker first; free(). */
     double *shares;
     unsigned nshares;

@@ -189,8 +189,7 @@ static void cut_windows(struct done *d)
         size_t n = phase_n(d, i);
         size_t pieces = n * (PLAN_WINDOWS - PLAN_PHASES_MAX) / (total != 0 ? total : 1) + 1;
 
-        if (i == d->plan->main)
-            r->main_begins = r->nwindows;
+        r->begins[i] = r->nwindows;
         for (size_t k = 0; k < pieces; ++k) {
             size_t from = n * k / pieces;
             size_t to = n * (k + 1) / pieces;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "common/core/meter.h"
+#include "sim/draw.h"
 #include "sim/event_queue.h"
 #include "sim/lru.h"
 
@@ -30,7 +31,7 @@ struct job {
     unsigned life; /* of the worker */
     unsigned balancer;
     size_t request;
-    uint64_t start_ns, service_ns;
+    uint64_t start_ns, sent_ns, service_ns;
     uint16_t hits, loads;
 };
 
@@ -70,6 +71,11 @@ struct world {
 static uint64_t now_ms(const struct world *w)
 {
     return w->now_ns / NS_PER_MS;
+}
+
+static uint64_t now_us(const struct world *w)
+{
+    return w->now_ns / NS_PER_US;
 }
 
 static void send_resume(struct world *w, struct member *m)
@@ -141,8 +147,13 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
     w->pools = xcalloc(o->balancers, sizeof(struct pool *));
     w->members = xcalloc(o->workers, sizeof(w->members[0]));
     w->db_free_ns = xcalloc(o->db_slots != 0 ? o->db_slots : 1, sizeof(w->db_free_ns[0]));
-    for (unsigned b = 0; b < o->balancers; ++b)
-        w->pools[b] = pool_create(s, "");
+    for (unsigned b = 0; b < o->balancers; ++b) {
+        struct pool_settings own = *s;
+
+        /* What each draws is its own. */
+        own.seed = draw_mix(s->seed, b);
+        w->pools[b] = pool_create(&own, "");
+    }
     for (unsigned i = 0; i < o->workers; ++i) {
         struct member *m = &w->members[i];
 
@@ -264,7 +275,8 @@ static void send(struct world *w, struct job *j)
 {
     struct pool_request r = {.cls = class_of(w, j->request)};
 
-    if (pool_get(w->pools[j->balancer], &r, now_ms(w), &j->pick) == ERR_OK) {
+    if (pool_get(w->pools[j->balancer], &r, now_us(w), &j->pick) == ERR_OK) {
+        j->sent_ns = w->now_ns;
         serve(w, worker_context(j->pick.worker), j);
         return;
     }
@@ -306,11 +318,14 @@ static void finish(struct world *w, struct job *j)
     struct slice cls = class_of(w, j->request);
     uint64_t total = m->in_hand < WORKER_REPORT_MAX ? m->in_hand : WORKER_REPORT_MAX;
 
+    uint64_t service_ns = w->options.queue_is_service ? w->now_ns - j->sent_ns : j->service_ns;
+    struct pool_served how = {.now_us = now_us(w), .service_us = service_ns / NS_PER_US};
+
     record(w, j, false);
     worker_report(j->pick.worker, total, now_ms(w));
     spread_report(w, j, total);
     bool due = meter_add(m->meter, cls, (double)j->service_ns / 1e9, false);
-    pool_put(w->pools[j->balancer], &j->pick, NULL);
+    pool_put(w->pools[j->balancer], &j->pick, &how, NULL);
     --m->in_hand;
     --w->in_hand;
     list_remove(&j->node);
@@ -325,6 +340,7 @@ static void finish(struct world *w, struct job *j)
  * queue of events, are told by LIFE. */
 static void kill_member(struct world *w, struct member *m)
 {
+    struct pool_served how = {.now_us = now_us(w), .failed = true};
     struct list lost;
     struct list *it;
 
@@ -338,7 +354,7 @@ static void kill_member(struct world *w, struct member *m)
         j->balancer = old->balancer;
         j->request = old->request;
         j->start_ns = old->start_ns;
-        pool_put(w->pools[old->balancer], &old->pick, NULL);
+        pool_put(w->pools[old->balancer], &old->pick, &how, NULL);
         list_remove(&old->node);
         list_push_back(&lost, &j->node);
     }
