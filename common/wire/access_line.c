@@ -216,6 +216,16 @@ static bool is_host_byte(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c != '\0' && strchr("-._[]:", c));
 }
 
+/* What stands behind a host: nothing, or a port. */
+static bool is_port(struct slice s)
+{
+    uint64_t port;
+
+    return s.len == 0 ||
+           (s.p[0] == ':' &&
+            (s.len == 1 || parse_u64((struct slice){s.p + 1, s.len - 1}, UINT16_MAX, &port)));
+}
+
 /* Without port, in lower case, to the room. "-" is none. */
 static bool set_host(struct reading *r, struct slice host)
 {
@@ -225,8 +235,12 @@ static bool set_host(struct reading *r, struct slice host)
 
     if (literal && end == SIZE_MAX)
         return false;
-    if (end != SIZE_MAX)
-        host.len = literal ? end + 1 : end;
+    if (end != SIZE_MAX) {
+        end += literal;
+        if (!is_port((struct slice){host.p + end, host.len - end}))
+            return false;
+        host.len = end;
+    }
     if (slice_is(host, "-"))
         host.len = 0;
     if (host.len > ACCESS_HOST_MAX)
@@ -255,22 +269,23 @@ static bool is_token(struct slice s)
 }
 
 /* http://HOST/PATH: the host goes before the path; the line's own, if there is one, counts more. */
-static bool take_scheme(struct reading *r, struct slice *target)
+static bool take_scheme(struct reading *r, struct slice *target, bool *absolute)
 {
     static const struct slice schemes[] = {{"http://", 7}, {"https://", 8}};
 
     for (size_t i = 0; i < ARRAY_LEN(schemes); ++i) {
         if (!slice_starts(*target, schemes[i]))
             continue;
+        *absolute = true;
         target->p += schemes[i].len;
         target->len -= schemes[i].len;
-        size_t end = slice_find(*target, '/');
-        struct slice host = {target->p, end != SIZE_MAX ? end : target->len};
+        struct slice host = {target->p, 0};
+
+        while (host.len < target->len && target->p[host.len] != '/' && target->p[host.len] != '?')
+            ++host.len;
 
         target->p += host.len;
         target->len -= host.len;
-        if (target->len == 0)
-            *target = SLICE_LIT("/");
         return r->out->host.len != 0 || set_host(r, host);
     }
     return true;
@@ -280,12 +295,16 @@ static enum access_fault set_target(struct reading *r, struct slice target)
 {
     struct access_line *out = r->out;
 
-    if (!take_scheme(r, &target))
+    bool absolute = false;
+
+    if (!take_scheme(r, &target, &absolute))
         return ACCESS_FAULT_HOST;
-    if (!slice_starts(target, SLICE_LIT("/")) && !slice_is(target, "*"))
+    if (!absolute && !slice_starts(target, SLICE_LIT("/")) && !slice_is(target, "*"))
         return ACCESS_FAULT_REQUEST;
     out->path = slice_cut(&target, '?');
     out->query = target;
+    if (absolute && out->path.len == 0)
+        out->path = SLICE_LIT("/");
     return ACCESS_FAULT_NONE;
 }
 
