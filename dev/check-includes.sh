@@ -25,7 +25,7 @@ done | awk '
         edges("poolcounter", "common/base common/core common/wire common/net poolcounter")
         # Beside lb: workers in virtual time before the same pool.
         edges("sim", "common/base common/core pool sim")
-        # A pool's settings are those of the server: one table.
+        # The settings of a pool are those of the server: one table.
         edges("ctl", "common/base common/core common/wire common/net common/tree classifiers pool sim ctl lb/settings.def")
         edges("tests", "common classifiers pool sim lb worker-agent poolcounter ctl tests")
         edges("bench", "common classifiers pool lb bench")
