@@ -180,12 +180,8 @@ void world_destroy(struct world *w)
         lru_destroy(m->cache);
         free(m->known);
     }
-    while (!list_empty(&w->free_jobs)) {
-        struct job *j = list_entry(w->free_jobs.next, struct job, node);
-
-        list_remove(&j->node);
-        free(j);
-    }
+    for (struct list *it; (it = list_pop_front(&w->free_jobs)) != NULL;)
+        free(list_entry(it, struct job, node));
     for (unsigned b = 0; b < w->options.balancers; ++b)
         pool_destroy(w->pools[b]);
     event_queue_fini(&w->events);
