@@ -14,7 +14,7 @@
 #include "common/base/text.h"
 #include "lb/pool.h"
 
-enum { THREADS_MAX = 8, NAME_ROOM = 64, LOOKS = 1000, ABOVE = 3 };
+enum { THREADS_MAX = 8, NAME_ROOM = 64, LOOKS = 1000, ABOVE = 3, PAIR_US = 20 };
 
 struct bench {
     struct pool *pool;
@@ -50,9 +50,9 @@ static void *run(void *arg)
         struct pool_request request = {.cls = slice_of(cls), .released = &released};
         struct pool_pick pick;
 
-        if (pool_get(b->pool, &request, i, &pick) != ERR_OK)
+        if (pool_get(b->pool, &request, i * PAIR_US, &pick) != ERR_OK)
             abort();
-        struct pool_served how = {.now_us = i, .service_us = 1000 + i % 1000};
+        struct pool_served how = {.now_us = i * PAIR_US + PAIR_US / 2, .service_us = PAIR_US / 2};
         pool_put(b->pool, &pick, &how, &released);
     }
     return NULL;
@@ -107,7 +107,9 @@ static void bench_policy(enum pool_policy policy, bool shadowed, struct bench *b
                               .variance = 4,
                               .backlog_history = 9,
                               .unskilled_score = 1,
-                              .max_classes = 100000,
+                              .max_share = 0.375,
+                              .max_classes =
+                                  b->nclasses < 90000 ? 100000 : b->nclasses / 9 * 10 + 10,
                               .max_waiting = 1,
                               .backlog_shared = true,
                               .backlog_max_age_ms = 2000,

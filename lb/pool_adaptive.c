@@ -9,6 +9,9 @@
 #include "lb/homes.h"
 #include "lb/pool_internal.h"
 
+/* When none is given. */
+#define MAX_SHARE 0.375
+
 struct adaptive {
     struct homes *homes;
     struct homes_plan plan; /* from choose to begin */
@@ -63,8 +66,10 @@ static size_t warm(void *context, struct slice cls, struct homes_worker *out[])
 
 static struct homes_settings settings_of(const struct pool *p)
 {
-    return (struct homes_settings){.max_classes = p->settings.max_classes,
-                                   .max_share = p->settings.max_share};
+    const struct pool_settings *s = &p->settings;
+
+    return (struct homes_settings){.max_classes = s->max_classes,
+                                   .max_share = s->max_share > 0 ? s->max_share : MAX_SHARE};
 }
 
 static void *create(struct pool *p)
@@ -231,7 +236,6 @@ static void check(struct pool *p)
 }
 
 const struct pool_rule pool_rule_adaptive = {
-    .name = "adaptive",
     .worker_bytes = sizeof(struct lodging),
     .create = create,
     .destroy = destroy,
