@@ -70,6 +70,7 @@ struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *con
     ASSERT(concurrency >= 1);
     w->concurrency = concurrency;
     w->context = context;
+    w->number = h->njoined++;
     list_init(&w->pairs);
     list_init(&w->in_hand);
     list_push_back(&h->workers, &w->node);

@@ -17,7 +17,7 @@ static void sift_up(struct homes_heap *h, struct homes_worker *w, enum homes_key
 {
     size_t at = w->pos[key];
 
-    for (; at != 0 && w->key[key] < h->at[(at - 1) / 2]->key[key]; at = (at - 1) / 2)
+    for (; at != 0 && homes_before(w, h->at[(at - 1) / 2], key); at = (at - 1) / 2)
         put(h, at, h->at[(at - 1) / 2], key);
     put(h, at, w, key);
 }
@@ -27,9 +27,9 @@ static void sift_down(struct homes_heap *h, struct homes_worker *w, enum homes_k
     size_t at = w->pos[key];
 
     for (size_t child; (child = 2 * at + 1) < h->n; at = child) {
-        if (child + 1 < h->n && h->at[child + 1]->key[key] < h->at[child]->key[key])
+        if (child + 1 < h->n && homes_before(h->at[child + 1], h->at[child], key))
             ++child;
-        if (w->key[key] <= h->at[child]->key[key])
+        if (!homes_before(h->at[child], w, key))
             break;
         put(h, at, h->at[child], key);
     }
@@ -80,6 +80,6 @@ void homes_heap_check(const struct homes_heap *h, enum homes_key key)
 {
     for (size_t i = 0; i < h->n; ++i) {
         ASSERT(h->at[i]->pos[key] == i);
-        ASSERT(i == 0 || h->at[(i - 1) / 2]->key[key] <= h->at[i]->key[key]);
+        ASSERT(i == 0 || !homes_before(h->at[i], h->at[(i - 1) / 2], key));
     }
 }

@@ -95,6 +95,7 @@ enum homes_key { HOMES_BY_WORK, HOMES_BY_LOAD, HOMES_KEYS };
 
 struct homes_worker {
     void *context;
+    uint64_t number; /* in the order they joined: of equals, the first */
     unsigned concurrency;
     bool in_line;
     bool gone;         /* left; freed with its last ticket */
@@ -124,7 +125,8 @@ struct homes {
     struct classes classes; /* of struct homes_class */
     struct homes_heap heaps[HOMES_KEYS];
     struct list workers; /* in the line or not */
-    struct list gone;    /* left, with tickets */
+    uint64_t njoined;
+    struct list gone; /* left, with tickets */
     size_t ntickets;
     struct fading work; /* of all classes */
     double mean_us;
@@ -146,6 +148,13 @@ struct homes {
 static inline size_t homes_line(const struct homes *h)
 {
     return h->heaps[HOMES_BY_WORK].n;
+}
+
+/* Whether A is before B by KEY. */
+static inline bool homes_before(const struct homes_worker *a, const struct homes_worker *b,
+                                enum homes_key key)
+{
+    return a->key[key] < b->key[key] || (a->key[key] == b->key[key] && a->number < b->number);
 }
 
 static inline struct homes_worker *homes_top(const struct homes *h, enum homes_key key)

@@ -88,7 +88,7 @@ static struct homes_pair *least_home(const struct choosing *g)
         if (!p->worker->in_line)
             continue;
         ++g->out->homes;
-        if (best != NULL && p->worker->key[HOMES_BY_WORK] >= best->worker->key[HOMES_BY_WORK])
+        if (best != NULL && !homes_before(p->worker, best->worker, HOMES_BY_WORK))
             continue;
         if (!refused(g->r, p->worker))
             best = p;
@@ -114,8 +114,10 @@ static void look_at(const struct choosing *g, struct homes_worker *w, struct fou
 {
     double value = homes_load(g->h, w) + (w->key[HOMES_BY_WORK] - g->least_us) / g->h->cold_us;
 
-    if ((best->worker == NULL || value < best->value) && !homes_is_home_of(g->c, w) &&
-        !refused(g->r, w))
+    bool better = best->worker == NULL || value < best->value ||
+                  (value == best->value && w->number < best->worker->number);
+
+    if (better && !homes_is_home_of(g->c, w) && !refused(g->r, w))
         *best = (struct found){w, value};
 }
 
