@@ -201,7 +201,7 @@ static void what_another_load_balancer_sends_counts(void **state)
     pool_put(f.pool, &f.picks[0], &(struct pool_served){.now_us = 2000, .service_us = 1000},
              &f.released);
     for (int i = 0; i < 5; ++i) {
-        char cls[8];
+        char cls[16];
 
         snprintf(cls, sizeof(cls), "b%d", i);
         assert_int_equal(serve(&f, cls), 1 - home);
