@@ -307,6 +307,7 @@ extern const struct pool_rule pool_rule_classless;
 extern const struct pool_rule pool_rule_round_robin;
 extern const struct pool_rule pool_rule_p2c;
 extern const struct pool_rule pool_rule_hash;
+extern const struct pool_rule pool_rule_adaptive;
 
 /* pool_policy.c: the pool's policy, its state, and what it is told */
 /* The policy that p->settings names; another one's state is made anew. */
