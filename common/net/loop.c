@@ -56,7 +56,12 @@ struct loop {
     atomic_bool stop;
     pthread_mutex_t mutex;
     struct list mail; /* under mutex */
-    bool sleeping;    /* under mutex: who posts must write to wake_fd, and clear this */
+    /*
+     * Who posts says so in has_mail, then looks at sleeping; the loop says sleeping, then looks at
+     * has_mail. All of these in one order, so that one of the two sees the other.
+     */
+    atomic_bool has_mail; /* set and cleared under mutex */
+    atomic_bool sleeping; /* who finds it set clears it, and must write to wake_fd */
 };
 
 struct watch {
@@ -155,12 +160,9 @@ static void on_wake(void *context)
 }
 
 /* Whether the caller must wake the loop. */
-static bool take_sleep_locked(struct loop *l)
+static bool take_sleep(struct loop *l)
 {
-    bool was = l->sleeping;
-
-    l->sleeping = false;
-    return was;
+    return atomic_exchange(&l->sleeping, false);
 }
 
 void loop_post(struct loop *l, struct loop_message *m)
@@ -169,7 +171,8 @@ void loop_post(struct loop *l, struct loop_message *m)
     pthread_mutex_lock(&l->mutex);
     ASSERT(!list_linked(&m->node));
     list_push_back(&l->mail, &m->node);
-    bool must_wake = take_sleep_locked(l);
+    atomic_store(&l->has_mail, true);
+    bool must_wake = take_sleep(l);
     pthread_mutex_unlock(&l->mutex);
     if (must_wake)
         wake(l);
@@ -179,7 +182,7 @@ void loop_stop(struct loop *l)
 {
     pthread_mutex_lock(&l->mutex);
     atomic_store(&l->stop, true);
-    bool must_wake = take_sleep_locked(l);
+    bool must_wake = take_sleep(l);
     pthread_mutex_unlock(&l->mutex);
     if (must_wake)
         wake(l);
@@ -190,9 +193,12 @@ static void run_mail(struct loop *l)
     struct list mail;
     struct list *node;
 
+    atomic_store_explicit(&l->sleeping, false, memory_order_relaxed);
+    if (!atomic_load(&l->has_mail))
+        return;
     list_init(&mail);
     pthread_mutex_lock(&l->mutex);
-    l->sleeping = false;
+    atomic_store(&l->has_mail, false);
     list_splice_back(&mail, &l->mail);
     pthread_mutex_unlock(&l->mutex);
     while ((node = list_pop_front(&mail)) != NULL) {
@@ -283,12 +289,8 @@ static unsigned prepare_wait_ms(struct loop *l, unsigned max_wait_ms)
     wait_ms = until_next_timer_ms(l, wait_ms);
     if (wait_ms == 0)
         return 0;
-    pthread_mutex_lock(&l->mutex);
-    l->sleeping = list_empty(&l->mail) && !atomic_load(&l->stop);
-    if (!l->sleeping)
-        wait_ms = 0;
-    pthread_mutex_unlock(&l->mutex);
-    return wait_ms;
+    atomic_store(&l->sleeping, true);
+    return atomic_load(&l->has_mail) || atomic_load(&l->stop) ? 0 : wait_ms;
 }
 
 /* Run the socket callbacks that are due without waiting (see the head of this file); whether any
@@ -406,10 +408,7 @@ struct loop *loop_create(unsigned index)
 
 static bool has_work(struct loop *l)
 {
-    pthread_mutex_lock(&l->mutex);
-    bool mail = !list_empty(&l->mail);
-    pthread_mutex_unlock(&l->mutex);
-    return mail || !list_empty(&l->deferred);
+    return atomic_load(&l->has_mail) || !list_empty(&l->deferred);
 }
 
 void loop_destroy(struct loop *l)
