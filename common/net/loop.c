@@ -33,6 +33,8 @@ enum {
     /* The turns in which a loop that ends runs what was posted or put off: who puts himself off
      * again and again must not keep the program from ending. */
     LAST_TURNS_MAX = 1000,
+    /* Blocks kept for use again: as many responses are read within a turn, or a few turns. */
+    SPARE_BLOCKS_MAX = 16,
 };
 
 struct loop_clock {
@@ -50,6 +52,8 @@ struct loop {
     struct list each_turn;
     struct list deferred;
     bool again; /* callbacks ran after each_turn: another turn must come before we sleep */
+    void *spare_blocks[SPARE_BLOCKS_MAX];
+    size_t nspare_blocks;
     size_t watches;
     struct watch *wake_watch;
     int wake_fd;
@@ -382,6 +386,23 @@ void watch_stop(struct watch *w)
     free(w);
 }
 
+/* ---- blocks ---- */
+
+void *loop_take_block(struct loop *l)
+{
+    assert_own_thread(l);
+    return l->nspare_blocks != 0 ? l->spare_blocks[--l->nspare_blocks] : xmalloc(LOOP_BLOCK_BYTES);
+}
+
+void loop_give_block(struct loop *l, void *block)
+{
+    assert_own_thread(l);
+    if (l->nspare_blocks == SPARE_BLOCKS_MAX)
+        free(block);
+    else
+        l->spare_blocks[l->nspare_blocks++] = block;
+}
+
 /* ---- life ---- */
 
 struct loop *loop_create(unsigned index)
@@ -429,6 +450,8 @@ void loop_destroy(struct loop *l)
     h2o_mem_recycle_t *spare = &h2o_socket_buffer_prototype.allocator;
     while (spare->cnt != 0)
         free(h2o_mem_alloc_recycle(spare, 1));
+    while (l->nspare_blocks != 0)
+        free(l->spare_blocks[--l->nspare_blocks]);
     pthread_mutex_destroy(&l->mutex);
     free(l->clock);
     free(l);
