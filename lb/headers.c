@@ -335,19 +335,6 @@ void headers_put_request(const struct headers_request *r, struct text *out)
 
 /* ---- responses ---- */
 
-static bool response_listing(const struct http1_head *head)
-{
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        struct slice value = head->headers[i].value;
-
-        if (slice_eq_nocase(head->headers[i].name, SLICE_LIT("connection")) &&
-            !slice_eq_nocase(value, SLICE_LIT("keep-alive")) &&
-            !slice_eq_nocase(value, SLICE_LIT("close")))
-            return true;
-    }
-    return false;
-}
-
 static bool passes_back(const struct headers_response *r, struct slice name)
 {
     switch (http_field_of(name)) {
@@ -456,7 +443,7 @@ static void add_via(h2o_req_t *req, struct slice version, struct slice name)
 void headers_take_response(const struct headers_response *r, const struct http1_head *head)
 {
     h2o_req_t *req = r->req;
-    bool listing = response_listing(head);
+    bool listing = head->connection_lists;
     size_t bytes = head->reason.len + 1;
 
     for (size_t i = 0; i < head->nheaders; ++i)
@@ -509,7 +496,7 @@ static size_t room_for_lines(const struct headers_response *r, const struct http
 struct slice headers_response_lines(const struct headers_response *r, const struct http1_head *head)
 {
     h2o_req_t *req = r->req;
-    bool listing = response_listing(head);
+    bool listing = head->connection_lists;
     size_t room = room_for_lines(r, head);
     char *lines = h2o_mem_alloc_pool(&req->pool, room + head->reason.len + 1);
     char *at = lines;

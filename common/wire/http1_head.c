@@ -23,6 +23,7 @@ struct framing_facts {
     bool has_coding;
     bool close;
     bool keep_alive;
+    bool lists; /* Connection says more than these */
     uint64_t length;
 };
 
@@ -107,15 +108,28 @@ static enum err note_coding(struct slice value, struct framing_facts *f)
     return ERR_OK;
 }
 
+/* Hardly any says more than one of two words. */
+static void note_connection(struct slice value, struct framing_facts *f)
+{
+    bool keep_alive = slice_eq_nocase(value, SLICE_LIT("keep-alive"));
+    bool close = slice_eq_nocase(value, SLICE_LIT("close"));
+
+    if (!keep_alive && !close) {
+        f->lists = true;
+        keep_alive = http1_list_has(value, SLICE_LIT("keep-alive"));
+        close = http1_list_has(value, SLICE_LIT("close"));
+    }
+    f->keep_alive |= keep_alive;
+    f->close |= close;
+}
+
 static enum err note_header(const struct http1_header *h, struct framing_facts *f)
 {
     /* The three names differ in length. */
     switch (h->name.len) {
     case 10:
-        if (slice_eq_nocase(h->name, SLICE_LIT("connection"))) {
-            f->close |= http1_list_has(h->value, SLICE_LIT("close"));
-            f->keep_alive |= http1_list_has(h->value, SLICE_LIT("keep-alive"));
-        }
+        if (slice_eq_nocase(h->name, SLICE_LIT("connection")))
+            note_connection(h->value, f);
         return ERR_OK;
     case 14:
         if (slice_eq_nocase(h->name, SLICE_LIT("content-length")))
@@ -165,6 +179,7 @@ static enum err decide_framing(const struct framing_facts *f, bool is_head, stru
 {
     if (f->has_coding && out->minor_version == 0)
         return ERR_SYNTAX;
+    out->connection_lists = f->lists;
     out->content_length = f->has_length && !f->has_coding ? f->length : UINT64_MAX;
     out->keep_alive = out->minor_version == 1 ? !f->close : f->keep_alive && !f->close;
     if (f->has_coding && f->has_length)
