@@ -117,6 +117,7 @@ struct app_snapshot {
     _Atomic unsigned refs;
     struct app_settings s;
     struct networks trusted;      /* of s.trusted_proxies */
+    struct networks receipts;     /* of s.route_receipt */
     struct limit_rules *limits;   /* one reference, or NULL: no pool counters */
     struct header_rules *headers; /* one reference, or NULL: no header rules */
     struct rate_rules *rates;     /* one reference, or NULL: no rates */
