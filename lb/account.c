@@ -153,6 +153,7 @@ static void count(const struct exchange *x, uint64_t total_us)
     stat_observe(c, APP_STAT_wait_worker_us, x->step_us[STEP_ROUTE]);
     if (x->picks != 0)
         stat_observe(c, APP_STAT_wait_connection_us, x->step_us[STEP_CONNECT]);
+    stat_observe(c, APP_STAT_deliver_us, x->step_us[STEP_DELIVER]);
     stat_observe(c, APP_STAT_total_us, total_us);
     atomic_fetch_add_explicit(&x->al->outcomes[x->outcome], 1, memory_order_relaxed);
 }

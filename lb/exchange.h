@@ -107,6 +107,7 @@ struct exchange {
     struct route_wait wait;
     struct conn_waiter conn_wait;
     struct http1_connect *attempt;
+    uint64_t attempt_us;     /* when it began */
     struct http1_conn *http; /* checked out */
     uint64_t paused_since_us;
     uint64_t paused_us;       /* of the last try: no service of the worker's */
