@@ -124,6 +124,8 @@ static void write_line(const struct exchange *x, uint64_t total_us)
         .total_us = total_us,
         .outcome = slice_of(outcome_text(x->outcome)),
         .request_id = t->request_id,
+        .trace_id = x->trace_id,
+        .span_id = x->span_id,
     };
 
     access_log_add(x->home->lb->access_log, x->home->index, &e);

@@ -128,8 +128,8 @@ size_t app_row_find(struct slice name)
 bool app_row_by_snapshot(const struct setting_row *row)
 {
     static const char *const names[] = {
-        "forwarded_for", "trusted_proxies", "route_receipt",    "methods",
-        "via",           "request_id",      "health_check_path"};
+        "forwarded_for", "trusted_proxies", "route_receipt", "methods",          "via",
+        "request_id",    "trace_context",   "trace_sample",  "health_check_path"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
         if (strcmp(row->name, names[i]) == 0)
