@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   loop 0: filling --+
- *   loop 1: filling --+-- swapped for an empty one --> writer thread --> one write() each
- *   loop n: filling --+
+ *   loop 0: records --+
+ *   loop 1: records --+-- swapped for an empty buffer --> writer thread: lines --> write()
+ *   loop n: records --+
  *
- * The writer sleeps while every buffer is empty. Whoever adds the first line to an empty buffer
+ * The writer sleeps while every buffer is empty. Whoever adds the first record to an empty buffer
  * wakes it; it then waits a moment, so that busy loops pay one wake-up for many lines.
  */
 #include "lb/access_log.h"
 
 #include "common/base/log.h"
-#include "common/base/text.h"
-#include "common/wire/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -22,22 +21,26 @@
 #include <unistd.h>
 
 enum {
-    /* A loop's buffer: over a second's worth of lines at 10,000 requests a second. */
+    /* A loop's buffer: over a second's worth of records at 10,000 requests a second. */
     BUFFER_MAX = 4 << 20,
     /* The writer is woken early above this. */
     BUFFER_FULL = 256 << 10,
+    /* Lines of so many bytes are written at once. */
+    WRITE_BYTES = 64 << 10,
     BATCH_MS = 50,
-    /* One field of a line: enough for a useful target, and a flood of long ones stays small. */
-    FIELD_MAX = 4096,
+    /* How long at the end one waits for a reader that takes nothing. */
+    LAST_WRITE_MS = 1000,
+    /* `sample` 1 on the scale that numbers at random are compared with. */
+    SAMPLE_BITS = 32,
 };
 
 struct access_buffer {
     pthread_mutex_t lock;
     struct text filling; /* under the lock */
     bool full;           /* the writer was told; under the lock */
-    /* The loop's own: the second last printed. */
-    uint64_t stamp_s;
-    char stamp[32];
+    /* The loop's own: its numbers at random. */
+    uint64_t seed;
+    _Atomic uint64_t left_out; /* the loop writes it */
 } __attribute__((aligned(64)));
 
 struct access_log {
@@ -45,165 +48,51 @@ struct access_log {
     unsigned nloops;
     struct access_buffer *buffers;
     _Atomic int format;
-    _Atomic uint64_t dropped;
+    _Atomic uint64_t fields;
+    _Atomic uint64_t sample; /* lines wanted of 1 << SAMPLE_BITS */
+    _Atomic bool keep_errors;
+    _Atomic uint64_t dropped, written;
 
     pthread_t writer;
-    int fd; /* the writer's, once it runs */
+    /* The writer's, once it runs. */
+    int fd;
+    struct access_clock clock;
+    struct text lines;
+    uint64_t nlines; /* in LINES */
+    bool given_up;   /* at the end, nobody having taken any */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     /* Under the lock: why the writer should run. */
-    bool pending, full, reopen, stop;
+    bool pending, full, reopen;
+    _Atomic bool stop; /* set under it too */
 };
 
-/* ---- formatting ---- */
+/* ---- the loops ---- */
 
-static void put_escaped(struct text *t, struct slice s)
+/* splitmix64 (Steele, Lea, Flood 2014): a sample that follows no rhythm of the requests. */
+static uint64_t next_random(uint64_t *seed)
 {
-    if (s.len > FIELD_MAX)
-        s.len = FIELD_MAX;
-    if (ascii_is_plain(s))
-        text_add(t, s);
-    else
-        text_add_escaped(t, s);
+    uint64_t z = *seed += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
 }
 
-/* In quotes; "-" for nothing, as the combined format has it. */
-static void put_quoted(struct text *t, struct slice s)
+bool access_log_wants(struct access_log *log, unsigned loop_index, bool error)
 {
-    text_add_char(t, '"');
-    if (s.len == 0)
-        text_add_char(t, '-');
-    else
-        put_escaped(t, s);
-    text_add_char(t, '"');
-}
+    uint64_t sample = atomic_load_explicit(&log->sample, memory_order_relaxed);
+    struct access_buffer *b = &log->buffers[loop_index];
 
-static void put_key_quoted(struct text *t, struct slice key, struct slice value)
-{
-    text_add(t, key);
-    text_add_char(t, '"');
-    put_escaped(t, value);
-    text_add_char(t, '"');
-}
-
-/* VALUE is a word of ours: nothing in it wants escaping. */
-static void put_key_word(struct text *t, struct slice key, struct slice value)
-{
-    text_add(t, key);
-    text_add_char(t, '"');
-    text_add(t, value);
-    text_add_char(t, '"');
-}
-
-static void put_key_u64(struct text *t, struct slice key, uint64_t value)
-{
-    text_add(t, key);
-    text_add_u64(t, value);
-}
-
-/* "21/Nov/2026:01:33:26 +0000", made once a second and loop. */
-static struct slice stamp(struct access_buffer *b, uint64_t wall_ms)
-{
-    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    uint64_t s = wall_ms / 1000;
-
-    if (s != b->stamp_s) {
-        time_t t = (time_t)s;
-        struct tm tm;
-
-        gmtime_r(&t, &tm);
-        /* Not strftime: month names must not follow the locale. */
-        snprintf(b->stamp, sizeof(b->stamp), "%02u/%s/%04u:%02u:%02u:%02u +0000",
-                 (unsigned)tm.tm_mday % 100u, months[tm.tm_mon],
-                 (unsigned)(tm.tm_year + 1900) % 10000u, (unsigned)tm.tm_hour % 100u,
-                 (unsigned)tm.tm_min % 100u, (unsigned)tm.tm_sec % 100u);
-        b->stamp_s = s;
-    }
-    return slice_of(b->stamp);
-}
-
-static void put_combined(struct access_buffer *b, const struct access_entry *e)
-{
-    struct text *t = &b->filling;
-
-    text_add(t, e->client);
-    text_add(t, SLICE_LIT(" - - ["));
-    text_add(t, stamp(b, e->wall_ms));
-    text_add(t, SLICE_LIT("] \""));
-    put_escaped(t, e->method);
-    text_add_char(t, ' ');
-    put_escaped(t, e->target);
-    text_add_char(t, ' ');
-    text_add(t, e->protocol);
-    put_key_u64(t, SLICE_LIT("\" "), (uint64_t)e->status);
-    put_key_u64(t, SLICE_LIT(" "), e->sent_bytes);
-    text_add_char(t, ' ');
-    put_quoted(t, e->referer);
-    text_add_char(t, ' ');
-    put_quoted(t, e->agent);
-    put_key_quoted(t, SLICE_LIT(" host="), e->host);
-    put_key_quoted(t, SLICE_LIT(" application="), e->application);
-    put_key_quoted(t, SLICE_LIT(" class="), e->cls);
-    put_key_quoted(t, SLICE_LIT(" worker="), e->worker);
-    put_key_word(t, SLICE_LIT(" reason="), e->reason);
-    put_key_u64(t, SLICE_LIT(" tries="), e->tries);
-    put_key_u64(t, SLICE_LIT(" received_bytes="), e->received_bytes);
-    put_key_u64(t, SLICE_LIT(" limit_wait_us="), e->limit_wait_us);
-    put_key_u64(t, SLICE_LIT(" worker_wait_us="), e->worker_wait_us);
-    put_key_u64(t, SLICE_LIT(" connection_wait_us="), e->connection_wait_us);
-    put_key_u64(t, SLICE_LIT(" first_byte_us="), e->first_byte_us);
-    put_key_u64(t, SLICE_LIT(" service_us="), e->service_us);
-    put_key_u64(t, SLICE_LIT(" total_us="), e->total_us);
-    put_key_word(t, SLICE_LIT(" outcome="), e->outcome);
-    put_key_quoted(t, SLICE_LIT(" request_id="), e->request_id);
-    text_add_char(t, '\n');
-}
-
-static void put_json_field(struct json_writer *w, const char *name, struct slice s)
-{
-    if (s.len > FIELD_MAX)
-        s.len = FIELD_MAX;
-    json_put_text(w, name, s);
-}
-
-static void put_json(struct access_buffer *b, const struct access_entry *e)
-{
-    struct json_writer w = {.out = &b->filling};
-    char time_text[40];
-    time_t seconds = (time_t)(e->wall_ms / 1000);
-    struct tm tm;
-
-    gmtime_r(&seconds, &tm);
-    size_t n = strftime(time_text, sizeof(time_text), "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(time_text + n, sizeof(time_text) - n, ".%03uZ", (unsigned)(e->wall_ms % 1000));
-    json_open_object(&w, NULL);
-    json_put_text(&w, "time", slice_of(time_text));
-    put_json_field(&w, "client", e->client);
-    put_json_field(&w, "method", e->method);
-    put_json_field(&w, "target", e->target);
-    put_json_field(&w, "protocol", e->protocol);
-    json_put_int(&w, "status", e->status);
-    json_put_int(&w, "sent_bytes", (int64_t)e->sent_bytes);
-    put_json_field(&w, "referer", e->referer);
-    put_json_field(&w, "agent", e->agent);
-    put_json_field(&w, "host", e->host);
-    put_json_field(&w, "application", e->application);
-    put_json_field(&w, "class", e->cls);
-    put_json_field(&w, "worker", e->worker);
-    put_json_field(&w, "reason", e->reason);
-    json_put_int(&w, "tries", e->tries);
-    json_put_int(&w, "received_bytes", (int64_t)e->received_bytes);
-    json_put_int(&w, "limit_wait_us", (int64_t)e->limit_wait_us);
-    json_put_int(&w, "worker_wait_us", (int64_t)e->worker_wait_us);
-    json_put_int(&w, "connection_wait_us", (int64_t)e->connection_wait_us);
-    json_put_int(&w, "first_byte_us", (int64_t)e->first_byte_us);
-    json_put_int(&w, "service_us", (int64_t)e->service_us);
-    json_put_int(&w, "total_us", (int64_t)e->total_us);
-    put_json_field(&w, "outcome", e->outcome);
-    put_json_field(&w, "request_id", e->request_id);
-    json_close_object(&w);
-    text_add_char(&b->filling, '\n');
+    ASSERT(loop_index < log->nloops);
+    if (sample == (uint64_t)1 << SAMPLE_BITS ||
+        (error && atomic_load_explicit(&log->keep_errors, memory_order_relaxed)) ||
+        next_random(&b->seed) >> (64 - SAMPLE_BITS) < sample)
+        return true;
+    atomic_store_explicit(&b->left_out,
+                          atomic_load_explicit(&b->left_out, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    return false;
 }
 
 void access_log_add(struct access_log *log, unsigned loop_index, const struct access_entry *e)
@@ -220,10 +109,7 @@ void access_log_add(struct access_log *log, unsigned loop_index, const struct ac
         return;
     }
     first = b->filling.len == 0;
-    if (atomic_load_explicit(&log->format, memory_order_relaxed) == ACCESS_JSON)
-        put_json(b, e);
-    else
-        put_combined(b, e);
+    access_record_add(&b->filling, e);
     if (b->filling.len >= BUFFER_FULL && !b->full)
         full = b->full = true;
     pthread_mutex_unlock(&b->lock);
@@ -239,40 +125,87 @@ void access_log_add(struct access_log *log, unsigned loop_index, const struct ac
 
 /* ---- the writer ---- */
 
+/* A pipe whose reader is stuck must not hold us: it is waited for in write_lines. */
 static int open_file(const char *file)
 {
     if (strcmp(file, "-") == 0)
         return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-    return open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640);
+    return open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
 }
 
-static uint64_t count_lines(struct slice s)
+static bool stopping(const struct access_log *log)
 {
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < s.len; ++i)
-        n += s.p[i] == '\n';
-    return n;
+    return atomic_load_explicit(&log->stop, memory_order_relaxed);
 }
 
-static void write_all(struct access_log *log, struct slice s)
+/* Until there is room. False: there is none, and no time left. */
+static bool wait_for_reader(struct access_log *log)
 {
-    while (s.len != 0) {
+    struct pollfd p = {.fd = log->fd, .events = POLLOUT};
+
+    while (!stopping(log)) {
+        if (poll(&p, 1, BATCH_MS) > 0)
+            return true;
+    }
+    /* Only once: what is left may be many lines. */
+    log->given_up = log->given_up || poll(&p, 1, LAST_WRITE_MS) <= 0;
+    return !log->given_up;
+}
+
+static void count_lines(_Atomic uint64_t *to, uint64_t n)
+{
+    atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+}
+
+static void write_lines(struct access_log *log)
+{
+    struct slice s = text_slice(&log->lines);
+    bool whole = true;
+
+    while (s.len != 0 && whole) {
         ssize_t n = write(log->fd, s.p, s.len);
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0) {
+        if (n < 0 && errno == EAGAIN) {
+            whole = wait_for_reader(log);
+        } else if (n < 0) {
             log_warn(NULL, "access-log-write", "file=%s error=\"%s\"", log->file, strerror(errno));
-            atomic_fetch_add_explicit(&log->dropped, count_lines(s), memory_order_relaxed);
-            return;
+            whole = false;
+        } else {
+            s.p += n;
+            s.len -= (size_t)n;
         }
-        s.p += n;
-        s.len -= (size_t)n;
     }
+    uint64_t lost = 0;
+
+    for (size_t i = 0; i < s.len; ++i)
+        lost += s.p[i] == '\n';
+    count_lines(&log->dropped, lost);
+    count_lines(&log->written, log->nlines - lost);
+    text_clear(&log->lines);
+    log->nlines = 0;
 }
 
-/* Takes each loop's lines by swapping its buffer for the empty SPARE, which then is that loop's. */
+static void write_records(struct access_log *log, struct slice records)
+{
+    enum access_format format =
+        (enum access_format)atomic_load_explicit(&log->format, memory_order_relaxed);
+    uint64_t fields = atomic_load_explicit(&log->fields, memory_order_relaxed);
+    struct access_entry e;
+
+    while (records.len != 0) {
+        access_record_take(&records, &e);
+        access_line_add(&e, format, fields, &log->clock, &log->lines);
+        ++log->nlines;
+        if (log->lines.len >= WRITE_BYTES)
+            write_lines(log);
+    }
+    write_lines(log);
+}
+
+/* Takes each loop's records by swapping its buffer for the empty SPARE, which then is that loop's.
+ */
 static void write_buffers(struct access_log *log, struct text *spare)
 {
     for (unsigned i = 0; i < log->nloops; ++i) {
@@ -284,7 +217,7 @@ static void write_buffers(struct access_log *log, struct text *spare)
         b->filling = *spare;
         b->full = false;
         pthread_mutex_unlock(&b->lock);
-        write_all(log, text_slice(&taken));
+        write_records(log, text_slice(&taken));
         text_clear(&taken);
         *spare = taken;
     }
@@ -309,7 +242,7 @@ static bool writer_wait(struct access_log *log, bool *reopen)
     struct timespec until;
 
     pthread_mutex_lock(&log->lock);
-    while (!log->pending && !log->reopen && !log->stop)
+    while (!log->pending && !log->reopen && !stopping(log))
         pthread_cond_wait(&log->wake, &log->lock);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += BATCH_MS * 1000000L;
@@ -317,11 +250,11 @@ static bool writer_wait(struct access_log *log, bool *reopen)
         until.tv_nsec -= 1000000000L;
         ++until.tv_sec;
     }
-    while (!log->full && !log->reopen && !log->stop) {
+    while (!log->full && !log->reopen && !stopping(log)) {
         if (pthread_cond_timedwait(&log->wake, &log->lock, &until) == ETIMEDOUT)
             break;
     }
-    bool stop = log->stop;
+    bool stop = stopping(log);
 
     *reopen = log->reopen;
     log->pending = log->full = log->reopen = false;
@@ -360,7 +293,7 @@ static void init_wake(struct access_log *log)
     pthread_condattr_destroy(&attr);
 }
 
-enum err access_log_create(const char *file, enum access_format format, unsigned nloops,
+enum err access_log_create(const char *file, const struct access_options *o, unsigned nloops,
                            struct access_log **out)
 {
     int fd = open_file(file);
@@ -375,9 +308,11 @@ enum err access_log_create(const char *file, enum access_format format, unsigned
     log->buffers = aligned_alloc(64, nloops * sizeof(*log->buffers));
     ASSERT(log->buffers != NULL);
     memset(log->buffers, 0, nloops * sizeof(*log->buffers));
-    for (unsigned i = 0; i < nloops; ++i)
+    for (unsigned i = 0; i < nloops; ++i) {
         pthread_mutex_init(&log->buffers[i].lock, NULL);
-    atomic_store(&log->format, (int)format);
+        log->buffers[i].seed = i;
+    }
+    access_log_set(log, o);
     init_wake(log);
     int e = pthread_create(&log->writer, NULL, writer_main, log);
 
@@ -386,9 +321,16 @@ enum err access_log_create(const char *file, enum access_format format, unsigned
     return ERR_OK;
 }
 
-void access_log_set_format(struct access_log *log, enum access_format format)
+void access_log_set(struct access_log *log, const struct access_options *o)
 {
-    atomic_store_explicit(&log->format, (int)format, memory_order_relaxed);
+    ASSERT(o->sample >= 0);
+    ASSERT(o->sample <= 1);
+    atomic_store_explicit(&log->format, (int)o->format, memory_order_relaxed);
+    atomic_store_explicit(&log->fields, o->fields, memory_order_relaxed);
+    atomic_store_explicit(&log->sample,
+                          (uint64_t)(o->sample * (double)((uint64_t)1 << SAMPLE_BITS)),
+                          memory_order_relaxed);
+    atomic_store_explicit(&log->keep_errors, o->keep_errors, memory_order_relaxed);
 }
 
 void access_log_reopen(struct access_log *log)
@@ -399,9 +341,13 @@ void access_log_reopen(struct access_log *log)
     pthread_mutex_unlock(&log->lock);
 }
 
-uint64_t access_log_dropped(const struct access_log *log)
+void access_log_count(const struct access_log *log, struct access_counts *out)
 {
-    return atomic_load_explicit(&log->dropped, memory_order_relaxed);
+    out->written = atomic_load_explicit(&log->written, memory_order_relaxed);
+    out->dropped = atomic_load_explicit(&log->dropped, memory_order_relaxed);
+    out->left_out = 0;
+    for (unsigned i = 0; i < log->nloops; ++i)
+        out->left_out += atomic_load_explicit(&log->buffers[i].left_out, memory_order_relaxed);
 }
 
 void access_log_destroy(struct access_log *log)
@@ -409,7 +355,7 @@ void access_log_destroy(struct access_log *log)
     if (log == NULL)
         return;
     pthread_mutex_lock(&log->lock);
-    log->stop = true;
+    atomic_store_explicit(&log->stop, true, memory_order_relaxed);
     pthread_cond_signal(&log->wake);
     pthread_mutex_unlock(&log->lock);
     pthread_join(log->writer, NULL);
@@ -417,6 +363,7 @@ void access_log_destroy(struct access_log *log)
         text_fini(&log->buffers[i].filling);
         pthread_mutex_destroy(&log->buffers[i].lock);
     }
+    text_fini(&log->lines);
     pthread_cond_destroy(&log->wake);
     pthread_mutex_destroy(&log->lock);
     close(log->fd);

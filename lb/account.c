@@ -19,14 +19,23 @@ static struct exchange_text text_of(const struct exchange *x)
 {
     const h2o_req_t *req = x->req;
 
-    return (struct exchange_text){
+    struct exchange_text t = {
         .method = slice_of_iovec(req->method),
         .target = slice_of_iovec(req->path),
-        .referer = headers_find(&req->headers, SLICE_LIT("referer")),
-        .agent = headers_find(&req->headers, SLICE_LIT("user-agent")),
         .host = x->authority,
         .request_id = x->request_id,
     };
+
+    /* libh2o names fields that it knows by its own tokens. */
+    for (size_t i = 0; i < req->headers.size; ++i) {
+        const h2o_header_t *h = &req->headers.entries[i];
+
+        if (h->name == &H2O_TOKEN_REFERER->buf && t.referer.p == NULL)
+            t.referer = slice_of_iovec(h->value);
+        else if (h->name == &H2O_TOKEN_USER_AGENT->buf && t.agent.p == NULL)
+            t.agent = slice_of_iovec(h->value);
+    }
+    return t;
 }
 
 static void move(struct slice *s, char **at)
@@ -69,8 +78,18 @@ static uint64_t between(uint64_t from_us, uint64_t to_us)
     return from_us != 0 && to_us > from_us ? to_us - from_us : 0;
 }
 
+/* What access_log_keep_errors is about: nobody but us or a worker is to blame, or nobody knows. */
+static bool is_error(const struct exchange *x)
+{
+    return x->status >= 500 || x->status == 0 || x->outcome == OUTCOME_CLIENT_GONE ||
+           x->outcome == OUTCOME_CUT_SHORT || x->outcome == OUTCOME_RESPONSE_TIMEOUT;
+}
+
 static void write_line(const struct exchange *x, uint64_t total_us)
 {
+    if (!access_log_wants(x->home->lb->access_log, x->home->index, is_error(x)))
+        return;
+
     struct exchange_text now = {0};
     const struct exchange_text *t = x->text;
 
@@ -84,7 +103,7 @@ static void write_line(const struct exchange *x, uint64_t total_us)
         .method = t->method,
         .target = t->target,
         .protocol = protocol_text(x->version),
-        .status = x->status != 0 ? x->status : STATUS_CLIENT_GONE,
+        .status = x->status != 0 ? (uint64_t)x->status : STATUS_CLIENT_GONE,
         .sent_bytes = x->sent_bytes,
         .referer = t->referer,
         .agent = t->agent,
@@ -93,6 +112,7 @@ static void write_line(const struct exchange *x, uint64_t total_us)
         .cls = x->cls,
         .worker = x->last != NULL ? slice_of(worker_name(x->last)) : SLICE_NULL,
         .reason = x->last != NULL ? slice_of(pick_reason_text(x->reason)) : SLICE_NULL,
+        .backlog = x->pick.backlog,
         .tries = x->picks,
         .received_bytes = x->received_bytes,
         .limit_wait_us = x->step_us[STEP_LIMIT],
@@ -100,9 +120,12 @@ static void write_line(const struct exchange *x, uint64_t total_us)
         .connection_wait_us = x->step_us[STEP_CONNECT],
         .first_byte_us = between(x->times.written_us, x->times.first_byte_us),
         .service_us = x->service_us,
+        .deliver_us = x->step_us[STEP_DELIVER],
         .total_us = total_us,
         .outcome = slice_of(outcome_text(x->outcome)),
         .request_id = t->request_id,
+        .trace_id = x->trace_id,
+        .span_id = x->span_id,
     };
 
     access_log_add(x->home->lb->access_log, x->home->index, &e);
@@ -132,6 +155,7 @@ static void count(const struct exchange *x, uint64_t total_us)
     stat_observe(c, APP_STAT_wait_worker_us, x->step_us[STEP_ROUTE]);
     if (x->picks != 0)
         stat_observe(c, APP_STAT_wait_connection_us, x->step_us[STEP_CONNECT]);
+    stat_observe(c, APP_STAT_deliver_us, x->step_us[STEP_DELIVER]);
     stat_observe(c, APP_STAT_total_us, total_us);
     atomic_fetch_add_explicit(&x->al->outcomes[x->outcome], 1, memory_order_relaxed);
 }
@@ -141,7 +165,8 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
     char client[ADDR_TEXT_MAX];
 
     atomic_fetch_add_explicit(&home->lb->unrouted[OUTCOME_REFUSED], 1, memory_order_relaxed);
-    if (home->lb->access_log == NULL)
+    if (home->lb->access_log == NULL ||
+        !access_log_wants(home->lb->access_log, home->index, r->status >= 500))
         return;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -151,7 +176,7 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
         .method = r->method,
         .target = r->target,
         .protocol = protocol_text(r->version),
-        .status = r->status,
+        .status = (uint64_t)r->status,
         .host = r->host,
         .reason = slice_of(request_fault_text(r->fault)),
         .outcome = slice_of(outcome_text(OUTCOME_REFUSED)),

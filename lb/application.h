@@ -155,6 +155,12 @@ static inline const struct networks *application_trusted(const struct applicatio
     return &al->settings->trusted;
 }
 
+/* Which clients are told how they were routed; for this turn. */
+static inline const struct networks *application_receipts(const struct application_loop *al)
+{
+    return &al->settings->receipts;
+}
+
 /* Exchanges of this loop read settings here, afresh in each turn. */
 static inline const struct app_settings *application_settings(const struct application_loop *al)
 {

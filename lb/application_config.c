@@ -101,12 +101,16 @@ static void complain_of_item(struct configuration *c, const struct application_c
 static void check_lists(struct configuration *c, struct application_config *a, struct diag *d)
 {
     struct networks trusted = {0};
+    struct networks receipts = {0};
     char why[SETTINGS_WHY_ROOM];
     size_t at = 0;
 
     if (!trust_compile(&a->s.trusted_proxies, &trusted, &at, why))
         complain_of_item(c, a, "trusted_proxies", at, why, d);
     networks_fini(&trusted);
+    if (!trust_compile_named("route_receipt", &a->s.route_receipt, &receipts, &at, why))
+        complain_of_item(c, a, "route_receipt", at, why, d);
+    networks_fini(&receipts);
     if (!methods_check(&a->s.methods, &at, why))
         complain_of_item(c, a, "methods", at, why, d);
 }

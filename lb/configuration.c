@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lb/access_config.h"
 #include "lb/advertise.h"
 #include "lb/trust.h"
 
@@ -265,6 +266,20 @@ static void check_access_log(const struct configuration *c, struct diag *d)
     free(folder);
 }
 
+static void check_access_fields(const struct configuration *c, struct diag *d)
+{
+    const struct config_node *list = config_get(c->file.root, "access_log_fields");
+    const struct text_list *names = &c->program.access_log_fields;
+    uint64_t fields;
+    size_t at;
+
+    if (access_fields_read(names, &fields, &at))
+        return;
+    bool listed = list->kind == CONFIG_LIST && at < list->n;
+    config_complain(&c->file, listed ? list->items[at] : list, d,
+                    "access_log_fields: there is no field %.60s", names->items[at]);
+}
+
 static void check_user(const struct configuration *c, struct diag *d)
 {
     struct privileges p;
@@ -319,6 +334,7 @@ static void read_all(struct configuration *c, struct diag *d)
     check_folder(c, "state_dir", c->program.state_dir, true, d);
     check_folder(c, "spill_dir", c->program.spill_dir, false, d);
     check_access_log(c, d);
+    check_access_fields(c, d);
     check_user(c, d);
     if (c->program.applications != NULL) {
         read_applications(c, top, d);

@@ -210,6 +210,7 @@ static void use_kept(struct exchange *x, struct pooled_conn *c)
 static void open_connection(struct exchange *x)
 {
     x->permit = true;
+    x->attempt_us = loop_now_us(x->home->loop);
     x->attempt = http1_connect_tls(x->home->loop, &x->member->addr, x->member->tls,
                                    exchange_settings(x)->connect_timeout_ms, on_connected, x);
 }
@@ -331,6 +332,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     x->permit = false;
     if (c != NULL) {
         stat_add(x->al->stats, APP_STAT_connects, 1);
+        stat_observe(x->al->stats, APP_STAT_connect_us, loop_now_us(x->home->loop) - x->attempt_us);
         count_tls(x, c);
         conn_opened(x->member->backend, http1_pooled(c), x->home->loop);
         x->http = c;

@@ -20,6 +20,7 @@
 #include "lb/rate_exchange.h"
 #include "lb/redirect.h"
 #include "lb/tls_set.h"
+#include "lb/trace.h"
 #include "lb/trust.h"
 
 #include <stdio.h>
@@ -499,6 +500,7 @@ static void enter_application(struct exchange *x)
         if (sent.p != NULL)
             x->request_id = sent;
     }
+    exchange_trace(x);
     if (s->ignore_client_abort)
         http_reply_keep_half_closed(&x->reply);
     if (s->total_timeout_ms != 0)

@@ -17,6 +17,7 @@
 #include "common/net/conn_pool.h"
 #include "common/net/http1_client.h"
 #include "common/net/http_server.h"
+#include "common/wire/trace_context.h"
 #include "lb/application.h"
 #include "lb/classify.h"
 #include "lb/lb.h"
@@ -80,6 +81,7 @@ struct exchange {
     uint64_t received_bytes, sent_bytes;
     struct slice authority, target; /* as a worker gets them */
     struct slice request_id;        /* the client's, or id */
+    struct slice trace_id, span_id; /* trace_room; empty: none of ours (trace.c) */
     struct slice cls;               /* cls_room */
     struct slice peer;              /* peer_room: who is connected, without port */
     struct slice client;            /* client_room, or peer: who asks, without port (trust.c) */
@@ -107,6 +109,7 @@ struct exchange {
     struct route_wait wait;
     struct conn_waiter conn_wait;
     struct http1_connect *attempt;
+    uint64_t attempt_us;     /* when it began */
     struct http1_conn *http; /* checked out */
     uint64_t paused_since_us;
     uint64_t paused_us;       /* of the last try: no service of the worker's */
@@ -150,6 +153,7 @@ struct exchange {
     char cls_room[CLASS_BYTES_MAX];
     char peer_room[ADDR_TEXT_MAX];
     char client_room[ADDR_TEXT_MAX];
+    char trace_room[TRACE_PARENT_LEN];
     struct addr client_addr; /* that of client */
 };
 

@@ -7,6 +7,7 @@
 
 #include "lb/header_rules.h"
 #include "lb/headers.h"
+#include "lb/route_receipt.h"
 
 struct change {
     const struct header_rule *rules;
@@ -121,4 +122,5 @@ bool exchange_changes_response(const struct exchange *x)
 void exchange_change_response(struct exchange *x, bool ours)
 {
     change(x, HEADER_RESPONSE, &x->req->res.headers, ours);
+    exchange_add_receipt(x);
 }

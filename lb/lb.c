@@ -15,7 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/bound_sockets.h"
-#include "lb/access_log.h"
+#include "lb/access_config.h"
 #include "lb/advertise.h"
 #include "lb/data_loops.h"
 #include "lb/health.h"
@@ -316,6 +316,15 @@ static void on_usr2(void *context)
     upgrade_begin(context);
 }
 
+/* Logs have been rotated. */
+static void on_usr1(void *context)
+{
+    struct lb *lb = context;
+
+    if (lb->access_log != NULL)
+        access_log_reopen(lb->access_log);
+}
+
 static void on_hup(void *context)
 {
     struct lb *lb = context;
@@ -340,8 +349,8 @@ static bool open_access_log(struct lb *lb)
 
     if (s->access_log == NULL)
         return true;
-    if (access_log_create(s->access_log, (enum access_format)s->access_log_format, lb->nloops,
-                          &lb->access_log) == ERR_OK)
+    struct access_options o = access_options_of(s);
+    if (access_log_create(s->access_log, &o, lb->nloops, &lb->access_log) == ERR_OK)
         return true;
     log_error(NULL, "access-log-not-opened", "file=%s why=\"%s\"", s->access_log, strerror(errno));
     return false;
@@ -434,8 +443,12 @@ int lb_run(const char *file)
     daemon_prepare();
     struct lb *lb = lb_create(&config, file);
     struct lb_parts *p = lb->parts;
-    const struct daemon_signals signals = {
-        .on_term = on_term, .on_int = on_int, .on_hup = on_hup, .on_usr2 = on_usr2, .context = lb};
+    const struct daemon_signals signals = {.on_term = on_term,
+                                           .on_int = on_int,
+                                           .on_hup = on_hup,
+                                           .on_usr1 = on_usr1,
+                                           .on_usr2 = on_usr2,
+                                           .context = lb};
 
     p->exit_code = EXIT_CONFIG;
     if (predecessor_begin(&p->predecessor) && rights_settle(lb) && open_state_dir(lb) &&

@@ -100,10 +100,10 @@ static int64_t slots_of(const struct counter_settings *s)
 }
 
 static const struct limit_setting settings[] = {
-    {"pool_counter_workers", "The setting workers: so many may hold one key.", workers_of},
-    {"pool_counter_maxqueue", "The setting maxqueue: so many may hold one key or wait for it.",
+    {"pool_limit_workers", "The setting workers: so many may hold one key.", workers_of},
+    {"pool_limit_maxqueue", "The setting maxqueue: so many may hold one key or wait for it.",
      maxqueue_of},
-    {"pool_counter_slots", "The setting slots: so many may hold it, all keys together; 0: any.",
+    {"pool_limit_slots", "The setting slots: so many may hold it, all keys together; 0: any.",
      slots_of},
 };
 
@@ -143,10 +143,10 @@ static uint64_t resting_of(const struct limit_daemon_view *v)
 }
 
 static const struct daemon_figure daemon_figures[] = {
-    {"pool_counter_server_connections", "connections",
+    {"pool_limit_server_connections", "connections",
      "Connections to a pool counter daemon; at most a second old.", connections_of},
-    {"pool_counter_server_idle", "connections", "Of these, kept for the next request.", idle_of},
-    {"pool_counter_server_resting", "yes or no",
+    {"pool_limit_server_idle", "connections", "Of these, kept for the next request.", idle_of},
+    {"pool_limit_server_resting", "yes or no",
      "1: the daemon is left alone for a while, as it has failed too often.", resting_of},
 };
 

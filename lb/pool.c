@@ -258,6 +258,7 @@ static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
     list_push_back(&p->line, &w->place_node);
     if (backlog < w->concurrency)
         --p->places;
+    out->backlog = backlog;
     worker_set_backlog(w, backlog + 1);
     ++p->backlog;
     if (w->call != WORKER_NOT_CALLED)

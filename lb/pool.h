@@ -98,6 +98,7 @@ struct pool_pick {
     struct worker *worker; /* counted reference; pool_put drops it */
     enum pick_reason reason;
     uint64_t started_us; /* as given to pool_get */
+    uint64_t backlog;    /* the worker's, of ours, before this request; stays after pool_put */
     /* Why, in numbers (policy resume; else 0): skilled workers were passed over (SKIPPED of them)
      * whose mean backlog was more than MAX_BACKLOG above MIN_BACKLOG, or who refused a request a
      * moment ago; of those over it only by what others have in hand, the ones that would have been

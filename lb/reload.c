@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "lb/access_log.h"
+#include "lb/access_config.h"
 #include "lb/data_loops.h"
 #include "lb/lb_parts.h"
 #include "lb/membership.h"
@@ -75,7 +75,9 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
     atomic_store_explicit(&lb->response_buffers_total, lb->settings.response_buffers_total_bytes,
                           memory_order_relaxed);
     if (lb->access_log != NULL) {
-        access_log_set_format(lb->access_log, (enum access_format)lb->settings.access_log_format);
+        struct access_options o = access_options_of(&lb->settings);
+
+        access_log_set(lb->access_log, &o);
         access_log_reopen(lb->access_log);
     }
     /* Its texts are of BOOT rows, which stay as long as LB. */

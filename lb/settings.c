@@ -127,8 +127,9 @@ size_t app_row_find(struct slice name)
 
 bool app_row_by_snapshot(const struct setting_row *row)
 {
-    static const char *const names[] = {"forwarded_for", "trusted_proxies", "methods",
-                                        "via",           "request_id",      "health_check_path"};
+    static const char *const names[] = {
+        "forwarded_for", "trusted_proxies", "route_receipt", "methods",          "via",
+        "request_id",    "trace_context",   "trace_sample",  "health_check_path"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
         if (strcmp(row->name, names[i]) == 0)
@@ -177,6 +178,17 @@ void counter_settings_fini(struct counter_settings *s)
     settings_fini(&match_table, s);
 }
 
+static bool networks_good(const char *name, const struct text_list *list,
+                          char why[SETTINGS_WHY_ROOM])
+{
+    struct networks n = {0};
+    size_t at;
+    bool good = trust_compile_named(name, list, &n, &at, why);
+
+    networks_fini(&n);
+    return good;
+}
+
 bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,
                         char why[SETTINGS_WHY_ROOM])
 {
@@ -207,12 +219,11 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
             (long long)s->hash_balance_factor);
         return false;
     }
-    struct networks trusted = {0};
     size_t at;
-    bool good = trust_compile(&s->trusted_proxies, &trusted, &at, why);
 
-    networks_fini(&trusted);
-    return good && methods_check(&s->methods, &at, why) &&
+    return networks_good("trusted_proxies", &s->trusted_proxies, why) &&
+           networks_good("route_receipt", &s->route_receipt, why) &&
+           methods_check(&s->methods, &at, why) &&
            limit_servers_check(&s->pool_counter_servers, &at, why);
 }
 
@@ -233,6 +244,7 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s,
     app_settings_copy(s, &snapshot->s);
     /* app_settings_check has seen to it. */
     ASSERT(trust_compile(&s->trusted_proxies, &snapshot->trusted, &at, why));
+    ASSERT(trust_compile_named("route_receipt", &s->route_receipt, &snapshot->receipts, &at, why));
     if (like != NULL) {
         snapshot->limits = limit_rules_ref(like->limits);
         snapshot->headers = header_rules_ref(like->headers);
@@ -256,6 +268,7 @@ void app_snapshot_unref(struct app_snapshot *s)
     header_rules_unref(s->headers);
     rate_rules_unref(s->rates);
     networks_fini(&s->trusted);
+    networks_fini(&s->receipts);
     app_settings_fini(&s->s);
     free(s);
 }

@@ -76,11 +76,12 @@ enum { TLS_VERSION_12, TLS_VERSION_13 }; /* min_version */
 enum { CLIENT_VERIFY_OFF, CLIENT_VERIFY_OPTIONAL, CLIENT_VERIFY_REQUIRED };
 enum { WORKER_TLS_INHERIT, WORKER_TLS_ON, WORKER_TLS_OFF }; /* tls */
 enum { FORWARDED_SET, FORWARDED_APPEND, FORWARDED_OFF };
-enum { LIMIT_EACH, LIMIT_ANY };                  /* mode */
-enum { LIMIT_LOCAL, LIMIT_DAEMON };              /* where */
-enum { LIMIT_ANSWER_ERROR, LIMIT_ANSWER_STALE }; /* on_full, on_timeout */
-enum { LIMIT_BUSY_WAIT, LIMIT_BUSY_STALE };      /* on_busy */
-enum { LIMIT_OPEN, LIMIT_CLOSED };               /* on_unreachable */
+enum { TRACE_CONTEXT_OFF, TRACE_CONTEXT_TRUSTED, TRACE_CONTEXT_JOIN }; /* trace_context */
+enum { LIMIT_EACH, LIMIT_ANY };                                        /* mode */
+enum { LIMIT_LOCAL, LIMIT_DAEMON };                                    /* where */
+enum { LIMIT_ANSWER_ERROR, LIMIT_ANSWER_STALE };                       /* on_full, on_timeout */
+enum { LIMIT_BUSY_WAIT, LIMIT_BUSY_STALE };                            /* on_busy */
+enum { LIMIT_OPEN, LIMIT_CLOSED };                                     /* on_unreachable */
 enum { RESUME_FROM_AUTO, RESUME_FROM_STREAM, RESUME_FROM_MEASURE };
 
 /* Every table, in the order of the manual. */
@@ -117,6 +118,7 @@ struct app_snapshot {
     _Atomic unsigned refs;
     struct app_settings s;
     struct networks trusted;      /* of s.trusted_proxies */
+    struct networks receipts;     /* of s.route_receipt */
     struct limit_rules *limits;   /* one reference, or NULL: no pool counters */
     struct header_rules *headers; /* one reference, or NULL: no header rules */
     struct rate_rules *rates;     /* one reference, or NULL: no rates */

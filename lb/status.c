@@ -379,8 +379,11 @@ void status_json(struct lb *lb, struct text *out)
     put_loops(&w, lb);
     json_put_int(&w, "buffered_bytes",
                  (int64_t)atomic_load_explicit(&lb->buffered_bytes, memory_order_relaxed));
-    json_put_int(&w, "access_log_dropped",
-                 lb->access_log != NULL ? (int64_t)access_log_dropped(lb->access_log) : 0);
+    struct access_counts lines = {0};
+
+    if (lb->access_log != NULL)
+        access_log_count(lb->access_log, &lines);
+    json_put_int(&w, "access_log_dropped", (int64_t)lines.dropped);
     put_unrouted(&w, lb);
     json_open_object(&w, "applications");
     for (size_t i = 0; i < lb->napplications; ++i)

@@ -9,6 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/tree/tree_figures.h"
+#include "lb/access_log.h"
 #include "lb/lb_parts.h"
 #include "lb/limit_status.h"
 #include "lb/member.h"
@@ -100,6 +101,23 @@ static void add_unrouted(const struct page *p, const struct family *f)
             continue;
         add_series(p->out, f, NULL, outcome_text((enum outcome)o));
         text_addf(p->out, "%llu\n", (unsigned long long)n);
+    }
+}
+
+static void add_access_lines(const struct page *p, const struct family *f)
+{
+    struct access_counts c = {0};
+
+    if (p->lb->access_log != NULL)
+        access_log_count(p->lb->access_log, &c);
+    const struct {
+        const char *fate;
+        uint64_t n;
+    } rows[] = {{"written", c.written}, {"dropped", c.dropped}, {"left-out", c.left_out}};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
+        add_series(p->out, f, NULL, rows[i].fate);
+        text_addf(p->out, "%llu\n", (unsigned long long)rows[i].n);
     }
 }
 
@@ -420,6 +438,7 @@ static const struct family families[] = {
     {"client_refused_total", "counter", "requests", "reason", "Requests refused as not valid, before any application had them.", add_refused, NULL, NULL, NULL, NULL},
     {"outcomes_total", "counter", "requests", "outcome", "How requests ended.", add_outcomes, NULL, NULL, NULL, NULL},
     {"unrouted_total", "counter", "requests", "outcome", "How requests ended that no application had.", add_unrouted, NULL, NULL, NULL, NULL},
+    {"access_log_lines_total", "counter", "lines", "fate", "Lines of the access log: written, dropped because the file was too slow or took none, left out by access_log_sample.", add_access_lines, NULL, NULL, NULL, NULL},
     {"picks_total", "counter", "picks", "reason", "Workers picked, by reason.", add_picks, NULL, NULL, NULL, NULL},
     POOL("pool_backlog", "requests", pool_backlog, "Requests handed to workers and not finished."),
     POOL("pool_mean_backlog", "requests", pool_mean_backlog, "The decayed average of the pool's backlog."),

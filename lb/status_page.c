@@ -84,7 +84,7 @@ void status_add(struct lb *lb, struct admin *a)
     admin_add(a, "/status.json", json, page_status, lb);
     admin_add(a, "/resumes.json", json, page_resumes, lb);
     admin_add(a, "/explain", json, page_explain, lb);
-    admin_add(a, "/metrics", "text/plain; version=0.0.4; charset=utf-8", page_metrics, lb);
+    admin_add_metrics(a, page_metrics, lb);
     admin_add(a, "/healthz", plain, page_health, lb);
     admin_add(a, "/readyz", plain, page_ready, lb);
 }

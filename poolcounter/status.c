@@ -60,7 +60,7 @@ void status_add(struct program *p)
 {
     admin_add(p->admin, "/", "text/html; charset=utf-8", page_html, p);
     admin_add(p->admin, "/status.json", "application/json", page_json, p);
-    admin_add(p->admin, "/metrics", "text/plain; version=0.0.4; charset=utf-8", page_metrics, p);
+    admin_add_metrics(p->admin, page_metrics, p);
     admin_add(p->admin, "/healthz", "text/plain; charset=utf-8", page_health, p);
     admin_add(p->admin, "/readyz", "text/plain; charset=utf-8", page_ready, p);
     admin_add_style(p->admin);

@@ -182,7 +182,7 @@ void agent_status_add(struct agent *a)
     admin_add_style(a->admin);
     admin_add(a->admin, "/status.json", json, page_status, a);
     admin_add(a->admin, "/resumes.json", json, page_resumes, a);
-    admin_add(a->admin, "/metrics", "text/plain; version=0.0.4; charset=utf-8", page_metrics, a);
+    admin_add_metrics(a->admin, page_metrics, a);
     admin_add(a->admin, "/healthz", plain, page_health, a);
     admin_add(a->admin, "/readyz", plain, page_ready, a);
     admin_add_action(a->admin, "/processes/", "/detach", act_detach, a);

@@ -10,6 +10,7 @@
  * only what this address serves: scripts and styles are resources of their own (admin_add).
  */
 #include "common/net/admin.h"
+#include "common/base/metrics.h"
 #include "common/net/http_fields.h"
 #include "common/net/http_server.h"
 
@@ -34,6 +35,7 @@ struct admin_page {
     admin_page_fn make; /* NULL: bytes */
     void *context;
     struct slice bytes;
+    bool metrics; /* in one of two formats */
 };
 
 struct admin_action {
@@ -232,9 +234,24 @@ static bool method_fits(struct admin_call *call, bool fits, const char *allowed)
     return false;
 }
 
+/* The type in which the page of metrics BODY goes to who asks by REQ; BODY becomes that. */
+static const char *choose_metrics(const h2o_req_t *req, struct text *body)
+{
+    ssize_t i = h2o_find_header(&req->headers, H2O_TOKEN_ACCEPT, -1);
+    struct text open = {0};
+
+    if (i == -1 || !metrics_wants_open(slice_of_iovec(req->headers.entries[i].value)))
+        return METRICS_TEXT_TYPE;
+    metrics_put_open(text_slice(body), &open);
+    text_fini(body);
+    *body = open;
+    return METRICS_OPEN_TYPE;
+}
+
 static void answer_page(struct admin_call *call, const struct admin_page *p, struct slice query)
 {
     struct slice method = slice_of_iovec(call->reply.req->method);
+    const char *type = p->content_type;
     struct text body = {0};
     int status = 200;
 
@@ -242,7 +259,9 @@ static void answer_page(struct admin_call *call, const struct admin_page *p, str
         return;
     if (p->make != NULL)
         status = p->make(p->context, query, &body);
-    answer(call, status, p->content_type, p->make != NULL ? text_slice(&body) : p->bytes);
+    if (p->metrics && status == 200)
+        type = choose_metrics(call->reply.req, &body);
+    answer(call, status, type, p->make != NULL ? text_slice(&body) : p->bytes);
     text_fini(&body);
 }
 
@@ -377,6 +396,15 @@ void admin_add(struct admin *a, const char *path, const char *content_type, admi
     ASSERT(page != NULL);
     p->make = page;
     p->context = context;
+}
+
+void admin_add_metrics(struct admin *a, admin_page_fn page, void *context)
+{
+    struct admin_page *p = add_page(a, "/metrics", METRICS_TEXT_TYPE);
+
+    p->make = page;
+    p->context = context;
+    p->metrics = true;
 }
 
 void admin_add_bytes(struct admin *a, const char *path, const char *content_type,

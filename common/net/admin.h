@@ -39,6 +39,9 @@ enum err admin_create(struct loop *l, const struct admin_options *o, struct admi
  */
 void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
                void *context);
+/* Serve what PAGE makes, in Prometheus' text format, at /metrics; as OpenMetrics to who wants that.
+ */
+void admin_add_metrics(struct admin *a, admin_page_fn page, void *context);
 /* Serve BYTES, which outlive A. */
 void admin_add_bytes(struct admin *a, const char *path, const char *content_type,
                      struct slice bytes);

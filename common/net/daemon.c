@@ -176,6 +176,7 @@ static void fill_signals(sigset_t *set)
     sigaddset(set, SIGINT);
     sigaddset(set, SIGHUP);
     sigaddset(set, SIGCHLD);
+    sigaddset(set, SIGUSR1);
     sigaddset(set, SIGUSR2);
 }
 
@@ -235,6 +236,8 @@ static void (*handler_of(const struct daemon_signals *s, uint32_t signo))(void *
         return s->on_hup;
     case SIGCHLD:
         return s->on_child;
+    case SIGUSR1:
+        return s->on_usr1;
     case SIGUSR2:
         return s->on_usr2;
     default:

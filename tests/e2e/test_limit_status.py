@@ -35,7 +35,7 @@ def metrics(lb):
     """{(name, labels): value} of what has a counter, a server, or is of copies."""
     found = {}
     for line in get(lb.admin, '/metrics', host=lb.admin).text.splitlines():
-        m = re.fullmatch(r'resumelb_((?:pool_counter|copies)\w*)\{(.*)\} (\S+)', line)
+        m = re.fullmatch(r'resumelb_((?:pool_limit|copies)\w*)\{(.*)\} (\S+)', line)
         if m:
             assert (m[1], m[2]) not in found, line
             found[m[1], m[2]] = float(m[3])
@@ -80,9 +80,9 @@ def test_a_counter_shows_who_holds_waits_and_was_refused(world, app):
     assert (f['refused_full'], f['refused_timeout'], f['waited_s'], f['top']) == (1, 0, 0, [])
     assert f['longest']['key'] == 'pages:/slow' and f['longest']['for_s'] >= 0
     seen = metrics(lb)
-    assert seen['pool_counter_held', of()] == 1 and seen['pool_counter_waiting', of()] == 1
-    assert seen['pool_counter_refused_full_total', of()] == 1 and seen['pool_counter_slots', of()] == 7
-    assert seen['pool_counter_longest_holder_seconds', of()] >= f['longest']['for_s']
+    assert seen['pool_limit_held', of()] == 1 and seen['pool_limit_waiting', of()] == 1
+    assert seen['pool_limit_refused_full_total', of()] == 1 and seen['pool_limit_slots', of()] == 7
+    assert seen['pool_limit_longest_holder_seconds', of()] >= f['longest']['for_s']
     app.let_all_go()
     all_ok(asked)
     wait_until(lambda: figures(lb)['held'] == 0, 'both to be over')
@@ -91,7 +91,7 @@ def test_a_counter_shows_who_holds_waits_and_was_refused(world, app):
     (top,) = f['top']
     assert top['key'] == 'pages:/slow' and top['waits'] == 1 and 0 < top['waited_s'] == f['waited_s']
     assert f['waited_locked_s'] > 0 and f['waited_timeout_s'] == 0
-    assert metrics(lb)['pool_counter_waited_seconds_total', of()] == pytest.approx(f['waited_s'])
+    assert metrics(lb)['pool_limit_waited_seconds_total', of()] == pytest.approx(f['waited_s'])
 
 
 def test_a_time_out_and_a_client_that_left_are_told_apart(world, app):
@@ -111,7 +111,7 @@ def test_a_time_out_and_a_client_that_left_are_told_apart(world, app):
     assert (f['refused_timeout'], f['refused_full'], f['waiting']) == (1, 0, 0)
     assert f['waited_timeout_s'] > 0 and f['top'][0]['waits'] == 2
     seen = metrics(lb)
-    assert seen['pool_counter_refused_timeout_total', of()] == 1 and seen['pool_counter_abandoned_total', of()] == 1
+    assert seen['pool_limit_refused_timeout_total', of()] == 1 and seen['pool_limit_abandoned_total', of()] == 1
 
 
 def test_coalesced_and_stale_answers_and_their_copies_are_counted(world):
@@ -135,7 +135,7 @@ def test_coalesced_and_stale_answers_and_their_copies_are_counted(world):
         assert (copies['copies'], copies['stored'], copies['hits_coalesced'], copies['hits_stale']) == (1, 2, 4, 1)
         assert copies['bytes'] > 1000
         seen = metrics(lb)
-        assert seen['pool_counter_coalesced_total', of('once')] == 4
+        assert seen['pool_limit_coalesced_total', of('once')] == 4
         assert seen['copies_bytes', 'application="default"'] == copies['bytes']
         out = ctl('limits', '-a', lb.admin).stdout
         assert 'answers: 4 coalesced, 1 stale' in out
@@ -162,8 +162,8 @@ def test_a_counter_whose_rule_is_gone_is_not_shown(world, app):
     assert set(limits(lb)) == {'pages', 'other'}
     lb.reload({'pool_counters': {'other': PAGES}})
     wait_until(lambda: set(limits(lb)) == {'other'}, 'one of them')
-    assert ('pool_counter_held', of()) not in metrics(lb)
-    assert metrics(lb)['pool_counter_held', of('other')] == 1
+    assert ('pool_limit_held', of()) not in metrics(lb)
+    assert metrics(lb)['pool_limit_held', of('other')] == 1
     app.let_all_go()
     all_ok(asked)
 
@@ -176,7 +176,7 @@ def test_a_node_of_the_tree_that_counts_nothing_is_shown_with_the_reason(world, 
     lame = wait_until(lambda: limits(lb).get('lame'), 'the node to be seen')
     assert lame['in_force'] is False and lame['figures'] is None and lame['why']
     assert 'lame: not in force: ' + lame['why'] in ctl('limits', '-a', lb.admin).stdout
-    assert ('pool_counter_held', of('lame')) not in metrics(lb)
+    assert ('pool_limit_held', of('lame')) not in metrics(lb)
 
 
 # ---- daemons ----
@@ -201,7 +201,7 @@ def test_a_daemon_shows_its_connections_over_all_loops(world, app):
         wait_until(lambda: daemons(lb)[d.address]['idle'] >= 1, 'a kept one')
         assert figures(lb)['waited_s'] > 0
         server = 'application="default",server="%s"' % d.address
-        assert metrics(lb)['pool_counter_server_idle', server] >= 1
+        assert metrics(lb)['pool_limit_server_idle', server] >= 1
     finally:
         d.stop()
 
@@ -223,7 +223,7 @@ def test_a_daemon_that_is_not_there_is_left_alone_and_who_passes_is_counted(worl
     out = ctl('limits', '-a', lb.admin).stdout
     assert 'closed: 1 refused, the daemon being unreachable' in out
     assert re.search(re.escape(nobody) + r' +left alone for a while', out)
-    assert metrics(lb)['pool_counter_server_resting', 'application="default",server="%s"' % nobody] == 1
+    assert metrics(lb)['pool_limit_server_resting', 'application="default",server="%s"' % nobody] == 1
 
 
 # ---- resumelbctl ----
@@ -301,7 +301,7 @@ def test_hostile_bytes_of_a_key_stay_text_everywhere(world, app):
     assert figures(lb)['top'][0]['key'] == HOSTILE_KEY
     assert shown in table(lb)
     text = get(lb.admin, '/metrics', host=lb.admin).text
-    assert '<script' not in text and 'pool_counter_held' in text, 'keys are no labels'
+    assert '<script' not in text and 'pool_limit_held' in text, 'keys are no labels'
 
 
 def test_the_page_has_nothing_of_a_request_and_its_script_makes_only_text(world, app):

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -47,9 +48,24 @@ static int teardown(void **state)
     return 0;
 }
 
+static struct access_options all_in(enum access_format format)
+{
+    return (struct access_options){.format = format, .fields = ACCESS_ALL_FIELDS, .sample = 1};
+}
+
 static void start(struct fixture *f, enum access_format format)
 {
-    assert_int_equal(access_log_create(f->file, format, LOOPS, &f->log), ERR_OK);
+    struct access_options o = all_in(format);
+
+    assert_int_equal(access_log_create(f->file, &o, LOOPS, &f->log), ERR_OK);
+}
+
+static struct access_counts counts(const struct fixture *f)
+{
+    struct access_counts c;
+
+    access_log_count(f->log, &c);
+    return c;
 }
 
 /* All that is in FILE once the log has stopped. */
@@ -86,8 +102,10 @@ static struct access_entry entry(void)
         .cls = SLICE_LIT("a.example"),
         .worker = SLICE_LIT("127.0.0.1:9000"),
         .reason = SLICE_LIT("skilled"),
+        .backlog = 3,
         .tries = 1,
         .service_us = 1500,
+        .deliver_us = 70,
         .total_us = 1600,
         .outcome = SLICE_LIT("answered"),
         .request_id = SLICE_LIT("id"),
@@ -105,9 +123,10 @@ static void a_line_is_combined_with_our_figures_behind(void **state)
         stop_and_read(f, f->file),
         "192.0.2.7 - - [21/Nov/2026:01:33:26 +0000] \"GET /x?y HTTP/1.1\" 200 12 \"-\" \"t/1\" "
         "host=\"a.example\" application=\"shop\" class=\"a.example\" "
-        "worker=\"127.0.0.1:9000\" reason=\"skilled\" tries=1 received_bytes=0 "
+        "worker=\"127.0.0.1:9000\" reason=\"skilled\" backlog=3 tries=1 received_bytes=0 "
         "limit_wait_us=0 worker_wait_us=0 connection_wait_us=0 first_byte_us=0 service_us=1500 "
-        "total_us=1600 outcome=\"answered\" request_id=\"id\"\n");
+        "deliver_us=70 total_us=1600 outcome=\"answered\" request_id=\"id\" "
+        "trace_id=\"\" span_id=\"\"\n");
 }
 
 static void hostile_bytes_can_neither_end_a_line_nor_a_field(void **state)
@@ -184,13 +203,105 @@ static void a_file_that_cannot_be_written_costs_lines_and_counts_them(void **sta
     struct fixture *f = *state;
     struct access_entry e = entry();
 
-    assert_int_equal(access_log_create("/dev/full", ACCESS_COMBINED, LOOPS, &f->log), ERR_OK);
+    struct access_options o = all_in(ACCESS_COMBINED);
+
+    assert_int_equal(access_log_create("/dev/full", &o, LOOPS, &f->log), ERR_OK);
     for (unsigned i = 0; i < LOOPS; ++i)
         access_log_add(f->log, i, &e);
-    while (access_log_dropped(f->log) != LOOPS)
+    while (counts(f).dropped != LOOPS)
         sched_yield();
+    assert_int_equal(counts(f).written, 0);
     access_log_destroy(f->log);
-    assert_int_equal(access_log_create("/nowhere/log", ACCESS_COMBINED, 1, &f->log), ERR_SYSTEM);
+    assert_int_equal(access_log_create("/nowhere/log", &o, 1, &f->log), ERR_SYSTEM);
+}
+
+static void only_the_fields_that_are_asked_for_are_written(void **state)
+{
+    struct fixture *f = *state;
+    struct access_entry e = entry();
+    struct access_options o = all_in(ACCESS_COMBINED);
+
+    start(f, ACCESS_COMBINED);
+    o.fields = (uint64_t)1 << access_field_find(SLICE_LIT("class")) |
+               (uint64_t)1 << access_field_find(SLICE_LIT("total_us")) |
+               (uint64_t)1 << access_field_find(SLICE_LIT("status"));
+    access_log_set(f->log, &o);
+    access_log_add(f->log, 0, &e);
+    while (counts(f).written != 1)
+        sched_yield();
+    o.format = ACCESS_JSON;
+    access_log_set(f->log, &o);
+    access_log_add(f->log, 0, &e);
+    assert_string_equal(
+        stop_and_read(f, f->file),
+        "192.0.2.7 - - [21/Nov/2026:01:33:26 +0000] \"GET /x?y HTTP/1.1\" 200 12 \"-\" \"t/1\" "
+        "class=\"a.example\" total_us=1600\n"
+        "{\"time\":\"2026-11-21T01:33:26.123Z\",\"status\":200,\"class\":\"a.example\","
+        "\"total_us\":1600}\n");
+}
+
+static void each_field_is_found_by_its_name_and_no_other(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ACCESS_FIELDS; ++i)
+        assert_int_equal(access_field_find(slice_of(access_field_name((enum access_field)i))), i);
+    assert_int_equal(access_field_find(SLICE_LIT("cls")), ACCESS_FIELDS);
+    assert_int_equal(access_field_find(SLICE_LIT("")), ACCESS_FIELDS);
+}
+
+enum { ASKED = 100000 };
+
+static void a_sample_is_about_as_large_as_asked_and_has_every_error(void **state)
+{
+    struct fixture *f = *state;
+    struct access_options o = all_in(ACCESS_COMBINED);
+    int wanted = 0;
+    int errors = 0;
+
+    start(f, ACCESS_COMBINED);
+    o.sample = 0.1;
+    o.keep_errors = true;
+    access_log_set(f->log, &o);
+    for (int i = 0; i < ASKED; ++i) {
+        wanted += access_log_wants(f->log, 1, false);
+        errors += access_log_wants(f->log, 1, true);
+    }
+    assert_int_equal(errors, ASKED);
+    /* Ten standard deviations: the numbers are the same in each run anyway. */
+    assert_in_range(wanted, ASKED / 10 - 950, ASKED / 10 + 950);
+    assert_int_equal(counts(f).left_out, ASKED - wanted);
+    o.keep_errors = false;
+    o.sample = 0;
+    access_log_set(f->log, &o);
+    assert_false(access_log_wants(f->log, 1, true));
+    o.sample = 1;
+    access_log_set(f->log, &o);
+    assert_true(access_log_wants(f->log, 1, false));
+    stop_and_read(f, f->file);
+}
+
+static void a_reader_that_takes_nothing_holds_nobody_up_and_costs_lines(void **state)
+{
+    struct fixture *f = *state;
+    struct access_options o = all_in(ACCESS_COMBINED);
+    struct access_entry e = entry();
+    size_t added = 0;
+
+    assert_int_equal(mkfifo(f->file, 0600), 0);
+    /* Nobody reads it: a start says so rather than wait. */
+    assert_int_equal(access_log_create(f->file, &o, LOOPS, &f->log), ERR_SYSTEM);
+    int reader = open(f->file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+    assert_true(reader >= 0);
+    assert_int_equal(access_log_create(f->file, &o, LOOPS, &f->log), ERR_OK);
+    /* More than a buffer holds, and never a wait: else this would not end. */
+    while (counts(f).dropped == 0) {
+        access_log_add(f->log, 0, &e);
+        ++added;
+    }
+    assert_in_range(added, (4 << 20) / 1024, (4 << 20) / 64 * 4);
+    access_log_destroy(f->log);
+    close(reader);
 }
 
 enum { LINES = 5000 };
@@ -224,7 +335,7 @@ static void lines_of_several_loops_stay_whole(void **state)
     }
     for (unsigned i = 0; i < LOOPS; ++i)
         pthread_join(threads[i], NULL);
-    uint64_t dropped = access_log_dropped(f->log);
+    uint64_t dropped = counts(f).dropped;
     struct slice rest = slice_of(stop_and_read(f, f->file));
 
     while (rest.len != 0) {
@@ -248,6 +359,10 @@ int main(void)
         TEST(a_json_line_is_json_whatever_it_says),
         TEST(reopening_goes_on_in_a_new_file),
         TEST(a_file_that_cannot_be_written_costs_lines_and_counts_them),
+        TEST(only_the_fields_that_are_asked_for_are_written),
+        TEST(each_field_is_found_by_its_name_and_no_other),
+        TEST(a_sample_is_about_as_large_as_asked_and_has_every_error),
+        TEST(a_reader_that_takes_nothing_holds_nobody_up_and_costs_lines),
         TEST(lines_of_several_loops_stay_whole),
     };
 

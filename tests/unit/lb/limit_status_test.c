@@ -251,16 +251,16 @@ static void metrics_have_a_series_for_each_counter_and_daemon(void **state)
     counter_top_add(mine.counter->top, SLICE_LIT("pages:/a"), 2500000);
     atomic_store(&mine.counter->figures.refused_full, 7);
     limit_metrics(&c->lb, &out);
-    expect_line(&out, "resumelb_pool_counter_held{application=\"default\",counter=\"pages\"} 1");
-    expect_line(&out, "resumelb_pool_counter_held{application=\"default\",counter=\"far\"} 0");
-    expect_line(&out, "resumelb_pool_counter_waited_seconds_total{application=\"default\","
+    expect_line(&out, "resumelb_pool_limit_held{application=\"default\",counter=\"pages\"} 1");
+    expect_line(&out, "resumelb_pool_limit_held{application=\"default\",counter=\"far\"} 0");
+    expect_line(&out, "resumelb_pool_limit_waited_seconds_total{application=\"default\","
                       "counter=\"pages\"} 2.5");
     expect_line(
         &out,
-        "resumelb_pool_counter_refused_full_total{application=\"default\",counter=\"pages\"} 7");
+        "resumelb_pool_limit_refused_full_total{application=\"default\",counter=\"pages\"} 7");
     expect_line(&out,
-                "resumelb_pool_counter_maxqueue{application=\"default\",counter=\"pages\"} 1000");
-    expect_line(&out, "resumelb_pool_counter_server_resting{application=\"default\","
+                "resumelb_pool_limit_maxqueue{application=\"default\",counter=\"pages\"} 1000");
+    expect_line(&out, "resumelb_pool_limit_server_resting{application=\"default\","
                       "server=\"unix:/run/\\\"x\"} 0");
     expect_line(&out, "resumelb_copies_stored_total{application=\"default\"} 0");
     leave(&mine, &lock, US);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/wire/trace_context.h"
+
+enum { KEY_MAX = 256, VALUE_MAX = 256, TENANT_MAX = 241, SYSTEM_MAX = 14 };
+
+static const char hex_digits[] = "0123456789abcdef";
+
+/* Lower case only. */
+static bool is_hex(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; ++i) {
+        if (!(p[i] >= '0' && p[i] <= '9') && !(p[i] >= 'a' && p[i] <= 'f'))
+            return false;
+    }
+    return true;
+}
+
+static bool is_zero(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; ++i) {
+        if (p[i] != '0')
+            return false;
+    }
+    return true;
+}
+
+static unsigned digit(char c)
+{
+    return c <= '9' ? (unsigned)(c - '0') : (unsigned)(c - 'a') + 10;
+}
+
+bool trace_parent_parse(struct slice value, struct trace_parent *out)
+{
+    const char *p = value.p;
+
+    if (value.len < TRACE_PARENT_LEN || value.len > TRACE_PARENT_BYTES_MAX)
+        return false;
+    if (!is_hex(p, 2) || memcmp(p, "ff", 2) == 0 || p[2] != '-' || p[35] != '-' || p[52] != '-')
+        return false;
+    if (value.len > TRACE_PARENT_LEN && (memcmp(p, "00", 2) == 0 || p[TRACE_PARENT_LEN] != '-'))
+        return false;
+    if (!is_hex(p + 3, TRACE_ID_LEN) || is_zero(p + 3, TRACE_ID_LEN) ||
+        !is_hex(p + 36, SPAN_ID_LEN) || is_zero(p + 36, SPAN_ID_LEN) || !is_hex(p + 53, 2))
+        return false;
+    memcpy(out->trace_id, p + 3, TRACE_ID_LEN);
+    memcpy(out->span_id, p + 36, SPAN_ID_LEN);
+    out->flags = digit(p[53]) << 4 | digit(p[54]);
+    return true;
+}
+
+void trace_parent_print(const struct trace_parent *p, char out[TRACE_PARENT_LEN])
+{
+    memcpy(out, "00-", 3);
+    memcpy(out + 3, p->trace_id, TRACE_ID_LEN);
+    out[35] = '-';
+    memcpy(out + 36, p->span_id, SPAN_ID_LEN);
+    out[52] = '-';
+    out[53] = hex_digits[p->flags >> 4 & 15];
+    out[54] = hex_digits[p->flags & 15];
+}
+
+static bool is_lower(char c)
+{
+    return c >= 'a' && c <= 'z';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The rest of a key behind its first character. */
+static bool is_key_rest(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        char c = s.p[i];
+
+        if (!is_lower(c) && !is_digit(c) && c != '_' && c != '-' && c != '*' && c != '/')
+            return false;
+    }
+    return true;
+}
+
+/* Section 3.3.1.3.1: a simple key, or TENANT@SYSTEM. */
+static bool is_key(struct slice key)
+{
+    struct slice system = key;
+    struct slice tenant = slice_cut(&system, '@');
+
+    if (key.len == 0 || key.len > KEY_MAX || tenant.len == 0 || !is_key_rest(tenant))
+        return false;
+    if (tenant.len == key.len)
+        return is_lower(key.p[0]);
+    return tenant.len <= TENANT_MAX && (is_lower(tenant.p[0]) || is_digit(tenant.p[0])) &&
+           system.len != 0 && system.len <= SYSTEM_MAX && is_lower(system.p[0]) &&
+           is_key_rest(system);
+}
+
+/* Section 3.3.1.3.2; blanks at its ends have been taken off. */
+static bool is_value(struct slice value)
+{
+    if (value.len == 0 || value.len > VALUE_MAX)
+        return false;
+    for (size_t i = 0; i < value.len; ++i) {
+        if (value.p[i] < 0x20 || value.p[i] > 0x7e || value.p[i] == ',' || value.p[i] == '=')
+            return false;
+    }
+    return true;
+}
+
+bool trace_state_valid(struct slice value, size_t *members)
+{
+    if (value.len > TRACE_STATE_BYTES_MAX)
+        return false;
+    while (value.len != 0) {
+        struct slice member = slice_trim(slice_cut(&value, ','));
+
+        /* An empty one is allowed, and means nothing. */
+        if (member.len == 0)
+            continue;
+        struct slice text = member;
+        struct slice key = slice_cut(&text, '=');
+
+        if (!is_key(key) || !is_value(text) || ++*members > TRACE_STATE_MEMBERS_MAX)
+            return false;
+    }
+    return true;
+}

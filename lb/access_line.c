@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   record: [ bytes | length of each text | numbers ... | texts, one behind the other | padding ]
+ *
+ * Making one is copying; all that costs more (escaping, digits, dates) is the writer's.
+ */
+#include "lb/access_line.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "common/wire/json.h"
+
+enum {
+#define NUMBER(name, key, doc) NUMBER_##name,
+#include "lb/access_field.def"
+    NUMBERS,
+#define TEXT(name, key, doc) TEXT_##name,
+#include "lb/access_field.def"
+    TEXTS_END,
+    TEXTS = TEXTS_END - NUMBERS - 1,
+    RECORD_ALIGN = 8,
+};
+
+struct record {
+    uint32_t bytes; /* of all of it */
+    uint16_t lengths[TEXTS];
+    uint64_t numbers[1 + NUMBERS]; /* wall_ms first */
+};
+
+_Static_assert(offsetof(struct access_entry, client) == sizeof(uint64_t) * (1 + NUMBERS),
+               "an entry begins with its numbers");
+_Static_assert(sizeof(struct access_entry) ==
+                   sizeof(uint64_t) * (1 + NUMBERS) + sizeof(struct slice) * TEXTS,
+               "and has texts after that");
+_Static_assert(ACCESS_TEXT_MAX <= UINT16_MAX, "a length is 16 bits");
+_Static_assert(ACCESS_FIELDS < 64, "a set of fields is 64 bits");
+
+static const struct {
+    struct slice name;
+    struct slice text_key;   /* ' NAME="' */
+    struct slice number_key; /* ' NAME=' */
+    size_t offset;           /* in struct access_entry */
+    bool number;
+} fields_of_lines[] = {
+#define TEXT(name, key, doc)                                                                       \
+    {{key, sizeof(key) - 1},                                                                       \
+     {" " key "=\"", sizeof(key) + 2},                                                             \
+     {NULL, 0},                                                                                    \
+     offsetof(struct access_entry, name),                                                          \
+     false},
+#define NUMBER(name, key, doc)                                                                     \
+    {{key, sizeof(key) - 1},                                                                       \
+     {NULL, 0},                                                                                    \
+     {" " key "=", sizeof(key) + 1},                                                               \
+     offsetof(struct access_entry, name),                                                          \
+     true},
+#include "lb/access_field.def"
+};
+
+enum access_field access_field_find(struct slice name)
+{
+    for (size_t i = 0; i < ACCESS_FIELDS; ++i) {
+        if (slice_eq(fields_of_lines[i].name, name))
+            return (enum access_field)i;
+    }
+    return ACCESS_FIELDS;
+}
+
+const char *access_field_name(enum access_field f)
+{
+    return fields_of_lines[f].name.p;
+}
+
+/* ---- records ---- */
+
+void access_record_add(struct text *out, const struct access_entry *e)
+{
+    const struct slice *texts = &e->client;
+    size_t bytes = sizeof(struct record);
+    struct record head;
+
+    for (size_t i = 0; i < TEXTS; ++i) {
+        size_t len = texts[i].len < ACCESS_TEXT_MAX ? texts[i].len : ACCESS_TEXT_MAX;
+
+        head.lengths[i] = (uint16_t)len;
+        bytes += len;
+    }
+    bytes = (bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
+    head.bytes = (uint32_t)bytes;
+    memcpy(head.numbers, e, sizeof(head.numbers));
+    char *at = text_reserve(out, bytes);
+
+    out->len += bytes;
+    memcpy(at, &head, sizeof(head));
+    at += sizeof(head);
+    for (size_t i = 0; i < TEXTS; ++i) {
+        if (head.lengths[i] != 0)
+            memcpy(at, texts[i].p, head.lengths[i]);
+        at += head.lengths[i];
+    }
+}
+
+void access_record_take(struct slice *records, struct access_entry *out)
+{
+    struct slice *texts = &out->client;
+    struct record head;
+
+    ASSERT(records->len >= sizeof(head));
+    memcpy(&head, records->p, sizeof(head));
+    ASSERT(head.bytes <= records->len);
+    memcpy(out, head.numbers, sizeof(head.numbers));
+    const char *at = records->p + sizeof(head);
+
+    for (size_t i = 0; i < TEXTS; ++i) {
+        texts[i] = (struct slice){at, head.lengths[i]};
+        at += head.lengths[i];
+    }
+    records->p += head.bytes;
+    records->len -= head.bytes;
+}
+
+/* ---- lines ---- */
+
+static void put_u64(struct text *t, uint64_t v)
+{
+    char digits[20];
+    size_t n = sizeof(digits);
+
+    do {
+        digits[--n] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v != 0);
+    text_add(t, (struct slice){digits + n, sizeof(digits) - n});
+}
+
+/* Whether C may stand in a line as it is, within quotes. */
+static bool is_plain(char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+static void put_escaped(struct text *t, struct slice s)
+{
+    size_t from = 0;
+
+    for (size_t i = 0; i < s.len; ++i) {
+        if (is_plain(s.p[i]))
+            continue;
+        text_add(t, (struct slice){s.p + from, i - from});
+        text_add_escaped(t, (struct slice){s.p + i, 1});
+        from = i + 1;
+    }
+    if (s.len > from)
+        text_add(t, (struct slice){s.p + from, s.len - from});
+}
+
+/* In quotes; "-" for nothing, as the combined format has it. */
+static void put_quoted(struct text *t, struct slice s)
+{
+    text_add_char(t, '"');
+    if (s.len == 0)
+        text_add_char(t, '-');
+    else
+        put_escaped(t, s);
+    text_add_char(t, '"');
+}
+
+/* "21/Nov/2026:01:33:26 +0000", made once a second. */
+static struct slice stamp(struct access_clock *c, uint64_t wall_ms)
+{
+    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    uint64_t s = wall_ms / 1000;
+
+    if (s != c->second || c->text[0] == '\0') {
+        time_t t = (time_t)s;
+        struct tm tm;
+
+        gmtime_r(&t, &tm);
+        /* Not strftime: month names must not follow the locale. */
+        snprintf(c->text, sizeof(c->text), "%02u/%s/%04u:%02u:%02u:%02u +0000",
+                 (unsigned)tm.tm_mday % 100u, months[tm.tm_mon],
+                 (unsigned)(tm.tm_year + 1900) % 10000u, (unsigned)tm.tm_hour % 100u,
+                 (unsigned)tm.tm_min % 100u, (unsigned)tm.tm_sec % 100u);
+        c->second = s;
+    }
+    return slice_of(c->text);
+}
+
+/* What every reader of the combined format knows. */
+static bool in_combined_part(size_t field)
+{
+    return field <= ACCESS_FIELD_agent;
+}
+
+static uint64_t number_of(const struct access_entry *e, size_t field)
+{
+    uint64_t n;
+
+    memcpy(&n, (const char *)e + fields_of_lines[field].offset, sizeof(n));
+    return n;
+}
+
+static struct slice text_of(const struct access_entry *e, size_t field)
+{
+    struct slice s;
+
+    memcpy(&s, (const char *)e + fields_of_lines[field].offset, sizeof(s));
+    return s;
+}
+
+static void put_combined(const struct access_entry *e, uint64_t fields, struct access_clock *clock,
+                         struct text *t)
+{
+    put_escaped(t, e->client);
+    text_add(t, SLICE_LIT(" - - ["));
+    text_add(t, stamp(clock, e->wall_ms));
+    text_add(t, SLICE_LIT("] \""));
+    put_escaped(t, e->method);
+    text_add_char(t, ' ');
+    put_escaped(t, e->target);
+    text_add_char(t, ' ');
+    put_escaped(t, e->protocol);
+    text_add(t, SLICE_LIT("\" "));
+    put_u64(t, e->status);
+    text_add_char(t, ' ');
+    put_u64(t, e->sent_bytes);
+    text_add_char(t, ' ');
+    put_quoted(t, e->referer);
+    text_add_char(t, ' ');
+    put_quoted(t, e->agent);
+    for (size_t i = 0; i < ACCESS_FIELDS; ++i) {
+        if (in_combined_part(i) || (fields >> i & 1) == 0)
+            continue;
+        if (fields_of_lines[i].number) {
+            text_add(t, fields_of_lines[i].number_key);
+            put_u64(t, number_of(e, i));
+        } else {
+            text_add(t, fields_of_lines[i].text_key);
+            put_escaped(t, text_of(e, i));
+            text_add_char(t, '"');
+        }
+    }
+    text_add_char(t, '\n');
+}
+
+static void put_json(const struct access_entry *e, uint64_t fields, struct text *t)
+{
+    struct json_writer w = {.out = t};
+    char time_text[40];
+    time_t seconds = (time_t)(e->wall_ms / 1000);
+    struct tm tm;
+
+    gmtime_r(&seconds, &tm);
+    size_t n = strftime(time_text, sizeof(time_text), "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(time_text + n, sizeof(time_text) - n, ".%03uZ", (unsigned)(e->wall_ms % 1000));
+    json_open_object(&w, NULL);
+    json_put_text(&w, "time", slice_of(time_text));
+    for (size_t i = 0; i < ACCESS_FIELDS; ++i) {
+        const char *name = fields_of_lines[i].name.p;
+
+        if ((fields >> i & 1) == 0)
+            continue;
+        if (fields_of_lines[i].number)
+            json_put_int(&w, name, (int64_t)number_of(e, i));
+        else
+            json_put_text(&w, name, text_of(e, i));
+    }
+    json_close_object(&w);
+    text_add_char(t, '\n');
+}
+
+void access_line_add(const struct access_entry *e, enum access_format format, uint64_t fields,
+                     struct access_clock *clock, struct text *out)
+{
+    if (format == ACCESS_JSON)
+        put_json(e, fields, out);
+    else
+        put_combined(e, fields, clock, out);
+}
