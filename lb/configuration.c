@@ -315,7 +315,8 @@ static void read_all(struct configuration *c, struct diag *d)
     *top = half_map(root);
     for (size_t i = 0; i < root->n; ++i)
         half_add(is_application_key(root->keys[i]) ? top : &program, root, i);
-    settings_read(&program_table, &c->file, &program, &c->program, NULL, d);
+    c->program_origins = xcalloc(program_table.n, sizeof(*c->program_origins));
+    settings_read(&program_table, &c->file, &program, &c->program, c->program_origins, d);
     read_threads(c, d);
     read_listens(c, d);
     read_admin(c, d);
@@ -373,6 +374,7 @@ void configuration_fini(struct configuration *c)
         application_config_fini(&c->applications[i]);
     free(c->applications);
     settings_fini(&program_table, &c->program);
+    free(c->program_origins);
     config_fini(&c->file);
     memset(c, 0, sizeof(*c));
 }

@@ -61,6 +61,7 @@ struct application_config {
 struct configuration {
     struct config file;
     struct program_settings program;
+    enum setting_origin *program_origins; /* by row of program_table */
     unsigned nloops;
     struct cpu_affinity affinity;
     struct listen_config *listens;

@@ -2,6 +2,7 @@
  *
  * Looking at the pool: copies for status pages, and the check of all invariants.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "lb/pool_internal.h"
@@ -110,6 +111,31 @@ void pool_view_fini(struct pool_view *v)
     free(v->workers);
     free(v->active_version);
     *v = (struct pool_view){0};
+}
+
+void pool_class_view(struct pool *p, struct slice cls, struct pool_class_view *out)
+{
+    out->total = out->n = 0;
+    pool_lock(p);
+    const struct pool_class *c = pool_skills_find(p, cls);
+    out->total = c != NULL ? c->n : 0;
+    for (; out->n < out->total && out->n < POOL_CLASS_ROWS_MAX; ++out->n) {
+        const struct skill *s = &c->skills[out->n];
+        size_t len = strnlen(s->worker->name, POOL_CLASS_NAME_MAX);
+
+        memcpy(out->rows[out->n].name, s->worker->name, len);
+        out->rows[out->n].name[len] = '\0';
+        out->rows[out->n].score = s->score;
+    }
+    pool_unlock(p);
+}
+
+void pool_active_version(struct pool *p, char *out, size_t room)
+{
+    pool_lock(p);
+    bool has = p->settings.single_version && p->active != NULL;
+    snprintf(out, room, "%s", has ? p->active->name : "");
+    pool_unlock(p);
 }
 
 size_t pool_class_count(struct pool *p)

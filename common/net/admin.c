@@ -10,6 +10,7 @@
  * only what this address serves: scripts and styles are resources of their own (admin_add).
  */
 #include "common/net/admin.h"
+#include "common/net/admin_stream.h"
 #include "common/net/http_fields.h"
 #include "common/net/http_server.h"
 
@@ -34,6 +35,7 @@ struct admin_page {
     admin_page_fn make; /* NULL: bytes */
     void *context;
     struct slice bytes;
+    struct admin_stream *stream; /* or NULL */
 };
 
 struct admin_action {
@@ -51,6 +53,7 @@ struct admin_order {
 };
 
 struct admin {
+    struct loop *loop;
     struct http_server *server;
     char *token;        /* or NULL */
     char *orders_token; /* or NULL */
@@ -75,7 +78,7 @@ static const struct {
     {"Cache-Control", "no-store"},
     {"Content-Security-Policy",
      "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
-     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
     {"X-Content-Type-Options", "nosniff"},
     {"X-Frame-Options", "DENY"},
     {"Referrer-Policy", "no-referrer"},
@@ -162,10 +165,15 @@ static void add_header(h2o_req_t *req, const char *name, const char *value)
                           strlen(value));
 }
 
-static void answer(struct admin_call *call, int status, const char *content_type, struct slice body)
+static void add_fixed_headers(h2o_req_t *req)
 {
     for (size_t i = 0; i < ARRAY_LEN(fixed_headers); ++i)
-        add_header(call->reply.req, fixed_headers[i].name, fixed_headers[i].value);
+        add_header(req, fixed_headers[i].name, fixed_headers[i].value);
+}
+
+static void answer(struct admin_call *call, int status, const char *content_type, struct slice body)
+{
+    add_fixed_headers(call->reply.req);
     http_reply_simple(&call->reply, status, content_type, body);
 }
 
@@ -240,6 +248,22 @@ static bool method_fits(struct admin_call *call, bool fits, const char *allowed)
     add_header(call->reply.req, "Allow", allowed);
     answer_error(call, 405);
     return false;
+}
+
+static void answer_stream(struct admin_call *call, struct admin_stream *s, struct slice query)
+{
+    h2o_req_t *req = call->reply.req;
+
+    if (!method_fits(call, slice_is(slice_of_iovec(req->method), "GET"), "GET"))
+        return;
+    if (!admin_stream_has_room(s)) {
+        answer_error(call, 503);
+        return;
+    }
+    add_fixed_headers(req);
+    add_header(req, "Content-Type", "text/event-stream");
+    req->res.status = 200;
+    admin_stream_join(s, &call->reply, query);
 }
 
 static void answer_page(struct admin_call *call, const struct admin_page *p, struct slice query)
@@ -335,7 +359,9 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
     }
     const struct admin_page *p = find_page(a, path);
     const struct admin_action *x = p == NULL ? find_action(a, path, &argument) : NULL;
-    if (p != NULL)
+    if (p != NULL && p->stream != NULL)
+        answer_stream(call, p->stream, query);
+    else if (p != NULL)
         answer_page(call, p, query);
     else if (x != NULL)
         answer_action(call, a, x, argument);
@@ -401,6 +427,7 @@ enum err admin_create(struct loop *l, const struct admin_options *o, struct admi
         .on_request = on_request,
         .context = a,
     };
+    a->loop = l;
     list_init(&a->pages);
     list_init(&a->actions);
     list_init(&a->orders);
@@ -441,6 +468,13 @@ void admin_add_bytes(struct admin *a, const char *path, const char *content_type
                      struct slice bytes)
 {
     add_page(a, path, content_type)->bytes = bytes;
+}
+
+void admin_add_stream(struct admin *a, const char *path, uint64_t every_ms, admin_page_fn page,
+                      void *context)
+{
+    add_page(a, path, "text/event-stream")->stream =
+        admin_stream_create(a->loop, every_ms, page, context);
 }
 
 void admin_add_style(struct admin *a)
@@ -484,7 +518,14 @@ void admin_address(const struct admin *a, size_t i, struct addr *out)
 
 void admin_stop(struct admin *a, void (*done)(void *context), void *context)
 {
+    struct list *it;
+
     http_server_drain(a->server, done, context);
+    list_for_each (it, &a->pages) {
+        const struct admin_page *p = list_entry(it, struct admin_page, node);
+        if (p->stream != NULL)
+            admin_stream_end(p->stream);
+    }
 }
 
 void admin_cut(struct admin *a)
@@ -511,6 +552,8 @@ void admin_destroy(struct admin *a)
         struct admin_page *p = list_entry(it, struct admin_page, node);
         free(p->path);
         free(p->content_type);
+        if (p->stream != NULL)
+            admin_stream_destroy(p->stream);
         free(p);
     }
     list_for_each_safe (it, next, &a->actions) {

@@ -45,6 +45,12 @@ void admin_add_bytes(struct admin *a, const char *path, const char *content_type
                      struct slice bytes);
 /* The style that all programs' pages share, at /status.css. */
 void admin_add_style(struct admin *a);
+/*
+ * Server-sent events at PATH: PAGE, made anew every EVERY_MS for as long as somebody listens, each
+ * with the query it came with. Bounded (admin_stream.h).
+ */
+void admin_add_stream(struct admin *a, const char *path, uint64_t every_ms, admin_page_fn page,
+                      void *context);
 enum {
     /* Letters of what an action is for: more than any incarnation has. */
     ADMIN_ARGUMENT_MAX = 64,
