@@ -139,30 +139,42 @@ static void add_map_head(const json_t *workers, struct text *out)
     html_add(out, "<th scope=\"col\" class=\"number\">requests/s</th></tr></thead>\n");
 }
 
-/* SHARE 0..1 of the class's requests, SCORE 0: it has none. */
-static void add_cell(double share, double score, double best, struct text *out)
-{
-    enum { STEPS = 8 };
-    int step = share < 0.005 ? 0 : (int)ceil(share * STEPS);
+enum { STEPS = 8 /* colours but for nothing */ };
 
-    text_addf(out, "<td class=\"m%d%s\" title=\"%.1f %% of its requests; ",
-              step > STEPS ? STEPS : step, score > 0 ? " skill" : "", 100 * share);
-    if (score > 0)
-        text_addf(out, "score %.4g%s", score, score >= best ? ", the best" : "");
-    else
-        html_add(out, "no score");
-    html_add(out, "\">");
+static int step_of(double part)
+{
+    int step = part < 0.005 ? 0 : (int)ceil(part * STEPS);
+
+    return step > STEPS ? STEPS : step;
+}
+
+/* SHARE 0..1 of the class's requests. */
+static void add_share(double share, double score, double best, struct text *out)
+{
+    (void)best;
+    text_addf(out, "<td class=\"m%d%s\">", step_of(share), score > 0 ? " skill" : "");
     if (share >= 0.005)
         text_addf(out, "%.0f", 100 * share);
-    else if (score > 0)
-        html_add(out, "<span class=\"dot\" aria-hidden=\"true\">\xc2\xb7</span>"
-                      "<span class=\"hidden\">0, skilled</span>");
     else
         html_add(out, "<span class=\"hidden\">0</span>");
     html_add(out, "</td>");
 }
 
-static void add_map_row(const json_t *row, size_t n, struct text *out)
+/* SCORE 0: it has none. */
+static void add_score(double share, double score, double best, struct text *out)
+{
+    (void)share;
+    text_addf(out, "<td class=\"m%d\">", score > 0 ? step_of(score / best) : 0);
+    if (score > 0)
+        text_addf(out, score < 10 ? "%.1f" : "%.0f", score);
+    else
+        html_add(out, "<span class=\"hidden\">none</span>");
+    html_add(out, "</td>");
+}
+
+typedef void (*cell_fn)(double share, double score, double best, struct text *out);
+
+static void add_map_row(const json_t *row, size_t n, cell_fn add_cell, struct text *out)
 {
     const json_t *shares = json_object_get(row, "share");
     const json_t *scores = json_object_get(row, "score");
@@ -170,7 +182,9 @@ static void add_map_row(const json_t *row, size_t n, struct text *out)
 
     for (size_t i = 0; i < n; ++i)
         best = fmax(best, json_number_value(json_array_get(scores, i)));
-    html_add(out, "<tr><th scope=\"row\">");
+    html_add(out, "<tr><th scope=\"row\" title=\"");
+    text_add_html(out, html_text_of(row, "class"));
+    html_add(out, "\">");
     put_class_name(out, html_text_of(row, "class"));
     html_add(out, "</th>");
     for (size_t i = 0; i < n; ++i)
@@ -184,44 +198,48 @@ static void add_map_row(const json_t *row, size_t n, struct text *out)
 static const char map_words[] =
     "<p class=\"explain\">resumelb keeps each kind of request (a <b>class</b>, one per row) with "
     "the "
-    "few <b>workers</b> (columns) whose caches are already warm for it. Darker means more of the "
-    "class\xe2\x80\x99s requests went there in the last quarter of a minute: one or two dark cells "
-    "in "
-    "a row are good, a row that is pale all over is a class nobody is good at yet.</p>\n"
-    "<p class=\"legend\"><span>share of a class\xe2\x80\x99s requests, in %:</span> "
-    "<span class=\"key\"><i class=\"m0\">0</i><i class=\"m1\">12</i><i class=\"m2\">25</i>"
-    "<i class=\"m4\">50</i><i class=\"m6\">75</i><i class=\"m8\">100</i></span> "
-    "<span class=\"key\"><i class=\"m0 skill\">\xc2\xb7</i> has a score for the class (it is in "
-    "the "
-    "worker\xe2\x80\x99s resume)</span></p>\n";
+    "few <b>workers</b> (columns) whose caches are already warm for it. One or two strong cells in a "
+    "row "
+    "are good; a row that is pale all over is a class that nobody is good at yet.</p>\n"
+    "<p class=\"legend\"><span class=\"key\"><i class=\"m0\">0</i><i class=\"m1\">12</i>"
+    "<i class=\"m2\">25</i><i class=\"m4\">50</i><i class=\"m6\">75</i><i class=\"m8\">100</i> "
+    "% of the class\xe2\x80\x99s requests, or of its best score</span> "
+    "<span class=\"key\"><i class=\"m0 skill\">&nbsp;</i> framed: the worker has a score for the "
+    "class</span></p>\n<div class=\"maps\">\n";
 
-void html_map(const char *name, const json_t *application, struct text *out)
+static void add_map(const char *name, const char *title, const json_t *map, cell_fn add_cell,
+                    struct text *out)
 {
-    const json_t *map = json_object_get(application, "map");
     const json_t *workers = json_object_get(map, "workers");
     const json_t *row;
     size_t i;
 
-    html_add(out, "<h3>Who serves what</h3>\n");
-    html_add(out, map_words);
-    if (json_array_size(json_object_get(map, "classes")) == 0) {
-        html_add(out, "<p class=\"soft\">No requests yet.</p>\n");
-        return;
-    }
-    html_add(out,
-             "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Map of classes and "
-             "workers of ");
+    text_addf(out, "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"%s, ", title);
     text_add_html(out, slice_of(name));
-    html_add(out,
-             "\"><table class=\"map\"><caption class=\"hidden\">Share of each class\xe2\x80\x99s "
-             "requests by worker, in per cent</caption>\n");
+    text_addf(out, "\"><table class=\"map\"><caption>%s</caption>\n", title);
     add_map_head(workers, out);
     html_add(out, "<tbody>\n");
     json_array_foreach(json_object_get(map, "classes"), i, row)
     {
-        add_map_row(row, json_array_size(workers), out);
+        add_map_row(row, json_array_size(workers), add_cell, out);
     }
     html_add(out, "</tbody></table></div>\n");
+}
+
+void html_map(const char *name, const json_t *application, struct text *out)
+{
+    const json_t *map = json_object_get(application, "map");
+
+    html_add(out, "<h3>Who serves what</h3>\n");
+    html_add(out, map_words);
+    if (json_array_size(json_object_get(map, "classes")) == 0)
+        html_add(out, "<p class=\"soft\">No requests yet.</p>\n");
+    else {
+        add_map(name, "Traffic: % of a class\xe2\x80\x99s requests, last quarter minute", map,
+                add_share, out);
+        add_map(name, "Skills: scores, requests per second of work", map, add_score, out);
+    }
+    html_add(out, "</div>\n");
 }
 
 /* ---- tables of numbers ---- */

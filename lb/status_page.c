@@ -45,8 +45,7 @@ static int page_events(void *context, struct slice query, struct text *body)
     uint64_t after = 0;
 
     if (slice_starts(query, prefix) &&
-        parse_u64((struct slice){query.p + prefix.len, query.len - prefix.len}, INT64_MAX,
-                  &after) != ERR_OK)
+        !parse_u64((struct slice){query.p + prefix.len, query.len - prefix.len}, INT64_MAX, &after))
         after = 0;
     events_json(observer_events(lb->observer), after, clock_mono_us() / 1000, body);
     return 200;

@@ -58,7 +58,7 @@ def test_the_page_shows_what_there_is_and_loads_only_what_is_ours(lb, open_brows
         assert name in shown, name
     assert b.js('[...document.querySelectorAll(".settings tr")].map(r => [...r.cells].map(c => c.textContent).join(" ")).find(t => t.startsWith("variance"))'
                 ).split() == ['variance', '7.5', 'yaml']
-    assert b.js('document.querySelectorAll("table.map tbody tr").length') == 3
+    assert b.js('document.querySelectorAll("table.map tbody tr").length') == 6, 'traffic and skills'
     assert b.js('document.querySelectorAll("table.map tbody td.m8").length') >= 1, 'a class that has one worker'
     assert b.complaints == []
     base = 'http://%s/' % lb.admin
