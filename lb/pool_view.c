@@ -15,8 +15,6 @@ static void view_worker(const struct pool *p, struct worker *w, bool skills,
     if (!list_empty(&w->in_hand))
         oldest = list_first(&w->in_hand, struct pool_pick, node_);
     *out = (struct worker_view){
-        .name = xstrdup(w->name),
-        .incarnation = xstrdup(w->incarnation),
         .version = xstrdup(w->version != NULL ? w->version->name : ""),
         .active = w->place == WORKER_IN_LINE,
         .available = !w->unavailable,
@@ -90,6 +88,11 @@ void pool_view(struct pool *p, bool skills, struct pool_view *out)
     next = view_list(p, &p->leaving, skills, next);
     ASSERT(next == out->workers + out->n + out->ndetached);
     pool_unlock(p);
+    /* Constant for as long as a worker lives: not the lock's business. */
+    for (struct worker_view *v = out->workers; v != next; ++v) {
+        v->name = xstrdup(v->worker->name);
+        v->incarnation = xstrdup(v->worker->incarnation);
+    }
 }
 
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms)
