@@ -6,6 +6,7 @@
 #include "lb/access_log.h"
 #include "lb/exchange.h"
 #include "lb/headers.h"
+#include "lb/traffic.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -13,6 +14,8 @@
 enum {
     /* As nginx counts it: the client left before there was a status. */
     STATUS_CLIENT_GONE = 499,
+    /* Shorter is not waiting, but the way through. */
+    WAIT_US_MIN = 1000,
 };
 
 static struct exchange_text text_of(const struct exchange *x)
@@ -185,14 +188,60 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
     access_log_add(home->lb->access_log, home->index, &e);
 }
 
+static bool is_limited(const struct exchange *x)
+{
+    static const enum outcome ends[] = {OUTCOME_RATE_LIMITED,  OUTCOME_LIMIT_FULL,
+                                        OUTCOME_LIMIT_TIMEOUT, OUTCOME_LIMIT_UNREACHABLE,
+                                        OUTCOME_STALE,         OUTCOME_COALESCED};
+
+    for (size_t i = 0; i < ARRAY_LEN(ends); ++i) {
+        if (x->outcome == ends[i])
+            return true;
+    }
+    return x->step_us[STEP_LIMIT] >= WAIT_US_MIN;
+}
+
+static bool is_skilled(enum pick_reason r)
+{
+    return r == PICK_SKILLED || r == PICK_HOME || r == PICK_WARM;
+}
+
+static bool is_spill(enum pick_reason r)
+{
+    return r == PICK_SPILL || r == PICK_DRAW || r == PICK_DETOUR || r == PICK_COPY;
+}
+
+/* For the status page. */
+static void note(const struct exchange *x, uint64_t total_us)
+{
+    bool failed = x->status >= 500 || (x->status == 0 && x->outcome != OUTCOME_CLIENT_GONE);
+    bool placed = x->last != NULL;
+    unsigned flags = (placed && is_skilled(x->reason) ? TRAFFIC_SKILLED : 0) |
+                     (placed && is_spill(x->reason) ? TRAFFIC_SPILLED : 0) |
+                     (failed ? TRAFFIC_FAILED : 0) | (is_limited(x) ? TRAFFIC_LIMITED : 0) |
+                     (x->step_us[STEP_ROUTE] >= WAIT_US_MIN ? TRAFFIC_WAITED : 0);
+    struct traffic_note n = {
+        .application = x->app->number,
+        .flags = flags,
+        .cls = x->cls,
+        .worker = placed ? slice_of(worker_name(x->last)) : SLICE_NULL,
+        .total_us = total_us,
+        .wait_us = x->step_us[STEP_ROUTE] + x->step_us[STEP_CONNECT],
+    };
+
+    traffic_add(x->home->traffic, &n);
+}
+
 void account(const struct exchange *x)
 {
     uint64_t total_us = loop_now_us(x->home->loop) - x->start_us;
 
-    if (x->al != NULL)
+    if (x->al != NULL) {
         count(x, total_us);
-    else
+        note(x, total_us);
+    } else {
         atomic_fetch_add_explicit(&x->home->lb->unrouted[x->outcome], 1, memory_order_relaxed);
+    }
     if (x->home->lb->access_log != NULL)
         write_line(x, total_us);
 }

@@ -61,13 +61,14 @@ struct application_config {
 struct configuration {
     struct config file;
     struct program_settings program;
+    enum setting_origin *program_origins; /* by row of program_table */
     unsigned nloops;
     struct cpu_affinity affinity;
     struct listen_config *listens;
     size_t nlistens;
     struct addr *admin_addrs; /* none: no admin address */
     size_t nadmin_addrs;
-    char *admin_token;
+    char *admin_token, *actions_token;
     struct text_list admin_hosts;
     struct application_config *applications;
     size_t napplications;

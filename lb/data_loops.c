@@ -9,6 +9,7 @@
 #include "lb/lb_parts.h"
 #include "lb/limit.h"
 #include "lb/limit_status.h"
+#include "lb/traffic.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -106,6 +107,7 @@ void data_loops_start(struct lb *lb)
 
         lb->loops[i] = (struct lb_loop){
             .lb = lb, .index = i, .cpu = cpu_affinity_of(&lb->parts->config.affinity, i)};
+        lb->loops[i].traffic = traffic_create();
         t->ll = &lb->loops[i];
         t->ready = &ready;
         int failed = pthread_create(&t->thread, NULL, run, t);

@@ -21,11 +21,13 @@
 #include "lb/health.h"
 #include "lb/lb_parts.h"
 #include "lb/membership.h"
+#include "lb/observer.h"
 #include "lb/predecessor.h"
 #include "lb/resolver.h"
 #include "lb/rights.h"
 #include "lb/self_measure.h"
 #include "lb/status.h"
+#include "lb/traffic.h"
 #include "lb/upgrade.h"
 
 enum {
@@ -114,6 +116,7 @@ static bool start_admin(struct lb *lb)
     struct admin_options o = {.addresses = p->config.admin_addrs,
                               .naddresses = p->config.nadmin_addrs,
                               .token = p->config.admin_token,
+                              .orders_token = p->config.actions_token,
                               .hosts = (const char *const *)p->config.admin_hosts.items,
                               .nhosts = p->config.admin_hosts.n,
                               .take_socket = take_admin_socket,
@@ -330,7 +333,7 @@ static void on_hup(void *context)
     struct lb *lb = context;
 
     if (lb->parts->phase == LB_SERVING)
-        lb_reload(lb);
+        (void)lb_reload(lb, NULL);
 }
 
 /* ---- assembly ---- */
@@ -362,8 +365,10 @@ static void make_applications(struct lb *lb)
     struct loop *loops[LOOPS_MAX];
 
     lb->applications = xcalloc(c->napplications, sizeof(struct application *));
-    for (size_t i = 0; i < c->napplications; ++i)
+    for (size_t i = 0; i < c->napplications; ++i) {
         lb->applications[i] = application_create(lb, &c->applications[i]);
+        lb->applications[i]->number = (unsigned)i;
+    }
     lb->index = application_index_create(lb->applications, c->napplications);
     data_loops_start(lb);
     for (unsigned i = 0; i < lb->nloops; ++i)
@@ -371,6 +376,7 @@ static void make_applications(struct lb *lb)
     for (size_t i = 0; i < c->napplications; ++i)
         application_attach(lb->applications[i], loops, lb->nloops);
     lb->napplications = c->napplications;
+    lb->observer = observer_create(lb);
 }
 
 static struct lb *lb_create(struct configuration *config, const char *file)
@@ -409,6 +415,9 @@ static void lb_destroy(struct lb *lb)
         loop_turn(lb->control, 0);
         loop_turn(lb->control, 0);
     }
+    observer_destroy(lb->observer);
+    for (unsigned i = 0; lb->loops != NULL && i < lb->nloops; ++i)
+        traffic_destroy(lb->loops[i].traffic);
     access_log_destroy(lb->access_log);
     self_measure_destroy(lb->self_measure);
     listeners_destroy(p->listeners);

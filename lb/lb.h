@@ -19,7 +19,9 @@ struct exchange_loop;
 struct http_balance;
 struct lb_parts;
 struct resolver;
+struct observer;
 struct self_measure;
+struct traffic;
 
 /* One data loop and what hangs on it; on cache lines of its own. */
 struct lb_loop {
@@ -29,6 +31,7 @@ struct lb_loop {
     struct loop *loop;
     struct front *front;
     struct exchange_loop *exchanges; /* exchange.c's; made and destroyed with the front */
+    struct traffic *traffic;         /* notes for the status page */
     uint64_t exchange_serial;        /* last part of exchange and request ids; this loop only */
 };
 
@@ -53,6 +56,7 @@ struct lb {
     struct application_index *index;     /* for application_find */
     struct self_measure *self_measure;   /* has its own lock */
     struct data_loops *data_loops;       /* the threads of `loops` */
+    struct observer *observer;           /* control thread only */
     struct resolver *resolver;           /* control thread only */
     struct map trees;                    /* shared_tree.c's; control thread only */
     uint64_t started_ms;                 /* monotonic */
@@ -62,9 +66,9 @@ struct lb {
 /* From the first to the last: never back. Control thread. */
 enum lb_phase { LB_STARTING, LB_SERVING, LB_DRAINING, LB_CLOSING };
 enum lb_phase lb_phase(const struct lb *lb);
-/* Read FILE again and put into force what can be without a restart, or nothing of it. Control
- * thread. */
-void lb_reload(struct lb *lb);
+/* Read FILE again and put into force what can be without a restart, or nothing of it: false, and
+ * WHY (may be NULL) says what is wrong, a line each. Control thread. */
+bool lb_reload(struct lb *lb, struct text *why);
 /* Run the load balancer of the configuration FILE until it is told to stop. Returns the exit code.
  */
 int lb_run(const char *file);

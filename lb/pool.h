@@ -141,6 +141,11 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
  */
 void pool_remove(struct pool *p, struct worker *w, struct list *released);
 /*
+ * W is no longer known to be good at CLS, or at anything (NULL); what it is given next is learnt
+ * anew. Returns how many scores went; 0 of one that is no member.
+ */
+size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls);
+/*
  * Drained or ejected workers (available = false) leave the line as workers of an inactive version
  * do, keeping backlog, means and resume, and come back to its front. May precede the first resume.
  */
@@ -295,6 +300,20 @@ void pool_view(struct pool *p, bool skills, struct pool_view *out);
 void pool_view_fini(struct pool_view *v);
 /* What other load balancers have in hand at W of V, as far as it counts at NOW_MS. */
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms);
+/* Who is good at one class: the best POOL_CLASS_ROWS_MAX in the order they were given. */
+enum { POOL_CLASS_ROWS_MAX = 128, POOL_CLASS_NAME_MAX = 127 };
+struct pool_class_view {
+    size_t total; /* workers of the line with a score for it */
+    size_t n;
+    struct {
+        char name[POOL_CLASS_NAME_MAX + 1]; /* of the worker, cut to that */
+        double score;
+    } rows[POOL_CLASS_ROWS_MAX];
+};
+/* A copy; empty when nobody is. Cost: O(POOL_CLASS_ROWS_MAX) under the lock. */
+void pool_class_view(struct pool *p, struct slice cls, struct pool_class_view *out);
+/* The version that gets requests, where single_version is on; else "". */
+void pool_active_version(struct pool *p, char *out, size_t room);
 /* How many classes scores are kept for. */
 size_t pool_class_count(struct pool *p);
 /* Asserts every invariant (counts, lists, table); for tests, after each step. */

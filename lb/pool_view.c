@@ -2,6 +2,7 @@
  *
  * Looking at the pool: copies for status pages, and the check of all invariants.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "lb/pool_internal.h"
@@ -14,8 +15,6 @@ static void view_worker(const struct pool *p, struct worker *w, bool skills,
     if (!list_empty(&w->in_hand))
         oldest = list_first(&w->in_hand, struct pool_pick, node_);
     *out = (struct worker_view){
-        .name = xstrdup(w->name),
-        .incarnation = xstrdup(w->incarnation),
         .version = xstrdup(w->version != NULL ? w->version->name : ""),
         .active = w->place == WORKER_IN_LINE,
         .available = !w->unavailable,
@@ -89,6 +88,11 @@ void pool_view(struct pool *p, bool skills, struct pool_view *out)
     next = view_list(p, &p->leaving, skills, next);
     ASSERT(next == out->workers + out->n + out->ndetached);
     pool_unlock(p);
+    /* Constant for as long as a worker lives: not the lock's business. */
+    for (struct worker_view *v = out->workers; v != next; ++v) {
+        v->name = xstrdup(v->worker->name);
+        v->incarnation = xstrdup(v->worker->incarnation);
+    }
 }
 
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms)
@@ -110,6 +114,31 @@ void pool_view_fini(struct pool_view *v)
     free(v->workers);
     free(v->active_version);
     *v = (struct pool_view){0};
+}
+
+void pool_class_view(struct pool *p, struct slice cls, struct pool_class_view *out)
+{
+    out->total = out->n = 0;
+    pool_lock(p);
+    const struct pool_class *c = pool_skills_find(p, cls);
+    out->total = c != NULL ? c->n : 0;
+    for (; out->n < out->total && out->n < POOL_CLASS_ROWS_MAX; ++out->n) {
+        const struct skill *s = &c->skills[out->n];
+        size_t len = strnlen(s->worker->name, POOL_CLASS_NAME_MAX);
+
+        memcpy(out->rows[out->n].name, s->worker->name, len);
+        out->rows[out->n].name[len] = '\0';
+        out->rows[out->n].score = s->score;
+    }
+    pool_unlock(p);
+}
+
+void pool_active_version(struct pool *p, char *out, size_t room)
+{
+    pool_lock(p);
+    bool has = p->settings.single_version && p->active != NULL;
+    snprintf(out, room, "%s", has ? p->active->name : "");
+    pool_unlock(p);
 }
 
 size_t pool_class_count(struct pool *p)

@@ -7,6 +7,7 @@
 #include "lb/standby.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -18,6 +19,7 @@
 #include "lb/limit_status.h"
 #include "lb/limits_live.h"
 #include "lb/membership.h"
+#include "lb/observer.h"
 #include "lb/poison.h"
 #include "lb/rate_status.h"
 #include "version.h"
@@ -36,6 +38,7 @@ struct workers_page {
     struct json_writer *w;
     const struct pool_view *pool;
     struct map entries; /* of view_entry */
+    const struct application *app;
     uint64_t now_ms;
 };
 
@@ -61,6 +64,22 @@ static void put_connections(struct json_writer *w, struct member *m)
     json_close_object(w);
 }
 
+/* The age of the oldest request in hand, and when it came (Unix time). */
+static void put_oldest(struct json_writer *w, uint64_t oldest_us, uint64_t now_ms)
+{
+    struct timespec wall;
+
+    if (oldest_us == 0) {
+        json_put_null(w, "oldest_s");
+        json_put_null(w, "oldest_time");
+        return;
+    }
+    double age = now_ms > oldest_us / 1000 ? (double)(now_ms - oldest_us / 1000) / 1000 : 0;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    json_put_real(w, "oldest_s", age);
+    json_put_real(w, "oldest_time", (double)((int64_t)(((double)wall.tv_sec - age) * 1000)) / 1000);
+}
+
 static void put_view(struct json_writer *w, const struct pool_view *pv, const struct worker_view *v,
                      uint64_t now_ms)
 {
@@ -69,12 +88,7 @@ static void put_view(struct json_writer *w, const struct pool_view *pv, const st
     json_put_int(w, "backlog", (int64_t)v->backlog);
     json_put_int(w, "backlog_others", (int64_t)pool_view_others(pv, v, now_ms));
     json_put_real(w, "mean_backlog", v->mean_backlog);
-    if (v->oldest_us != 0)
-        json_put_real(w, "oldest_s",
-                      now_ms > v->oldest_us / 1000 ? (double)(now_ms - v->oldest_us / 1000) / 1000
-                                                   : 0);
-    else
-        json_put_null(w, "oldest_s");
+    put_oldest(w, v->oldest_us, now_ms);
     json_put_int(w, "skills", (int64_t)v->nskills);
 }
 
@@ -86,6 +100,7 @@ static void put_no_view(struct json_writer *w)
     json_put_int(w, "backlog_others", 0);
     json_put_real(w, "mean_backlog", 0);
     json_put_null(w, "oldest_s");
+    json_put_null(w, "oldest_time");
     json_put_int(w, "skills", 0);
 }
 
@@ -155,6 +170,8 @@ static void put_worker(struct workers_page *p, const char *name, const struct kn
         put_member(w, member_of(worker), p->now_ms);
     if (k != NULL)
         put_check(w, k->check);
+    if (k != NULL)
+        observer_describe_worker(p->app->lb->observer, p->app->number, name, w);
     json_close_object(w);
 }
 
@@ -173,7 +190,7 @@ static void put_known(void *context, const struct known_worker *k)
 static void put_workers(struct json_writer *w, const struct application *a,
                         const struct pool_view *pv)
 {
-    struct workers_page p = {.w = w, .pool = pv, .now_ms = clock_mono_us() / 1000};
+    struct workers_page p = {.w = w, .pool = pv, .app = a, .now_ms = clock_mono_us() / 1000};
     size_t n = pv->n + pv->ndetached;
     struct view_entry *all = xcalloc(n + 1, sizeof(*all));
 
@@ -288,7 +305,8 @@ static void put_poison(struct json_writer *w, const struct application *a)
     json_close_array(w);
 }
 
-static void put_application(struct json_writer *w, const struct application *a)
+/* Q: of the classes, those with this in their name. */
+static void put_application(struct json_writer *w, const struct application *a, struct slice q)
 {
     struct pool_view pv;
 
@@ -302,6 +320,8 @@ static void put_application(struct json_writer *w, const struct application *a)
     json_put_text(w, "classifier", slice_of(classifier_kind(a->classifier)));
     json_put_text(w, "fingerprint", slice_of(classifier_fingerprint(a->classifier)));
     put_pool(w, &pv);
+    observer_describe(a->lb->observer, a->number, w);
+    observer_describe_classes(a->lb->observer, a->number, q, w);
     put_workers(w, a, &pv);
     put_outcomes(w, a);
     put_poison(w, a);
@@ -363,7 +383,7 @@ static const char *phase_text(enum lb_phase phase)
     return texts[phase];
 }
 
-void status_json(struct lb *lb, struct text *out)
+void status_json(struct lb *lb, struct slice q, struct text *out)
 {
     struct json_writer w = {.out = out};
     uint64_t now_ms = clock_mono_us() / 1000;
@@ -387,7 +407,7 @@ void status_json(struct lb *lb, struct text *out)
     put_unrouted(&w, lb);
     json_open_object(&w, "applications");
     for (size_t i = 0; i < lb->napplications; ++i)
-        put_application(&w, lb->applications[i]);
+        put_application(&w, lb->applications[i], q);
     json_close_object(&w);
     json_close_object(&w);
     text_add_char(out, '\n');

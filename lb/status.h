@@ -14,7 +14,10 @@
 void status_add(struct lb *lb, struct admin *a);
 
 /* ---- the pages by themselves, appended to OUT ---- */
-void status_json(struct lb *lb, struct text *out);
+/* Q: of the classes told by name, those with Q in it (empty: all). */
+void status_json(struct lb *lb, struct slice q, struct text *out);
+/* status_settings.c: all settings in force, where each is from, what was refused. */
+void status_settings(struct lb *lb, struct text *out);
 void status_resumes(struct lb *lb, struct text *out);
 /*
  * status_explain.c: who would get a request of a class, and why. QUERY: class=CLASS, and

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of pages, the small ones among them, and the live page, whose files (lb/assets, and the
- * style that all programs share) the build turns into assets.h. The page is three files because its
+ * The table of pages, the small ones among them, and the live page (status_html.h), whose style and
+ * script (lb/assets) the build turns into assets.h: files of their own, as the page's
  * Content-Security-Policy allows nothing inline.
  */
 #include "lb/status.h"
 
 #include "assets.h"
+#include "common/base/clock.h"
+#include "lb/actions.h"
 #include "lb/lb_parts.h"
+#include "lb/observer.h"
+#include "lb/status_html.h"
+
+/* How often the page is told anew. */
+enum { LIVE_MS = 1000 };
 
 static int page_status(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    status_json(context, body);
+    status_json(context, SLICE_NULL, body);
     return 200;
 }
 
@@ -20,6 +27,104 @@ static int page_resumes(void *context, struct slice query, struct text *body)
 {
     (void)query;
     status_resumes(context, body);
+    return 200;
+}
+
+static int page_settings(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    status_settings(context, body);
+    return 200;
+}
+
+/* after=SERIAL: only later ones. */
+static int page_events(void *context, struct slice query, struct text *body)
+{
+    const struct lb *lb = context;
+    struct slice prefix = SLICE_LIT("after=");
+    uint64_t after = 0;
+
+    if (slice_starts(query, prefix) &&
+        !parse_u64((struct slice){query.p + prefix.len, query.len - prefix.len}, INT64_MAX, &after))
+        after = 0;
+    events_json(observer_events(lb->observer), after, clock_mono_us() / 1000, body);
+    return 200;
+}
+
+/* ---- the page ---- */
+
+static int hex(char c)
+{
+    char l = ascii_lower(c);
+
+    if (l >= '0' && l <= '9')
+        return l - '0';
+    return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
+}
+
+/* What is searched for: q=TEXT of QUERY, as a form sends it; what is too long is cut. */
+static void read_search(struct slice query, struct text *out)
+{
+    enum { SEARCH_BYTES_MAX = 300 };
+    struct slice prefix = SLICE_LIT("q=");
+
+    if (!slice_starts(query, prefix))
+        return;
+    struct slice rest = {query.p + prefix.len, query.len - prefix.len};
+    struct slice raw = slice_cut(&rest, '&');
+    for (size_t i = 0; i < raw.len && out->len < SEARCH_BYTES_MAX; ++i) {
+        bool coded =
+            raw.p[i] == '%' && i + 2 < raw.len && hex(raw.p[i + 1]) >= 0 && hex(raw.p[i + 2]) >= 0;
+        char c = raw.p[i] == '+' ? ' ' : raw.p[i];
+
+        if (coded) {
+            c = (char)(hex(raw.p[i + 1]) * 16 + hex(raw.p[i + 2]));
+            i += 2;
+        }
+        if (c != '\0')
+            text_add_char(out, c);
+    }
+}
+
+/* Our own JSON, back to what it says; within no bounds but its own. */
+static json_t *parse(struct text *json)
+{
+    json_t *v = json_loadb(text_cstr(json), json->len, 0, NULL);
+
+    text_fini(json);
+    return v;
+}
+
+static void make_page(struct lb *lb, struct slice query, struct text *body,
+                      void (*make)(const struct status_documents *d, struct text *out))
+{
+    struct text status = {0};
+    struct text settings = {0};
+    struct text events = {0};
+    struct text q = {0};
+
+    read_search(query, &q);
+    status_json(lb, text_slice(&q), &status);
+    status_settings(lb, &settings);
+    events_json(observer_events(lb->observer), 0, clock_mono_us() / 1000, &events);
+    json_t *documents[] = {parse(&status), parse(&settings), parse(&events)};
+    struct status_documents d = {documents[0], documents[1], documents[2], text_slice(&q)};
+
+    make(&d, body);
+    for (size_t i = 0; i < ARRAY_LEN(documents); ++i)
+        json_decref(documents[i]);
+    text_fini(&q);
+}
+
+static int page_html(void *context, struct slice query, struct text *body)
+{
+    make_page(context, query, body, status_html);
+    return 200;
+}
+
+static int page_live(void *context, struct slice query, struct text *body)
+{
+    make_page(context, query, body, status_html_main);
     return 200;
 }
 
@@ -76,15 +181,21 @@ void status_add(struct lb *lb, struct admin *a)
     static const char json[] = "application/json";
     static const char plain[] = "text/plain; charset=utf-8";
 
-    admin_add_bytes(a, "/", "text/html; charset=utf-8",
-                    (struct slice){(const char *)asset_status_html, sizeof(asset_status_html)});
-    admin_add_bytes(a, "/status.js", "text/javascript; charset=utf-8",
-                    (struct slice){(const char *)asset_status_js, sizeof(asset_status_js)});
-    admin_add_style(a);
+    admin_add(a, "/", "text/html; charset=utf-8", page_html, lb);
+    admin_add_stream(a, "/live", LIVE_MS, page_live, lb);
+    admin_add_bytes(a, "/page.css", "text/css; charset=utf-8",
+                    (struct slice){(const char *)asset_page_css, sizeof(asset_page_css)});
+    admin_add_bytes(a, "/page.js", "text/javascript; charset=utf-8",
+                    (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)});
+    admin_add_bytes(a, "/icon.svg", "image/svg+xml",
+                    (struct slice){(const char *)asset_icon_svg, sizeof(asset_icon_svg)});
+    admin_add(a, "/settings.json", json, page_settings, lb);
+    admin_add(a, "/events", json, page_events, lb);
     admin_add(a, "/status.json", json, page_status, lb);
     admin_add(a, "/resumes.json", json, page_resumes, lb);
     admin_add(a, "/explain", json, page_explain, lb);
     admin_add_metrics(a, page_metrics, lb);
     admin_add(a, "/healthz", plain, page_health, lb);
+    actions_add(lb, a);
     admin_add(a, "/readyz", plain, page_ready, lb);
 }

@@ -11,6 +11,7 @@
  */
 #include "common/net/admin.h"
 #include "common/base/metrics.h"
+#include "common/net/admin_stream.h"
 #include "common/net/http_fields.h"
 #include "common/net/http_server.h"
 
@@ -36,6 +37,7 @@ struct admin_page {
     void *context;
     struct slice bytes;
     bool metrics; /* in one of two formats */
+    struct admin_stream *stream; /* or NULL */
 };
 
 struct admin_action {
@@ -45,15 +47,25 @@ struct admin_action {
     void *context;
 };
 
+struct admin_order {
+    struct list node;
+    char *path;
+    admin_order_fn act;
+    void *context;
+};
+
 struct admin {
+    struct loop *loop;
     struct http_server *server;
-    char *token; /* or NULL */
+    char *token;        /* or NULL */
+    char *orders_token; /* or NULL */
     char **hosts;
     size_t nhosts;
     struct addr *addresses; /* bound */
     size_t naddresses;
     struct list pages;
     struct list actions;
+    struct list orders;
 };
 
 /* One request, in its own memory. */
@@ -68,7 +80,7 @@ static const struct {
     {"Cache-Control", "no-store"},
     {"Content-Security-Policy",
      "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
-     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
     {"X-Content-Type-Options", "nosniff"},
     {"X-Frame-Options", "DENY"},
     {"Referrer-Policy", "no-referrer"},
@@ -120,27 +132,28 @@ static bool host_allowed(const struct admin *a, struct slice authority)
     return is_address(name);
 }
 
-static bool token_matches(const struct admin *a, struct slice value)
+static bool token_matches(const char *token, struct slice value)
 {
     struct slice prefix = SLICE_LIT("Bearer ");
-    size_t len = strlen(a->token);
+    size_t len = strlen(token);
 
     if (value.len < prefix.len || !slice_eq_nocase((struct slice){value.p, prefix.len}, prefix))
         return false;
     struct slice given = slice_trim((struct slice){value.p + prefix.len, value.len - prefix.len});
     /* The length may show, the bytes may not. */
-    return given.len == len && CRYPTO_memcmp(given.p, a->token, len) == 0;
+    return given.len == len && CRYPTO_memcmp(given.p, token, len) == 0;
 }
 
-static bool authorized(const struct admin *a, const h2o_req_t *req)
+/* Whether the request has TOKEN (NULL: none is wanted). */
+static bool authorized(const char *token, const h2o_req_t *req)
 {
-    if (a->token == NULL)
+    if (token == NULL)
         return true;
     ssize_t i = h2o_find_header(&req->headers, H2O_TOKEN_AUTHORIZATION, -1);
     /* Of several it would be a matter of taste which counts. */
     if (i == -1 || h2o_find_header(&req->headers, H2O_TOKEN_AUTHORIZATION, i) != -1)
         return false;
-    return token_matches(a, slice_of_iovec(req->headers.entries[i].value));
+    return token_matches(token, slice_of_iovec(req->headers.entries[i].value));
 }
 
 /* ---- answers ---- */
@@ -154,10 +167,15 @@ static void add_header(h2o_req_t *req, const char *name, const char *value)
                           strlen(value));
 }
 
-static void answer(struct admin_call *call, int status, const char *content_type, struct slice body)
+static void add_fixed_headers(h2o_req_t *req)
 {
     for (size_t i = 0; i < ARRAY_LEN(fixed_headers); ++i)
-        add_header(call->reply.req, fixed_headers[i].name, fixed_headers[i].value);
+        add_header(req, fixed_headers[i].name, fixed_headers[i].value);
+}
+
+static void answer(struct admin_call *call, int status, const char *content_type, struct slice body)
+{
+    add_fixed_headers(call->reply.req);
     http_reply_simple(&call->reply, status, content_type, body);
 }
 
@@ -248,6 +266,22 @@ static const char *choose_metrics(const h2o_req_t *req, struct text *body)
     return METRICS_OPEN_TYPE;
 }
 
+static void answer_stream(struct admin_call *call, struct admin_stream *s, struct slice query)
+{
+    h2o_req_t *req = call->reply.req;
+
+    if (!method_fits(call, slice_is(slice_of_iovec(req->method), "GET"), "GET"))
+        return;
+    if (!admin_stream_has_room(s)) {
+        answer_error(call, 503);
+        return;
+    }
+    add_fixed_headers(req);
+    add_header(req, "Content-Type", "text/event-stream");
+    req->res.status = 200;
+    admin_stream_join(s, &call->reply, query);
+}
+
 static void answer_page(struct admin_call *call, const struct admin_page *p, struct slice query)
 {
     struct slice method = slice_of_iovec(call->reply.req->method);
@@ -280,6 +314,46 @@ static void answer_action(struct admin_call *call, const struct admin *a,
     text_fini(&body);
 }
 
+static const struct admin_order *find_order(const struct admin *a, struct slice path)
+{
+    struct list *it;
+
+    list_for_each (it, &a->orders) {
+        const struct admin_order *o = list_entry(it, struct admin_order, node);
+        if (slice_is(path, o->path))
+            return o;
+    }
+    return NULL;
+}
+
+static void answer_unauthorized(struct admin_call *call)
+{
+    add_header(call->reply.req, "WWW-Authenticate", "Bearer");
+    answer_error(call, 401);
+}
+
+static void answer_order(struct admin_call *call, const struct admin *a,
+                         const struct admin_order *o)
+{
+    h2o_req_t *req = call->reply.req;
+    struct slice entity = {req->entity.base, req->entity.base != NULL ? req->entity.len : 0};
+    struct text body = {0};
+    int status = 403;
+
+    if (!method_fits(call, slice_is(slice_of_iovec(req->method), "POST"), "POST"))
+        return;
+    if (a->orders_token == NULL) {
+        text_add(&body, SLICE_LIT("{\"error\":\"actions are off: no actions_token is set\"}\n"));
+    } else if (!authorized(a->orders_token, req)) {
+        answer_unauthorized(call);
+        return;
+    } else {
+        status = o->act(o->context, entity, &body);
+    }
+    answer(call, status, "application/json", text_slice(&body));
+    text_fini(&body);
+}
+
 static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
 {
     struct admin *a = context;
@@ -293,14 +367,20 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
         answer_error(call, 421);
         return;
     }
-    if (!authorized(a, req)) {
-        add_header(req, "WWW-Authenticate", "Bearer");
-        answer_error(call, 401);
+    const struct admin_order *o = find_order(a, path);
+    if (o != NULL) {
+        answer_order(call, a, o);
+        return;
+    }
+    if (!authorized(a->token, req)) {
+        answer_unauthorized(call);
         return;
     }
     const struct admin_page *p = find_page(a, path);
     const struct admin_action *x = p == NULL ? find_action(a, path, &argument) : NULL;
-    if (p != NULL)
+    if (p != NULL && p->stream != NULL)
+        answer_stream(call, p->stream, query);
+    else if (p != NULL)
         answer_page(call, p, query);
     else if (x != NULL)
         answer_action(call, a, x, argument);
@@ -336,6 +416,7 @@ static bool beyond_loopback(const struct admin_options *o)
 static void copy_options(struct admin *a, const struct admin_options *o)
 {
     a->token = xstrdup(o->token);
+    a->orders_token = xstrdup(o->orders_token);
     a->hosts = xcalloc(o->nhosts + 1, sizeof(*a->hosts));
     a->nhosts = o->nhosts;
     for (size_t i = 0; i < o->nhosts; ++i)
@@ -348,6 +429,8 @@ enum err admin_create(struct loop *l, const struct admin_options *o, struct admi
     bool has_token = o->token != NULL && *o->token != '\0';
     enum err e = ERR_OK;
 
+    if (o->orders_token != NULL && *o->orders_token == '\0')
+        return ERR_UNSUPPORTED;
     if (!has_token && (o->token != NULL || beyond_loopback(o)))
         return ERR_UNSUPPORTED;
     struct admin *a = xcalloc(1, sizeof(*a));
@@ -363,8 +446,10 @@ enum err admin_create(struct loop *l, const struct admin_options *o, struct admi
         .on_request = on_request,
         .context = a,
     };
+    a->loop = l;
     list_init(&a->pages);
     list_init(&a->actions);
+    list_init(&a->orders);
     copy_options(a, o);
     a->server = http_server_create(l, &so);
     for (size_t i = 0; i < o->naddresses && e == ERR_OK; ++i)
@@ -413,6 +498,13 @@ void admin_add_bytes(struct admin *a, const char *path, const char *content_type
     add_page(a, path, content_type)->bytes = bytes;
 }
 
+void admin_add_stream(struct admin *a, const char *path, uint64_t every_ms, admin_page_fn page,
+                      void *context)
+{
+    add_page(a, path, "text/event-stream")->stream =
+        admin_stream_create(a->loop, every_ms, page, context);
+}
+
 void admin_add_style(struct admin *a)
 {
     admin_add_bytes(a, "/status.css", "text/css; charset=utf-8",
@@ -431,6 +523,16 @@ void admin_add_action(struct admin *a, const char *before, const char *after,
     list_push_back(&a->actions, &x->node);
 }
 
+void admin_add_order(struct admin *a, const char *path, admin_order_fn order, void *context)
+{
+    struct admin_order *o = xcalloc(1, sizeof(*o));
+
+    o->path = xstrdup(path);
+    o->act = order;
+    o->context = context;
+    list_push_back(&a->orders, &o->node);
+}
+
 struct http_server *admin_server(const struct admin *a)
 {
     return a->server;
@@ -444,12 +546,26 @@ void admin_address(const struct admin *a, size_t i, struct addr *out)
 
 void admin_stop(struct admin *a, void (*done)(void *context), void *context)
 {
+    struct list *it;
+
     http_server_drain(a->server, done, context);
+    list_for_each (it, &a->pages) {
+        const struct admin_page *p = list_entry(it, struct admin_page, node);
+        if (p->stream != NULL)
+            admin_stream_end(p->stream);
+    }
 }
 
 void admin_cut(struct admin *a)
 {
     http_server_cut(a->server);
+}
+
+static void free_secret(char *s)
+{
+    if (s != NULL)
+        OPENSSL_cleanse(s, strlen(s));
+    free(s);
 }
 
 void admin_destroy(struct admin *a)
@@ -464,6 +580,8 @@ void admin_destroy(struct admin *a)
         struct admin_page *p = list_entry(it, struct admin_page, node);
         free(p->path);
         free(p->content_type);
+        if (p->stream != NULL)
+            admin_stream_destroy(p->stream);
         free(p);
     }
     list_for_each_safe (it, next, &a->actions) {
@@ -472,12 +590,16 @@ void admin_destroy(struct admin *a)
         free(x->after);
         free(x);
     }
+    list_for_each_safe (it, next, &a->orders) {
+        struct admin_order *o = list_entry(it, struct admin_order, node);
+        free(o->path);
+        free(o);
+    }
     for (size_t i = 0; i < a->nhosts; ++i)
         free(a->hosts[i]);
-    if (a->token != NULL)
-        OPENSSL_cleanse(a->token, strlen(a->token));
     free(a->hosts);
-    free(a->token);
+    free_secret(a->token);
+    free_secret(a->orders_token);
     free(a->addresses);
     free(a);
 }

@@ -288,6 +288,25 @@ static void each_shows_what_scores_are_made_of(void **state)
     meter_destroy(m);
 }
 
+static void what_is_forgotten_is_not_in_the_next_resume(void **state)
+{
+    struct meter *m = meter_over(4, 0);
+    struct slice a = SLICE_LIT("a");
+
+    (void)state;
+    serve(m, "a", 0.5);
+    serve(m, "b", 0.5);
+    uint64_t before = meter_generation(m);
+    assert_int_equal(meter_forget(m, &a), 1);
+    assert_int_equal(meter_forget(m, &a), 0);
+    assert_null(meter_score(m, a));
+    assert_true(meter_generation(m) > before);
+    assert_int_equal(meter_forget(m, NULL), 1);
+    assert_int_equal(meter_class_count(m), 0);
+    meter_check(m);
+    meter_destroy(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +323,7 @@ int main(void)
         cmocka_unit_test(a_resume_has_the_known_first_and_no_more_rows_than_asked),
         cmocka_unit_test(a_flood_takes_no_skill_from_the_known),
         cmocka_unit_test(each_shows_what_scores_are_made_of),
+        cmocka_unit_test(what_is_forgotten_is_not_in_the_next_resume),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

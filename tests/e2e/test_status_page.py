@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status page: in Debian's Chromium, without scripts, live, by keyboard, with hostile names, with too many listeners."""
+import http.client
+import json
+import signal
+import socket
+
+import pytest
+from support.base import wait_until
+from support.browser import PROGRAM, Browser
+from support.http import get
+from support.scripted import hello, serve
+
+needs_chromium = pytest.mark.skipif(PROGRAM is None, reason='chromium is not installed')
+HOSTILE = '"><script>document.title=1</script><img src=x>'
+
+
+@pytest.fixture
+def lb(world):
+    workers = [world.scripted(serve(hello)) for _ in range(3)]
+    lb = world.resumelb({'workers': [w.address for w in workers], 'history': 5, 'pool': {'variance': 7.5},
+                         'tree': 'directory:%s' % (world.folder / 'tree')})
+    lb.names = [w.address for w in workers]
+    for i in range(30):
+        assert lb.get(host='class-%d.example' % (i % 3)).status == 200
+    wait_until(lambda: lb.app()['now']['requests_per_s'] > 0, 'the requests to be noted')
+    return lb
+
+
+@pytest.fixture
+def open_browser():
+    browsers = []
+
+    def make(**kw):
+        browsers.append(Browser(**kw))
+        return browsers[-1]
+
+    yield make
+    for b in browsers:
+        b.close()
+
+
+def text(browser):
+    return browser.js('document.getElementById("main").innerText')
+
+
+def live(browser):
+    return browser.js('document.getElementById("live").textContent') == 'live'
+
+
+@needs_chromium
+def test_the_page_shows_what_there_is_and_loads_only_what_is_ours(lb, open_browser):
+    b = open_browser()
+    b.open('http://%s/' % lb.admin)
+    wait_until(lambda: live(b), 'it to be live')
+    shown = text(b)
+    for name in lb.names + ['class-0.example', 'Who serves what', 'to skilled workers', 'Workers', 'Classes', 'Events']:
+        assert name in shown, name
+    assert b.js('[...document.querySelectorAll(".settings tr")].map(r => [...r.cells].map(c => c.textContent).join(" ")).find(t => t.startsWith("variance"))'
+                ).split() == ['variance', '7.5', 'yaml']
+    assert b.js('document.querySelectorAll("table.map tbody tr").length') == 6, 'traffic and skills'
+    assert b.js('document.querySelectorAll("table.map tbody td.m8").length') >= 1, 'a class that has one worker'
+    assert b.complaints == []
+    base = 'http://%s/' % lb.admin
+    assert b.requests and all(r.startswith(base) for r in b.requests), b.requests
+    for link in b.js('[...document.querySelectorAll("nav a")].map(a => a.getAttribute("href"))'):
+        assert get(lb.admin, link, host=lb.admin).status == 200, link
+
+
+@needs_chromium
+def test_the_page_is_live_and_can_be_paused_sorted_and_searched_by_keyboard(lb, open_browser):
+    b = open_browser()
+    b.open('http://%s/' % lb.admin)
+    wait_until(lambda: live(b), 'it to be live')
+    assert lb.get(host='fresh.example').status == 200
+    wait_until(lambda: 'fresh.example' in text(b), 'the new class to be shown')
+    # pause, by keyboard
+    b.js('document.getElementById("pause").focus()')
+    b.press('Enter')
+    wait_until(lambda: b.js('document.getElementById("live").textContent') == 'paused', 'it to be paused')
+    assert lb.get(host='fresher.example').status == 200
+    wait_until(lambda: any(c['name'] == 'fresher.example' for c in lb.app()['classes_now']), 'it to be known')
+    assert 'fresher.example' not in text(b)
+    b.press('Enter')
+    wait_until(lambda: 'fresher.example' in text(b), 'it to go on')
+    # sort by name, and it stays so over updates
+    b.js('document.querySelector("[aria-label=Classes] th button").focus()')
+    b.press('Enter')
+    names = lambda: b.js('[...document.querySelectorAll("[aria-label=Classes] tbody th")].map(t => t.innerText)')
+    assert names() == sorted(names()) and len(names()) == 5
+    assert lb.get(host='a-first.example').status == 200
+    wait_until(lambda: names()[0] == 'a-first.example', 'the new one to be sorted in')
+    assert b.js('document.activeElement.textContent') == 'class', 'the focus stays'
+    assert b.js('document.activeElement.closest("th").getAttribute("aria-sort")') == 'ascending'
+    # search
+    b.js('document.getElementById("q").focus()')
+    b.type('fresh')
+    wait_until(lambda: names() == ['fresh.example', 'fresher.example'], 'the search')
+    assert b.js('location.search') == '?q=fresh'
+    assert b.complaints == []
+
+
+@needs_chromium
+def test_every_control_is_reached_by_the_tab_key(lb, open_browser):
+    b = open_browser()
+    b.open('http://%s/' % lb.admin)
+    wait_until(lambda: live(b), 'it to be live')
+    seen = []
+    for _ in range(12):
+        b.press('Tab')
+        seen.append(b.js('document.activeElement.id || document.activeElement.textContent.trim()'))
+    assert seen[0] == 'To the figures', 'first a way past the header'
+    assert seen[1:3] == ['q', 'pause'] and seen[3:8] == ['status', 'resumes', 'settings', 'events', 'metrics'], seen
+
+
+@needs_chromium
+@pytest.mark.parametrize('dark', [False, True])
+def test_the_page_follows_the_scheme_and_fits_a_phone(lb, open_browser, dark):
+    b = open_browser(width=390, height=844, dark=dark, mobile=True)
+    b.open('http://%s/' % lb.admin)
+    wait_until(lambda: live(b), 'it to be live')
+    ground = [int(x) for x in b.js('getComputedStyle(document.body).backgroundColor')[4:-1].split(',')]
+    assert (sum(ground) < 200) == dark, ground
+    assert b.js('document.documentElement.scrollWidth') <= 390, 'no sideways scrolling of the page'
+    assert b.picture()[:4] == b'\x89PNG'
+
+
+@needs_chromium
+def test_the_page_is_whole_without_scripts(lb, open_browser):
+    b = open_browser(scripts=False)
+    b.call('Page.navigate', url='http://%s/?q=class-1' % lb.admin)
+    html = wait_until(lambda: '</html>' in b.html() and 'class-1.example' in b.html() and b.html(), 'the page')
+    assert 'class-2.example</th>' not in html, 'the search works by a form'
+    assert 'Who serves what' in html and 'Settings of the application' in html
+    assert b.complaints == [] and all('page.js' not in r for r in b.requests)
+
+
+def test_hostile_names_are_text(lb):
+    assert lb.get(host='x', target='/').status == 200
+    r = get(lb.admin, '/?q=%22%3E%3Cscript%3Edocument.title%3D1%3C/script%3E%3Cimg+src%3Dx%3E', host=lb.admin)
+    assert r.status == 200 and HOSTILE not in r.text and '&lt;script&gt;' in r.text
+    assert r.text.count('<script') == 1 and '<img' not in r.text
+    csp = r['Content-Security-Policy']
+    assert "default-src 'none'" in csp and 'unsafe' not in csp and "frame-ancestors 'none'" in csp
+    assert ' style="' not in r.text and ' onload' not in r.text
+    for target in ('/?q=%', '/?q=%zz%00', '/?q=' + 'a' * 5000, '/?x=1', '/?'):
+        assert get(lb.admin, target, host=lb.admin).status == 200, target
+
+
+class Listener:
+    """A client of the stream that reads on demand."""
+
+    def __init__(self, lb, query=''):
+        host, port = lb.admin.split(':')
+        self.sock = socket.create_connection((host, int(port)), 10)
+        self.sock.sendall(('GET /live%s HTTP/1.1\r\nHost: %s\r\n\r\n' % (query, lb.admin)).encode())
+        self.response = http.client.HTTPResponse(self.sock, method='GET')
+        self.response.begin()
+
+    def event(self):
+        lines = []
+        while True:
+            line = self.response.readline()
+            assert line, 'the stream has ended'
+            if line == b'\n':
+                return b'\n'.join(lines).decode()
+            assert line.startswith(b'data: '), line
+            lines.append(line[6:].rstrip(b'\n'))
+
+    def close(self):
+        self.response.close()
+        self.sock.close()
+
+
+def status_of_one_more(lb):
+    x = Listener(lb)
+    x.close()
+    return x.response.status
+
+
+def test_listeners_are_bounded_and_each_has_its_own_search(lb):
+    listeners = [Listener(lb, '?q=class-%d' % (i % 2)) for i in range(16)]
+    assert all(x.response.status == 200 and x.response.getheader('Content-Type') == 'text/event-stream' for x in listeners)
+    for i, x in enumerate(listeners[:4]):
+        event = x.event()
+        assert event.startswith('<main') and event.rstrip().endswith('</main>')
+        assert 'class-%d.example</th>' % (i % 2) in event and 'class-%d.example</th>' % (1 - i % 2) not in event
+    one_more = Listener(lb)
+    assert one_more.response.status == 503
+    one_more.close()
+    listeners[0].close()
+    wait_until(lambda: status_of_one_more(lb) == 200, 'room again')
+    assert get(lb.admin, '/live', host='evil.example').status == 421
+    for x in listeners[1:]:
+        x.close()
+
+
+def test_a_listener_does_not_keep_the_load_balancer_from_stopping(lb):
+    x = Listener(lb)
+    x.event()
+    lb.process.kill(signal.SIGTERM)
+    assert lb.process.wait() == 0
+    x.close()
+
+
+def test_settings_say_where_each_value_is_from_and_what_was_refused(lb, world):
+    wait_until(lambda: lb.json()['uptime_s'] > 1.5, 'a first look')
+    settings = lb.json('/settings.json')
+    app = settings['applications']['default']
+    assert app['settings']['variance'] == {'value': '7.5', 'origin': 'yaml'}
+    assert settings['program']['settings']['threads'] == {'value': '2', 'origin': 'yaml', 'when': 'boot'}
+    assert settings['program']['settings']['log_level']['origin'] == 'default'
+    tree = world.folder / 'tree'
+    tree.mkdir(exist_ok=True)
+    (tree / 'properties.json').write_text(json.dumps({'variance': 0.0001, 'backlog_history': 33}))
+    wait_until(lambda: lb.json('/settings.json')['applications']['default']['refused'], 'the refusal')
+    page = get(lb.admin, '/', host=lb.admin).text
+    assert 'Setting <code>variance</code> = <code>0.0001</code> of the tree is refused' in page
+    events = wait_until(lambda: [e for e in lb.json('/events')['events'] if e['kind'] == 'refused'], 'the event')
+    assert events[0]['subject'] == 'variance' and events[0]['bad'] is True
+    changed = wait_until(lambda: [e for e in lb.json('/events')['events'] if e['subject'] == 'backlog_history'], 'it')
+    assert '-> 33 (tree)' in changed[0]['text'], changed
+    last = lb.json('/events')['events'][-1]['id']
+    assert lb.json('/events?after=%d' % last)['events'] == []
+
+
+def test_events_tell_of_workers_that_come_and_go(lb, world):
+    fourth = world.scripted(serve(hello))
+    wait_until(lambda: lb.json('/status.json')['uptime_s'] > 1.5, 'a first look')
+    lb.reload({'workers': lb.names[:2] + [fourth.address]})
+    kinds = lambda: {(e['kind'], e['subject']) for e in lb.json('/events')['events']}
+    wait_until(lambda: {('joined', fourth.address), ('left', lb.names[2])} <= kinds(), 'both to be told')
+    assert ('joined', lb.names[0]) not in kinds(), 'what was there from the start is no event'
+
+
+def test_status_json_has_what_the_original_told(lb):
+    app = lb.app()
+    assert app['backlog'] == 0 and app['mean_backlog'] > 0
+    for w in app['workers']:
+        assert w['name'] and w['backlog'] == 0 and w['mean_backlog'] >= 0 and w['oldest_time'] is None
+    now = app['now']
+    assert now['p50_s'] > 0 and now['p99_s'] >= now['p50_s'] and 0 <= now['skilled_share'] <= 1
+    wait_until(lambda: sum(w.get('requests_per_s', 0) for w in lb.app()['workers']) > 0, 'a look at the workers')
+    shares = {c['class']: sum(c['share']) for c in app['map']['classes']}
+    assert set(shares) == {'class-%d.example' % i for i in range(3)}
+    assert all(0.98 < s < 1.02 for s in shares.values()), shares
