@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a routing decision costs: pool_get + pool_put on a warm pool, by policy and number of
- * threads; and what a look at the overload costs, when there is one and when there is none.
- * pool_bench [WORKERS [CLASSES [PAIRS]]]
+ * threads, and with a shadow policy beside it; and what a look at the overload costs, when there is
+ * one and when there is none.
+ *
+ * pool_bench [WORKERS [CLASSES [PAIRS [POLICY]]]], POLICY one of the policies, or shadow.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -50,7 +52,8 @@ static void *run(void *arg)
 
         if (pool_get(b->pool, &request, i, &pick) != ERR_OK)
             abort();
-        pool_put(b->pool, &pick, &released);
+        struct pool_served how = {.now_us = i, .service_us = 1000 + i % 1000};
+        pool_put(b->pool, &pick, &how, &released);
     }
     return NULL;
 }
@@ -91,14 +94,16 @@ static void bench_look(const struct bench *b, size_t nworkers, size_t in_hand, c
     if (above != (in_hand >= ABOVE))
         abort();
     for (size_t i = 0; i < nworkers * in_hand; ++i)
-        pool_put(b->pool, &picks[i], NULL);
+        pool_put(b->pool, &picks[i], NULL, NULL);
     free(picks);
 }
 
-static void bench_policy(enum pool_policy policy, const char *name, struct bench *b,
-                         size_t nworkers)
+static void bench_policy(enum pool_policy policy, bool shadowed, struct bench *b, size_t nworkers)
 {
     struct pool_settings s = {.policy = policy,
+                              .shadowed = shadowed,
+                              .shadow = POOL_POLICY_HASH,
+                              .hash_balance_percent = 200,
                               .variance = 4,
                               .backlog_history = 9,
                               .unskilled_score = 1,
@@ -123,8 +128,9 @@ static void bench_policy(enum pool_policy policy, const char *name, struct bench
     }
     (void)pair_ns(b, 1); /* warm: every class has a worker */
     for (unsigned n = 1; n <= THREADS_MAX; n *= 2)
-        printf("%-10s %zu workers, %zu classes, %u threads: %7.1f ns per get+put\n", name, nworkers,
-               b->nclasses, n, pair_ns(b, n));
+        printf("%-14s%-12s %zu workers, %zu classes, %u threads: %7.1f ns per get+put\n",
+               pool_policy_text(policy), shadowed ? "shadow hash" : "", nworkers, b->nclasses, n,
+               pair_ns(b, n));
     if (policy == POOL_POLICY_CLASSLESS) {
         bench_look(b, nworkers, 0, "idle");
         bench_look(b, nworkers, ABOVE, "all overloaded");
@@ -142,7 +148,7 @@ static size_t argument(int argc, char **argv, int i, size_t deflt)
     uint64_t v = deflt;
 
     if (i < argc && !parse_u64(slice_of(argv[i]), 100000000, &v)) {
-        fprintf(stderr, "usage: pool_bench [WORKERS [CLASSES [PAIRS]]]\n");
+        fprintf(stderr, "usage: pool_bench [WORKERS [CLASSES [PAIRS [POLICY]]]]\n");
         exit(2);
     }
     return v;
@@ -157,8 +163,12 @@ int main(int argc, char **argv)
     b.classes = xcalloc(b.nclasses, sizeof(*b.classes));
     for (size_t i = 0; i < b.nclasses; ++i)
         snprintf(b.classes[i], NAME_ROOM, "site-%zu.example", i);
-    bench_policy(POOL_POLICY_RESUME, "resume", &b, nworkers);
-    bench_policy(POOL_POLICY_CLASSLESS, "classless", &b, nworkers);
+    for (int policy = 0; policy < POOL_POLICIES; ++policy) {
+        if (argc < 5 || strcmp(argv[4], pool_policy_text((enum pool_policy)policy)) == 0)
+            bench_policy((enum pool_policy)policy, false, &b, nworkers);
+    }
+    if (argc < 5 || strcmp(argv[4], "shadow") == 0)
+        bench_policy(POOL_POLICY_RESUME, true, &b, nworkers);
     free(b.classes);
     return 0;
 }

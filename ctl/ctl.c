@@ -6,6 +6,7 @@
 #include "ctl/ctl.h"
 #include "common/base/file.h"
 #include "ctl/fetch.h"
+#include "ctl/simulate.h"
 #include "ctl/tree.h"
 
 #include <errno.h>
@@ -42,6 +43,7 @@ static void print_help(FILE *out)
     fputs("usage: resumelbctl [OPTIONS] WORD [APPLICATION]\n"
           "       resumelbctl [OPTIONS] detach ID\n"
           "       resumelbctl tree [OPTIONS] VERB ...\n"
+          "       resumelbctl simulate [OPTIONS] [ACCESS-LOG]\n"
           "\n"
           "Ask a running resumelb or resumelb-agent; for limits, a resumelb-poolcounter too.\n"
           "\n"
@@ -50,6 +52,7 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < ARRAY_LEN(words); ++i)
         fprintf(out, "  %-9s %s\n", words[i].name, words[i].summary);
     fputs("  tree      reads and edits the tree of settings and workers: resumelbctl tree --help\n"
+          "  simulate  what resumelb would do for an access log: resumelbctl simulate --help\n"
           "\n"
           "options:\n"
           "  -a, --address ADDRESS  its admin address: HOST:PORT, [IPV6]:PORT or unix:/path "
@@ -159,7 +162,7 @@ static int parse_command_line(int argc, char **argv, struct ctl_options *o,
             return code;
     }
     if (optind == argc)
-        return usage_error("want a word: status, resumes, limits, detach or tree", NULL);
+        return usage_error("want a word: status, resumes, limits, detach, tree or simulate", NULL);
     *word = find_word(argv[optind]);
     if (*word == NULL)
         return usage_error("no such word", argv[optind]);
@@ -286,6 +289,8 @@ int ctl_main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "tree") == 0)
         return ctl_tree_main(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "simulate") == 0)
+        return ctl_simulate_main(argc - 1, argv + 1);
 
     struct ctl_options o = {
         .address = "127.0.0.1:8081", .timeout_ms = FETCH_TIMEOUT_MS, .top = TOP_DEFAULT};

@@ -23,8 +23,11 @@ done | awk '
         edges("lb", "common/base common/core common/wire common/net common/tree classifiers pool lb")
         edges("worker-agent", "common/base common/core common/wire common/net common/tree worker-agent")
         edges("poolcounter", "common/base common/core common/wire common/net poolcounter")
-        edges("ctl", "common/base common/core common/wire common/net common/tree classifiers pool ctl")
-        edges("tests", "common classifiers pool lb worker-agent poolcounter ctl tests")
+        # Beside lb: workers in virtual time before the same pool.
+        edges("sim", "common/base common/core pool sim")
+        # The settings of a pool are those of the server: one table.
+        edges("ctl", "common/base common/core common/wire common/net common/tree classifiers pool sim ctl lb/settings.def")
+        edges("tests", "common classifiers pool sim lb worker-agent poolcounter ctl tests")
         edges("bench", "common classifiers pool lb bench")
         edges("examples", "examples")
 

@@ -74,6 +74,14 @@ static struct ejection_rule ejection_rule(const struct app_settings *s)
     };
 }
 
+static void pool_settings(const struct application *a, const struct app_settings *s,
+                          struct pool_settings *out)
+{
+    app_pool_settings(s, out);
+    /* Balancers that drew the same would send their requests to the same workers. */
+    out->seed = map_hash(a->lb->instance, strlen(a->lb->instance));
+}
+
 struct application *application_create(struct lb *lb, struct application_config *config)
 {
     struct application *a = xcalloc(1, sizeof(*a));
@@ -91,7 +99,7 @@ struct application *application_create(struct lb *lb, struct application_config 
     config->error_page = (struct text){0};
     a->worker_tls = config->worker_tls;
     config->worker_tls = (struct tls_workers){0};
-    app_pool_settings(&config->s, &ps);
+    pool_settings(a, &config->s, &ps);
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
     a->settings = app_snapshot_create(&config->s, NULL);
     a->settings->headers = header_rules_ref(config->headers);
@@ -210,7 +218,7 @@ void application_publish(struct application *a, const struct app_settings *s)
 
     a->settings = app_snapshot_create(s, old);
     app_snapshot_unref(old);
-    app_pool_settings(s, &ps);
+    pool_settings(a, s, &ps);
     pool_set(a->pool, &ps);
     pthread_mutex_lock(&a->members_lock);
     a->eject = ejection_rule(s);

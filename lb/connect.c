@@ -121,6 +121,7 @@ static void on_picked(struct exchange *x)
     stop_waiting_for_worker(x);
     x->member = member_of(x->pick.worker);
     x->reason = x->pick.reason;
+    x->served = (struct pool_served){.failed = true};
     ++x->picks;
     x->fresh = false;
     if (x->last != x->pick.worker) {
@@ -161,10 +162,10 @@ static void pick(struct exchange *x)
     if (x->waiting || exchange_settings(x)->worker_wait_timeout_ms != 0)
         r.waiter = &x->wait.waiter;
     list_init(&released);
-    enum err e = pool_get(x->app->pool, &r, loop_now_ms(x->home->loop), &x->pick);
+    enum err e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
     /* Rather one that refused a moment ago than none. */
     if (e == ERR_NO_WORKER && health_fail_open(x->app, x->tried, x->ntried))
-        e = pool_get(x->app->pool, &r, loop_now_ms(x->home->loop), &x->pick);
+        e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
 
     route_wait_wake(&released);
     if (e == ERR_OK) {

@@ -246,7 +246,8 @@ static void give_back_worker(struct exchange *x)
         return;
     list_init(&released);
     x->member = NULL;
-    pool_put(x->app->pool, &x->pick, &released);
+    x->served.now_us = loop_now_us(x->home->loop);
+    pool_put(x->app->pool, &x->pick, &x->served, &released);
     route_wait_wake(&released);
 }
 

@@ -99,7 +99,8 @@ struct exchange {
     struct copy_maker *copy_maker;    /* owned: the response's copy, while it is made */
 
     /* ---- the worker's side ---- */
-    struct pool_pick pick; /* counted while member != NULL */
+    struct pool_pick pick;     /* counted while member != NULL */
+    struct pool_served served; /* how that goes; not served until it is */
     struct member *member;
     struct worker *last; /* the last worker tried, counted: for the access line */
     struct route_wait wait;

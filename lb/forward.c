@@ -58,6 +58,7 @@ static void served(struct exchange *x, bool failed)
     uint64_t took_us = end_us - start_us;
 
     x->service_us = took_us > x->paused_us ? took_us - x->paused_us : 0;
+    x->served = (struct pool_served){.service_us = x->service_us, .failed = failed};
     member_served(x->member, x->cls, x->service_us, failed);
     stat_observe(x->al->stats, APP_STAT_service_us, x->service_us);
 }
@@ -388,6 +389,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     x->active = false;
     x->times = http1_times(x->http);
     x->tunnel = true;
+    x->served.failed = false;
     member_answered(x->member);
     take_backlog(x, head);
     take_head(x, head);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Membership, and the counting of requests. Who may stand in the line is pool_version.c's, who is
- * good at what pool_skills.c's, who is picked pool_resume.c's or pool_classless.c's, who is brought
- * in because of overload pool_called.c's, who waits pool_wait.c's.
+ * good at what pool_skills.c's, who is picked the policy's (pool_policy.c, pool_resume.c, ...), who
+ * is brought in because of overload pool_called.c's, who waits pool_wait.c's.
  */
 #include "lb/pool.h"
 
@@ -10,11 +10,6 @@
 #include <stdlib.h>
 
 #include "lb/pool_internal.h"
-
-static const struct pool_rule *const rules[] = {
-    [POOL_POLICY_RESUME] = &pool_rule_resume,
-    [POOL_POLICY_CLASSLESS] = &pool_rule_classless,
-};
 
 const char *pick_reason_text(enum pick_reason r)
 {
@@ -28,15 +23,13 @@ const char *pick_reason_text(enum pick_reason r)
     return texts[r];
 }
 
-static void apply(struct pool *p, const struct pool_settings *s)
+static void apply_locked(struct pool *p, const struct pool_settings *s)
 {
-    ASSERT((unsigned)s->policy < ARRAY_LEN(rules));
     ASSERT(isfinite(s->variance));
     ASSERT(isfinite(s->unskilled_score));
     ASSERT(s->backlog_history >= 1);
     ASSERT(!s->backlog_shared || s->backlog_max_age_ms >= 1);
     p->settings = *s;
-    p->rule = rules[s->policy];
     /* Twice the history, as each request makes two events: get and put. */
     p->worker_decay = decay_over(2.0 * (double)s->backlog_history);
 }
@@ -54,8 +47,12 @@ struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
     list_init(&p->waiting);
     list_init(&p->called);
     p->fingerprint = xstrdup(fingerprint != NULL ? fingerprint : "");
-    apply(p, s);
+    pool_lock(p);
+    apply_locked(p, s);
     pool_skills_init(p);
+    pool_policy_set_locked(p);
+    pool_shadow_set_locked(p);
+    pool_unlock(p);
     return p;
 }
 
@@ -68,6 +65,8 @@ void pool_destroy(struct pool *p)
     ASSERT(p->nwaiting == 0);
     ASSERT(p->nreleased == 0);
     ASSERT(list_empty(&p->called));
+    pool_destroy(p->shadow);
+    pool_policy_fini(p);
     pool_skills_fini(p);
     pool_versions_fini(p);
     pthread_mutex_destroy(&p->lock);
@@ -78,8 +77,10 @@ void pool_destroy(struct pool *p)
 void pool_set(struct pool *p, const struct pool_settings *s)
 {
     pool_lock(p);
-    apply(p, s);
+    apply_locked(p, s);
     classes_set_max(&p->classes, s->max_classes);
+    pool_policy_set_locked(p);
+    pool_shadow_set_locked(p);
     pool_reseat_locked(p);
     pool_release_locked(p, NULL);
     pool_unlock(p);
@@ -108,6 +109,7 @@ static void admit(struct pool *p, struct worker *w)
     list_push_back(&p->members, &w->member_node);
     ++p->nmembers;
     worker_ref(w);
+    pool_policy_joined_locked(p, w);
 }
 
 static void set_version(struct pool *p, struct worker *w, struct version *v)
@@ -138,9 +140,21 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
         pool_skills_replace(p, w, r);
     else
         resume_copy(&w->kept, r);
+    pool_policy_learned_locked(p, w, r);
+    if (p->shadow != NULL)
+        pool_shadow_resume_locked(p, w, r);
     pool_reseat_locked(p);
     pool_release_locked(p, released);
     pool_unlock(p);
+}
+
+/* Nothing of W is left here. */
+static void step_out(struct pool *p, struct worker *w)
+{
+    pool_policy_gone_locked(p, w);
+    pool_shadow_gone_locked(p, w);
+    w->place = WORKER_OUTSIDE;
+    w->pool = NULL;
 }
 
 static void expel(struct pool *p, struct worker *w)
@@ -153,13 +167,15 @@ static void expel(struct pool *p, struct worker *w)
     --p->nmembers;
     resume_fini(&w->kept);
     w->version = NULL;
+    pool_policy_left_locked(p, w);
+    if (p->shadow != NULL)
+        pool_shadow_left_locked(p, w);
     if (worker_backlog(w) != 0) {
         w->place = WORKER_LEAVING;
         list_push_back(&p->leaving, &w->place_node);
         ++p->nleaving;
     } else {
-        w->place = WORKER_OUTSIDE;
-        w->pool = NULL;
+        step_out(p, w);
     }
 }
 
@@ -247,34 +263,65 @@ static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
     if (w->call != WORKER_NOT_CALLED)
         pool_called_took_locked(p, w);
     tick(p, w);
-    ++p->picks[out->reason];
     list_push_back(&w->in_hand, &out->node_);
     out->worker = worker_ref(w);
 }
 
-enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_ms,
+bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                          struct pool_question *out)
+{
+    ASSERT(p->held);
+    if (now_us > p->now_us)
+        p->now_us = now_us;
+    *out = (struct pool_question){
+        .request = r,
+        .now_us = p->now_us,
+        .now_ms = now_us / 1000,
+        .since_ms = pool_reports_since(&p->settings, now_us / 1000),
+    };
+    out->front = front_for(p, r, out->now_ms, &out->some_have_room);
+    return out->front != NULL;
+}
+
+static void choose(struct pool *p, const struct pool_question *q, uint64_t now_us,
+                   struct pool_pick *out)
+{
+    struct pool_choice c = {0};
+
+    pool_policy_choose_locked(p, q, &c);
+    *out = (struct pool_pick){
+        .reason = q->request->retry ? PICK_RETRY : c.reason,
+        .started_us = now_us,
+        .max_backlog = c.max_backlog,
+        .min_backlog = c.min_backlog,
+        .skipped = c.skipped,
+    };
+    ++p->picks[out->reason];
+    pool_policy_begin_locked(p, q, &c, out);
+    hand_out(p, c.worker, out);
+    if (p->shadow != NULL)
+        pool_shadow_get_locked(p, q->request, now_us, out);
+}
+
+enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_pick *out)
 {
     enum err result = ERR_OK;
-    bool has_room = false;
+    struct pool_question q;
 
     ASSERT(r->nexcluded <= TRIED_MAX);
     pool_lock(p);
     /* First, or whoever parks below could find itself among those released. */
     if (p->owes_turns)
         pool_release_locked(p, r->released);
-    struct worker *front = front_for(p, r, now_ms, &has_room);
-    if (front == NULL && hopeless(p, r)) {
+    bool somebody = pool_question_locked(p, r, now_us, &q);
+    if (!somebody && hopeless(p, r)) {
         pool_end_turn_locked(p, r->waiter);
         result = ERR_NO_WORKER;
-    } else if (front == NULL || pool_must_park(p, r->waiter)) {
+    } else if (!somebody || pool_must_park(p, r->waiter)) {
         result = pool_park_locked(p, r->waiter);
     } else {
-        *out = (struct pool_pick){.started_ms = now_ms, .some_have_room_ = has_room};
-        struct worker *w = p->rule->pick(p, r, front, out);
-        if (r->retry)
-            out->reason = PICK_RETRY;
-        hand_out(p, w, out);
+        choose(p, &q, now_us, out);
         pool_end_turn_locked(p, r->waiter);
     }
     pool_release_locked(p, r->released);
@@ -282,7 +329,8 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_ms,
     return result;
 }
 
-void pool_put(struct pool *p, struct pool_pick *pick, struct list *released)
+void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
+              struct list *released)
 {
     struct worker *w = pick->worker;
 
@@ -297,11 +345,12 @@ void pool_put(struct pool *p, struct pool_pick *pick, struct list *released)
     tick(p, w);
     if (w->place == WORKER_IN_LINE && backlog < w->concurrency)
         ++p->places;
+    pool_policy_end_locked(p, w, pick, how);
+    pool_shadow_put_locked(p, pick, how);
     if (w->place == WORKER_LEAVING && backlog == 0) {
         list_remove(&w->place_node);
         --p->nleaving;
-        w->place = WORKER_OUTSIDE;
-        w->pool = NULL;
+        step_out(p, w);
     }
     pool_release_locked(p, released);
     pool_unlock(p);

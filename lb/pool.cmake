@@ -1,4 +1,5 @@
 # rlb::pool: cut out of lb, as the simulator, the replay tool and the tests drive it too.
 rlb_module(pool
-  SOURCES pool.c pool_called.c pool_classless.c pool_resume.c pool_skills.c pool_version.c pool_view.c pool_wait.c worker.c
+  SOURCES pool.c pool_called.c pool_classless.c pool_cost.c pool_explain.c pool_hash.c pool_p2c.c pool_policy.c pool_resume.c
+    pool_round_robin.c pool_shadow.c pool_skills.c pool_version.c pool_view.c pool_wait.c worker.c
   LINK rlb::base rlb::core Threads::Threads m)

@@ -17,7 +17,14 @@
 
 struct pool;
 
-enum pool_policy { POOL_POLICY_RESUME, POOL_POLICY_CLASSLESS };
+/* One row each in pool_policy.def: name and text. */
+enum pool_policy {
+#define POLICY(name, text, rule, doc) POOL_POLICY_##name,
+#include "lb/pool_policy.def"
+#undef POLICY
+    POOL_POLICIES
+};
+const char *pool_policy_text(enum pool_policy policy);
 
 struct pool_settings {
     enum pool_policy policy;
@@ -32,6 +39,12 @@ struct pool_settings {
     /* More requests in hand than this, for each that a worker serves at once, are too many
      * (pool_overloaded); 0: never. */
     uint64_t spawn_backlog;
+    /* Policy hash: how many times the mean a worker may have in hand, in percent; 0: any. */
+    uint64_t hash_balance_percent;
+    /* A second policy decides beside it, and is obeyed by nobody (pool_shadow.c). */
+    enum pool_policy shadow;
+    bool shadowed;
+    uint64_t seed; /* of what a policy draws at random, from when it begins; 0 is one as well */
 };
 
 /* Why a worker was picked. One row each in pick_reason.def: name (access log, metrics) and text. */
@@ -60,9 +73,9 @@ struct pool_request {
     struct slice cls; /* encoded class */
     /* Tried before, ejected for this request, over their queue: neither candidates nor the front of
      * the line; counts and means are unchanged. */
-    struct worker *const *excluded;
-    size_t nexcluded; /* <= TRIED_MAX */
-    bool retry;       /* a try after the first: its reason is PICK_RETRY */
+    struct worker *const *excluded; /* each alive; NULL is nobody */
+    size_t nexcluded;               /* <= TRIED_MAX */
+    bool retry;                     /* a try after the first: its reason is PICK_RETRY */
     /* Park here when there is no worker, or others wait already; or NULL: never wait. */
     struct pool_waiter *waiter;
     /* Gets waiters whose turn has come, as in pool_put. To be given together with a waiter, or a
@@ -70,18 +83,35 @@ struct pool_request {
     struct list *released;
 };
 
+/* A policy's own note of a request in hand, zero until it writes it; see pool_internal.h. */
+struct pool_hand {
+    struct list node;
+    void *entry;
+    double work_s;
+    uint64_t flags;
+};
+
 struct pool_pick {
     struct worker *worker; /* counted reference; pool_put drops it */
     enum pick_reason reason;
-    uint64_t started_ms; /* as given to pool_get */
+    uint64_t started_us; /* as given to pool_get */
     /* Why, in numbers (policy resume; else 0): skilled workers were passed over (SKIPPED of them)
      * whose mean backlog was more than MAX_BACKLOG above MIN_BACKLOG, or who refused a request a
      * moment ago; of those over it only by what others have in hand, the ones that would have been
      * picked. */
     double max_backlog, min_backlog;
     size_t skipped;
-    struct list node_;    /* pool's: the worker's requests in hand, oldest first */
-    bool some_have_room_; /* pool's: who refused a request a moment ago is left out */
+    struct list node_;         /* pool's: the worker's requests in hand, oldest first */
+    struct pool_hand hand_;    /* pool's: its policy's */
+    bool counted_;             /* pool's: its policy knows of it */
+    struct pool_pick *shadow_; /* pool's: what the shadow has picked; owned; or NULL */
+};
+
+/* How a request ended, for policies that learn from it. */
+struct pool_served {
+    uint64_t now_us;     /* monotonic */
+    uint64_t service_us; /* from the request written to the last byte taken; 0: none was measured */
+    bool failed;         /* an error, a reset, a 5xx, given up, never sent */
 };
 
 /* FINGERPRINT: of the application's classifier, FINGERPRINT_LEN hex digits or "". */
@@ -114,25 +144,78 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
 
 /*
  * Pick a worker for one request and count the request on it. Pair with pool_put().
- *   now_ms  monotonic milliseconds
+ *   now_us  monotonic microseconds; may be somewhat behind what another thread has given
  *   out     filled on ERR_OK; must stay in place until pool_put
  * Errors: ERR_BUSY       parked: the waiter is in the queue now
  *         ERR_NO_WORKER  whoever is there is excluded, or nobody is there and no waiter was given
  *         ERR_QUEUE_FULL max_waiting reached
  * Source: zc.resumelb lb.py Pool.get (tests/oracle/README.md, section 2). Ours: what other load
- * balancers have in hand at a worker counts as its backlog, but enters no mean.
+ * balancers have in hand at a worker counts as its backlog, but enters no mean; other policies.
  * Cost: O(workers skilled in cls); no allocation but for a class or a skill that is new.
  */
-enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_ms,
+enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_pick *out) must_check;
-/* The request is finished or given up: counts and means updated, the pick's reference dropped. */
-void pool_put(struct pool *p, struct pool_pick *pick, struct list *released);
+/*
+ * The request is finished or given up: counts and means updated, the pick's reference dropped.
+ *   how  NULL: it was given up, at the time last seen
+ */
+void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
+              struct list *released);
 /*
  * Leave the queue, or give back a turn that came. Harmless when idle.
  * False when the waiter had been released: unless its wake-up has arrived already, whoever was
  * given it in a RELEASED list is still about to deliver that, so its memory must stay until then.
  */
 bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released);
+
+/* ---- why ---- */
+
+enum {
+    /* Of an explanation. */
+    EXPLAIN_CANDIDATES_MAX = 32,
+    EXPLAIN_VALUES_MAX = 12,
+    EXPLAIN_STEPS_MAX = 12,
+};
+
+struct explain_candidate {
+    struct worker *worker; /* counted reference */
+    double score;          /* what the policy compares, most often the higher the better; 0: none */
+    uint64_t backlog;      /* with what others have in hand */
+    double work_s;         /* what it has in hand, as the policy expects it to last; 0: no idea */
+    const char *why;       /* it was passed over; NULL: it was not */
+};
+
+/* Who would get a request, and how the policy comes to it. */
+struct pool_explain {
+    const char *policy;
+    struct worker *worker;   /* counted reference; NULL: nobody is there, or all are excluded */
+    enum pick_reason reason; /* when there is one */
+    size_t workers;          /* in the line */
+    /* The first that were considered, and the one that was chosen; and how many there were. */
+    struct explain_candidate candidates[EXPLAIN_CANDIDATES_MAX];
+    size_t ncandidates, considered;
+    /* Cutoffs and the like; names are words with '_'. */
+    struct {
+        const char *name;
+        double value;
+    } values[EXPLAIN_VALUES_MAX];
+    size_t nvalues;
+    /* How many were left before and after each step. */
+    struct {
+        const char *name;
+        size_t before, after;
+    } steps[EXPLAIN_STEPS_MAX];
+    size_t nsteps;
+};
+
+/*
+ * What pool_get would do with R (its waiter and list are not looked at) at NOW_US, if nothing
+ * happened before it: no effect. Others' questions may follow: it is no promise.
+ * Cost: as pool_get's, and for some policies O(workers in the line). To be ended with _fini.
+ */
+void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                  struct pool_explain *out);
+void pool_explain_fini(struct pool_explain *e);
 
 /* ---- workers brought in because of overload; by one thread ---- */
 
@@ -169,11 +252,19 @@ struct worker_view {
     uint64_t backlog;
     double mean_backlog;
     double weighted_sum, weight; /* what the mean is made of */
-    uint64_t oldest_ms;          /* monotonic start of the oldest request in hand; 0 = none */
+    uint64_t oldest_us;          /* monotonic start of the oldest request in hand; 0 = none */
     size_t nskills;              /* how many classes it has a score for */
     struct resume skills;        /* with assigned scores; filled only when asked for */
     struct worker *worker;       /* counted reference */
     uint64_t report;             /* for pool_view_others */
+};
+
+/* Since the pool was made; each try of a request is one. */
+struct pool_shadow_counts {
+    uint64_t requests; /* decided by both */
+    uint64_t differed; /* ... not alike */
+    /* ... and given to a worker that had one of the class among its last 256, by that policy. */
+    uint64_t live_skilled, shadow_skilled;
 };
 
 struct pool_view {
@@ -192,6 +283,7 @@ struct pool_view {
     size_t classes, waiting;
     char *active_version; /* or NULL */
     uint64_t picks[PICK_REASONS];
+    struct pool_shadow_counts shadow;
 };
 
 /* A consistent copy. SKILLS: with each worker's resume (bounded by max_classes; large). */

@@ -118,22 +118,22 @@ void pool_called_took_locked(struct pool *p, struct worker *w)
     }
 }
 
-struct worker *pool_called_locked(struct pool *p, const struct pool_request *r,
-                                  const struct worker *picked, uint64_t since_ms,
-                                  const struct pool_pick *out)
+struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
+                                  const struct worker *picked)
 {
     struct list *it;
     int looked = 0;
 
     ASSERT(p->held);
-    if (p->settings.spawn_backlog == 0 || !is_above(p, picked, worker_others(picked, since_ms)))
+    if (list_empty(&p->called) || p->settings.spawn_backlog == 0 ||
+        !is_above(p, picked, worker_others(picked, q->since_ms)))
         return NULL;
     list_for_each (it, &p->called) {
         struct worker *w = list_entry(it, struct worker, called_node);
 
         if (++looked > CALLED_LOOK_MAX)
             return NULL;
-        if (!pool_spares(out, w) && may_take(p, r, w, since_ms))
+        if (!pool_spares(q, w) && may_take(p, q->request, w, q->since_ms))
             return w;
     }
     return NULL;

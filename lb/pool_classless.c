@@ -6,25 +6,45 @@
  */
 #include "lb/pool_internal.h"
 
-static struct worker *pick(struct pool *p, const struct pool_request *r, struct worker *front,
-                           struct pool_pick *out)
+static void explain(const struct pool *p, const struct pool_question *q, uint64_t least)
 {
-    uint64_t since_ms = pool_reports_since(&p->settings, out->started_ms);
-    struct worker *best = front;
+    struct list *it;
+    size_t may = 0;
+
+    list_for_each (it, &p->line) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
+        const char *why = backlog > least ? "more in hand" : NULL;
+
+        if (!pool_may_choose(q, w))
+            why = "may not get it";
+        else
+            ++may;
+        pool_explain_candidate(q->explain, w, 0, 0, why);
+    }
+    pool_explain_step(q->explain, "the line, without those that may not get it", p->nline, may);
+    pool_explain_value(q->explain, "least_backlog", (double)least);
+}
+
+static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+{
+    struct worker *best = q->front;
     uint64_t least = UINT64_MAX;
 
     /* Nobody before FRONT may be picked. */
-    for (struct list *it = &front->place_node; it != &p->line && least != 0; it = it->next) {
+    for (struct list *it = &q->front->place_node; it != &p->line && least != 0; it = it->next) {
         struct worker *w = list_entry(it, struct worker, place_node);
-        uint64_t backlog = worker_backlog(w) + worker_others(w, since_ms);
+        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
 
-        if (backlog < least && !pool_excludes(r, w) && !pool_spares(out, w)) {
+        if (backlog < least && pool_may_choose(q, w)) {
             best = w;
             least = backlog;
         }
     }
     out->reason = PICK_CLASSLESS;
-    return best;
+    out->worker = best;
+    if (q->explain != NULL)
+        explain(p, q, least);
 }
 
-const struct pool_rule pool_rule_classless = {.pick = pick};
+const struct pool_rule pool_rule_classless = {.choose = choose};

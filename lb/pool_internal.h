@@ -94,6 +94,10 @@ struct worker {
     _Atomic uint64_t report;
     _Atomic uint64_t full_until_ms; /* it refused a request; written without the lock; 0: not */
     struct list in_hand;            /* pool_pick.node_, oldest first */
+    struct worker *of;     /* whose report and refusals count: itself, or of whom it is a mirror */
+    struct worker *mirror; /* in pool->shadow; or NULL */
+    struct shadow_recent *recent; /* pool_shadow.c's; or NULL */
+    void *policy;                 /* pool_rule.worker_bytes of the policy's own, or NULL */
     struct skill_slot *slots;
     uint32_t nslots;
     uint32_t slots_room;
@@ -101,15 +105,86 @@ struct worker {
     struct resume kept; /* while aside */
 };
 
-/* A policy. */
+/* What a policy is asked. */
+struct pool_question {
+    const struct pool_request *request;
+    struct worker *front; /* the first of the line that is not excluded, nor spared */
+    uint64_t now_us;      /* pool->now_us */
+    uint64_t now_ms;
+    uint64_t since_ms;            /* for worker_others: reports since then count */
+    bool some_have_room;          /* who refused a request a moment ago is left out: pool_spares */
+    struct pool_explain *explain; /* to be told how it comes to its choice (pool_explain.c); or NULL
+                                   */
+};
+
+/* What it says. */
+struct pool_choice {
+    struct worker *worker;
+    enum pick_reason reason;
+    double max_backlog, min_backlog; /* as pool_pick's */
+    size_t skipped;
+    void *entry; /* its own, from choose to begin: what it has found of the class; may be NULL */
+    double work_s;
+    uint64_t flags;
+};
+
+/*
+ * A policy: a const table. All but choose may be NULL. Called under the pool's lock, at a time that
+ * never goes back (pool->now_us: the latest that any caller has given; between requests it stands).
+ *
+ *     create     the pool's from now on
+ *       joined, adopt, learned    for each member: adopt for each request it has in hand, oldest
+ *                                 first; learned with scores that the pool has assigned
+ *       seated                    for each in the line, front first
+ *
+ *       joined < learned < seated ... unseated < left     as workers come and go
+ *       choose, begin ... end                             for each request
+ *       choose                                            alone, for pool_explain
+ *     destroy    what it has made; no left or end comes before
+ *
+ * It may keep
+ *   - a state of its own: what create returns, pool->state;
+ *   - worker_bytes for each worker, at worker->policy: zero when it first joins, there until its
+ *     last request is put (from left to the last end, or to joined when it comes back before
+ *     that), then freed by the pool. What that points to is the policy's to free: in left, and in
+ *     destroy for members;
+ *   - a pool_hand for each request in hand, zero until begin or adopt.
+ */
 struct pool_rule {
+    size_t worker_bytes;
+
+    void *(*create)(struct pool *p);
+    void (*destroy)(struct pool *p, void *state);
+    /* p->settings has changed, p->rule has not. */
+    void (*changed)(struct pool *p);
+
+    /* W has become a member, or is none any more; its requests in hand still end. */
+    void (*joined)(struct pool *p, struct worker *w);
+    void (*left)(struct pool *p, struct worker *w);
+    /* W stands in the line, or no longer: drained, ejected, of another version, about to leave. */
+    void (*seated)(struct pool *p, struct worker *w);
+    void (*unseated)(struct pool *p, struct worker *w);
+    /* W, a member, has sent a resume: R, empty when it is of another classifier. */
+    void (*learned)(struct pool *p, struct worker *w, const struct resume *r);
+
     /*
-     * Choose a worker that is not excluded, nor spared. FRONT is the first such in the line; there
-     * is one.
-     * Fills OUT->reason and, where the policy has them, the numbers behind it.
+     * Choose a worker of the line that is not excluded, nor spared; there is one, q->front. Fills
+     * worker, reason and, where the policy has them, the numbers. Without an effect that a later
+     * choice could notice: nobody may get the request, or another (pool_explain, pool_called.c).
      */
-    struct worker *(*pick)(struct pool *p, const struct pool_request *r, struct worker *front,
-                           struct pool_pick *out);
+    void (*choose)(struct pool *p, const struct pool_question *q, struct pool_choice *out);
+    /* c->worker gets the request: the one chosen, or who was brought in (PICK_CALLED). Right after
+     * choose, but before the counts and the line know. H is at the same place until end. */
+    void (*begin)(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
+                  struct pool_hand *h);
+    /* A request that W got by another policy, whatever its class: right after joined. */
+    void (*adopt)(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us);
+    /* Of each that was begun or adopted; the counts know already. HOW->now_us is not after
+     * pool->now_us. */
+    void (*end)(struct pool *p, struct worker *w, struct pool_hand *h,
+                const struct pool_served *how);
+    /* Asserts every invariant. */
+    void (*check)(struct pool *p);
 };
 
 struct pool {
@@ -117,6 +192,8 @@ struct pool {
     bool held; /* lock is; for the assertions of _locked functions */
     struct pool_settings settings;
     const struct pool_rule *rule;
+    void *state;     /* the rule's */
+    uint64_t now_us; /* the latest that any caller has given */
     char *fingerprint;
 
     struct list members; /* in the order they joined */
@@ -149,6 +226,9 @@ struct pool {
     uint64_t above_since_ms; /* ... and each since then */
 
     uint64_t picks[PICK_REASONS];
+
+    struct pool *shadow; /* or NULL */
+    struct pool_shadow_counts shadow_counts;
 };
 
 static inline void pool_lock(struct pool *p)
@@ -201,30 +281,90 @@ static inline uint64_t report_others(uint64_t report, uint64_t since_ms)
 /* What other load balancers have in hand at W, as far as we know. */
 static inline uint64_t worker_others(const struct worker *w, uint64_t since_ms)
 {
-    return report_others(atomic_load_explicit(&w->report, memory_order_relaxed), since_ms);
+    return report_others(atomic_load_explicit(&w->of->report, memory_order_relaxed), since_ms);
 }
 
 /* W refused a request a moment ago. */
 static inline bool worker_is_full(const struct worker *w, uint64_t now_ms)
 {
-    return atomic_load_explicit(&w->full_until_ms, memory_order_relaxed) > now_ms;
+    return atomic_load_explicit(&w->of->full_until_ms, memory_order_relaxed) > now_ms;
 }
 
-/* W is full, and others are not, of which one will be OUT. */
-static inline bool pool_spares(const struct pool_pick *out, const struct worker *w)
+/* W is full, and others are not, of which one will be chosen. */
+static inline bool pool_spares(const struct pool_question *q, const struct worker *w)
 {
-    return out->some_have_room_ && worker_is_full(w, out->started_ms);
+    return q->some_have_room && worker_is_full(w, q->now_ms);
+}
+
+/* Whether W, of the line, may be chosen. */
+static inline bool pool_may_choose(const struct pool_question *q, const struct worker *w)
+{
+    return !pool_excludes(q->request, w) && !pool_spares(q, w);
 }
 
 extern const struct pool_rule pool_rule_resume;
 extern const struct pool_rule pool_rule_classless;
+extern const struct pool_rule pool_rule_round_robin;
+extern const struct pool_rule pool_rule_p2c;
+extern const struct pool_rule pool_rule_hash;
+
+/* pool_policy.c: the pool's policy, its state, and what it is told */
+/* The policy that p->settings names; another one's state is made anew. */
+void pool_policy_set_locked(struct pool *p);
+void pool_policy_fini(struct pool *p);
+void pool_policy_joined_locked(struct pool *p, struct worker *w);
+void pool_policy_left_locked(struct pool *p, struct worker *w);
+/* W's last request is put, or it had none when it left. */
+void pool_policy_gone_locked(struct pool *p, struct worker *w);
+void pool_policy_seated_locked(struct pool *p, struct worker *w);
+void pool_policy_unseated_locked(struct pool *p, struct worker *w);
+void pool_policy_learned_locked(struct pool *p, struct worker *w, const struct resume *r);
+/* Who gets the request, and why. No side effect. */
+void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
+                               struct pool_choice *out);
+void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
+                              const struct pool_choice *c, struct pool_pick *pick);
+/* After W's counts; HOW may be NULL. */
+void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
+                            const struct pool_served *how);
+
+/* What W, a member, is good at, with scores that were assigned. */
+void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out);
+
+/* pool_shadow.c: a second policy beside it. All but _set, _gone and _check while there is one. */
+/* As p->settings has it. */
+void pool_shadow_set_locked(struct pool *p);
+void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct resume *r);
+void pool_shadow_left_locked(struct pool *p, struct worker *w);
+void pool_shadow_gone_locked(struct pool *p, struct worker *w);
+void pool_shadow_forget(struct worker *w);
+/* The line is another. */
+void pool_shadow_reseat_locked(struct pool *p);
+/* PICK is made. */
+void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                            struct pool_pick *pick);
+void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
+void pool_shadow_check(const struct pool *p);
+
+/* pool_explain.c: nothing when E is NULL, so that a rule need not ask */
+void pool_explain_value(struct pool_explain *e, const char *name, double value);
+void pool_explain_step(struct pool_explain *e, const char *name, size_t before, size_t after);
+/* WHY: it was passed over; NULL: it was not. */
+void pool_explain_candidate(struct pool_explain *e, struct worker *w, double score, double work_s,
+                            const char *why);
+
+/* pool.c */
+/* Fills OUT but for explain. False: there is nobody who may be chosen. */
+bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                          struct pool_question *out);
 
 /* pool_skills.c: which workers of the line are good at a class */
 void pool_skills_init(struct pool *p);
 void pool_skills_fini(struct pool *p);
-/* Counts one request of CLS; its entry, or NULL when nobody has a score for it and it is not known.
- */
-struct pool_class *pool_skills_request(struct pool *p, struct slice cls);
+/* The entry of CLS, or NULL when nobody has a score for it and it is not known. */
+struct pool_class *pool_skills_find(const struct pool *p, struct slice cls);
+/* Counts one request of a class; C is its entry, or NULL when it has none. */
+void pool_skills_request(struct pool *p, struct pool_class *c);
 /* C may be NULL. NULL when W has no score for it. */
 const struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w);
 /* Gives W a score for CLS, as its youngest. */
@@ -245,10 +385,9 @@ void pool_versions_fini(struct pool *p);
 void pool_unseat_locked(struct pool *p, struct worker *w, bool keep);
 
 /* pool_called.c: who was brought in because of overload */
-/* Who gets R rather than PICKED, whom the rule names; or NULL. */
-struct worker *pool_called_locked(struct pool *p, const struct pool_request *r,
-                                  const struct worker *picked, uint64_t since_ms,
-                                  const struct pool_pick *out);
+/* Who gets the request rather than PICKED, whom the rule names; or NULL. */
+struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
+                                  const struct worker *picked);
 /* W, who is called in, has got a request, by whatever rule. */
 void pool_called_took_locked(struct pool *p, struct worker *w);
 void pool_uncall_locked(struct pool *p, struct worker *w);

@@ -19,15 +19,15 @@ static double effective_score(const struct skill *s, uint64_t others)
 }
 
 /* Whether the cutoff passes over W. */
-static bool is_over(const struct worker *w, uint64_t others, const struct pool_pick *out)
+static bool is_over(const struct worker *w, uint64_t others, const struct pool_choice *out)
 {
     return w->mean.mean + (double)others - out->min_backlog > out->max_backlog;
 }
 
 /* More of others' can only make a worker worse: asked for last, of the few that would be the best.
  */
-static struct worker *best_skilled(const struct pool_class *c, const struct pool_request *r,
-                                   uint64_t since_ms, struct pool_pick *out)
+static struct worker *best_skilled(const struct pool_class *c, const struct pool_question *q,
+                                   struct pool_choice *out)
 {
     struct worker *best = NULL;
     double best_score = 0;
@@ -35,16 +35,16 @@ static struct worker *best_skilled(const struct pool_class *c, const struct pool
     for (uint32_t i = 0; i < c->n; ++i) {
         const struct skill *s = &c->skills[i];
 
-        if (pool_excludes(r, s->worker))
+        if (pool_excludes(q->request, s->worker))
             continue;
-        if (is_over(s->worker, 0, out) || pool_spares(out, s->worker)) {
+        if (is_over(s->worker, 0, out) || pool_spares(q, s->worker)) {
             ++out->skipped;
             continue;
         }
         double score = effective_score(s, 0);
         if (score <= best_score)
             continue;
-        uint64_t others = worker_others(s->worker, since_ms);
+        uint64_t others = worker_others(s->worker, q->since_ms);
         if (others != 0) {
             if (is_over(s->worker, others, out)) {
                 ++out->skipped;
@@ -60,39 +60,64 @@ static struct worker *best_skilled(const struct pool_class *c, const struct pool
     return best;
 }
 
-/* W, who gets one of CLS without being known to be good at it. C may be NULL. */
-static struct worker *learn(struct pool *p, const struct pool_class *c, struct worker *w,
-                            struct slice cls)
+static const char *passed_over(const struct skill *s, const struct pool_question *q,
+                               const struct pool_choice *out)
 {
-    if (pool_skill_of(c, w) == NULL)
-        pool_skill_assign(p, w, cls, p->settings.unskilled_score);
-    return w;
+    if (pool_excludes(q->request, s->worker))
+        return "excluded";
+    if (pool_spares(q, s->worker))
+        return "refused a request a moment ago";
+    if (is_over(s->worker, worker_others(s->worker, q->since_ms), out))
+        return "over the cutoff";
+    return s->worker != out->worker ? "a lower score for its backlog" : NULL;
 }
 
-static struct worker *pick(struct pool *p, const struct pool_request *r, struct worker *front,
-                           struct pool_pick *out)
+static void explain(const struct pool *p, const struct pool_class *c, const struct pool_question *q,
+                    const struct pool_choice *out)
 {
-    struct pool_class *c = pool_skills_request(p, r->cls);
-    uint64_t since_ms = pool_reports_since(&p->settings, out->started_ms);
+    size_t n = c != NULL ? c->n : 0;
+    size_t within = 0;
+
+    for (size_t i = 0; i < n; ++i) {
+        const struct skill *s = &c->skills[i];
+        uint64_t others = worker_others(s->worker, q->since_ms);
+
+        within += pool_may_choose(q, s->worker) && !is_over(s->worker, others, out);
+        pool_explain_candidate(q->explain, s->worker, effective_score(s, others), 0,
+                               passed_over(s, q, out));
+    }
+    pool_explain_value(q->explain, "max_backlog", out->max_backlog);
+    pool_explain_value(q->explain, "min_backlog", out->min_backlog);
+    pool_explain_step(q->explain, "skilled at the class", p->nline, n);
+    pool_explain_step(q->explain, "within the cutoff", n, within);
+}
+
+static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+{
+    const struct pool_class *c = out->entry = pool_skills_find(p, q->request->cls);
     double spread = p->settings.variance * p->mean.mean / (double)p->nline;
 
     out->max_backlog = spread > 1 ? spread : 1;
-    out->min_backlog = front->mean.mean + (double)worker_others(front, since_ms) + 1;
-    struct worker *best = c != NULL ? best_skilled(c, r, since_ms, out) : NULL;
-    struct worker *called =
-        list_empty(&p->called)
-            ? NULL
-            : pool_called_locked(p, r, best != NULL ? best : front, since_ms, out);
-    if (called != NULL) {
-        out->reason = PICK_CALLED;
-        return learn(p, c, called, r->cls);
-    }
-    if (best != NULL) {
+    out->min_backlog = q->front->mean.mean + (double)worker_others(q->front, q->since_ms) + 1;
+    out->worker = c != NULL ? best_skilled(c, q, out) : NULL;
+    if (out->worker != NULL) {
         out->reason = PICK_SKILLED;
-        return best;
+    } else {
+        out->reason = out->skipped != 0 ? PICK_SPILL : PICK_UNSKILLED;
+        out->worker = q->front;
     }
-    out->reason = out->skipped != 0 ? PICK_SPILL : PICK_UNSKILLED;
-    return learn(p, c, front, r->cls);
+    if (q->explain != NULL)
+        explain(p, c, q, out);
 }
 
-const struct pool_rule pool_rule_resume = {.pick = pick};
+/* Whoever gets one of a class without being known to be good at it learns it now. */
+static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
+                  struct pool_hand *h)
+{
+    (void)h;
+    pool_skills_request(p, c->entry);
+    if (c->reason != PICK_SKILLED && pool_skill_of(c->entry, c->worker) == NULL)
+        pool_skill_assign(p, c->worker, q->request->cls, p->settings.unskilled_score);
+}
+
+const struct pool_rule pool_rule_resume = {.choose = choose, .begin = begin};

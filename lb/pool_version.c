@@ -117,12 +117,14 @@ static void seat(struct pool *p, struct worker *w)
     p->places += free_places(w);
     pool_skills_replace(p, w, &w->kept);
     resume_fini(&w->kept);
+    pool_policy_seated_locked(p, w);
 }
 
 void pool_unseat_locked(struct pool *p, struct worker *w, bool keep)
 {
     ASSERT(p->held);
     ASSERT(w->place == WORKER_IN_LINE);
+    pool_policy_unseated_locked(p, w);
     if (keep)
         pool_skills_copy(w, &w->kept);
     pool_skills_clear(p, w);
@@ -161,4 +163,6 @@ void pool_reseat_locked(struct pool *p)
     /* Without workers the pool keeps its last decay: puts of those who left still tick with it. */
     if (p->nline != 0)
         p->decay = decay_over(2.0 * (double)p->settings.backlog_history * (double)p->nline);
+    if (p->shadow != NULL)
+        pool_shadow_reseat_locked(p);
 }

@@ -24,7 +24,7 @@ static void view_worker(const struct pool *p, struct worker *w, bool skills,
         .mean_backlog = w->mean.mean,
         .weighted_sum = w->mean.sum,
         .weight = w->mean.weight,
-        .oldest_ms = oldest != NULL ? oldest->started_ms : 0,
+        .oldest_us = oldest != NULL ? oldest->started_us : 0,
         .nskills = w->place == WORKER_IN_LINE ? w->nslots : w->kept.n,
         .worker = worker_ref(w),
     };
@@ -49,7 +49,7 @@ static struct worker_view *view_list(const struct pool *p, const struct list *he
 
 static double mean_backlog(const struct pool *p)
 {
-    if (p->settings.policy != POOL_POLICY_CLASSLESS)
+    if (p->rule != &pool_rule_classless)
         return p->mean.mean;
     return p->nline != 0 ? (double)p->backlog / (double)p->nline : 0;
 }
@@ -82,6 +82,7 @@ void pool_view(struct pool *p, bool skills, struct pool_view *out)
     };
     if (p->settings.single_version && p->active != NULL)
         out->active_version = xstrdup(p->active->name);
+    out->shadow = p->shadow_counts;
     memcpy(out->picks, p->picks, sizeof(out->picks));
     struct worker_view *next = view_list(p, &p->line, skills, out->workers);
     next = view_list(p, &p->aside, skills, next);
@@ -230,5 +231,8 @@ void pool_check(struct pool *p)
     check_called(p);
     check_waiting(p);
     pool_skills_check(p);
+    pool_shadow_check(p);
+    if (p->rule->check != NULL)
+        p->rule->check(p);
     pool_unlock(p);
 }

@@ -11,6 +11,7 @@
 #include "lb/limit_rule.h"
 #include "lb/limit_servers.h"
 #include "lb/methods.h"
+#include "lb/pool_rows.h"
 #include "lb/rate_rule.h"
 #include "lb/trust.h"
 
@@ -198,6 +199,14 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
                  "health_check_path is none: it begins with /, and has visible ASCII characters");
         return false;
     }
+    if (s->hash_balance_factor != 0 && s->hash_balance_factor <= 100) {
+        snprintf(
+            why, SETTINGS_WHY_ROOM,
+            "hash_balance_factor is %lld: at 100 or below workers would have no room; 0 is for "
+            "no bound",
+            (long long)s->hash_balance_factor);
+        return false;
+    }
     struct networks trusted = {0};
     size_t at;
     bool good = trust_compile(&s->trusted_proxies, &trusted, &at, why);
@@ -209,18 +218,8 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
 
 void app_pool_settings(const struct app_settings *s, struct pool_settings *out)
 {
-    *out = (struct pool_settings){
-        .policy = (enum pool_policy)s->policy,
-        .single_version = s->single_version,
-        .variance = s->variance,
-        .backlog_history = (uint64_t)s->backlog_history,
-        .unskilled_score = s->unskilled_score,
-        .max_classes = (size_t)s->max_classes,
-        .max_waiting = (size_t)s->worker_wait_max,
-        .backlog_shared = s->backlog_shared,
-        .backlog_max_age_ms = s->backlog_max_age_ms,
-        .spawn_backlog = (uint64_t)s->spawn_backlog,
-    };
+    *out = POOL_SETTINGS_OF(s);
+    out->max_waiting = (size_t)s->worker_wait_max;
 }
 
 struct app_snapshot *app_snapshot_create(const struct app_settings *s,

@@ -69,9 +69,10 @@ static void put_view(struct json_writer *w, const struct pool_view *pv, const st
     json_put_int(w, "backlog", (int64_t)v->backlog);
     json_put_int(w, "backlog_others", (int64_t)pool_view_others(pv, v, now_ms));
     json_put_real(w, "mean_backlog", v->mean_backlog);
-    if (v->oldest_ms != 0)
+    if (v->oldest_us != 0)
         json_put_real(w, "oldest_s",
-                      now_ms > v->oldest_ms ? (double)(now_ms - v->oldest_ms) / 1000 : 0);
+                      now_ms > v->oldest_us / 1000 ? (double)(now_ms - v->oldest_us / 1000) / 1000
+                                                   : 0);
     else
         json_put_null(w, "oldest_s");
     json_put_int(w, "skills", (int64_t)v->nskills);
@@ -238,11 +239,24 @@ static void put_stats(struct json_writer *w, const struct application *a)
     json_close_object(w);
 }
 
+static void put_shadow(struct json_writer *w, const struct pool_view *pv)
+{
+    const struct pool_shadow_counts *c = &pv->shadow;
+
+    json_open_object(w, "shadow");
+    json_put_text(w, "policy",
+                  pv->settings.shadowed ? slice_of(pool_policy_text(pv->settings.shadow))
+                                        : SLICE_LIT("off"));
+    json_put_int(w, "requests", (int64_t)c->requests);
+    json_put_int(w, "differed", (int64_t)c->differed);
+    json_put_int(w, "policy_skilled", (int64_t)c->live_skilled);
+    json_put_int(w, "shadow_skilled", (int64_t)c->shadow_skilled);
+    json_close_object(w);
+}
+
 static void put_pool(struct json_writer *w, const struct pool_view *pv)
 {
-    bool classless = pv->settings.policy == POOL_POLICY_CLASSLESS;
-
-    json_put_text(w, "policy", slice_of(classless ? "classless" : "resume"));
+    json_put_text(w, "policy", slice_of(pool_policy_text(pv->settings.policy)));
     json_put_real(w, "variance", pv->settings.variance);
     json_put_bool(w, "single_version", pv->settings.single_version);
     json_put_text(w, "active_version", slice_of(pv->active_version));
@@ -251,6 +265,7 @@ static void put_pool(struct json_writer *w, const struct pool_view *pv)
     json_put_real(w, "max_backlog", pv->max_backlog);
     json_put_int(w, "waiting", (int64_t)pv->waiting);
     json_put_int(w, "classes", (int64_t)pv->classes);
+    put_shadow(w, pv);
     json_open_object(w, "picks");
     for (int r = 0; r < PICK_REASONS; ++r)
         json_put_int(w, pick_reason_text((enum pick_reason)r), (int64_t)pv->picks[r]);

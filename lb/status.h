@@ -16,6 +16,11 @@ void status_add(struct lb *lb, struct admin *a);
 /* ---- the pages by themselves, appended to OUT ---- */
 void status_json(struct lb *lb, struct text *out);
 void status_resumes(struct lb *lb, struct text *out);
+/*
+ * status_explain.c: who would get a request of a class, and why. QUERY: class=CLASS, and
+ * application=NAME when there are several. Returns the HTTP status: 200; 400, 404 with {"error"}.
+ */
+int status_explain(struct lb *lb, struct slice query, struct text *body);
 /* status_metrics.c */
 void status_metrics(struct lb *lb, struct text *out);
 /* NAME="VALUE" with what a label escapes. */

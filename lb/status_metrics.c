@@ -242,6 +242,26 @@ static double pool_classes(const struct pool_view *v)
     return (double)v->classes;
 }
 
+static double shadow_requests(const struct pool_view *v)
+{
+    return (double)v->shadow.requests;
+}
+
+static double shadow_differed(const struct pool_view *v)
+{
+    return (double)v->shadow.differed;
+}
+
+static double shadow_policy_skilled(const struct pool_view *v)
+{
+    return (double)v->shadow.live_skilled;
+}
+
+static double shadow_skilled(const struct pool_view *v)
+{
+    return (double)v->shadow.shadow_skilled;
+}
+
 static double pool_waiting(const struct pool_view *v)
 {
     return (double)v->waiting;
@@ -274,7 +294,9 @@ static double worker_oldest(const struct worker_view *v)
 {
     uint64_t now_ms = clock_mono_us() / 1000;
 
-    return v->oldest_ms != 0 && now_ms > v->oldest_ms ? (double)(now_ms - v->oldest_ms) / 1000 : 0;
+    return v->oldest_us != 0 && now_ms > v->oldest_us / 1000
+               ? (double)(now_ms - v->oldest_us / 1000) / 1000
+               : 0;
 }
 
 static double worker_skills(const struct worker_view *v)
@@ -379,6 +401,7 @@ static void add_tree_figures(const struct lb *lb, struct text *out)
 /* clang-format off */
 #define FRONTS(name_, unit_, of_, doc_) {.name = name_, .kind = "counter", .unit = unit_, .doc = doc_, .add = add_fronts, .of_fronts = of_}
 #define POOL(name_, unit_, of_, doc_) {.name = name_, .kind = "gauge", .unit = unit_, .doc = doc_, .add = add_pools, .of_pool = of_}
+#define SHADOW(name_, of_, doc_) {.name = name_, .kind = "counter", .unit = "picks", .doc = doc_, .add = add_pools, .of_pool = of_}
 #define WORKER(name_, kind_, unit_, of_, doc_) {.name = name_, .kind = kind_, .unit = unit_, .label = "worker", .doc = doc_, .add = add_workers, .of_worker = of_}
 #define TREE(name_, unit_, of_, doc_) {.name = name_, .kind = "gauge", .unit = unit_, .doc = doc_, .add = add_trees, .of_tree = of_}
 
@@ -404,6 +427,10 @@ static const struct family families[] = {
     POOL("pool_workers_active", "workers", pool_active, "Workers that may be picked."),
     POOL("pool_classes", "classes", pool_classes, "Classes with scores."),
     POOL("pool_waiting", "requests", pool_waiting, "Requests that wait for any worker."),
+    SHADOW("shadow_picks_total", shadow_requests, "Picks that shadow_policy has made too."),
+    SHADOW("shadow_differed_total", shadow_differed, "Of these, those where it named another worker."),
+    SHADOW("shadow_policy_skilled_total", shadow_policy_skilled, "Of these, those where policy named a worker that had one of the class among its last 256 requests."),
+    SHADOW("shadow_skilled_total", shadow_skilled, "Of these, those where shadow_policy named such a worker, by its own picks."),
     WORKER("worker_backlog", "gauge", "requests", worker_backlog, "Requests in hand."),
     WORKER("worker_mean_backlog", "gauge", "requests", worker_mean_backlog, "The decayed average of the backlog."),
     WORKER("worker_oldest_request_seconds", "gauge", "seconds", worker_oldest, "Age of the oldest request in hand."),

@@ -23,6 +23,11 @@ static int page_resumes(void *context, struct slice query, struct text *body)
     return 200;
 }
 
+static int page_explain(void *context, struct slice query, struct text *body)
+{
+    return status_explain(context, query, body);
+}
+
 static int page_metrics(void *context, struct slice query, struct text *body)
 {
     (void)query;
@@ -78,6 +83,7 @@ void status_add(struct lb *lb, struct admin *a)
     admin_add_style(a);
     admin_add(a, "/status.json", json, page_status, lb);
     admin_add(a, "/resumes.json", json, page_resumes, lb);
+    admin_add(a, "/explain", json, page_explain, lb);
     admin_add(a, "/metrics", "text/plain; version=0.0.4; charset=utf-8", page_metrics, lb);
     admin_add(a, "/healthz", plain, page_health, lb);
     admin_add(a, "/readyz", plain, page_ready, lb);

@@ -26,6 +26,7 @@ struct worker *worker_create(const struct worker_options *o)
     w->context = o->context;
     w->context_release = o->context_release;
     list_init(&w->in_hand);
+    w->of = w;
     return w;
 }
 
@@ -49,6 +50,8 @@ void worker_unref(struct worker *w)
     ASSERT(w->place == WORKER_OUTSIDE);
     ASSERT(list_empty(&w->in_hand));
     ASSERT(w->nslots == 0);
+    ASSERT(w->mirror == NULL);
+    pool_shadow_forget(w);
     if (w->context_release != NULL)
         w->context_release(w->context);
     resume_fini(&w->kept);

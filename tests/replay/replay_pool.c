@@ -76,7 +76,7 @@ static void put_oldest(struct driven_pool *d, struct hand *h)
 {
     struct handed *oldest = list_entry(list_pop_front(&h->handed), struct handed, node);
 
-    pool_put(d->pool, &oldest->pick, NULL);
+    pool_put(d->pool, &oldest->pick, NULL, NULL);
     free(oldest);
 }
 

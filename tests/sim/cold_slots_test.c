@@ -148,7 +148,7 @@ static void finish(struct sim *m, struct slot *s)
     if (meter_add(s->meter, class_of(j->cls, name), (double)(m->now_ms - s->begun_ms) / 1000,
                   false))
         tell(m, s);
-    pool_put(m->pool, &j->pick, NULL);
+    pool_put(m->pool, &j->pick, NULL, NULL);
     ++m->served;
     m->took_ms += took_ms;
     if (took_ms > m->longest_ms)
@@ -201,7 +201,7 @@ static void ask(struct sim *m, int cls)
     j->cls = cls;
     j->asked_ms = m->now_ms;
     struct pool_request r = {.cls = class_of(cls, name)};
-    assert_int_equal(pool_get(m->pool, &r, m->now_ms, &j->pick), ERR_OK);
+    assert_int_equal(pool_get(m->pool, &r, m->now_ms * 1000, &j->pick), ERR_OK);
     struct slot *s = worker_context(j->pick.worker);
     if (s->first != NULL)
         s->last->next = j;
@@ -329,7 +329,7 @@ static void end(struct sim *m)
             struct job *j = s->first;
 
             s->first = j->next;
-            pool_put(m->pool, &j->pick, NULL);
+            pool_put(m->pool, &j->pick, NULL, NULL);
             free(j);
         }
         pool_remove(m->pool, s->worker, NULL);

@@ -99,7 +99,7 @@ static void ask(struct sim *s, int client)
     c->cls = draw_class(s);
     c->next = -1;
     struct pool_request r = {.cls = class_of(c->cls, name)};
-    assert_int_equal(pool_get(s->pool, &r, (uint64_t)(s->now_s * 1000), &c->pick), ERR_OK);
+    assert_int_equal(pool_get(s->pool, &r, (uint64_t)(s->now_s * 1e6), &c->pick), ERR_OK);
     struct sim_worker *w = worker_context(c->pick.worker);
     if (w->first != -1) {
         s->clients[w->last].next = client;
@@ -129,7 +129,9 @@ static void finish(struct sim *s, struct sim_worker *w)
     ++s->served;
     if (meter_add(w->meter, class_of(c->cls, name), w->done_s - w->begun_s, false))
         send_resume(s, w);
-    pool_put(s->pool, &c->pick, NULL);
+    struct pool_served how = {.now_us = (uint64_t)(s->now_s * 1e6),
+                              .service_us = (uint64_t)((w->done_s - w->begun_s) * 1e6)};
+    pool_put(s->pool, &c->pick, &how, NULL);
     w->first = c->next;
     begin(s, w);
     ask(s, client);
@@ -180,7 +182,7 @@ static void end(struct sim *s)
     for (int i = 0; i < WORKERS; ++i)
         pool_remove(s->pool, s->workers[i].worker, NULL);
     for (int i = 0; i < CLIENTS; ++i)
-        pool_put(s->pool, &s->clients[i].pick, NULL);
+        pool_put(s->pool, &s->clients[i].pick, NULL, NULL);
     for (int i = 0; i < WORKERS; ++i) {
         worker_unref(s->workers[i].worker);
         meter_destroy(s->workers[i].meter);

@@ -184,7 +184,7 @@ static void step_request(struct walk *w)
     struct worker *excluded[EXCLUDED_MAX];
 
     if (r->pick.worker != NULL) {
-        pool_put(w->pool, &r->pick, &w->released);
+        pool_put(w->pool, &r->pick, NULL, &w->released);
         return;
     }
     if (r->waiter.state == WAITER_PARKED || (r->woken && below(w, 8) == 0)) {
@@ -207,7 +207,10 @@ static void step_settings(struct walk *w)
 {
     struct pool_settings *s = &w->settings;
 
-    s->policy = below(w, 4) != 0 ? POOL_POLICY_RESUME : POOL_POLICY_CLASSLESS;
+    s->policy = (enum pool_policy)below(w, POOL_POLICIES);
+    s->hash_balance_percent = below(w, 2) * (101 + below(w, 200));
+    s->shadowed = below(w, 2) != 0;
+    s->shadow = (enum pool_policy)below(w, POOL_POLICIES);
     s->single_version = below(w, 2) != 0;
     s->variance = below(w, 5);
     s->backlog_history = 1 + below(w, 20);
@@ -246,7 +249,7 @@ static void serve_all_who_wait(struct walk *w)
 
     for (size_t i = 0; i < REQUESTS; ++i) {
         if (w->requests[i].pick.worker != NULL)
-            pool_put(w->pool, &w->requests[i].pick, &w->released);
+            pool_put(w->pool, &w->requests[i].pick, NULL, &w->released);
         collect_turns(w);
     }
     for (int round = 0; waiting; ++round) {
@@ -258,7 +261,7 @@ static void serve_all_who_wait(struct walk *w)
             if (r->woken) {
                 ask(w, r, NULL, 0);
                 assert_non_null(r->pick.worker);
-                pool_put(w->pool, &r->pick, &w->released);
+                pool_put(w->pool, &r->pick, NULL, &w->released);
                 collect_turns(w);
             }
             waiting = waiting || r->woken || r->waiter.state == WAITER_PARKED;

@@ -204,7 +204,7 @@ static void ask(struct sim *s, int balancer)
     j->asked_s = s->now_s;
     j->due_s = s->now_s + TRANSIT_S;
     struct pool_request r = {.cls = class_of(j->cls, name)};
-    assert_int_equal(pool_get(b->pool, &r, now_ms(s), &j->pick), ERR_OK);
+    assert_int_equal(pool_get(b->pool, &r, now_ms(s) * 1000, &j->pick), ERR_OK);
     j->worker = (int)((struct sim_worker *)worker_context(j->pick.worker) - s->workers);
     push(&s->to_worker, j);
     ++s->asked;
@@ -216,7 +216,7 @@ static void take_response(struct sim *s)
     struct job *j = pop(&s->to_balancer);
 
     worker_report(j->pick.worker, j->total, now_ms(s));
-    pool_put(s->balancers[j->balancer].pool, &j->pick, NULL);
+    pool_put(s->balancers[j->balancer].pool, &j->pick, NULL, NULL);
     if (s->asked > LEARNING && s->nmeasured < REQUESTS)
         s->took_s[s->nmeasured++] = s->now_s - j->asked_s;
     free(j);
@@ -511,7 +511,7 @@ static void replace(struct sim *s, int worker)
     while (w->queue.n != 0) {
         struct job *j = pop(&w->queue);
 
-        pool_put(s->balancers[j->balancer].pool, &j->pick, NULL);
+        pool_put(s->balancers[j->balancer].pool, &j->pick, NULL, NULL);
         free(j);
     }
     for (int i = 0; i < s->nbalancers; ++i) {

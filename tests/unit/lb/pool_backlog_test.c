@@ -36,7 +36,7 @@ static int get_at(struct fixture *f, const char *cls, uint64_t now_ms)
     struct pool_request r = {.cls = slice_of(cls)};
     struct pool_pick *pick = &f->picks[f->npicks++];
 
-    assert_int_equal(pool_get(f->pool, &r, now_ms, pick), ERR_OK);
+    assert_int_equal(pool_get(f->pool, &r, now_ms * 1000, pick), ERR_OK);
     pool_check(f->pool);
     return fixture_number(f, pick->worker);
 }
@@ -46,7 +46,7 @@ static int ask_at(struct fixture *f, const char *cls, uint64_t now_ms)
 {
     int worker = get_at(f, cls, now_ms);
 
-    pool_put(f->pool, &f->picks[--f->npicks], &f->released);
+    pool_put(f->pool, &f->picks[--f->npicks], NULL, &f->released);
     return worker;
 }
 

@@ -93,7 +93,7 @@ static void a_worker_that_serves_several_at_once_may_have_so_many_for_each(void 
     }
     assert_true(pool_overloaded(p, 10, &for_ms));
     for (size_t i = 0; i < ARRAY_LEN(picks); ++i)
-        pool_put(p, &picks[i], NULL);
+        pool_put(p, &picks[i], NULL, NULL);
     pool_remove(p, w, NULL);
     worker_unref(w);
     pool_destroy(p);
@@ -207,7 +207,7 @@ static void who_is_excluded_is_not_woken_by_that_request(void **state)
     assert_int_equal(pool_get(f.pool, &r, 1, &pick), ERR_OK);
     assert_ptr_equal(pick.worker, f.workers[0]);
     assert_false(pool_woke(f.pool, f.workers[5]));
-    pool_put(f.pool, &pick, &f.released);
+    pool_put(f.pool, &pick, NULL, &f.released);
     fixture_end(&f);
 }
 

@@ -45,7 +45,7 @@ static int serve(struct fixture *f, const char *cls)
 
     assert_int_equal(pool_get(f->pool, &r, 1, &pick), ERR_OK);
     int worker = fixture_number(f, pick.worker);
-    pool_put(f->pool, &pick, NULL);
+    pool_put(f->pool, &pick, NULL, NULL);
     return worker;
 }
 

@@ -61,7 +61,7 @@ static inline void fixture_end(struct fixture *f)
         pool_remove(f->pool, f->workers[i], &f->released);
     for (size_t i = 0; i < f->npicks; ++i) {
         if (f->picks[i].worker != NULL)
-            pool_put(f->pool, &f->picks[i], &f->released);
+            pool_put(f->pool, &f->picks[i], NULL, &f->released);
     }
     pool_check(f->pool);
     for (int i = 0; i < FIXTURE_WORKERS; ++i)
@@ -129,7 +129,7 @@ static inline void fixture_put(struct fixture *f, int worker)
     for (size_t i = 0; i < f->npicks; ++i) {
         if (f->picks[i].worker != f->workers[worker])
             continue;
-        pool_put(f->pool, &f->picks[i], &f->released);
+        pool_put(f->pool, &f->picks[i], NULL, &f->released);
         pool_check(f->pool);
         return;
     }

@@ -377,14 +377,14 @@ static void the_view_counts_picks_by_reason_and_knows_the_oldest_request(void **
     assert_int_equal(v.picks[PICK_SKILLED], 2);
     assert_int_equal(v.picks[PICK_UNSKILLED], 1);
     assert_int_equal(v.classes, 2);
-    assert_int_equal(v.workers[0].oldest_ms, 1);
+    assert_int_equal(v.workers[0].oldest_us, 1);
     assert_string_equal(v.workers[0].name, "w0");
     assert_string_equal(v.workers[0].incarnation, "life");
     assert_null(v.active_version);
     pool_view_fini(&v);
     fixture_put(&f, 0);
     pool_view(f.pool, false, &v);
-    assert_int_equal(v.workers[0].oldest_ms, 2);
+    assert_int_equal(v.workers[0].oldest_us, 2);
     pool_view_fini(&v);
     assert_string_equal(pick_reason_text(PICK_SPILL), "spill");
     fixture_end(&f);

@@ -113,7 +113,7 @@ static bool serve_one(struct actor *a, struct pool_waiter *w, struct pool_pick *
         return e == ERR_OK;
     /* Now and then a request goes elsewhere. */
     excluded[0] = worker_ref(pick->worker);
-    pool_put(a->stage->pool, pick, &released);
+    pool_put(a->stage->pool, pick, NULL, &released);
     r.excluded = excluded;
     r.nexcluded = 1;
     r.retry = true;
@@ -138,7 +138,7 @@ static void *act_server(void *context)
 
         if (pick->worker != NULL) {
             worker_report(pick->worker, below(a, 10), below(a, 3));
-            pool_put(a->stage->pool, pick, &released);
+            pool_put(a->stage->pool, pick, NULL, &released);
         }
         wake(&released);
         if (i % 8 == 0)
@@ -148,7 +148,7 @@ static void *act_server(void *context)
     }
     for (unsigned i = 0; i < IN_HAND; ++i) {
         if (in_hand[i].worker != NULL)
-            pool_put(a->stage->pool, &in_hand[i], &released);
+            pool_put(a->stage->pool, &in_hand[i], NULL, &released);
     }
     wake(&released);
     sem_destroy(&turn);
@@ -229,7 +229,9 @@ static void *act_onlooker(void *context)
         s.single_version = below(a, 2) != 0;
         s.backlog_shared = below(a, 4) != 0;
         s.backlog_max_age_ms = 1 + below(a, 2);
-        s.policy = below(a, 4) != 0 ? POOL_POLICY_RESUME : POOL_POLICY_CLASSLESS;
+        s.policy = (enum pool_policy)below(a, POOL_POLICIES);
+        s.shadowed = below(a, 2) != 0;
+        s.shadow = (enum pool_policy)below(a, POOL_POLICIES);
         pool_set(a->stage->pool, &s);
         pool_check(a->stage->pool);
         pool_view(a->stage->pool, below(a, 2) != 0, &v);

@@ -95,7 +95,7 @@ static int teardown(void **state)
 
     list_init(&released);
     if (f->pick.worker != NULL)
-        pool_put(f->pool, &f->pick, &released);
+        pool_put(f->pool, &f->pick, NULL, &released);
     pool_remove(f->pool, f->worker, &released);
     assert_false(list_linked(&released));
     worker_unref(f->worker);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The query of /explain: class=CLASS, and application=NAME. The class is as it stands in the access
+ * log and on the status page; both are percent-encoded as in any query ('+' is itself). Bounded,
+ * and strict: what is not known, or said twice, is refused. Plain computation.
+ */
+#ifndef RLB_WIRE_EXPLAIN_QUERY_H
+#define RLB_WIRE_EXPLAIN_QUERY_H
+
+#include "common/base/base.h"
+#include "common/base/limits.h"
+
+enum {
+    EXPLAIN_QUERY_MAX = 2048,
+    EXPLAIN_APPLICATION_MAX = 255,
+};
+
+struct explain_query {
+    char application[EXPLAIN_APPLICATION_MAX];
+    char cls[CLASS_BYTES_MAX];
+    size_t application_len, cls_len;
+    bool has_application, has_class;
+};
+
+/* NULL, and OUT is filled: it has a class. Else what is wrong with it, for humans. */
+const char *explain_query_parse(struct slice query, struct explain_query *out);
+
+#endif

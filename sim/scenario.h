@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A story in phases, and what is measured of it. A plan is made once, and run for each policy and
+ * classifier over the same requests. A plan is owned by whoever made it, and constant while it
+ * runs; a result is a plain value.
+ */
+#ifndef RLB_SIM_SCENARIO_H
+#define RLB_SIM_SCENARIO_H
+
+#include "sim/figures.h"
+#include "sim/workload.h"
+
+enum scenario {
+#define SCENARIO(name, doc) SCENARIO_##name,
+#include "sim/scenario.def"
+#undef SCENARIO
+    SCENARIOS
+};
+const char *scenario_name(enum scenario s);
+const char *scenario_doc(enum scenario s);
+/* SCENARIOS when there is none of that name. */
+enum scenario scenario_find(struct slice name);
+
+enum {
+    PLAN_PHASES_MAX = 3,
+    PLAN_EXTRAS_MAX = 16,
+    /* A run's course is cut into so many pieces of as many requests each. */
+    PLAN_WINDOWS = 60,
+};
+
+struct plan_options {
+    struct world_options world;
+    struct workload workload;
+    unsigned clients; /* in closed loops; >= 1 */
+    double rate;  /* > 0: phases that are closed loops come at so many requests a second instead */
+    double scale; /* all numbers of requests are multiplied by it; > 0 */
+    double speed; /* replay of a log's own times; 0: closed loop, or RATE */
+};
+
+struct plan_phase {
+    const char *name;
+    struct trace trace;
+    unsigned clients; /* 0: open loop */
+    struct world_event *events;
+    size_t nevents;
+};
+
+struct plan {
+    enum scenario scenario;
+    struct plan_options options;
+    struct plan_phase phases[PLAN_PHASES_MAX];
+    size_t nphases;
+    size_t main; /* the phase that counts; caches are looked at after it */
+};
+
+/* A plan of any scenario but replay. Errors: ERR_TOO_LARGE: too many requests or objects. */
+enum err plan_create(enum scenario s, const struct plan_options *o, struct plan **out) must_check;
+/* A replay: FIRST and SECOND are taken, and empty afterwards. */
+struct plan *plan_replay(const struct plan_options *o, struct trace *first, struct trace *second);
+/* NULL is fine. */
+void plan_destroy(struct plan *p);
+size_t plan_requests(const struct plan *p);
+
+/* The class of each request, by phase. */
+struct plan_classes {
+    struct names names;
+    uint32_t *of[PLAN_PHASES_MAX];
+};
+
+/* One more number, of this scenario. */
+struct plan_extra {
+    const char *key;   /* for programs */
+    const char *title; /* for people, with its unit */
+    double value;
+    int decimals;
+};
+
+struct plan_window {
+    double loads;  /* per request */
+    double p99_ms; /* of requests tagged as normal, if there are any */
+};
+
+struct plan_result {
+    struct figures main;
+    struct world_overlap overlap;
+    struct plan_extra extras[PLAN_EXTRAS_MAX];
+    size_t nextras;
+    struct plan_window windows[PLAN_WINDOWS]; /* of all phases, one behind the other */
+    size_t nwindows;
+    size_t begins[PLAN_PHASES_MAX]; /* the window in which each phase begins */
+    /* Shares of the requests of the main phase, the busiest worker first; free(). */
+    double *shares;
+    unsigned nshares;
+};
+
+/* Of each request in the plan C has the class. Deterministic. */
+void plan_run(const struct plan *p, const struct plan_classes *c, const struct pool_settings *s,
+              struct plan_result *out);
+void plan_result_fini(struct plan_result *r);
+
+#endif

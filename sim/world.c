@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * As workers serve in the order of arrival, the end of a request is known when it comes: the only
+ * events are ends of requests, and reports that reach other balancers.
+ *
+ *     due, or a client is free -> pool_get -> end = begin + service -> report, pool_put
+ */
+#include "sim/world.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/core/meter.h"
+#include "sim/draw.h"
+#include "sim/event_queue.h"
+#include "sim/lru.h"
+
+static const uint64_t NS_PER_MS = 1000000;
+static const uint64_t NS_PER_US = 1000;
+/* Pools take 0 for "never". */
+static const uint64_t FIRST_NS = 10000000000;
+/* Between two runs. */
+static const uint64_t PAUSE_NS = 100000000;
+
+/* A request in hand. */
+struct job {
+    struct list node; /* member->jobs, in the order of arrival; or world->free_jobs */
+    struct pool_pick pick;
+    struct member *member;
+    unsigned life; /* of the worker */
+    unsigned balancer;
+    size_t request;
+    uint64_t start_ns, sent_ns, service_ns;
+    uint16_t hits, loads;
+};
+
+/* A worker. Each balancer knows it by a struct worker of its own. */
+struct member {
+    unsigned index;
+    bool up;
+    unsigned life;
+    struct worker **known; /* by balancer */
+    struct meter *meter;
+    struct lru *cache;
+    uint64_t free_ns;
+    size_t in_hand;
+    struct list jobs;
+};
+
+struct world {
+    struct world_options options;
+    struct pool **pools;
+    struct member *members;
+    uint64_t *db_free_ns; /* of each slot */
+    struct event_queue events;
+    struct list free_jobs;
+    uint64_t now_ns;
+    size_t turn; /* requests given to balancers */
+
+    /* Of this run. */
+    const struct world_run *run;
+    struct world_record *records;
+    uint64_t begin_ns;
+    size_t next, next_event;
+    size_t in_hand;
+};
+
+/* ---- life ---- */
+
+static uint64_t now_ms(const struct world *w)
+{
+    return w->now_ns / NS_PER_MS;
+}
+
+static uint64_t now_us(const struct world *w)
+{
+    return w->now_ns / NS_PER_US;
+}
+
+static void send_resume(struct world *w, struct member *m)
+{
+    struct resume r = {0};
+
+    meter_resume(m->meter, SIZE_MAX, &r);
+    for (unsigned b = 0; b < w->options.balancers; ++b)
+        pool_new_resume(w->pools[b], m->known[b], &r, "", "", NULL);
+    resume_fini(&r);
+}
+
+/* The worker begins a life: cold, and knowing nothing. */
+static void start_member(struct world *w, struct member *m)
+{
+    enum { CLASSES_MAX = 100000 };
+    char name[24];
+    char incarnation[24];
+    struct meter_settings s = {.history = w->options.history, .max_classes = CLASSES_MAX};
+
+    ASSERT(!m->up);
+    m->up = true;
+    ++m->life;
+    m->free_ns = 0;
+    m->meter = meter_create(&s);
+    snprintf(name, sizeof(name), "w%u", m->index);
+    snprintf(incarnation, sizeof(incarnation), "%u", m->life);
+    for (unsigned b = 0; b < w->options.balancers; ++b) {
+        struct worker_options o = {.name = slice_of(name),
+                                   .incarnation = slice_of(incarnation),
+                                   .concurrency = 1,
+                                   .context = m};
+        m->known[b] = worker_create(&o);
+    }
+    send_resume(w, m);
+}
+
+static void stop_member(struct world *w, struct member *m)
+{
+    ASSERT(m->up);
+    m->up = false;
+    for (unsigned b = 0; b < w->options.balancers; ++b)
+        pool_remove(w->pools[b], m->known[b], NULL);
+    meter_destroy(m->meter);
+    m->meter = NULL;
+    lru_clear(m->cache);
+}
+
+static void forget_member(struct world *w, struct member *m)
+{
+    for (unsigned b = 0; b < w->options.balancers; ++b) {
+        worker_unref(m->known[b]);
+        m->known[b] = NULL;
+    }
+}
+
+struct world *world_create(const struct world_options *o, const struct pool_settings *s)
+{
+    struct world *w = xcalloc(1, sizeof(*w));
+
+    ASSERT(o->workers >= 1);
+    ASSERT(o->workers <= WORLD_WORKERS_MAX);
+    ASSERT(o->balancers >= 1);
+    ASSERT(o->balancers <= WORLD_BALANCERS_MAX);
+    ASSERT(o->db_slots <= WORLD_DB_SLOTS_MAX);
+    w->options = *o;
+    w->now_ns = FIRST_NS;
+    list_init(&w->free_jobs);
+    w->pools = xcalloc(o->balancers, sizeof(struct pool *));
+    w->members = xcalloc(o->workers, sizeof(w->members[0]));
+    w->db_free_ns = xcalloc(o->db_slots != 0 ? o->db_slots : 1, sizeof(w->db_free_ns[0]));
+    for (unsigned b = 0; b < o->balancers; ++b) {
+        struct pool_settings own = *s;
+
+        /* What each draws is its own. */
+        own.seed = draw_mix(s->seed, b);
+        w->pools[b] = pool_create(&own, "");
+    }
+    for (unsigned i = 0; i < o->workers; ++i) {
+        struct member *m = &w->members[i];
+
+        m->index = i;
+        m->known = xcalloc(o->balancers, sizeof(struct worker *));
+        m->cache = lru_create(o->cache);
+        list_init(&m->jobs);
+        start_member(w, m);
+    }
+    return w;
+}
+
+void world_destroy(struct world *w)
+{
+    if (w == NULL)
+        return;
+    for (unsigned i = 0; i < w->options.workers; ++i) {
+        struct member *m = &w->members[i];
+
+        if (m->up) {
+            stop_member(w, m);
+            forget_member(w, m);
+        }
+        lru_destroy(m->cache);
+        free(m->known);
+    }
+    for (struct list *it; (it = list_pop_front(&w->free_jobs)) != NULL;)
+        free(list_entry(it, struct job, node));
+    for (unsigned b = 0; b < w->options.balancers; ++b)
+        pool_destroy(w->pools[b]);
+    event_queue_fini(&w->events);
+    free(w->db_free_ns);
+    free(w->members);
+    free(w->pools);
+    free(w);
+}
+
+/* ---- a worker's work ---- */
+
+/* When the database has done work of BUSY_NS that begins at T_NS at the earliest. */
+static uint64_t load_objects(struct world *w, uint64_t t_ns, uint64_t busy_ns)
+{
+    unsigned first = 0;
+
+    if (w->options.db_slots == 0 || busy_ns == 0)
+        return t_ns + busy_ns;
+    for (unsigned i = 1; i < w->options.db_slots; ++i) {
+        if (w->db_free_ns[i] < w->db_free_ns[first])
+            first = i;
+    }
+    if (w->db_free_ns[first] > t_ns)
+        t_ns = w->db_free_ns[first];
+    return w->db_free_ns[first] = t_ns + busy_ns;
+}
+
+static void serve(struct world *w, struct member *m, struct job *j)
+{
+    const struct trace *t = w->run->trace;
+    const struct trace_request *r = &t->requests[j->request];
+    const struct trace_page *page = &t->pages[r->page];
+    uint64_t begin_ns = m->free_ns > w->now_ns ? m->free_ns : w->now_ns;
+
+    j->hits = j->loads = 0;
+    for (uint32_t i = 0; i < page->nobjects; ++i) {
+        if (lru_use(m->cache, t->objects[page->object + i]))
+            ++j->hits;
+        else
+            ++j->loads;
+    }
+    uint64_t end_ns = begin_ns + r->factor * w->options.base_ns + j->hits * w->options.hit_ns;
+    m->free_ns = load_objects(w, end_ns, j->loads * w->options.load_ns);
+    j->service_ns = m->free_ns - begin_ns;
+    j->member = m;
+    j->life = m->life;
+    list_push_back(&m->jobs, &j->node);
+    ++m->in_hand;
+    event_queue_add(&w->events, m->free_ns, j, 0);
+}
+
+/* ---- a request's way ---- */
+
+static struct job *take_job(struct world *w)
+{
+    if (list_empty(&w->free_jobs))
+        return xcalloc(1, sizeof(struct job));
+    struct job *j = list_entry(w->free_jobs.next, struct job, node);
+    list_remove(&j->node);
+    return j;
+}
+
+static struct slice class_of(const struct world *w, size_t request)
+{
+    return names_get(w->run->names, w->run->classes[request]);
+}
+
+static void record(struct world *w, const struct job *j, bool failed)
+{
+    struct world_record *r = &w->records[j->request];
+
+    *r = (struct world_record){
+        .start_us = (j->start_ns - w->begin_ns) / NS_PER_US,
+        .latency_us = (w->now_ns - j->start_ns) / NS_PER_US,
+        .service_us = j->service_ns / NS_PER_US,
+        .cls = w->run->classes[j->request],
+        .worker = failed ? 0 : (uint16_t)j->member->index,
+        .hits = j->hits,
+        .loads = j->loads,
+        .tag = w->run->trace->requests[j->request].tag,
+        .failed = failed,
+    };
+}
+
+/* To a worker, or nowhere. */
+static void send(struct world *w, struct job *j)
+{
+    struct pool_request r = {.cls = class_of(w, j->request)};
+
+    if (pool_get(w->pools[j->balancer], &r, now_us(w), &j->pick) == ERR_OK) {
+        j->sent_ns = w->now_ns;
+        serve(w, worker_context(j->pick.worker), j);
+        return;
+    }
+    j->service_ns = 0;
+    record(w, j, true);
+    --w->in_hand;
+    list_push_back(&w->free_jobs, &j->node);
+}
+
+/* The other balancers hear of it later. */
+static void spread_report(struct world *w, const struct job *j, uint64_t total)
+{
+    enum { BALANCER_BITS = 8, LIFE_BITS = 16, TOTAL_BITS = 24 };
+    uint64_t value = (uint64_t)j->balancer | (uint64_t)(j->life & 0xffff) << BALANCER_BITS |
+                     total << (BALANCER_BITS + LIFE_BITS);
+
+    if (w->options.balancers == 1 || w->options.report_delay_ns == 0)
+        return;
+    event_queue_add(&w->events, w->now_ns + w->options.report_delay_ns, NULL,
+                    value | (uint64_t)j->member->index << (BALANCER_BITS + LIFE_BITS + TOTAL_BITS));
+}
+
+static void hear_report(struct world *w, uint64_t value)
+{
+    const struct member *m = &w->members[value >> 48];
+    uint64_t total = value >> 24 & WORKER_REPORT_MAX;
+
+    if (!m->up || (m->life & 0xffff) != (value >> 8 & 0xffff))
+        return;
+    for (unsigned b = 0; b < w->options.balancers; ++b) {
+        if (b != (value & 0xff))
+            worker_report(m->known[b], total, now_ms(w));
+    }
+}
+
+static void finish(struct world *w, struct job *j)
+{
+    struct member *m = j->member;
+    struct slice cls = class_of(w, j->request);
+    uint64_t total = m->in_hand < WORKER_REPORT_MAX ? m->in_hand : WORKER_REPORT_MAX;
+
+    uint64_t service_ns = w->options.queue_is_service ? w->now_ns - j->sent_ns : j->service_ns;
+    struct pool_served how = {.now_us = now_us(w), .service_us = service_ns / NS_PER_US};
+
+    record(w, j, false);
+    worker_report(j->pick.worker, total, now_ms(w));
+    spread_report(w, j, total);
+    bool due = meter_add(m->meter, cls, (double)j->service_ns / 1e9, false);
+    pool_put(w->pools[j->balancer], &j->pick, &how, NULL);
+    --m->in_hand;
+    --w->in_hand;
+    list_remove(&j->node);
+    list_push_back(&w->free_jobs, &j->node);
+    if (due)
+        send_resume(w, m);
+}
+
+/* ---- what happens to workers ---- */
+
+/* The process is gone; its requests are sent anew, in their order. Their ends, which are in the
+ * queue of events, are told by LIFE. */
+static void kill_member(struct world *w, struct member *m)
+{
+    struct pool_served how = {.now_us = now_us(w), .failed = true};
+    struct list lost;
+    struct list *it;
+
+    list_init(&lost);
+    stop_member(w, m);
+    while (!list_empty(&m->jobs)) {
+        struct job *old = list_entry(m->jobs.next, struct job, node);
+        struct job *j = take_job(w);
+
+        /* The old one stays where the queue of events knows it. */
+        j->balancer = old->balancer;
+        j->request = old->request;
+        j->start_ns = old->start_ns;
+        pool_put(w->pools[old->balancer], &old->pick, &how, NULL);
+        list_remove(&old->node);
+        list_push_back(&lost, &j->node);
+    }
+    m->in_hand = 0;
+    forget_member(w, m);
+    while ((it = lost.next) != &lost) {
+        list_remove(it);
+        send(w, list_entry(it, struct job, node));
+    }
+}
+
+static void change(struct world *w, const struct world_event *e)
+{
+    ASSERT(e->worker < w->options.workers);
+    struct member *m = &w->members[e->worker];
+
+    if (e->change == WORLD_KILL && m->up)
+        kill_member(w, m);
+    else if (e->change == WORLD_START && !m->up)
+        start_member(w, m);
+}
+
+/* ---- a run ---- */
+
+static const uint64_t NEVER_NS = UINT64_MAX;
+
+/* When the request at NEXT is due: the past counts as now, a client that is busy as never. */
+static uint64_t next_due(const struct world *w)
+{
+    const struct world_run *run = w->run;
+
+    if (w->next == run->trace->n)
+        return NEVER_NS;
+    if (run->clients != 0)
+        return w->in_hand < run->clients ? w->now_ns : NEVER_NS;
+    double due_ns = (double)run->trace->requests[w->next].due_ns / run->speed;
+    uint64_t due = w->begin_ns + (uint64_t)due_ns;
+    return due > w->now_ns ? due : w->now_ns;
+}
+
+static void issue(struct world *w)
+{
+    const struct world_run *run = w->run;
+
+    while (w->next_event < run->nevents && run->events[w->next_event].at == w->next)
+        change(w, &run->events[w->next_event++]);
+    struct job *j = take_job(w);
+    j->request = w->next++;
+    j->balancer = (unsigned)(w->turn++ % w->options.balancers);
+    j->start_ns = w->now_ns;
+    ++w->in_hand;
+    send(w, j);
+}
+
+static void happen(struct world *w)
+{
+    struct event e = event_queue_take(&w->events);
+    struct job *j = e.what;
+
+    w->now_ns = e.at_ns;
+    if (j == NULL)
+        hear_report(w, e.value);
+    else if (j->life == j->member->life && j->member->up)
+        finish(w, j);
+    else
+        list_push_back(&w->free_jobs, &j->node);
+}
+
+void world_run(struct world *w, const struct world_run *run, struct world_record *out)
+{
+    ASSERT(run->clients != 0 || run->speed > 0);
+    w->run = run;
+    w->records = out;
+    w->begin_ns = w->now_ns;
+    w->next = w->next_event = 0;
+    for (;;) {
+        uint64_t due = next_due(w);
+        const struct event *e = event_queue_peek(&w->events);
+
+        if (due != NEVER_NS && (e == NULL || due <= e->at_ns)) {
+            w->now_ns = due;
+            issue(w);
+        } else if (e != NULL) {
+            happen(w);
+        } else {
+            break;
+        }
+    }
+    ASSERT(w->next == run->trace->n);
+    ASSERT(w->in_hand == 0);
+    w->run = NULL;
+    w->now_ns += PAUSE_NS;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+void world_overlap(const struct world *w, struct world_overlap *out)
+{
+    size_t n = 0;
+    size_t at = 0;
+
+    for (unsigned i = 0; i < w->options.workers; ++i)
+        n += lru_count(w->members[i].cache);
+    uint64_t *keys = xcalloc(n != 0 ? n : 1, sizeof(keys[0]));
+    for (unsigned i = 0; i < w->options.workers; ++i) {
+        lru_keys(w->members[i].cache, keys + at);
+        at += lru_count(w->members[i].cache);
+    }
+    qsort(keys, n, sizeof(keys[0]), by_key);
+    *out = (struct world_overlap){.cached = n};
+    for (size_t i = 0; i < n; ++i) {
+        if (i != 0 && keys[i] == keys[i - 1])
+            continue;
+        ++out->distinct;
+        out->shared += i + 1 < n && keys[i + 1] == keys[i];
+    }
+    free(keys);
+}

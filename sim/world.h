@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers with caches, and the load balancers before them, in virtual time. The pools are those of
+ * the server (lb/pool.h); a worker serves one request at a time, in the order in which they came,
+ * and takes for each
+ *
+ *     base + hits * hit + loads * load
+ *
+ * a load being an object that is not among those it used last. It measures its service times as an
+ * agent does, and sends resumes. What is not modelled: the balancer's own time, the network's, and
+ * time-outs. Deterministic. Owned by whoever made it; one thread.
+ */
+#ifndef RLB_SIM_WORLD_H
+#define RLB_SIM_WORLD_H
+
+#include "lb/pool.h"
+#include "sim/names.h"
+#include "sim/trace.h"
+
+enum {
+    WORLD_WORKERS_MAX = 4096,
+    WORLD_BALANCERS_MAX = 64,
+    WORLD_CACHE_MAX = 1 << 24,
+    /* Objects in all caches together: 20 bytes each. */
+    WORLD_CACHED_MAX = 64 << 20,
+    WORLD_DB_SLOTS_MAX = 4096,
+};
+
+struct world_options {
+    unsigned workers; /* 1 .. WORLD_WORKERS_MAX */
+    uint32_t cache;   /* objects of each worker */
+    uint64_t base_ns, hit_ns, load_ns;
+    unsigned db_slots;  /* loads that all workers can have going on at a time; 0: no bound */
+    unsigned history;   /* requests between a worker's resumes */
+    unsigned balancers; /* requests go to them in turn */
+    /* After so long the other balancers hear what a worker said that it has in hand, in the answer
+     * to one; 0: never, as each sees its own answers only. */
+    uint64_t report_delay_ns;
+    /* What policies are told of a request's service time: all from its being sent to its answer, as
+     * a balancer sees it that sends requests to a queue; else the work alone. */
+    bool queue_is_service;
+};
+
+struct world;
+
+struct world *world_create(const struct world_options *o, const struct pool_settings *s);
+void world_destroy(struct world *w);
+
+/* Something happens to a worker before the request at AT is issued. */
+enum world_change { WORLD_KILL, WORLD_START };
+struct world_event {
+    size_t at;
+    enum world_change change;
+    unsigned worker;
+};
+
+/* Requests, and how they come. */
+struct world_run {
+    const struct trace *trace;
+    const uint32_t *classes; /* of each request, in NAMES */
+    const struct names *names;
+    unsigned clients; /* each asks again when it has its answer; 0: when requests are due */
+    double speed;     /* due times are divided by it; > 0 */
+    const struct world_event *events; /* by AT */
+    size_t nevents;
+};
+
+/* What became of a request. */
+struct world_record {
+    uint64_t start_us; /* from the start of the run: issued, or due in an open loop */
+    uint64_t latency_us;
+    uint64_t service_us;
+    uint32_t cls;
+    uint16_t worker;
+    uint16_t hits, loads;
+    uint16_t tag;
+    bool failed; /* there was no worker */
+};
+
+/*
+ * Run until all requests have their answers; then a moment passes.
+ *   out  room for as many as the trace has
+ */
+void world_run(struct world *w, const struct world_run *run, struct world_record *out);
+
+/* What is in the caches. */
+struct world_overlap {
+    uint64_t cached, distinct;
+    uint64_t shared; /* distinct objects in more than one cache */
+};
+void world_overlap(const struct world *w, struct world_overlap *out);
+
+#endif

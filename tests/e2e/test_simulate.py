@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""resumelbctl simulate: what it prints of described work and of access logs, as a table, as JSON and as a picture."""
+import json
+import random
+import re
+import subprocess
+import time
+import xml.etree.ElementTree as ElementTree
+
+from support.base import BIN, PATIENCE
+
+SMALL = ('--requests', '4000')
+
+
+def simulate(*words, code=0, text=None):
+    done = subprocess.run([str(BIN / 'resumelbctl'), 'simulate', *map(str, words)], input=text, capture_output=True,
+                          timeout=120 * PATIENCE, text=True)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    assert 'Sanitizer' not in done.stderr and 'assertion failed' not in done.stderr, done.stderr
+    return done
+
+
+def figures(*words, **kw):
+    return json.loads(simulate('--json', *words, **kw).stdout)
+
+
+def variants(story):
+    return {(v['policy'], v['classifier']): v for v in story['variants']}
+
+
+def log_lines(n, with_host, seed=1):
+    """A combined log: sites of which few are asked for often, pages of which few are."""
+    draw = random.Random(seed)
+    sites, pages = range(40), range(30)
+    at = 1331280000.0
+    for _ in range(n):
+        at += draw.expovariate(50)
+        host = 'h%d.example ' % draw.choices(sites, [1 / (i + 1) for i in sites])[0]
+        page = draw.choices(pages, [1 / (i + 1) for i in pages])[0]
+        yield '%s10.0.0.%d - - [%s] "GET /news/%d.html?x=%d HTTP/1.1" 200 %d "-" "a browser"' % (
+            host if with_host else '', draw.randrange(256), time.strftime('%d/%b/%Y:%H:%M:%S +0000', time.gmtime(at)),
+            page, draw.randrange(9), draw.randrange(50000))
+
+
+def test_a_table_has_a_line_for_each_policy_that_the_setting_knows():
+    out = simulate(*SMALL).stdout
+    described = subprocess.run([str(BIN / 'resumelb'), '--describe', 'settings'], capture_output=True, text=True,
+                               timeout=60).stdout
+    row = re.search(r'^\| `policy` \| ([^|]*) \|', described, re.M)
+    names = re.findall(r'^  ([a-z0-9_]+) +[\d.]+ +\d+ +\d+ +\d+ +\d+ +[\d.]+ ', out, re.M)
+    assert names == re.findall(r'`([a-z0-9_]+)`', row[1])
+    assert re.search(r'With \S+ rather than \S+: [\d.]+ loads per request rather than', out)
+
+
+def test_resumes_load_less_than_no_classes():
+    story = figures('--policy', 'resume,classless')['scenarios'][0]
+    resume, classless = (variants(story)[name, 'host'] for name in ('resume', 'classless'))
+    assert story['scenario'] == 'steady' and story['model']['workers'] == 16
+    assert resume['loads'] < 2 < 9 < classless['loads']
+    assert resume['rate'] > 1.5 * classless['rate']
+    assert resume['in_several_caches'] < .1 * resume['distinct'] < .3 * classless['distinct']
+    assert abs(sum(resume['worker_shares']) - 1) < 1e-6 and len(resume['worker_shares']) == 16
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not():
+    first, again, other = (simulate('--json', *SMALL, '--seed', seed).stdout for seed in (3, 3, 4))
+    assert first == again
+    assert first != other
+
+
+def test_every_scenario_runs_with_its_own_figures():
+    stories = figures('--scenario', 'all', '--policy', 'resume,classless', *SMALL)['scenarios']
+    assert [s['scenario'] for s in stories] == ['steady', 'light', 'flash', 'crawl', 'newworkers', 'crash', 'hetero', 'shift',
+                                                'shareddb']
+    of = {s['scenario']: variants(s)['resume', 'host']['of_scenario'] for s in stories}
+    assert 'open_p99_ms' in of['steady'] and 'hot_workers' in of['flash'] and 'new_share' in of['crash']
+    assert all(v['failed'] == 0 for s in stories for v in s['variants'])
+
+
+def test_a_settings_value_stands_behind_its_policy():
+    story = figures('--policy', 'resume,resume:variance=0.1', *SMALL)['scenarios'][0]
+    assert [v['policy'] for v in story['variants']] == ['resume', 'resume:variance=0.1']
+    assert story['variants'][0]['loads'] != story['variants'][1]['loads']
+
+
+def test_a_log_is_replayed_and_its_bad_lines_are_told(tmp_path):
+    log = tmp_path / 'access.log'
+    lines = list(log_lines(3000, with_host=True))
+    lines[99] = 'garbage'
+    lines[199] = lines[199].replace('"GET', '"')
+    log.write_text('\n'.join(lines) + '\n' + 'x' * 70000 + '\n')
+    page = figures(log, '--policy', 'resume,classless', '--cache', 500)
+    assert page['log']['lines'] == 3001 and page['log']['requests'] == 2998
+    assert page['log']['bad_lines'] == 3 and page['log']['first_bad_line'] == 100
+    seen = variants(page['scenarios'][0])
+    assert seen['resume', 'host']['classes'] == len({line.split()[0] for i, line in enumerate(lines) if i not in (99, 199)})
+    assert seen['resume', 'host']['loads'] < .7 * seen['classless', 'host']['loads']
+    out = simulate(log, '--policy', 'resume').stdout
+    assert '3 of 3001 lines are of no use, the first of them line 100' in out
+    assert '1  longer than 64 KiB' in out
+
+
+def test_a_log_without_hosts_is_read_from_standard_input_and_sorted_by_path():
+    page = figures('-', '-c', 'host', '-c', 'path', '-c', 'regex:PATH_INFO:^/news/(?P<class>[0-9])', '-p', 'resume',
+                   text='\n'.join(log_lines(2000, with_host=False)))
+    classes = {v['classifier']: v['classes'] for v in page['scenarios'][0]['variants']}
+    assert classes == {'host': 1, 'path': 30, 'regex:PATH_INFO:^/news/(?P<class>[0-9])': 10}
+
+
+def test_a_log_of_our_own_is_replayed_at_its_times():
+    lines = [json.dumps({'time': '2026-11-22T06:25:%02d.%03dZ' % (i // 50, i % 50 * 20), 'client': '::1', 'method': 'GET',
+                         'target': '/%d' % (i % 7), 'protocol': 'HTTP/1.1', 'status': 200, 'host': 'a.example'})
+             for i in range(1000)]
+    page = figures('-', '--speed', 1, '-p', 'classless', text='\n'.join(lines))
+    assert page['log']['span_s'] == 19.98
+    assert abs(page['scenarios'][0]['variants'][0]['rate'] - 50) < 1
+
+
+def test_the_picture_is_well_formed_and_names_what_was_compared(tmp_path):
+    svg = tmp_path / 'p.svg'
+    simulate(*SMALL, '--policy', 'resume,classless,resume:variance=1', '--plot', svg)
+    root = ElementTree.parse(svg).getroot()
+    assert root.tag == '{http://www.w3.org/2000/svg}svg'
+    texts = [e.text for e in root.iter('{http://www.w3.org/2000/svg}text')]
+    assert {'resume', 'classless', 'resume:variance=1', 'Loads per request'} <= set(texts)
+    assert len(list(root.iter('{http://www.w3.org/2000/svg}polyline'))) == 3 * 3
+    width, height = float(root.get('width')), float(root.get('height'))
+    for e in root.iter('{http://www.w3.org/2000/svg}polyline'):
+        for point in e.get('points').split():
+            x, y = map(float, point.split(','))
+            assert 0 <= x <= width and 0 <= y <= height
+
+
+def test_a_name_from_a_log_cannot_break_the_picture(tmp_path):
+    svg, log = tmp_path / 'p.svg', tmp_path / 'a<b>&".log'
+    log.write_text('\n'.join(log_lines(200, with_host=True)))
+    simulate(log, '--policy', 'resume', '--plot', svg)
+    assert any(e.text and '<b>&"' in e.text for e in ElementTree.parse(svg).getroot().iter())
+
+
+def test_random_workloads_are_counted_for_each_policy():
+    out = simulate('--random', 2, '--seed', 5, '--policy', 'resume,classless').stdout
+    assert 'Of 2 workloads' in out
+    table = re.findall(r'^  (resume|classless) +((?:\d+ +){6}\d+)$', out, re.M)
+    assert len(table) == 2
+    best = [int(row[1].split()[0]) for row in table]
+    assert sum(best) >= 2
+    assert re.findall(r'^ +(5|6) +\d+ +\d+ +\d+ +\d+ +[\d.]+ +\d+', out, re.M) == ['5', '6']
+
+
+def test_tuning_names_a_policy_a_classifier_and_a_number_of_workers():
+    out = simulate('--tune', *SMALL, '--policy', 'resume,classless').stdout
+    assert re.search(r'^policy: resume(:\w+=[\d.]+)*\nclassifier: host$', out, re.M)
+    assert re.search(r'\d+ workers do what 16 do today, in requests a second', out)
+
+
+def test_a_bad_command_line_is_refused_with_what_is_wrong_with_it():
+    for words, why in (
+            (('--policy', 'nope'), 'is not one of resume'),
+            (('--policy', 'resume:nope=1'), "no setting 'nope'"),
+            (('--policy', 'resume:variance=nope'), 'variance'),
+            (('--classifier', 'regex:PATH_INFO:('), 'pattern'),
+            (('--classifier', 'nope'), 'want host, segment, path'),
+            (('--scenario', 'nope'), 'no such scenario'),
+            (('--workers', '0'), '--workers wants a whole number from 1 to 4096'),
+            (('--workers', '4096', '--cache', '16777216'), 'too much'),
+            (('--speed', '1'), '--speed is for a log'),
+            (('--scenario', 'all', '--plot', 'x.svg'), 'one scenario'),
+            (('a.log', 'b.log'), 'unexpected argument')):
+        assert why in simulate(*words, code=2).stderr, words
+    assert 'No such file' in simulate('/nonexistent/access.log', code=1).stderr
+    assert 'fewer than two requests' in simulate('-', code=1, text='garbage\n').stderr
+    assert 'workers come and go' in simulate('--tune', '--scenario', 'crash', *SMALL, code=1).stderr
