@@ -1,3 +1,5 @@
+rlb_unit_test(ctl/check LINK rlb::ctl)
+rlb_unit_test(ctl/classify LINK rlb::ctl)
 rlb_unit_test(ctl/fetch LINK rlb::ctl)
 rlb_unit_test(ctl/limits LINK rlb::ctl)
 rlb_unit_test(ctl/status_agent LINK rlb::ctl)
