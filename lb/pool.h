@@ -140,6 +140,11 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
  */
 void pool_remove(struct pool *p, struct worker *w, struct list *released);
 /*
+ * W is no longer known to be good at CLS, or at anything (NULL); what it is given next is learnt
+ * anew. Returns how many scores went; 0 of one that is no member.
+ */
+size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls);
+/*
  * Drained or ejected workers (available = false) leave the line as workers of an inactive version
  * do, keeping backlog, means and resume, and come back to its front. May precede the first resume.
  */
