@@ -31,9 +31,9 @@ bench: deps all
 	@build/bench/conn_pool_bench
 	@build/bench/counter_bench
 
-# The long forms of tests that have one: a million classes, sustained load with deaths, ten minutes of chaos.
+# The long forms of tests that have one: a million classes, sustained load with deaths, ten minutes of chaos, half an hour of flat memory.
 soak: deps all
-	RLB_FLOOD=1000000 RLB_SOAK_ROUNDS=8 RLB_CHAOS_SECONDS=600 $(CTEST) --test-dir build -L e2e
+	RLB_FLOOD=1000000 RLB_SOAK_ROUNDS=8 RLB_CHAOS_SECONDS=600 RLB_MEMORY_SECONDS=1800 $(CTEST) --test-dir build -L e2e
 
 # Unit, oracle, sim and end-to-end tests under the address and undefined sanitizers; then the threaded ones under tsan.
 asan: deps

@@ -14,13 +14,14 @@
 #include "common/base/text.h"
 #include "lb/pool.h"
 
-enum { THREADS_MAX = 8, NAME_ROOM = 64, LOOKS = 1000, ABOVE = 3 };
+enum { THREADS_MAX = 8, NAME_ROOM = 64, LOOKS = 1000, ABOVE = 3, PAIR_US = 20 };
 
 struct bench {
     struct pool *pool;
     char (*classes)[NAME_ROOM];
     size_t nclasses;
     uint64_t pairs;
+    uint64_t begin_us; /* of a run: the pool's time never goes back */
 };
 
 struct runner {
@@ -50,19 +51,21 @@ static void *run(void *arg)
         struct pool_request request = {.cls = slice_of(cls), .released = &released};
         struct pool_pick pick;
 
-        if (pool_get(b->pool, &request, i, &pick) != ERR_OK)
+        uint64_t now_us = b->begin_us + i * PAIR_US;
+        if (pool_get(b->pool, &request, now_us, &pick) != ERR_OK)
             abort();
-        struct pool_served how = {.now_us = i, .service_us = 1000 + i % 1000};
+        struct pool_served how = {.now_us = now_us + PAIR_US / 2, .service_us = PAIR_US / 2};
         pool_put(b->pool, &pick, &how, &released);
     }
     return NULL;
 }
 
-static double pair_ns(const struct bench *b, unsigned nthreads)
+static double pair_ns(struct bench *b, unsigned nthreads)
 {
     struct runner runners[THREADS_MAX];
     uint64_t start = clock_mono_us();
 
+    b->begin_us += b->pairs * PAIR_US;
     for (unsigned i = 0; i < nthreads; ++i) {
         runners[i] = (struct runner){.bench = b, .seed = 88172645463325252ULL + i};
         if (pthread_create(&runners[i].thread, NULL, run, &runners[i]) != 0)
@@ -107,7 +110,9 @@ static void bench_policy(enum pool_policy policy, bool shadowed, struct bench *b
                               .variance = 4,
                               .backlog_history = 9,
                               .unskilled_score = 1,
-                              .max_classes = 100000,
+                              .max_share = 0.375,
+                              .max_classes =
+                                  b->nclasses < 90000 ? 100000 : b->nclasses / 9 * 10 + 10,
                               .max_waiting = 1,
                               .backlog_shared = true,
                               .backlog_max_age_ms = 2000,

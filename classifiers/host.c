@@ -35,8 +35,7 @@ static size_t host_classify(const struct classifier *k, const struct rlb_environ
         host = (struct slice){host.p + 4, host.len - 4};
     if (host.len > CLASS_BYTES_MAX)
         return CLASSIFIER_NONE;
-    for (size_t i = 0; i < host.len; ++i)
-        out[i] = ascii_lower(host.p[i]);
+    ascii_lower_copy(out, host);
     return host.len;
 }
 

@@ -28,7 +28,7 @@ function(rlb_program name)
   cmake_parse_arguments(M "" "" "LINK;PRIVATE" ${ARGN})
   add_executable(${name} main.c)
   target_link_libraries(${name} PRIVATE rlb::flags ${M_LINK} ${M_PRIVATE})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin RLB_IS_PROGRAM ON)
 endfunction()
 
 # The program of tests/unit/PATH_test.c, as the target unit.area.noun.

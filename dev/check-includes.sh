@@ -53,7 +53,7 @@ done | awk '
 
     # The folder whose rules a path falls under; "" for none.
     function folder_of(path,    parts, n) {
-        if (path ~ /^lb\/(pool|worker)[._]/ || path ~ /^lb\/(pool.*|worker|pick_reason)\.(c|h|def)$/)
+        if (path ~ /^lb\/(pool|worker|homes)[._]/ || path ~ /^lb\/(pool.*|homes.*|worker|pick_reason)\.(c|h|def)$/)
             return "pool"
         n = split(path, parts, "/")
         if (n == 1)

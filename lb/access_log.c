@@ -57,39 +57,14 @@ struct access_log {
 
 /* ---- formatting ---- */
 
-static void put_u64(struct text *t, uint64_t v)
-{
-    char digits[20];
-    size_t n = sizeof(digits);
-
-    do {
-        digits[--n] = (char)('0' + v % 10);
-        v /= 10;
-    } while (v != 0);
-    text_add(t, (struct slice){digits + n, sizeof(digits) - n});
-}
-
-/* Whether C may stand in a line as it is, within quotes. */
-static bool is_plain(char c)
-{
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
-
 static void put_escaped(struct text *t, struct slice s)
 {
-    size_t from = 0;
-
     if (s.len > FIELD_MAX)
         s.len = FIELD_MAX;
-    for (size_t i = 0; i < s.len; ++i) {
-        if (is_plain(s.p[i]))
-            continue;
-        text_add(t, (struct slice){s.p + from, i - from});
-        text_add_escaped(t, (struct slice){s.p + i, 1});
-        from = i + 1;
-    }
-    if (s.len > from)
-        text_add(t, (struct slice){s.p + from, s.len - from});
+    if (ascii_is_plain(s))
+        text_add(t, s);
+    else
+        text_add_escaped(t, s);
 }
 
 /* In quotes; "-" for nothing, as the combined format has it. */
@@ -111,10 +86,19 @@ static void put_key_quoted(struct text *t, struct slice key, struct slice value)
     text_add_char(t, '"');
 }
 
+/* VALUE is a word of ours: nothing in it wants escaping. */
+static void put_key_word(struct text *t, struct slice key, struct slice value)
+{
+    text_add(t, key);
+    text_add_char(t, '"');
+    text_add(t, value);
+    text_add_char(t, '"');
+}
+
 static void put_key_u64(struct text *t, struct slice key, uint64_t value)
 {
     text_add(t, key);
-    put_u64(t, value);
+    text_add_u64(t, value);
 }
 
 /* "21/Nov/2026:01:33:26 +0000", made once a second and loop. */
@@ -143,7 +127,7 @@ static void put_combined(struct access_buffer *b, const struct access_entry *e)
 {
     struct text *t = &b->filling;
 
-    put_escaped(t, e->client);
+    text_add(t, e->client);
     text_add(t, SLICE_LIT(" - - ["));
     text_add(t, stamp(b, e->wall_ms));
     text_add(t, SLICE_LIT("] \""));
@@ -151,7 +135,7 @@ static void put_combined(struct access_buffer *b, const struct access_entry *e)
     text_add_char(t, ' ');
     put_escaped(t, e->target);
     text_add_char(t, ' ');
-    put_escaped(t, e->protocol);
+    text_add(t, e->protocol);
     put_key_u64(t, SLICE_LIT("\" "), (uint64_t)e->status);
     put_key_u64(t, SLICE_LIT(" "), e->sent_bytes);
     text_add_char(t, ' ');
@@ -162,7 +146,7 @@ static void put_combined(struct access_buffer *b, const struct access_entry *e)
     put_key_quoted(t, SLICE_LIT(" application="), e->application);
     put_key_quoted(t, SLICE_LIT(" class="), e->cls);
     put_key_quoted(t, SLICE_LIT(" worker="), e->worker);
-    put_key_quoted(t, SLICE_LIT(" reason="), e->reason);
+    put_key_word(t, SLICE_LIT(" reason="), e->reason);
     put_key_u64(t, SLICE_LIT(" tries="), e->tries);
     put_key_u64(t, SLICE_LIT(" received_bytes="), e->received_bytes);
     put_key_u64(t, SLICE_LIT(" limit_wait_us="), e->limit_wait_us);
@@ -171,7 +155,7 @@ static void put_combined(struct access_buffer *b, const struct access_entry *e)
     put_key_u64(t, SLICE_LIT(" first_byte_us="), e->first_byte_us);
     put_key_u64(t, SLICE_LIT(" service_us="), e->service_us);
     put_key_u64(t, SLICE_LIT(" total_us="), e->total_us);
-    put_key_quoted(t, SLICE_LIT(" outcome="), e->outcome);
+    put_key_word(t, SLICE_LIT(" outcome="), e->outcome);
     put_key_quoted(t, SLICE_LIT(" request_id="), e->request_id);
     text_add_char(t, '\n');
 }

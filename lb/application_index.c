@@ -125,8 +125,7 @@ static struct slice normalise(struct slice host, char out[HOST_ROOM])
         --n;
     if (n >= HOST_ROOM)
         n = 0;
-    for (size_t i = 0; i < n; ++i)
-        out[i] = ascii_lower(host.p[i]);
+    ascii_lower_copy(out, (struct slice){host.p, n});
     return (struct slice){out, n};
 }
 

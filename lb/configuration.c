@@ -207,11 +207,15 @@ static void read_admin(struct configuration *c, struct diag *d)
     settings_read(&admin_table, &c->file, c->program.admin, &s, NULL, d);
     if (s.token != NULL && s.token[0] == '\0')
         config_complain(&c->file, c->program.admin, d, "admin: token must not be empty");
+    if (s.actions_token != NULL && s.actions_token[0] == '\0')
+        config_complain(&c->file, c->program.admin, d, "admin: actions_token must not be empty");
     config_admin_addresses(&c->file, c->program.admin, &s.address, s.token != NULL, &c->admin_addrs,
                            &c->nadmin_addrs, d);
     c->admin_token = s.token;
     c->admin_hosts = s.hosts;
+    c->actions_token = s.actions_token;
     s.token = NULL;
+    s.actions_token = NULL;
     s.hosts = (struct text_list){0};
     settings_fini(&admin_table, &s);
 }
@@ -361,6 +365,7 @@ void configuration_fini(struct configuration *c)
     free(c->listens);
     free(c->admin_addrs);
     free(c->admin_token);
+    free(c->actions_token);
     for (size_t i = 0; i < c->admin_hosts.n; ++i)
         free(c->admin_hosts.items[i]);
     free(c->admin_hosts.items);

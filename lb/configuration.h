@@ -67,7 +67,7 @@ struct configuration {
     size_t nlistens;
     struct addr *admin_addrs; /* none: no admin address */
     size_t nadmin_addrs;
-    char *admin_token;
+    char *admin_token, *actions_token;
     struct text_list admin_hosts;
     struct application_config *applications;
     size_t napplications;

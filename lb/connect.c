@@ -251,6 +251,7 @@ static void checkout(struct exchange *x)
     struct conn_checkout o = {
         .fresh = x->fresh || must_be_fresh(x),
         .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
+        .untested = x->safe && x->member->tls == NULL,
     };
 
     if (o.fresh && !x->safe)

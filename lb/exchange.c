@@ -553,6 +553,7 @@ void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *
     x->home = l->home;
     x->req = req;
     x->conn = conn;
+    x->body_file = http_conn_body_file(conn);
     x->version = req->version;
     x->start_us = x->entered_us = loop_now_us(x->home->loop);
     x->start_wall_ms = (uint64_t)req->processed_at.at.tv_sec * 1000 +

@@ -72,6 +72,7 @@ struct exchange {
     /* ---- the client's side ---- */
     h2o_req_t *req; /* NULL once it is gone */
     struct http_conn *conn;
+    const struct body_file *body_file; /* of the request, or NULL */
     struct http_reply reply;
     int status;      /* of the answer; 0: none yet */
     int version;     /* as h2o_req_t's */

@@ -457,6 +457,7 @@ void exchange_forward(struct exchange *x)
     struct http1_request r = {
         .head = build_head(x),
         .body = {x->req->entity.base, x->req->entity.base != NULL ? x->req->entity.len : 0},
+        .body_file = x->body_file,
         .is_head = slice_is((struct slice){x->req->method.base, x->req->method.len}, "HEAD"),
         .upgrade = x->websocket ? SLICE_LIT("websocket") : SLICE_NULL,
         .first_byte_timeout_ms = s->first_byte_timeout_ms,

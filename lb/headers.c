@@ -28,9 +28,11 @@ bool headers_check_request(const h2o_req_t *req)
     for (size_t i = 0; i < req->headers.size; ++i) {
         const h2o_header_t *h = &req->headers.entries[i];
 
-        if (!http1_is_token(slice_of_iovec(*h->name)) || !http1_is_text(slice_of_iovec(h->value)))
+        /* Of HTTP/1 the server has looked at every byte as it came. */
+        if (req->version >= 0x200 &&
+            (!http1_is_token(slice_of_iovec(*h->name)) || !http1_is_text(slice_of_iovec(h->value))))
             return false;
-        if (slice_is(slice_of_iovec(*h->name), "connection"))
+        if (h->name->len == 10 && memcmp(h->name->base, "connection", 10) == 0)
             listed_bytes += h->value.len;
     }
     return listed_bytes <= CONNECTION_LIST_MAX;
@@ -399,8 +401,7 @@ static char *copy_lower(struct copier *c, struct slice s)
 {
     char *to = c->at;
 
-    for (size_t i = 0; i < s.len; ++i)
-        to[i] = ascii_lower(s.p[i]);
+    ascii_lower_copy(to, s);
     c->at += s.len;
     return to;
 }

@@ -122,6 +122,8 @@ static void make_worker(struct known_worker *k, const char *incarnation, unsigne
 
     ASSERT(k->worker == NULL);
     k->worker = member_create(&o);
+    if (k->drained)
+        member_set_unavailable(member_of(k->worker), MEMBER_DRAINED, true);
 }
 
 static void end_worker(struct known_worker *k, const char *why)
@@ -174,7 +176,7 @@ enum worker_kind known_worker_kind(const struct known_worker *k)
 {
     bool in = known_worker_in_pool(k);
 
-    if (k->worker == NULL || k->silent)
+    if (k->worker == NULL || k->silent || k->drained)
         return WORKER_OTHER;
     if (active_check_view(k->check).failing)
         return WORKER_OTHER;
@@ -431,6 +433,27 @@ bool known_worker_settled(const struct known_worker *k)
     return k->feed == NULL || resume_feed_settled(k->feed);
 }
 
+void known_worker_drain(struct known_worker *k, bool on)
+{
+    if (k->drained == on)
+        return;
+    k->drained = on;
+    log_info(NULL, on ? "worker-drained" : "worker-undrained", "application=%s worker=%s",
+             k->app->name, k->name);
+    if (k->worker == NULL)
+        return;
+    member_set_unavailable(member_of(k->worker), MEMBER_DRAINED, on);
+    membership_sort(k);
+    health_check(k->app);
+    membership_reserve(k->membership);
+}
+
+size_t known_worker_forget(struct known_worker *k, const struct slice *cls)
+{
+    (void)resume_forget(&k->last.skills, cls);
+    return k->worker != NULL ? member_forget(member_of(k->worker), cls) : 0;
+}
+
 const char *known_worker_state(const struct known_worker *k)
 {
     if (k->worker == NULL)
@@ -439,6 +462,8 @@ const char *known_worker_state(const struct known_worker *k)
         return "silent";
     if (active_check_view(k->check).failing)
         return "unhealthy";
+    if (k->drained)
+        return "drained";
     return k->streams ? resume_state_text(k->last.state) : "ready";
 }
 

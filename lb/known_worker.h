@@ -72,6 +72,7 @@ struct known_worker {
     uint64_t starting_ms;  /* since when it has said that it is starting, over all its lives; 0: it
                               has not */
     bool silent;
+    bool drained; /* an operator wants it to get nothing, whoever lives there */
     struct loop_deferred deferred;
 };
 
@@ -95,7 +96,12 @@ bool known_worker_in_pool(const struct known_worker *k);
 void known_worker_join(struct known_worker *k);
 void known_worker_leave(struct known_worker *k);
 enum worker_kind known_worker_kind(const struct known_worker *k);
-/* "ready", "cold", "draining", "starting"; "silent"; "unhealthy"; "absent". */
+/* Whoever lives there gets no new requests, until it is undone or K is not known any more. */
+void known_worker_drain(struct known_worker *k, bool on);
+/* What it is good at is not known any more: CLS, or everything (NULL). Returns how many scores the
+ * pool had. An agent's next resume tells anew. */
+size_t known_worker_forget(struct known_worker *k, const struct slice *cls);
+/* "ready", "cold", "draining", "starting"; "drained"; "silent"; "unhealthy"; "absent". */
 const char *known_worker_state(const struct known_worker *k);
 /* The host of NAME, which is HOST:PORT, stands for K. */
 void known_worker_set_host(struct known_worker *k, const char *name);

@@ -114,6 +114,7 @@ static bool start_admin(struct lb *lb)
     struct admin_options o = {.addresses = p->config.admin_addrs,
                               .naddresses = p->config.nadmin_addrs,
                               .token = p->config.admin_token,
+                              .orders_token = p->config.actions_token,
                               .hosts = (const char *const *)p->config.admin_hosts.items,
                               .nhosts = p->config.admin_hosts.n,
                               .take_socket = take_admin_socket,
@@ -321,7 +322,7 @@ static void on_hup(void *context)
     struct lb *lb = context;
 
     if (lb->parts->phase == LB_SERVING)
-        lb_reload(lb);
+        (void)lb_reload(lb, NULL);
 }
 
 /* ---- assembly ---- */

@@ -62,9 +62,9 @@ struct lb {
 /* From the first to the last: never back. Control thread. */
 enum lb_phase { LB_STARTING, LB_SERVING, LB_DRAINING, LB_CLOSING };
 enum lb_phase lb_phase(const struct lb *lb);
-/* Read FILE again and put into force what can be without a restart, or nothing of it. Control
- * thread. */
-void lb_reload(struct lb *lb);
+/* Read FILE again and put into force what can be without a restart, or nothing of it: false, and
+ * WHY (may be NULL) says what is wrong, a line each. Control thread. */
+bool lb_reload(struct lb *lb, struct text *why);
 /* Run the load balancer of the configuration FILE until it is told to stop. Returns the exit code.
  */
 int lb_run(const char *file);

@@ -136,6 +136,12 @@ void member_leave(struct member *m)
     health_check(a);
 }
 
+size_t member_forget(struct member *m, const struct slice *cls)
+{
+    self_measure_forget(m->app->lb->self_measure, m, cls);
+    return pool_forget(m->app->pool, m->worker, cls);
+}
+
 void member_retire(struct member *m)
 {
     member_leave(m);

@@ -19,6 +19,7 @@ enum member_unavailable {
     MEMBER_DRAINING = 2,  /* it says so */
     MEMBER_SILENT = 4,    /* its stream broke; one reconnect is under way */
     MEMBER_UNHEALTHY = 8, /* its checks fail (active_check.h) */
+    MEMBER_DRAINED = 16,  /* an operator has said so */
 };
 
 enum {
@@ -100,6 +101,9 @@ void member_resume(struct member *m, const struct resume *r, const char *version
                    const char *fingerprint);
 /* Control thread: out of the pool; it may come back by member_resume. Requests in hand go on. */
 void member_leave(struct member *m);
+/* Control thread: it is no longer known to be good at CLS, or at anything (NULL): in the pool, in
+ * its meter, in what is kept of it. Returns how many scores the pool had. */
+size_t member_forget(struct member *m, const struct slice *cls);
 /* Control thread: its life is over. Out of the pool, and none of its connections is used again. */
 void member_retire(struct member *m);
 /* Any thread: a reason not to pick it begins or ends. False when that was so already. */

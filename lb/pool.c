@@ -205,6 +205,19 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
     pool_unlock(p);
 }
 
+size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls)
+{
+    size_t n = 0;
+
+    pool_lock(p);
+    if (w->place == WORKER_IN_LINE)
+        n = pool_skills_forget(p, w, cls);
+    else if (w->place == WORKER_ASIDE)
+        n = resume_forget(&w->kept, cls);
+    pool_unlock(p);
+    return n;
+}
+
 /* The first of the line that is not excluded and has room; else the first not excluded; or NULL. */
 static struct worker *front_for(const struct pool *p, const struct pool_request *r, uint64_t now_ms,
                                 bool *has_room)

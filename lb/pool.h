@@ -13,6 +13,7 @@
 #include "common/base/limits.h"
 #include "common/base/list.h"
 #include "common/core/resume.h"
+#include "lb/homes.h"
 #include "lb/worker.h"
 
 struct pool;
@@ -29,12 +30,13 @@ const char *pool_policy_text(enum pool_policy policy);
 struct pool_settings {
     enum pool_policy policy;
     bool single_version;
-    double variance;             /* how far above the front's mean backlog a worker may stand */
-    uint64_t backlog_history;    /* requests over which backlogs are averaged; >= 1 */
-    double unskilled_score;      /* score that an unskilled worker is given for the class it got */
-    size_t max_classes;          /* classes kept; a tenth of the room is for those on probation */
-    size_t max_waiting;          /* requests parked, or on the way back; over it ERR_QUEUE_FULL */
-    bool backlog_shared;         /* what others have in hand counts (worker_report) */
+    double variance;          /* how far above the front's mean backlog a worker may stand */
+    uint64_t backlog_history; /* requests over which backlogs are averaged; >= 1 */
+    double max_share;         /* adaptive: part of the workers that one class may live at; 0: 3/8 */
+    double unskilled_score;   /* score that an unskilled worker is given for the class it got */
+    size_t max_classes;       /* classes kept; a tenth of the room is for those on probation */
+    size_t max_waiting;       /* requests parked, or on the way back; over it ERR_QUEUE_FULL */
+    bool backlog_shared;      /* what others have in hand counts (worker_report) */
     uint64_t backlog_max_age_ms; /* ... for so long after it was reported; >= 1 */
     /* More requests in hand than this, for each that a worker serves at once, are too many
      * (pool_overloaded); 0: never. */
@@ -89,6 +91,7 @@ struct pool_hand {
     void *entry;
     double work_s;
     uint64_t flags;
+    struct homes_ticket homes;
 };
 
 struct pool_pick {
@@ -136,6 +139,11 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
  * comes back (pool_new_resume) before they all are keeps its backlog and mean.
  */
 void pool_remove(struct pool *p, struct worker *w, struct list *released);
+/*
+ * W is no longer known to be good at CLS, or at anything (NULL); what it is given next is learnt
+ * anew. Returns how many scores went; 0 of one that is no member.
+ */
+size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls);
 /*
  * Drained or ejected workers (available = false) leave the line as workers of an inactive version
  * do, keeping backlog, means and resume, and come back to its front. May precede the first resume.

@@ -307,6 +307,7 @@ extern const struct pool_rule pool_rule_classless;
 extern const struct pool_rule pool_rule_round_robin;
 extern const struct pool_rule pool_rule_p2c;
 extern const struct pool_rule pool_rule_hash;
+extern const struct pool_rule pool_rule_adaptive;
 
 /* pool_policy.c: the pool's policy, its state, and what it is told */
 /* The policy that p->settings names; another one's state is made anew. */
@@ -371,6 +372,8 @@ const struct skill *pool_skill_of(const struct pool_class *c, const struct worke
 void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, double score);
 /* What W is good at is R from now on, and nothing else. */
 void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *r);
+/* Of CLS, or of all classes (NULL); W is in the line. Returns how many. */
+size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *cls);
 void pool_skills_clear(struct pool *p, struct worker *w);
 void pool_skills_copy(const struct worker *w, struct resume *out);
 void pool_skills_check(const struct pool *p);

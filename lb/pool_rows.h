@@ -15,6 +15,7 @@
         .single_version = (s)->single_version,                                                     \
         .variance = (s)->variance,                                                                 \
         .backlog_history = (uint64_t)(s)->backlog_history,                                         \
+        .max_share = (s)->max_share,                                                               \
         .unskilled_score = (s)->unskilled_score,                                                   \
         .max_classes = (size_t)(s)->max_classes,                                                   \
         .backlog_shared = (s)->backlog_shared,                                                     \

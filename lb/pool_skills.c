@@ -160,6 +160,21 @@ void pool_skills_clear(struct pool *p, struct worker *w)
     w->slots_room = 0;
 }
 
+size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *cls)
+{
+    size_t n = w->nslots;
+
+    if (cls == NULL) {
+        pool_skills_clear(p, w);
+        return n;
+    }
+    struct class_entry *e = classes_find(&p->classes, *cls);
+    if (e == NULL || find_skill(class_of(e), w) == NULL)
+        return 0;
+    remove_skill(p, class_of(e), w);
+    return 1;
+}
+
 void pool_skills_copy(const struct worker *w, struct resume *out)
 {
     for (uint32_t i = 0; i < w->nslots; ++i) {

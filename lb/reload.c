@@ -115,8 +115,9 @@ static void refuse(const struct lb *lb, const struct diag *d)
               lb->parts->file, d->errors);
 }
 
-void lb_reload(struct lb *lb)
+bool lb_reload(struct lb *lb, struct text *why)
 {
+    bool taken = false;
     struct configuration fresh;
     struct diag d = {0};
     struct renewal *renewal = NULL;
@@ -140,11 +141,15 @@ void lb_reload(struct lb *lb)
             atomic_store_explicit(&lb->client_certificates, true, memory_order_relaxed);
         listeners_take_certificates(lb->parts->listeners, renewal);
         take_applications(lb, &fresh);
+        taken = true;
         log_info(NULL, "configuration-read", "file=%s", lb->parts->file);
     }
     renewal_destroy(renewal);
     configuration_fini(&fresh);
 out:
+    if (why != NULL && !taken && d.text != NULL)
+        text_add(why, slice_of(d.text));
     diag_fini(&d);
     daemon_notify("READY=1");
+    return taken;
 }

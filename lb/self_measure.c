@@ -435,6 +435,16 @@ void self_measure_inherit(struct self_measure *s, struct member *m, struct membe
     resume_fini(&r);
 }
 
+void self_measure_forget(struct self_measure *s, struct member *m, const struct slice *cls)
+{
+    pthread_mutex_lock(&m->meter_lock);
+    if (m->meter != NULL)
+        meter_forget(m->meter, cls);
+    pthread_mutex_unlock(&m->meter_lock);
+    if (s->folder != NULL)
+        poke(s);
+}
+
 void self_measure_leave(struct self_measure *s, struct member *m)
 {
     struct list *it = NULL;

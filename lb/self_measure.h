@@ -42,6 +42,8 @@ void self_measure_join(struct self_measure *s, struct member *m);
 void self_measure_inherit(struct self_measure *s, struct member *m, struct member *from);
 /* Control thread: the last resume of M is written, and M forgotten. */
 void self_measure_leave(struct self_measure *s, struct member *m);
+/* Control thread: what M has learnt of CLS, or of all (NULL), is forgotten, in its file soon. */
+void self_measure_forget(struct self_measure *s, struct member *m, const struct slice *cls);
 /* Any loop: M has served a request; when a resume is due it is made known to the pool. */
 void self_measure_served(struct member *m, struct slice cls, uint64_t service_us, bool failed);
 

@@ -7,6 +7,7 @@
 #include "lb/status.h"
 
 #include "assets.h"
+#include "lb/actions.h"
 #include "lb/lb_parts.h"
 
 static int page_status(void *context, struct slice query, struct text *body)
@@ -86,5 +87,6 @@ void status_add(struct lb *lb, struct admin *a)
     admin_add(a, "/explain", json, page_explain, lb);
     admin_add(a, "/metrics", "text/plain; version=0.0.4; charset=utf-8", page_metrics, lb);
     admin_add(a, "/healthz", plain, page_health, lb);
+    actions_add(lb, a);
     admin_add(a, "/readyz", plain, page_ready, lb);
 }

@@ -16,7 +16,8 @@ struct exchange {
     struct http_reply *reply; /* NULL: the client has gone */
     size_t counted_bytes;     /* of the reply's queue, in front->buffered_bytes */
     struct text head;
-    struct slice body; /* the request's, while there is a reply */
+    struct slice body;                 /* the request's, while there is a reply */
+    const struct body_file *body_file; /* the same; NULL: it is in no file */
     struct request_class cls;
     bool is_head, safe, upgrade;
     /* The process's end. */

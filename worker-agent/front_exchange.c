@@ -354,6 +354,7 @@ static void send_request(struct exchange *x)
     const struct http1_request r = {
         .head = text_slice(&x->head),
         .body = x->body,
+        .body_file = x->body_file,
         .is_head = x->is_head,
         .upgrade = x->upgrade ? slice_of_iovec(x->reply->req->upgrade) : SLICE_NULL,
         .first_byte_timeout_ms = x->unready ? 0 : s->first_byte_timeout_ms,
@@ -462,6 +463,7 @@ static void on_gone(void *context, bool done)
     x->reply = NULL;
     count_buffered(x);
     x->body = SLICE_NULL;
+    x->body_file = NULL;
     if (!done)
         count(x, AGENT_STAT_clients_gone);
     if (!x->worker_done && !x->tunnel)
@@ -500,6 +502,7 @@ void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *r
     x->safe = x->is_head || front_method_is(req, "GET");
     x->upgrade = front_wants_upgrade(req);
     x->body = (struct slice){req->entity.base, req->entity.len};
+    x->body_file = http_conn_body_file(conn);
     x->place.core.may_probe = x->safe && !x->upgrade;
     x->place.go = on_place;
     x->place.refused = on_place_refused;

@@ -8,15 +8,86 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool slice_eq_nocase(struct slice a, struct slice b)
+#define EACH_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
+
+/* Four to seven bytes as a word, those in the middle twice. */
+static uint64_t load_short(const char *p, size_t len)
 {
-    if (a.len != b.len)
-        return false;
-    for (size_t i = 0; i < a.len; ++i) {
-        if (ascii_lower(a.p[i]) != ascii_lower(b.p[i]))
+    uint32_t first;
+    uint32_t last;
+
+    memcpy(&first, p, sizeof(first));
+    memcpy(&last, p + len - sizeof(last), sizeof(last));
+    return (uint64_t)last << 32 | first;
+}
+
+static void store_short(char *p, size_t len, uint64_t word)
+{
+    uint32_t first = (uint32_t)word;
+    uint32_t last = (uint32_t)(word >> 32);
+
+    memcpy(p, &first, sizeof(first));
+    memcpy(p + len - sizeof(last), &last, sizeof(last));
+}
+
+static uint64_t load_word(const char *p)
+{
+    uint64_t word;
+
+    memcpy(&word, p, sizeof(word));
+    return word;
+}
+
+/* Eight bytes at once: the top bit of each is borrowed to tell whether it is between 'A' and 'Z'.
+ */
+static uint64_t lower_word(uint64_t word)
+{
+    uint64_t low_bits = word & EACH_BYTE(0x7f);
+    uint64_t from_a = low_bits + EACH_BYTE(0x80 - 'A');
+    uint64_t after_z = low_bits + EACH_BYTE(0x80 - 'Z' - 1);
+    uint64_t capital = (from_a ^ after_z) & ~word & EACH_BYTE(0x80);
+
+    return word | capital >> 2;
+}
+
+bool bytes_eq_nocase(const char *a, const char *b, size_t len)
+{
+    size_t i = 0;
+
+    for (; i + 8 <= len; i += 8) {
+        if (lower_word(load_word(a + i)) != lower_word(load_word(b + i)))
+            return false;
+    }
+    /* The last eight bytes, some of them again. */
+    if (len >= 8)
+        return lower_word(load_word(a + len - 8)) == lower_word(load_word(b + len - 8));
+    if (len >= 4)
+        return lower_word(load_short(a, len)) == lower_word(load_short(b, len));
+    for (; i < len; ++i) {
+        if (ascii_lower(a[i]) != ascii_lower(b[i]))
             return false;
     }
     return true;
+}
+
+void ascii_lower_copy(char *to, struct slice from)
+{
+    size_t i = 0;
+    uint64_t word;
+
+    for (; i + 8 <= from.len; i += 8) {
+        word = lower_word(load_word(from.p + i));
+        memcpy(to + i, &word, sizeof(word));
+    }
+    if (from.len >= 8) {
+        word = lower_word(load_word(from.p + from.len - 8));
+        memcpy(to + from.len - 8, &word, sizeof(word));
+    } else if (from.len >= 4) {
+        store_short(to, from.len, lower_word(load_short(from.p, from.len)));
+    } else {
+        for (; i < from.len; ++i)
+            to[i] = ascii_lower(from.p[i]);
+    }
 }
 
 bool slice_starts(struct slice s, struct slice prefix)
@@ -64,6 +135,38 @@ struct slice slice_cut(struct slice *rest, char c)
     }
     *rest = (struct slice){whole.p + at + 1, whole.len - at - 1};
     return (struct slice){whole.p, at};
+}
+
+/* Whether any byte of WORD is B; a wrong carry can only accuse a byte above a guilty one. */
+static inline uint64_t bytes_equal(uint64_t word, unsigned char b)
+{
+    uint64_t other = word ^ EACH_BYTE(b);
+
+    return (other - EACH_BYTE(0x01)) & ~other;
+}
+
+/* The top bit of each byte that is not plain; like bytes_equal, it may accuse a plain one, too. */
+static inline uint64_t not_plain(uint64_t word)
+{
+    return (word | (word - EACH_BYTE(0x20)) | bytes_equal(word, 0x7f) | bytes_equal(word, '"') |
+            bytes_equal(word, '\\')) &
+           EACH_BYTE(0x80);
+}
+
+bool ascii_is_plain(struct slice s)
+{
+    uint64_t found = 0;
+
+    if (s.len < 4) {
+        for (size_t i = 0; i < s.len; ++i)
+            found |= s.p[i] < 0x20 || s.p[i] >= 0x7f || s.p[i] == '"' || s.p[i] == '\\';
+        return found == 0;
+    }
+    if (s.len < 8)
+        return not_plain(load_short(s.p, s.len)) == 0;
+    for (size_t i = 0; i + 8 <= s.len; i += 8)
+        found |= not_plain(load_word(s.p + i));
+    return (found | not_plain(load_word(s.p + s.len - 8))) == 0;
 }
 
 void ascii_clean(char *s)
@@ -188,33 +291,30 @@ void text_fini(struct text *t)
     *t = (struct text){0};
 }
 
-char *text_reserve(struct text *t, size_t n)
+void text_grow(struct text *t, size_t n)
 {
     enum { FIRST_ROOM = 256 };
+    size_t room = t->room != 0 ? t->room * 2 : FIRST_ROOM;
 
-    if (t->room - t->len < n) {
-        size_t room = t->room != 0 ? t->room * 2 : FIRST_ROOM;
-
-        while (room - t->len < n)
-            room *= 2;
-        t->p = xrealloc(t->p, room);
-        t->room = room;
-    }
-    return t->p + t->len;
+    while (room - t->len < n)
+        room *= 2;
+    t->p = xrealloc(t->p, room);
+    t->room = room;
 }
 
-void text_add(struct text *t, struct slice s)
+void text_add_u64(struct text *t, uint64_t v)
 {
-    if (s.len == 0)
+    char digits[20];
+    size_t at = sizeof(digits);
+
+    if (v < 10) {
+        text_add_char(t, (char)('0' + v));
         return;
-    memcpy(text_reserve(t, s.len), s.p, s.len);
-    t->len += s.len;
-}
-
-void text_add_char(struct text *t, char c)
-{
-    *text_reserve(t, 1) = c;
-    ++t->len;
+    }
+    do
+        digits[--at] = (char)('0' + v % 10);
+    while ((v /= 10) != 0);
+    text_add(t, (struct slice){digits + at, sizeof(digits) - at});
 }
 
 void text_addf(struct text *t, const char *fmt, ...)

@@ -18,8 +18,14 @@ static inline bool slice_eq(struct slice a, struct slice b)
     return a.len == b.len && (a.len == 0 || memcmp(a.p, b.p, a.len) == 0);
 }
 
-/* ASCII only, whatever the locale. */
-bool slice_eq_nocase(struct slice a, struct slice b);
+/* ASCII only, whatever the locale; A and B are LEN bytes long. */
+bool bytes_eq_nocase(const char *a, const char *b, size_t len);
+static inline bool slice_eq_nocase(struct slice a, struct slice b)
+{
+    /* Most differ in their first byte, but for its case. */
+    return a.len == b.len &&
+           (a.len == 0 || (((a.p[0] ^ b.p[0]) & ~0x20) == 0 && bytes_eq_nocase(a.p, b.p, a.len)));
+}
 static inline bool slice_is(struct slice a, const char *s)
 {
     return slice_eq(a, slice_of(s));
@@ -39,6 +45,12 @@ static inline char ascii_lower(char c)
     return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
+/* FROM in lower case to TO, which has room for as many bytes, none of them of FROM's. */
+void ascii_lower_copy(char *to, struct slice from);
+
+/* Whether S is visible ASCII and blanks, without quotes and backslashes: then text_add_escaped adds
+ * it as it is. */
+bool ascii_is_plain(struct slice s);
 /* Every byte of S that is no visible ASCII, nor a space, becomes '?'. */
 void ascii_clean(char *s);
 /*
@@ -79,10 +91,28 @@ static inline struct slice text_slice(const struct text *t)
 {
     return (struct slice){t->p, t->len};
 }
+void text_grow(struct text *t, size_t n);
 /* Room for N more bytes; returns where they go. The caller adds to ->len what it wrote. */
-char *text_reserve(struct text *t, size_t n);
-void text_add(struct text *t, struct slice s);
-void text_add_char(struct text *t, char c);
+static inline char *text_reserve(struct text *t, size_t n)
+{
+    if (t->room - t->len < n)
+        text_grow(t, n);
+    return t->p + t->len;
+}
+static inline void text_add(struct text *t, struct slice s)
+{
+    if (s.len == 0)
+        return;
+    memcpy(text_reserve(t, s.len), s.p, s.len);
+    t->len += s.len;
+}
+static inline void text_add_char(struct text *t, char c)
+{
+    *text_reserve(t, 1) = c;
+    ++t->len;
+}
+/* In decimal digits. */
+void text_add_u64(struct text *t, uint64_t v);
 void text_addf(struct text *t, const char *fmt, ...) printf_like(2, 3);
 /* The shortest that reads back as the same number. */
 void text_add_real(struct text *t, double v);

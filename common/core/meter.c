@@ -166,6 +166,28 @@ bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed)
     return true;
 }
 
+static size_t forget_list(struct meter *m, struct list *classes)
+{
+    size_t n = 0;
+
+    for (; !list_empty(classes); ++n)
+        classes_remove(&m->classes, list_first(classes, struct class_entry, node));
+    return n;
+}
+
+size_t meter_forget(struct meter *m, const struct slice *cls)
+{
+    struct class_entry *e = cls != NULL ? classes_find(&m->classes, *cls) : NULL;
+
+    ++m->generation;
+    if (cls == NULL)
+        return forget_list(m, &m->classes.known) + forget_list(m, &m->classes.probation);
+    if (e == NULL)
+        return 0;
+    classes_remove(&m->classes, e);
+    return 1;
+}
+
 static void copy_list(const struct list *least_recent_first, size_t max_rows, struct resume *out)
 {
     for (struct list *it = least_recent_first->prev; it != least_recent_first; it = it->prev) {

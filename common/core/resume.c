@@ -60,6 +60,25 @@ void resume_copy(struct resume *to, const struct resume *from)
         resume_push(to, from->rows[i].cls, from->rows[i].score);
 }
 
+size_t resume_forget(struct resume *r, const struct slice *cls)
+{
+    size_t before = r->n;
+
+    if (cls == NULL) {
+        resume_fini(r);
+        return before;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < before; ++i) {
+        if (slice_eq(r->rows[i].cls, *cls))
+            free((void *)(uintptr_t)r->rows[i].cls.p);
+        else
+            r->rows[kept++] = r->rows[i];
+    }
+    r->n = kept;
+    return before - kept;
+}
+
 const double *resume_find(const struct resume *r, struct slice cls)
 {
     for (size_t i = 0; i < r->n; ++i) {

@@ -32,6 +32,8 @@ void resume_fini(struct resume *r);
 void resume_push(struct resume *r, struct slice cls, double score);
 /* TO is zero or a resume in use, whose rows are dropped first. */
 void resume_copy(struct resume *to, const struct resume *from);
+/* Drop the row of CLS, or all of them (NULL). Returns how many went. */
+size_t resume_forget(struct resume *r, const struct slice *cls);
 /* The score of CLS, or NULL. Linear: for tests and status pages. */
 const double *resume_find(const struct resume *r, struct slice cls);
 

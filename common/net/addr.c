@@ -218,10 +218,29 @@ const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
     return out;
 }
 
+/* As inet_ntop, which prints by format: this is asked for with each request. */
+static void format_ipv4(const struct in_addr *ip, char *out)
+{
+    unsigned char bytes[4];
+
+    memcpy(bytes, &ip->s_addr, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); ++i) {
+        unsigned v = bytes[i];
+
+        if (v >= 100)
+            *out++ = (char)('0' + v / 100);
+        if (v >= 10)
+            *out++ = (char)('0' + v / 10 % 10);
+        *out++ = (char)('0' + v % 10);
+        *out++ = '.';
+    }
+    out[-1] = '\0';
+}
+
 const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
     if (a->len != 0 && a->sa.sa_family == AF_INET)
-        inet_ntop(AF_INET, &a->in.sin_addr, out, ADDR_TEXT_MAX);
+        format_ipv4(&a->in.sin_addr, out);
     else if (a->len != 0 && a->sa.sa_family == AF_INET6)
         inet_ntop(AF_INET6, &a->in6.sin6_addr, out, ADDR_TEXT_MAX);
     else

@@ -43,15 +43,24 @@ struct admin_action {
     void *context;
 };
 
+struct admin_order {
+    struct list node;
+    char *path;
+    admin_order_fn act;
+    void *context;
+};
+
 struct admin {
     struct http_server *server;
-    char *token; /* or NULL */
+    char *token;        /* or NULL */
+    char *orders_token; /* or NULL */
     char **hosts;
     size_t nhosts;
     struct addr *addresses; /* bound */
     size_t naddresses;
     struct list pages;
     struct list actions;
+    struct list orders;
 };
 
 /* One request, in its own memory. */
@@ -118,27 +127,28 @@ static bool host_allowed(const struct admin *a, struct slice authority)
     return is_address(name);
 }
 
-static bool token_matches(const struct admin *a, struct slice value)
+static bool token_matches(const char *token, struct slice value)
 {
     struct slice prefix = SLICE_LIT("Bearer ");
-    size_t len = strlen(a->token);
+    size_t len = strlen(token);
 
     if (value.len < prefix.len || !slice_eq_nocase((struct slice){value.p, prefix.len}, prefix))
         return false;
     struct slice given = slice_trim((struct slice){value.p + prefix.len, value.len - prefix.len});
     /* The length may show, the bytes may not. */
-    return given.len == len && CRYPTO_memcmp(given.p, a->token, len) == 0;
+    return given.len == len && CRYPTO_memcmp(given.p, token, len) == 0;
 }
 
-static bool authorized(const struct admin *a, const h2o_req_t *req)
+/* Whether the request has TOKEN (NULL: none is wanted). */
+static bool authorized(const char *token, const h2o_req_t *req)
 {
-    if (a->token == NULL)
+    if (token == NULL)
         return true;
     ssize_t i = h2o_find_header(&req->headers, H2O_TOKEN_AUTHORIZATION, -1);
     /* Of several it would be a matter of taste which counts. */
     if (i == -1 || h2o_find_header(&req->headers, H2O_TOKEN_AUTHORIZATION, i) != -1)
         return false;
-    return token_matches(a, slice_of_iovec(req->headers.entries[i].value));
+    return token_matches(token, slice_of_iovec(req->headers.entries[i].value));
 }
 
 /* ---- answers ---- */
@@ -261,6 +271,46 @@ static void answer_action(struct admin_call *call, const struct admin *a,
     text_fini(&body);
 }
 
+static const struct admin_order *find_order(const struct admin *a, struct slice path)
+{
+    struct list *it;
+
+    list_for_each (it, &a->orders) {
+        const struct admin_order *o = list_entry(it, struct admin_order, node);
+        if (slice_is(path, o->path))
+            return o;
+    }
+    return NULL;
+}
+
+static void answer_unauthorized(struct admin_call *call)
+{
+    add_header(call->reply.req, "WWW-Authenticate", "Bearer");
+    answer_error(call, 401);
+}
+
+static void answer_order(struct admin_call *call, const struct admin *a,
+                         const struct admin_order *o)
+{
+    h2o_req_t *req = call->reply.req;
+    struct slice entity = {req->entity.base, req->entity.base != NULL ? req->entity.len : 0};
+    struct text body = {0};
+    int status = 403;
+
+    if (!method_fits(call, slice_is(slice_of_iovec(req->method), "POST"), "POST"))
+        return;
+    if (a->orders_token == NULL) {
+        text_add(&body, SLICE_LIT("{\"error\":\"actions are off: no actions_token is set\"}\n"));
+    } else if (!authorized(a->orders_token, req)) {
+        answer_unauthorized(call);
+        return;
+    } else {
+        status = o->act(o->context, entity, &body);
+    }
+    answer(call, status, "application/json", text_slice(&body));
+    text_fini(&body);
+}
+
 static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
 {
     struct admin *a = context;
@@ -274,9 +324,13 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
         answer_error(call, 421);
         return;
     }
-    if (!authorized(a, req)) {
-        add_header(req, "WWW-Authenticate", "Bearer");
-        answer_error(call, 401);
+    const struct admin_order *o = find_order(a, path);
+    if (o != NULL) {
+        answer_order(call, a, o);
+        return;
+    }
+    if (!authorized(a->token, req)) {
+        answer_unauthorized(call);
         return;
     }
     const struct admin_page *p = find_page(a, path);
@@ -317,6 +371,7 @@ static bool beyond_loopback(const struct admin_options *o)
 static void copy_options(struct admin *a, const struct admin_options *o)
 {
     a->token = xstrdup(o->token);
+    a->orders_token = xstrdup(o->orders_token);
     a->hosts = xcalloc(o->nhosts + 1, sizeof(*a->hosts));
     a->nhosts = o->nhosts;
     for (size_t i = 0; i < o->nhosts; ++i)
@@ -329,6 +384,8 @@ enum err admin_create(struct loop *l, const struct admin_options *o, struct admi
     bool has_token = o->token != NULL && *o->token != '\0';
     enum err e = ERR_OK;
 
+    if (o->orders_token != NULL && *o->orders_token == '\0')
+        return ERR_UNSUPPORTED;
     if (!has_token && (o->token != NULL || beyond_loopback(o)))
         return ERR_UNSUPPORTED;
     struct admin *a = xcalloc(1, sizeof(*a));
@@ -346,6 +403,7 @@ enum err admin_create(struct loop *l, const struct admin_options *o, struct admi
     };
     list_init(&a->pages);
     list_init(&a->actions);
+    list_init(&a->orders);
     copy_options(a, o);
     a->server = http_server_create(l, &so);
     for (size_t i = 0; i < o->naddresses && e == ERR_OK; ++i)
@@ -403,6 +461,16 @@ void admin_add_action(struct admin *a, const char *before, const char *after,
     list_push_back(&a->actions, &x->node);
 }
 
+void admin_add_order(struct admin *a, const char *path, admin_order_fn order, void *context)
+{
+    struct admin_order *o = xcalloc(1, sizeof(*o));
+
+    o->path = xstrdup(path);
+    o->act = order;
+    o->context = context;
+    list_push_back(&a->orders, &o->node);
+}
+
 struct http_server *admin_server(const struct admin *a)
 {
     return a->server;
@@ -422,6 +490,13 @@ void admin_stop(struct admin *a, void (*done)(void *context), void *context)
 void admin_cut(struct admin *a)
 {
     http_server_cut(a->server);
+}
+
+static void free_secret(char *s)
+{
+    if (s != NULL)
+        OPENSSL_cleanse(s, strlen(s));
+    free(s);
 }
 
 void admin_destroy(struct admin *a)
@@ -444,12 +519,16 @@ void admin_destroy(struct admin *a)
         free(x->after);
         free(x);
     }
+    list_for_each_safe (it, next, &a->orders) {
+        struct admin_order *o = list_entry(it, struct admin_order, node);
+        free(o->path);
+        free(o);
+    }
     for (size_t i = 0; i < a->nhosts; ++i)
         free(a->hosts[i]);
-    if (a->token != NULL)
-        OPENSSL_cleanse(a->token, strlen(a->token));
     free(a->hosts);
-    free(a->token);
+    free_secret(a->token);
+    free_secret(a->orders_token);
     free(a->addresses);
     free(a);
 }

@@ -4,7 +4,7 @@
  * by the program. Pages by GET and HEAD, actions by POST only; checks the Host (a name other than
  * an address, localhost or those configured is refused, against DNS rebinding); never listens
  * beyond loopback unless a token is configured, which is then wanted as "Authorization: Bearer
- * TOKEN". Actions are always refused without one.
+ * TOKEN". Actions are always refused without one; orders have a token of their own.
  */
 #ifndef RLB_NET_ADMIN_H
 #define RLB_NET_ADMIN_H
@@ -18,6 +18,7 @@ struct admin_options {
     const struct addr *addresses;
     size_t naddresses;
     const char *token;        /* or NULL */
+    const char *orders_token; /* of admin_add_order; NULL: orders are refused */
     const char *const *hosts; /* further Host names that are fine */
     size_t nhosts;
     /* A listening socket for ADDRESS that somebody has left us, or -1. NULL: there are none. */
@@ -57,6 +58,14 @@ typedef int (*admin_action_fn)(void *context, struct slice argument, struct text
  */
 void admin_add_action(struct admin *a, const char *before, const char *after,
                       admin_action_fn action, void *context);
+/* Does what ENTITY (the request's body) says; makes BODY, JSON; returns the HTTP status. */
+typedef int (*admin_order_fn)(void *context, struct slice entity, struct text *body);
+/*
+ * POST PATH, with "Authorization: Bearer ORDERS_TOKEN", whatever the token for reading is: who may
+ * look need not be who may act. Without an orders_token: 403. A page of another site cannot send
+ * that header here: what it would take to be allowed to (CORS) is never answered.
+ */
+void admin_add_order(struct admin *a, const char *path, admin_order_fn order, void *context);
 /* Its server: to hold it, or to pass on its sockets. */
 struct http_server *admin_server(const struct admin *a);
 /* The address a listener is bound to (port 0 resolved). */

@@ -120,7 +120,7 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
         ++b->reused;
         ++c->uses;
         pthread_mutex_unlock(&b->mutex);
-        if (b->pool->ops->alive(c))
+        if (o->untested || b->pool->ops->alive(c))
             break;
         pthread_mutex_lock(&b->mutex);
         --b->reused;

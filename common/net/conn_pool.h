@@ -113,6 +113,9 @@ struct conn_waiter {
 struct conn_checkout {
     bool fresh;           /* no kept connection: a new one, even when idle ones are there */
     uint64_t max_idle_ms; /* kept ones only when idle for less; 0 = any */
+    /* No look whether it still lives, beyond the loop's watch on it: a system call less for what
+     * may simply go again on another one. */
+    bool untested;
 };
 
 /*

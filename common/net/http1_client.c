@@ -205,8 +205,10 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
         loop_defer(c->loop, &c->work);
         return;
     }
-    arm_timer(c);
     write_more(c);
+    /* What could be written has set it. */
+    if (!timer_running(&c->timer))
+        arm_timer(c);
     keep_head(&c->x.out);
 }
 
@@ -408,10 +410,11 @@ static enum err parse_input(struct http1_conn *c, struct http1_head *head)
     struct slice rest = {in->p + in->used, in->len - in->used};
     size_t from = in->scanned > in->used + 3 ? in->scanned - 3 : in->used;
     ASSERT(in->p != NULL);
-    bool ends = memmem(in->p + from, in->len - from, "\r\n\r\n", 4) != NULL;
+    bool put_off = rest.len > EAGER_PARSE_MAX && rest.len < RESPONSE_HEAD_MAX &&
+                   memmem(in->p + from, in->len - from, "\r\n\r\n", 4) == NULL;
 
     in->scanned = in->len;
-    if (!ends && rest.len > EAGER_PARSE_MAX && rest.len < RESPONSE_HEAD_MAX)
+    if (put_off)
         return ERR_BUSY;
     return http1_head_parse(rest, c->x.request.is_head, head);
 }

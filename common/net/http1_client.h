@@ -15,6 +15,7 @@
 #include "common/net/worker_tls.h"
 #include "common/wire/http1_head.h"
 
+struct body_file;
 struct http1_conn;
 
 enum {
@@ -94,7 +95,8 @@ struct http1_events {
 struct http1_request {
     struct slice head; /* whole request head with its blank line; copied or written at once */
     struct slice body; /* stays valid until the response has ended or the request is cancelled */
-    bool is_head;      /* HEAD: the response has no body */
+    const struct body_file *body_file; /* NULL, or the same bytes to send without a copy */
+    bool is_head;                      /* HEAD: the response has no body */
     /* The protocol that a 101 may switch to; empty: none. Lives as long as the exchange. */
     struct slice upgrade;
     uint64_t

@@ -8,6 +8,8 @@
  */
 #include "common/net/http1_conn.h"
 
+#include "common/net/body_file.h"
+
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -79,10 +81,30 @@ static void on_writable(h2o_socket_t *sock, const char *err)
     http1_exchange_writable(sock->data);
 }
 
+/* HEAD, then what is left of the body, LEFT bytes, from its file. */
+static ssize_t send_file(struct http1_conn *c, struct slice head, size_t left)
+{
+    int fd = h2o_socket_get_fd(c->sock);
+    ssize_t sent = 0;
+
+    if (head.len != 0) {
+        do
+            sent = send(fd, head.p, head.len, MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE);
+        while (sent == -1 && errno == EINTR);
+        if (sent < 0 || (size_t)sent < head.len)
+            return sent;
+    }
+    ssize_t n = body_file_send(c->x.request.body_file, fd, left);
+    /* The next one tells of the error. */
+    return n >= 0 ? sent + n : sent != 0 ? sent : n;
+}
+
 ssize_t http1_conn_send(struct http1_conn *c, struct slice head, struct slice body)
 {
     if (c->tls != NULL)
         return tls_link_send(c->tls, head, body);
+    if (c->x.request.body_file != NULL && body.len != 0)
+        return send_file(c, head, body.len);
     struct iovec iov[2] = {
         {writable(head.p), head.len},
         {writable(body.p), body.len},

@@ -92,7 +92,8 @@ static enum request_fault check_http1(const struct http_conn *c, h2o_req_t *req)
         req->authority = h2o_iovec_init(H2O_STRLIT(""));
     /* libh2o ends a connection of which any option is named, and keeps one that is to be closed. */
     req->http1_is_persistent = facts.keep_alive;
-    if (http_target_is_path(facts.target) || is_options_star(req))
+    /* The tap has looked at the target's bytes; facts.target is never empty. */
+    if (facts.target.p[0] == '/' || is_options_star(req))
         return FAULT_NONE;
     return take_absolute_target(req);
 }

@@ -25,6 +25,37 @@ static void enter_phase(struct http_conn *c, enum conn_phase phase)
     pace_rest(&c->body_pace);
 }
 
+/* ---- addresses ---- */
+
+void small_addr_set(struct small_addr *a, const struct addr *from)
+{
+    small_addr_fini(a);
+    a->len = from->len;
+    if (from->len <= sizeof(a->in6)) {
+        memcpy(&a->in6, from, from->len);
+        return;
+    }
+    a->large = xmalloc(sizeof(*from));
+    *a->large = *from;
+}
+
+void small_addr_get(const struct small_addr *a, struct addr *out)
+{
+    if (a->len > sizeof(a->in6)) {
+        *out = *a->large;
+        return;
+    }
+    *out = (struct addr){.len = a->len};
+    memcpy(out, &a->in6, a->len);
+}
+
+void small_addr_fini(struct small_addr *a)
+{
+    if (a->len > sizeof(a->in6))
+        free(a->large);
+    a->len = 0;
+}
+
 /* ---- life ---- */
 
 static void on_close(void *data)
@@ -39,6 +70,8 @@ static void on_close(void *data)
     address_counts_leave(s->options.addresses, &c->address);
     list_remove(&c->unseen);
     list_remove(&c->node);
+    small_addr_fini(&c->peer);
+    small_addr_fini(&c->local);
     --s->nconns;
     http_listener_release(c->listener);
     free(c);
@@ -50,7 +83,7 @@ struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock,
 {
     struct http_conn *c = xcalloc(1, sizeof(*c));
 
-    c->peer = *peer;
+    small_addr_set(&c->peer, peer);
     c->server = l->server;
     c->listener = l;
     ++l->refs;
@@ -67,6 +100,11 @@ struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock,
     return c;
 }
 
+const struct body_file *http_conn_body_file(const struct http_conn *c)
+{
+    return c->body;
+}
+
 void *http_conn_tag(const struct http_conn *c)
 {
     return c->listener->tag;
@@ -74,16 +112,26 @@ void *http_conn_tag(const struct http_conn *c)
 
 const struct addr *http_conn_peer(struct http_conn *c)
 {
-    return &c->peer;
+    struct addr *shown = &c->server->shown[0];
+
+    small_addr_get(&c->peer, shown);
+    return shown;
 }
 
 const struct addr *http_conn_local(struct http_conn *c)
 {
+    struct addr *shown = &c->server->shown[1];
+
     if (c->local.len == 0 && c->listener->local.len != 0)
         return &c->listener->local;
-    if (c->local.len == 0)
-        c->local.len = h2o_socket_getsockname(c->sock, &c->local.sa);
-    return &c->local;
+    if (c->local.len != 0) {
+        small_addr_get(&c->local, shown);
+        return shown;
+    }
+    *shown = (struct addr){0};
+    shown->len = h2o_socket_getsockname(c->sock, &shown->sa);
+    small_addr_set(&c->local, shown);
+    return shown;
 }
 
 bool http_conn_is_tls(const struct http_conn *c)
@@ -255,6 +303,34 @@ static uint64_t idle_limit_ms(const struct http_conn *c)
     return o->keep_alive_timeout_ms + o->body_timeout_ms;
 }
 
+/*
+ * Nothing happens to an idle connection until bytes come, or its time is over, so that thousands
+ * of these cost nothing.
+ */
+static void rest(struct http_conn *c)
+{
+    if (c->http2 || c->tap.state != TAP_HEAD || c->read_shut || c->cut || c->server->draining)
+        return;
+    list_remove(&c->node);
+    list_push_back(&c->server->resting, &c->node);
+    c->resting = true;
+}
+
+void http_conn_wake(struct http_conn *c)
+{
+    if (!c->resting)
+        return;
+    c->resting = false;
+    list_remove(&c->node);
+    list_push_back(&c->server->conns, &c->node);
+}
+
+void http_conns_wake(struct http_server *s)
+{
+    while (!list_empty(&s->resting))
+        http_conn_wake(list_first(&s->resting, struct http_conn, node));
+}
+
 void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
 {
     const struct http_server_options *o = &c->server->options;
@@ -289,8 +365,10 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
         }
         return;
     case PHASE_IDLE:
-        if (!phase_over(c, idle_limit_ms(c), now_ms))
+        if (!phase_over(c, idle_limit_ms(c), now_ms)) {
+            rest(c);
             return;
+        }
         /* The second time it is one that libh2o closes, and that does not take TLS's last word. */
         if (c->read_shut)
             shut_both(c);

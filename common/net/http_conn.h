@@ -3,6 +3,7 @@
  * The inside of the HTTP server: http_server.c, http_accept.c (listeners), http_conn.c (connections
  * and their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
  * http_watch.c (clients that leave), http_proxied.c (whose they are), http_tap.c (their bytes),
+ * http_tap_spill.c (large bodies),
  * http_check.c (requests refused), http_reply.c (the way back), http_tunnel.c. Nobody else includes
  * this. One loop's thread, but for the counts.
  *
@@ -42,13 +43,17 @@ struct http_server {
     h2o_context_t ctx;
     h2o_buffer_mmap_settings_t spill;
     struct list listeners, conns, tunnels;
+    struct list resting;  /* idle HTTP/1 connections, longest first: no sweep looks at these */
     struct list untapped; /* connections that http_tap.c looks at before each wait */
     struct list holding;  /* connections whose next request is there, held back by http_tap.c */
     struct loop_deferred tap_look, tap_hand_on;
     struct list unseen; /* connections whose end unread bytes would hide: http_watch.c looks */
     struct timer unseen_timer;
     size_t nconns, ntunnels;
-    size_t nrequests; /* with us */
+    size_t nrequests;     /* with us */
+    char *spill_room;     /* where http_tap_spill.c reads to */
+    struct text passed;   /* what http_tap_http2.c gives libh2o, for a moment */
+    struct addr shown[2]; /* what http_conn_peer and http_conn_local have returned */
     struct timer sweep;
     struct timer accept_again; /* runs after descriptors ran out */
     bool accept_paused, held, draining;
@@ -84,18 +89,31 @@ enum conn_phase {
     PHASE_BUSY, /* a request is with us */
 };
 
+/* Most are of the internet, and a struct addr is four times as large. */
+struct small_addr {
+    union {
+        struct sockaddr_in6 in6; /* or a smaller one */
+        struct addr *large;
+    };
+    socklen_t len;
+};
+void small_addr_set(struct small_addr *a, const struct addr *from);
+void small_addr_get(const struct small_addr *a, struct addr *out);
+void small_addr_fini(struct small_addr *a);
+
 struct http_conn {
     struct list node; /* in the server's */
     struct http_server *server;
     struct http_listener *listener;
     h2o_socket_t *sock; /* libh2o's; lives as long as this */
-    struct addr peer, local;
+    struct small_addr peer, local;
     bool tls_before_us;            /* with a proxy in front, which says so (proxy_from) */
     struct address_count *address; /* where PEER is counted; NULL: it is not */
     const SSL *ssl;                /* once its handshake is finished */
     enum tls_failure tls_failure;  /* of an alert: why it will not be */
     struct http_tap tap;
-    struct list replies; /* requests with us, each with its reply */
+    struct list replies;          /* requests with us, each with its reply */
+    const struct body_file *body; /* of the request that is being handed over */
     uint64_t requests, abandoned;
     uint64_t received_bytes; /* as they came, decrypted */
     struct pace body_pace, send_pace;
@@ -103,6 +121,7 @@ struct http_conn {
     enum conn_phase phase;
     uint64_t phase_since_ms;
     bool http2;
+    bool resting;       /* in the server's list of these */
     bool watching;      /* http_conn_watch's callback is on the socket */
     bool keep_half;     /* the present request goes on when the client closes its half */
     struct list unseen; /* the callback saw bytes instead of an end: in the server's */
@@ -129,6 +148,9 @@ void http_conn_cut(struct http_conn *c);
 /* Time has passed: cut what is over its time. */
 void http_conn_sweep(struct http_conn *c, uint64_t now_ms);
 void http_conn_drain(struct http_conn *c);
+/* Something has come, or is to be done: sweeps look at C again. */
+void http_conn_wake(struct http_conn *c);
+void http_conns_wake(struct http_server *s);
 /* A number that grows while the peer takes bytes. */
 uint64_t http_conn_progress(const struct http_conn *c);
 

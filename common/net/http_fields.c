@@ -4,6 +4,7 @@
  */
 #include "common/net/http_fields.h"
 
+/* By length: field_at[n] is where those of n bytes begin. */
 static const struct field_name {
     struct slice name;
     enum http_field field;
@@ -33,6 +34,12 @@ static const struct field_name {
 
 enum { LONGEST_NAME = 19 };
 
+static const unsigned char field_at[LONGEST_NAME + 2] = {
+    [3] = 1,   [4] = 1,   [5] = 3,   [6] = 3,   [7] = 6,   [8] = 8,
+    [9] = 8,   [10] = 10, [11] = 12, [12] = 12, [13] = 13, [14] = 13,
+    [15] = 15, [16] = 16, [17] = 18, [18] = 20, [19] = 20, [20] = ARRAY_LEN(field_names),
+};
+
 static const struct slice ours = {"resumelb-", 9};
 static const struct slice forwarded = {"x-forwarded-", 12};
 
@@ -54,6 +61,13 @@ static bool begins(struct slice name, struct slice with)
     return true;
 }
 
+/* The same as begins() with a name of its own length; hardly any has a '_'. */
+static bool is_name(struct slice name, struct slice known)
+{
+    return slice_eq_nocase(name, known) ||
+           (slice_find(name, '_') != SIZE_MAX && begins(name, known));
+}
+
 bool http_field_is_ours(struct slice name)
 {
     return begins(name, ours);
@@ -66,21 +80,19 @@ bool http_field_is_client_certificate(struct slice name)
 
 enum http_field http_field_of(struct slice name)
 {
-    char lower[LONGEST_NAME];
+    char first = name.len != 0 ? normal(name.p[0]) : '\0';
 
-    if (name.len > LONGEST_NAME && http_field_is_ours(name))
+    if (first == ours.p[0] && http_field_is_ours(name))
         return FIELD_OURS;
-    if (name.len > LONGEST_NAME)
-        return begins(name, forwarded) ? FIELD_CLAIM : FIELD_OTHER;
-    for (size_t i = 0; i < name.len; ++i)
-        lower[i] = normal(name.p[i]);
-    if (name.len >= ours.len && memcmp(lower, ours.p, ours.len) == 0)
-        return FIELD_OURS;
-    for (size_t i = 0; i < ARRAY_LEN(field_names); ++i) {
-        if (slice_eq((struct slice){lower, name.len}, field_names[i].name))
-            return field_names[i].field;
+    if (name.len <= LONGEST_NAME) {
+        for (size_t i = field_at[name.len]; i < field_at[name.len + 1]; ++i) {
+            const struct field_name *f = &field_names[i];
+
+            if (f->name.p[0] == first && is_name(name, f->name))
+                return f->field;
+        }
     }
-    return begins(name, forwarded) ? FIELD_CLAIM : FIELD_OTHER;
+    return first == forwarded.p[0] && begins(name, forwarded) ? FIELD_CLAIM : FIELD_OTHER;
 }
 
 bool http_request_lists(const h2o_headers_t *headers, struct slice name)
@@ -106,11 +118,15 @@ bool http_response_lists(const struct http1_head *head, struct slice name)
 void http_put_field(struct text *out, struct slice name, struct slice value)
 {
     /* Room for all at once; the rest is then mere copying. */
-    text_reserve(out, name.len + value.len + 4);
-    text_add(out, name);
-    text_add(out, SLICE_LIT(": "));
-    text_add(out, value);
-    text_add(out, SLICE_LIT("\r\n"));
+    char *at = text_reserve(out, name.len + value.len + 4);
+
+    memcpy(at, name.p, name.len);
+    at += name.len;
+    memcpy(at, ": ", 2);
+    if (value.len != 0)
+        memcpy(at + 2, value.p, value.len);
+    memcpy(at + 2 + value.len, "\r\n", 2);
+    out->len += name.len + value.len + 4;
 }
 
 /* RFC 9110 8.6 */
@@ -121,6 +137,9 @@ static bool announces_body(struct slice method)
 
 void http_put_length(const h2o_req_t *req, struct text *out)
 {
-    if (req->entity.base != NULL || announces_body(slice_of_iovec(req->method)))
-        text_addf(out, "Content-Length: %zu\r\n", req->entity.base != NULL ? req->entity.len : 0);
+    if (req->entity.base == NULL && !announces_body(slice_of_iovec(req->method)))
+        return;
+    text_add(out, SLICE_LIT("Content-Length: "));
+    text_add_u64(out, req->entity.base != NULL ? req->entity.len : 0);
+    text_add(out, SLICE_LIT("\r\n"));
 }

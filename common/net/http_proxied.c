@@ -34,7 +34,7 @@ static void tell_over_limit(struct http_conn *c)
     if (address_counts_tell(o->addresses, loop_now_ms(c->server->loop), &untold))
         log_warn(NULL, "address-over-limit",
                  "client=%s max_connections_per_address=%zu not_logged_before=%llu",
-                 addr_host(&c->peer, client), o->max_connections_per_address,
+                 addr_host(http_conn_peer(c), client), o->max_connections_per_address,
                  (unsigned long long)untold);
 }
 
@@ -44,9 +44,10 @@ static bool admit(struct http_conn *c)
     const struct http_server_options *o = &c->server->options;
 
     if (o->addresses == NULL || o->max_connections_per_address == 0 ||
-        address_counts_join(o->addresses, &c->peer, o->max_connections_per_address, &c->address))
+        address_counts_join(o->addresses, http_conn_peer(c), o->max_connections_per_address,
+                            &c->address))
         return true;
-    if (o->exempt != NULL && o->exempt(o->context, &c->peer))
+    if (o->exempt != NULL && o->exempt(o->context, http_conn_peer(c)))
         return true;
     http_server_count(c->server, COUNT_REFUSED + FAULT_ADDRESS_CONNECTIONS);
     tell_over_limit(c);
@@ -95,8 +96,11 @@ static void take(struct http_conn *c, const struct proxy_line *line)
 {
     c->tls_before_us = line->tls;
     if (line->family != PROXY_NOBODY) {
-        c->peer = addr_of(line->family, line->source, line->source_port);
-        c->local = addr_of(line->family, line->destination, line->destination_port);
+        struct addr peer = addr_of(line->family, line->source, line->source_port);
+        struct addr local = addr_of(line->family, line->destination, line->destination_port);
+
+        small_addr_set(&c->peer, &peer);
+        small_addr_set(&c->local, &local);
     }
     h2o_socket_read_stop(c->sock);
     h2o_buffer_consume(&c->sock->input, line->bytes);
@@ -131,7 +135,7 @@ void http_proxied_accept(struct http_conn *c)
 
     if (from == NULL)
         serve(c);
-    else if (networks_have(from, &c->peer))
+    else if (networks_have(from, http_conn_peer(c)))
         h2o_socket_read_start(c->sock, on_read);
     else
         refuse(c, FAULT_PROXY_SENDER);

@@ -79,6 +79,7 @@ static int on_req(h2o_handler_t *self, h2o_req_t *req)
     struct http_conn *c = http_conn_of(req);
 
     c->http2 = req->version >= 0x200;
+    c->body = http_tap_give_body(c, req);
     if (c->cut || http_tap_is_dying(c)) {
         /* It had more requests on their way than libh2o had read; nobody waits for this one. */
         h2o_send_error_generic(req, 503, http_status_reason(503), "",
@@ -137,6 +138,19 @@ static struct http_conn *next_connection(struct http_server *s, struct list *res
     return list_entry(node, struct http_conn, node);
 }
 
+/* Those of RESTING whose time is over. */
+static void wake_expired(struct http_server *s, uint64_t now_ms)
+{
+    uint64_t limit_ms = s->options.keep_alive_timeout_ms;
+
+    while (limit_ms != 0 && !list_empty(&s->resting)) {
+        struct http_conn *c = list_first(&s->resting, struct http_conn, node);
+        if (now_ms < c->phase_since_ms + limit_ms)
+            return;
+        http_conn_wake(c);
+    }
+}
+
 static void on_sweep(struct timer *t)
 {
     struct http_server *s = container_of(t, struct http_server, sweep);
@@ -144,6 +158,7 @@ static void on_sweep(struct timer *t)
     struct list rest;
     struct http_conn *c;
 
+    wake_expired(s, now_ms);
     take_connections(s, &rest);
     while ((c = next_connection(s, &rest)) != NULL)
         http_conn_sweep(c, now_ms);
@@ -191,6 +206,7 @@ void http_server_retire(struct http_server *s, void (*done)(void *context), void
      * (http_tap_http2.c). */
     s->ctx.shutdown_requested = 1;
     s->drain_ms = loop_now_ms(s->loop);
+    http_conns_wake(s);
     list_for_each (it, &s->conns) {
         struct http_conn *c = list_entry(it, struct http_conn, node);
 
@@ -206,6 +222,7 @@ void http_server_shut_idle(struct http_server *s)
     struct list *next;
 
     http_tunnels_end(s);
+    http_conns_wake(s);
     list_for_each_safe (it, next, &s->conns)
         http_conn_drain(list_entry(it, struct http_conn, node));
 }
@@ -222,6 +239,7 @@ void http_server_cut(struct http_server *s)
     struct http_conn *c;
 
     http_tunnels_end(s);
+    http_conns_wake(s);
     take_connections(s, &rest);
     while ((c = next_connection(s, &rest)) != NULL)
         http_conn_cut(c);
@@ -306,6 +324,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     s->server_name = xslicedup(o->server_name);
     http_accept_init(s);
     list_init(&s->conns);
+    list_init(&s->resting);
     list_init(&s->tunnels);
     timer_init(&s->sweep, on_sweep);
     s->end_of_drain.run = run_end_of_drain;
@@ -328,6 +347,7 @@ void http_server_set(struct http_server *s, const struct http_server_options *o)
     changed.exempt = s->options.exempt;
     changed.context = s->options.context;
     s->options = changed;
+    http_conns_wake(s);
     set_body_limit(s);
     set_spill(s);
     timer_start(s->loop, &s->sweep, sweep_ms(o));
@@ -351,6 +371,8 @@ void http_server_destroy(struct http_server *s)
     h2o_context_dispose(&s->ctx);
     free(queue); /* it forgets that, too */
     h2o_config_dispose(&s->conf);
+    free(s->spill_room);
+    text_fini(&s->passed);
     free(s->server_name);
     free(s);
 }

@@ -22,6 +22,7 @@
 
 struct http_server;
 struct http_conn; /* a client's connection */
+struct body_file;
 
 /* A request, or a connection, refused by the server itself. Borrowed for the call. */
 struct http_refusal {
@@ -61,7 +62,7 @@ struct http_server_options {
         http2_unknown_frames;
     uint32_t http2_requests;  /* of one connection; then GOAWAY. 0 = any number */
     uint32_t http2_abandoned; /* of these, if it is most of them, given up; then it is cut */
-    size_t body_spill_bytes;  /* request bodies above it go to a file mapping in spill_dir */
+    size_t body_spill_bytes;  /* request bodies above it go to a file in spill_dir */
     const char *spill_dir;
     struct slice server_name; /* the Server header; empty: none */
     /*
@@ -139,8 +140,12 @@ struct http_server_counts {
 /* Any thread. */
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out);
 
+/* Within on_request: the file that holds the body of the request, or NULL. It lives as long as the
+ * request does; the request's entity shows the same bytes. */
+const struct body_file *http_conn_body_file(const struct http_conn *c);
 void *http_conn_tag(const struct http_conn *c);
-/* Both ends: the socket's, or those that a proxy in front has named (proxy_from). */
+/* Both ends: the socket's, or those that a proxy in front has named (proxy_from). Until the next
+ * call for a connection of this server. */
 const struct addr *http_conn_peer(struct http_conn *c);
 const struct addr *http_conn_local(struct http_conn *c);
 bool http_conn_is_tls(const struct http_conn *c);

@@ -114,7 +114,7 @@ bool http_tap_sweep(struct http_conn *c, uint64_t now_ms)
 {
     if (c->tap.state != TAP_REFUSED)
         return false;
-    if (now_ms < c->tap.until_ms)
+    if (now_ms < c->tap.refused->until_ms)
         return true;
     /* First as an end that libh2o reads, so that TLS has its last word. */
     if (c->read_shut)

@@ -20,6 +20,8 @@ enum {
     /* How long a refused client may go on sending and not read its answer. */
     LINGER_MS = 5000,
     LINGER_BYTES = 8 << 20,
+    /* Of one connection, before the others have their turn. */
+    READS_PER_EVENT = 4,
 };
 
 static void on_read(h2o_socket_t *sock, const char *err);
@@ -75,7 +77,7 @@ static void on_answered(h2o_socket_t *sock, const char *err)
 {
     struct http_conn *c = sock->on_close.data;
 
-    if (c->tap.ended)
+    if (c->tap.refused->ended)
         c->tap.read(sock, h2o_socket_error_closed);
     else if (err != NULL)
         http_conn_cut(c);
@@ -83,29 +85,15 @@ static void on_answered(h2o_socket_t *sock, const char *err)
         shutdown(h2o_socket_get_fd(sock), SHUT_WR);
 }
 
-void http_tap_report(struct http_conn *c, enum request_fault f, const struct http1_request_facts *r)
-{
-    struct http_refusal refusal = {
-        .conn = c,
-        .fault = f,
-        .status = c->http2 ? 0 : request_fault_status(f),
-        .version = c->http2 ? 0x200 : 0x101,
-    };
-
-    if (r != NULL) {
-        refusal.method = r->method;
-        refusal.target = r->target;
-        refusal.host = r->host;
-    }
-    http_server_refused(c->server, &refusal);
-}
-
 /* The connection may go. */
 static void refuse(struct http_conn *c, enum request_fault f, const struct http1_request_facts *r)
 {
     http_tap_report(c, f, r);
+    http_tap_drop_spill(c);
     c->tap.state = TAP_REFUSED;
-    c->tap.until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
+    if (c->tap.refused == NULL)
+        c->tap.refused = xcalloc(1, sizeof(*c->tap.refused));
+    c->tap.refused->until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
     if (c->http2) {
         http_tap_say_goaway(c, f);
         return;
@@ -114,8 +102,9 @@ static void refuse(struct http_conn *c, enum request_fault f, const struct http1
         http_conn_cut(c);
         return;
     }
-    http_tap_put_answer(c, f);
-    h2o_iovec_t bytes = h2o_iovec_init(c->tap.answer.p, c->tap.answer.len);
+    struct text *answer = &c->tap.refused->answer;
+    http_tap_put_answer(c, f, answer);
+    h2o_iovec_t bytes = h2o_iovec_init(answer->p, answer->len);
     h2o_socket_write(c->sock, &bytes, 1, on_answered);
 }
 
@@ -128,14 +117,14 @@ void http_tap_end_http2(struct http_conn *c, enum request_fault f)
 static void on_read_refused(struct http_conn *c, size_t fresh, const char *err)
 {
     c->sock->input->size -= fresh;
-    c->tap.dropped += fresh;
-    if (err == NULL && c->tap.dropped > LINGER_BYTES && !c->cut)
+    c->tap.refused->dropped += fresh;
+    if (err == NULL && c->tap.refused->dropped > LINGER_BYTES && !c->cut)
         http_conn_cut(c);
     if (err == NULL)
         return;
     if (c->sock->_cb.write == on_answered) {
         h2o_socket_read_stop(c->sock);
-        c->tap.ended = true;
+        c->tap.refused->ended = true;
         return;
     }
     (void)http_tap_pass_on(c, err);
@@ -158,7 +147,7 @@ static bool find_head_end(struct http_conn *c, enum request_fault *f)
         if (lf == NULL)
             break;
         size_t at = (size_t)(lf - p);
-        t->scanned = at + 1;
+        t->scanned = (uint32_t)at + 1;
         /* One empty line may stand before the request. */
         if (at == 1 && p[0] == '\r')
             continue;
@@ -171,7 +160,7 @@ static bool find_head_end(struct http_conn *c, enum request_fault *f)
         if (*f != FAULT_NONE)
             return false;
     }
-    t->scanned = size;
+    t->scanned = (uint32_t)size;
     *f = http_check_sizes(c, size, 0);
     return false;
 }
@@ -185,7 +174,7 @@ static bool head_fills_input(const struct http_conn *c)
 
 static struct tap_span span_of(const struct http_conn *c, struct slice s)
 {
-    return s.p != NULL ? (struct tap_span){(size_t)(s.p - c->sock->input->bytes), s.len}
+    return s.p != NULL ? (struct tap_span){(uint32_t)(s.p - c->sock->input->bytes), (uint32_t)s.len}
                        : (struct tap_span){0, 0};
 }
 
@@ -194,8 +183,8 @@ static void keep_head(struct http_conn *c, const struct http1_request_facts *fac
     struct http_tap *t = &c->tap;
 
     t->head_known = true;
-    t->head_bytes = facts->bytes;
-    t->nheaders = facts->nheaders;
+    t->head_bytes = (uint32_t)facts->bytes;
+    t->nheaders = (uint32_t)facts->nheaders;
     t->keep_alive = facts->keep_alive;
     t->method = span_of(c, facts->method);
     t->target = span_of(c, facts->target);
@@ -304,6 +293,10 @@ static bool take_body(struct http_conn *c, size_t fresh, size_t *rest)
     if (t->state == TAP_LENGTH) {
         used = fresh < t->left ? fresh : (size_t)t->left;
         t->left -= used;
+        if (http_tap_spilling(c)) {
+            *rest = fresh - used;
+            return http_tap_spill(c, used, *rest);
+        }
         ended = t->left == 0;
     } else {
         struct slice bytes = {in->bytes + in->size - fresh, fresh};
@@ -330,6 +323,9 @@ static bool take_http1(struct http_conn *c, size_t fresh, size_t *rest)
         if (c->tap.state == TAP_HEAD)
             return true;
         fresh = *rest;
+        if (http_tap_wants_spill(c) && !http_tap_begin_spill(c))
+            return false;
+        http_tap_make_room(c, fresh);
     }
     *rest = 0;
     return fresh == 0 || take_body(c, fresh, rest);
@@ -354,21 +350,16 @@ static void hand_on_http1(struct http_conn *c)
         c->sock->input->size -= rest;
         c->sock->bytes_read = n - rest;
         t->held_at += n - rest;
+        if (http_tap_spilling(c) && t->left != 0)
+            continue;
+        if (http_tap_spilling(c)) {
+            http_tap_go_on_spilling(c);
+            return;
+        }
         if (!http_tap_pass_on(c, NULL))
             return;
     }
     http_tap_drop_held(c);
-}
-
-void http_tap_drop_held(struct http_conn *c)
-{
-    struct http_tap *t = &c->tap;
-
-    if (t->held_at < t->held.len)
-        return;
-    text_fini(&t->held);
-    t->held = (struct text){0};
-    t->held_at = 0;
 }
 
 static void hand_on(struct http_conn *c)
@@ -379,55 +370,63 @@ static void hand_on(struct http_conn *c)
         hand_on_http1(c);
 }
 
-static void hold_back(struct http_conn *c, size_t rest)
+/* FRESH bytes have come, or the end. False: nothing more is to be done now; C may be gone. */
+static bool take(struct http_conn *c, size_t fresh, const char *err)
 {
-    h2o_buffer_t *in = c->sock->input;
+    size_t rest = 0;
 
-    if (rest == 0)
-        return;
-    ASSERT(c->tap.held.len == 0);
-    in->size -= rest;
-    c->sock->bytes_read -= rest;
-    text_add(&c->tap.held, (struct slice){in->bytes + in->size, rest});
-}
-
-void http_tap_release(struct http_conn *c)
-{
-    struct http_tap *t = &c->tap;
-    size_t n = t->held.len - t->held_at;
-
-    t->state = TAP_NONE;
-    list_remove(&t->node);
-    if (n == 0)
-        return;
-    h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, n);
-    ASSERT(room.base != NULL);
-    memcpy(room.base, t->held.p + t->held_at, n);
-    c->sock->input->size += n;
-    t->held_at = t->held.len;
+    if (c->tap.state == TAP_REFUSED) {
+        on_read_refused(c, fresh, err);
+        return false;
+    }
+    c->received_bytes += fresh;
+    if (err == NULL && fresh != 0 && c->http2) {
+        http_tap_take_http2(c, fresh);
+        return false;
+    }
+    if (err == NULL && fresh != 0) {
+        if (!take_http1(c, fresh, &rest))
+            return false;
+        http_tap_hold_back(c, rest);
+        if (http_tap_spilling(c)) {
+            http_tap_go_on_spilling(c);
+            return false;
+        }
+    }
+    if (!http_tap_pass_on(c, err) || !http_tap_in_place(c))
+        return false;
+    if (c->tap.scanned != 0)
+        http_tap_shrink_head(c);
+    return c->tap.state == TAP_LENGTH || c->tap.state == TAP_CHUNKED;
 }
 
 static void on_read(h2o_socket_t *sock, const char *err)
 {
     struct http_conn *c = sock->on_close.data;
     size_t fresh = sock->bytes_read;
-    size_t rest = 0;
+    enum tap_read got = TAP_READ_FULL;
 
-    if (c->tap.state == TAP_REFUSED) {
-        on_read_refused(c, fresh, err);
-        return;
-    }
-    c->received_bytes += fresh;
-    if (err == NULL && fresh != 0 && c->http2) {
-        http_tap_take_http2(c, fresh);
-        return;
-    }
-    if (err == NULL && fresh != 0) {
-        if (!take_http1(c, fresh, &rest))
+    http_conn_wake(c);
+    if (!c->tap.reads) {
+        if (fresh == 0 && err == NULL && http_tap_spilling(c))
             return;
-        hold_back(c, rest);
+        (void)take(c, fresh, err);
+        return;
     }
-    (void)http_tap_pass_on(c, err);
+    if (http_tap_spilling(c)) {
+        http_tap_go_on_spilling(c);
+        return;
+    }
+    for (int i = 0; i < READS_PER_EVENT && got == TAP_READ_FULL; ++i) {
+        got = http_tap_receive(c, &fresh, &err);
+        if (got == TAP_READ_NOTHING || !take(c, fresh, err))
+            return;
+    }
+}
+
+void http_tap_read_on(struct http_conn *c)
+{
+    h2o_socket_read_start(c->sock, on_read);
 }
 
 /* ---- once a turn ---- */
@@ -479,7 +478,7 @@ static void run_hand_on(struct loop_deferred *d)
     list_splice_back(&now, &s->holding);
     while ((node = list_pop_front(&now)) != NULL) {
         struct http_conn *c = list_entry(node, struct http_conn, tap.node);
-        h2o_socket_read_start(c->sock, on_read);
+        http_tap_read_on(c);
         hand_on(c);
     }
 }
@@ -503,7 +502,7 @@ void http_tap_stop_server(struct http_server *s)
 /* ---- life ---- */
 
 /* What came with the end of the handshake is held back until libh2o has set itself up. */
-static void serve(struct http_conn *c, bool http2)
+static bool serve(struct http_conn *c, bool http2)
 {
     h2o_accept_ctx_t *accept = &c->listener->accept;
     struct timeval now = *h2o_get_timestamp(accept->ctx, NULL, NULL);
@@ -524,12 +523,23 @@ static void serve(struct http_conn *c, bool http2)
         h2o_http1_accept(accept, sock, now);
     }
     if (gone)
-        return;
+        return false;
     c->tap.gone = NULL;
     c->tap.read = sock->_cb.read;
     ASSERT(c->tap.read != NULL);
     sock->_cb.read = on_read;
-    hand_on(c);
+    c->tap.reads = !http2 && sock->ssl == NULL;
+    if (c->tap.reads)
+        h2o_socket_dont_read(sock, 1);
+    return true;
+}
+
+/* Who says nothing yet costs no more than the socket. */
+static void on_first(h2o_socket_t *sock, const char *err)
+{
+    (void)err; /* nothing is read */
+    if (serve(sock->on_close.data, false))
+        on_read(sock, NULL);
 }
 
 static void on_handshake(h2o_socket_t *sock, const char *err)
@@ -540,7 +550,8 @@ static void on_handshake(h2o_socket_t *sock, const char *err)
     }
     h2o_iovec_t protocol = h2o_socket_ssl_get_selected_protocol(sock);
 
-    serve(sock->on_close.data, h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2")));
+    if (serve(sock->on_close.data, h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2"))))
+        hand_on(sock->on_close.data);
 }
 
 void http_tap_accept(struct http_conn *c)
@@ -548,21 +559,27 @@ void http_tap_accept(struct http_conn *c)
     SSL_CTX *ssl = c->listener->accept.ssl_ctx;
 
     c->tap.state = TAP_NONE;
-    if (ssl != NULL)
+    if (ssl != NULL) {
         h2o_socket_ssl_handshake(c->sock, ssl, NULL, on_handshake);
-    else
-        serve(c, c->listener->http2);
+    } else if (!c->listener->http2 && c->sock->input->size == 0) {
+        h2o_socket_dont_read(c->sock, 1);
+        h2o_socket_read_start(c->sock, on_first);
+    } else if (serve(c, c->listener->http2)) {
+        hand_on(c);
+    }
 }
 
 void http_tap_fini(struct http_conn *c)
 {
     struct http_tap *t = &c->tap;
 
+    http_tap_fini_spill(c);
     http2_intake_destroy(t->http2);
-    text_fini(&t->passed);
     if (t->gone != NULL)
         *t->gone = true;
     list_remove(&t->node);
     text_fini(&t->held);
-    text_fini(&t->answer);
+    if (t->refused != NULL)
+        text_fini(&t->refused->answer);
+    free(t->refused);
 }

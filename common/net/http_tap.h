@@ -18,12 +18,14 @@
 
 #include <h2o.h>
 
+struct body_file;
 struct http_conn;
 struct http_server;
 
 enum tap_state {
     TAP_UNSERVED, /* libh2o has it not yet: the header of a proxy in front is to come */
-    TAP_NONE,     /* no requests yet: TLS is being set up; or none any more: a tunnel */
+    TAP_NONE,     /* no requests yet: TLS is being set up, or nothing has come; or none any more: a
+                     tunnel */
     TAP_HEAD,     /* HTTP/1: a request head is read, or expected */
     TAP_LENGTH,   /* a body of known length */
     TAP_CHUNKED,  /* a chunked one */
@@ -33,37 +35,43 @@ enum tap_state {
 
 /* A part of the request head, from the start of the socket's input. */
 struct tap_span {
-    size_t at, len;
+    uint32_t at, len;
+};
+
+/* Of a connection that is refused. */
+struct tap_refused {
+    struct text answer;
+    uint64_t until_ms; /* then the connection ends, whatever the client does */
+    size_t dropped;    /* bytes that came since */
+    bool ended;        /* the client has, while the answer was on its way */
 };
 
 struct http_tap {
     enum tap_state state;
+    bool reads;         /* we read the socket, not libh2o */
     h2o_socket_cb read; /* libh2o's */
     struct list node;   /* linked while libh2o may put its callback back, or for a turn: the
                             server's untapped, or holding */
     bool *gone;         /* set when the connection goes while libh2o is being called */
     /* The head of the present request. */
-    size_t scanned; /* of it, without finding its end */
-    size_t lines;
+    uint32_t scanned; /* of it, without finding its end */
+    uint32_t lines;
     bool head_known; /* the rest is set */
-    size_t head_bytes, nheaders;
+    uint32_t head_bytes, nheaders;
     bool keep_alive;
     struct tap_span method, target, host; /* host: length 0 at 0 when there is none */
     /* Its body. */
     uint64_t left;
     struct request_chunks chunks;
+    struct body_file *file; /* it is large, and is put there while it comes */
+    struct body_file *body; /* the whole of it, until the request has it */
     /* HTTP/2. */
     struct http2_intake *http2;
-    struct text passed; /* what it gives libh2o, for a moment */
-    bool goaway_sent;   /* the first of the drain */
+    bool goaway_sent; /* the first of the drain */
     /* What came after the request, or is not yet read; bytes before held_at have been handed on. */
     struct text held;
     size_t held_at;
-    /* Refused. */
-    struct text answer;
-    uint64_t until_ms; /* then the connection ends, whatever the client does */
-    size_t dropped;    /* bytes that came since */
-    bool ended;        /* the client has, while the answer was on its way */
+    struct tap_refused *refused; /* NULL: it is not */
 };
 
 /* Once at the start, on the loop: whether libh2o is the one this is made for. Aborts if not. */
@@ -84,9 +92,43 @@ void http_tap_refuse(struct http_conn *c, enum request_fault f);
 /* Whether C was refused; then its time is looked after here, and the sweep has nothing to do.
  * (http_slow.c) */
 bool http_tap_sweep(struct http_conn *c, uint64_t now_ms);
+/* Read on what is a client's connection; libh2o learns of it. */
+void http_tap_read_on(struct http_conn *c);
+
+/* ---- http_tap_input.c ---- */
+enum tap_read {
+    TAP_READ_NOTHING, /* nothing has come */
+    TAP_READ_SOME,
+    TAP_READ_FULL, /* as much as there was room for: more may be there */
+};
+/* One read into the input. *FRESH bytes have come; none, and *ERR is set: the end. */
+enum tap_read http_tap_receive(struct http_conn *c, size_t *fresh, const char **err);
+/* FRESH bytes of a body, or none, have come: have room for all of it at once. */
+void http_tap_make_room(struct http_conn *c, size_t fresh);
+/* The last REST bytes of the input are of the next request. */
+void http_tap_hold_back(struct http_conn *c, size_t rest);
+/* A head is not whole yet: let it have no more room than it needs. */
+void http_tap_shrink_head(struct http_conn *c);
+
+/* ---- http_tap_spill.c ---- */
+/* Whether a body is on its way into a file, and whether the one that begins should be. */
+bool http_tap_spilling(const struct http_conn *c);
+bool http_tap_wants_spill(const struct http_conn *c);
+/* Begin. False: there is no file, and the request was refused; the connection may be gone. */
+bool http_tap_begin_spill(struct http_conn *c);
+/* Take so many BYTES of it from the input, where REST follow them. False: as above. */
+bool http_tap_spill(struct http_conn *c, size_t bytes, size_t rest);
+/* Read more of it; when it is whole, libh2o gets the request. The connection may be gone then. */
+void http_tap_go_on_spilling(struct http_conn *c);
+/* Forget it: the request is refused. */
+void http_tap_drop_spill(struct http_conn *c);
+/* The body of REQ, which has just been read, if it is in a file: REQ gets it, and owns it. */
+const struct body_file *http_tap_give_body(struct http_conn *c, h2o_req_t *req);
+void http_tap_fini_spill(struct http_conn *c);
+
 /* ---- http_tap_answer.c ---- */
-/* Into C's tap.answer: the whole answer to a request that has fault F. */
-void http_tap_put_answer(struct http_conn *c, enum request_fault f);
+/* Into *OUT: the whole answer to a request that has fault F. */
+void http_tap_put_answer(const struct http_conn *c, enum request_fault f, struct text *out);
 /* The connection goes. */
 void http_tap_fini(struct http_conn *c);
 

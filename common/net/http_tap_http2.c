@@ -304,25 +304,26 @@ static enum request_fault after_passing(struct http_conn *c, const struct http2_
 
 static bool pass_new(struct http_conn *c)
 {
-    return c->tap.passed.len == 0 || add_input(c, text_slice(&c->tap.passed));
+    return c->server->passed.len == 0 || add_input(c, text_slice(&c->server->passed));
 }
 
 /* As far as there is nothing to see to. False: the connection has gone, or is refused. */
 static bool read_some(struct http_conn *c)
 {
     struct http_tap *t = &c->tap;
+    struct text *passed = &c->server->passed;
     struct http2_limits limits = limits_of(&c->server->options);
     struct slice bytes = {t->held.p + t->held_at, t->held.len - t->held_at};
     struct http2_event e;
     size_t used;
 
-    text_clear(&t->passed);
+    text_clear(passed);
     enum request_fault f = http2_intake_take(t->http2, &limits, bytes, loop_now_ms(c->server->loop),
-                                             &used, &t->passed, &e);
+                                             &used, passed, &e);
     t->held_at += used;
     enum request_fault bad = before_passing(c, &e);
     if (bad != FAULT_NONE)
-        t->passed.len = 0;
+        passed->len = 0;
     if (!pass_new(c))
         return false;
     f = f == FAULT_NONE ? bad : f;

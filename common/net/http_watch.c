@@ -119,6 +119,6 @@ void http_conn_unwatch(struct http_conn *c)
         return;
     c->watching = false;
     list_remove(&c->unseen);
-    h2o_socket_dont_read(c->sock, 0);
+    h2o_socket_dont_read(c->sock, c->tap.reads);
     h2o_socket_read_stop(c->sock);
 }

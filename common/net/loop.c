@@ -104,8 +104,12 @@ void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms)
 
     ASSERT(t->expired != NULL);
     assert_own_thread(l);
+    uint64_t due_ms = delay_ms < UINT64_MAX - now_ms ? now_ms + delay_ms : UINT64_MAX;
+    /* Where it stands already: what is set anew at each step mostly is so within a millisecond. */
+    if (t->due_ms == due_ms && list_linked(&t->node))
+        return;
     list_remove(&t->node);
-    t->due_ms = delay_ms < UINT64_MAX - now_ms ? now_ms + delay_ms : UINT64_MAX;
+    t->due_ms = due_ms;
     timer_wheel_add(&l->wheel, t);
 }
 

@@ -217,19 +217,23 @@ void zk_node_children(struct zk_node *n, struct zk_call *c)
 {
     name_set_drop(n->names);
     n->names = NULL;
-    n->children_known = true;
-    if (c->result == ZK_OK) {
-        size_t max = c->nnames < TREE_CHILDREN_MAX ? c->nnames : TREE_CHILDREN_MAX;
-
-        if (n->spot != NULL && (n->spot->parts & PART_PROVIDERS) != 0)
-            update_members(n, c);
-        n->names = name_set_create(max);
-        for (size_t i = 0; i < max; ++i) {
-            n->names->names[i] = c->names[i];
-            c->names[i] = NULL;
-        }
-        name_set_sort(n->names);
+    n->children_known = c->result == ZK_OK;
+    if (c->result != ZK_OK) {
+        /* Nothing watches for one that is not there but its data; and it may be back already, with
+           its data read: these ask for the children again. */
+        zk_read_want(&n->data);
+        return;
     }
+    size_t max = c->nnames < TREE_CHILDREN_MAX ? c->nnames : TREE_CHILDREN_MAX;
+
+    if (n->spot != NULL && (n->spot->parts & PART_PROVIDERS) != 0)
+        update_members(n, c);
+    n->names = name_set_create(max);
+    for (size_t i = 0; i < max; ++i) {
+        n->names->names[i] = c->names[i];
+        c->names[i] = NULL;
+    }
+    name_set_sort(n->names);
     touch(n, PART_PROVIDERS | PART_CHILDREN);
 }
 

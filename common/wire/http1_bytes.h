@@ -29,5 +29,7 @@ static inline char http1_variable_byte(char c)
  * False for anything but "token:text": a folded line, a blank before the colon, an empty name.
  */
 bool http1_split_header(struct slice line, struct slice *name, struct slice *value);
+/* The same of a line that http1_is_text has been asked about. */
+bool http1_split_text(struct slice line, struct slice *name, struct slice *value);
 
 #endif

@@ -143,7 +143,7 @@ static enum request_fault check_header(struct slice line, struct head_counts *n,
     struct slice value;
 
     ++out->nheaders;
-    if (!http1_split_header(line, &name, &value))
+    if (!http1_split_text(line, &name, &value))
         return FAULT_HEADER;
     if (name.len == 10 && slice_eq_nocase(name, SLICE_LIT("connection"))) {
         n->close |= http1_list_has(value, SLICE_LIT("close"));
@@ -222,17 +222,34 @@ void http1_request_straighten(char *head, size_t bytes)
     }
 }
 
-void http1_request_forget_expect(char *head, size_t bytes)
+/* NAME with its colon. Whether it was there. */
+static bool rename_to_te(char *head, size_t bytes, struct slice name)
 {
     struct slice rest = {head, bytes};
+    bool found = false;
 
     while (rest.len != 0) {
         struct slice line = slice_cut(&rest, '\n');
-        struct slice expect = SLICE_LIT("expect:");
 
-        if (line.len > expect.len && slice_eq_nocase((struct slice){line.p, expect.len}, expect))
-            memcpy(head + (line.p - head), "TE:    ", expect.len);
+        if (line.len <= name.len || !slice_eq_nocase((struct slice){line.p, name.len}, name))
+            continue;
+        char *start = head + (line.p - head);
+        memset(start, ' ', name.len);
+        memcpy(start, "TE:", 3);
+        found = true;
     }
+    return found;
+}
+
+void http1_request_forget_expect(char *head, size_t bytes)
+{
+    (void)rename_to_te(head, bytes, SLICE_LIT("expect:"));
+}
+
+bool http1_request_hide_body(char *head, size_t bytes)
+{
+    (void)rename_to_te(head, bytes, SLICE_LIT("content-length:"));
+    return rename_to_te(head, bytes, SLICE_LIT("expect:"));
 }
 
 bool http_target_is_path(struct slice target)
@@ -244,10 +261,11 @@ bool http_target_is_path(struct slice target)
  * RFC 3986: what reg-name and IPv4 addresses are made of. '@' would begin a user. No ',': two Host
  * fields that somebody has joined look like that.
  */
-static bool is_host_byte(unsigned char c)
-{
-    return (c < 0x80 && isalnum(c)) || (c != 0 && strchr("-._~!$&'()*+;=", c) != NULL);
-}
+static const bool host_bytes[256] = {
+    ['0' ... '9'] = true,  ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['-'] = true, ['.'] = true,
+    ['_'] = true,          ['~'] = true,         ['!'] = true,         ['$'] = true, ['&'] = true,
+    ['\'' ... '+'] = true, [';'] = true,         ['='] = true,
+};
 
 /* What a reader who decodes it can do nothing with, or something else than we, is refused. */
 static bool is_encoded_byte(struct slice s, size_t at)
@@ -262,7 +280,7 @@ static bool is_encoded_byte(struct slice s, size_t at)
 static bool host_name_valid(struct slice s)
 {
     for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] == '%' ? !is_encoded_byte(s, i) : !is_host_byte((unsigned char)s.p[i]))
+        if (!host_bytes[(unsigned char)s.p[i]] && (s.p[i] != '%' || !is_encoded_byte(s, i)))
             return false;
     }
     return s.len != 0;

@@ -48,6 +48,11 @@ enum request_fault http1_request_check(struct slice bytes,
  */
 void http1_request_forget_expect(char *head, size_t bytes);
 /*
+ * Rename Content-Length the same way: the head becomes that of a request without a body. Returns
+ * whether its client waits for "100 Continue"; of that no more is told to anybody.
+ */
+bool http1_request_hide_body(char *head, size_t bytes);
+/*
  * Move the blanks that follow the values of a head that was checked, and is PADDED, before them:
  * libh2o takes them for part of the value.
  */

@@ -212,6 +212,7 @@ static void step_settings(struct walk *w)
     s->shadowed = below(w, 2) != 0;
     s->shadow = (enum pool_policy)below(w, POOL_POLICIES);
     s->single_version = below(w, 2) != 0;
+    s->max_share = 0.25 * (1 + below(w, 4));
     s->variance = below(w, 5);
     s->backlog_history = 1 + below(w, 20);
     s->max_classes = 1 + below(w, 80);

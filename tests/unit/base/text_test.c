@@ -212,6 +212,91 @@ static void html_has_no_markup_of_strangers(void **state)
     text_fini(&t);
 }
 
+/* Lengths around those of a word, each byte value at each place. */
+enum { LONGEST = 19 };
+
+static void each_byte_somewhere(void (*check)(struct slice s))
+{
+    char room[LONGEST];
+
+    for (size_t len = 0; len <= LONGEST; ++len) {
+        for (size_t at = 0; at < len; ++at) {
+            for (int byte = 0; byte < 256; ++byte) {
+                memset(room, byte % 2 != 0 ? 'Q' : '-', len);
+                room[at] = (char)byte;
+                check((struct slice){room, len});
+            }
+        }
+    }
+}
+
+static void check_lower(struct slice s)
+{
+    char out[LONGEST + 1];
+
+    out[s.len] = '#';
+    ascii_lower_copy(out, s);
+    for (size_t i = 0; i < s.len; ++i)
+        assert_int_equal(out[i], ascii_lower(s.p[i]));
+    assert_int_equal(out[s.len], '#');
+    assert_true(slice_eq_nocase(s, (struct slice){out, s.len}));
+    for (size_t i = 0; i < s.len; ++i) {
+        out[i] ^= 0x01;
+        assert_false(slice_eq_nocase(s, (struct slice){out, s.len}));
+        out[i] ^= 0x01;
+        out[i] ^= 0x20;
+        assert_int_equal(slice_eq_nocase(s, (struct slice){out, s.len}),
+                         ascii_lower(out[i]) == ascii_lower(s.p[i]));
+        out[i] ^= 0x20;
+    }
+}
+
+static void many_bytes_at_once_are_lowered_and_compared_as_one_by_one(void **state)
+{
+    (void)state;
+    each_byte_somewhere(check_lower);
+    check_lower(SLICE_LIT(""));
+}
+
+static void check_plain(struct slice s)
+{
+    struct text t = {0};
+
+    text_add_escaped(&t, s);
+    assert_int_equal(ascii_is_plain(s), slice_eq(s, text_slice(&t)));
+    text_fini(&t);
+}
+
+static void plain_is_what_escaping_leaves_as_it_is(void **state)
+{
+    (void)state;
+    each_byte_somewhere(check_plain);
+    check_plain(SLICE_LIT(""));
+}
+
+static void whole_numbers_are_added_digit_by_digit(void **state)
+{
+    static const struct {
+        uint64_t v;
+        const char *text;
+    } cases[] = {{0, "0"},
+                 {9, "9"},
+                 {10, "10"},
+                 {99, "99"},
+                 {100, "100"},
+                 {1234567890, "1234567890"},
+                 {UINT64_MAX, "18446744073709551615"}};
+    struct text t = {0};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
+        text_clear(&t);
+        text_add_u64(&t, cases[i].v);
+        assert_string_equal(text_cstr(&t), cases[i].text);
+    }
+    text_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +314,9 @@ int main(void)
         cmocka_unit_test(visible_text_keeps_letters_and_nothing_that_hides),
         cmocka_unit_test(html_has_no_markup_of_strangers),
         cmocka_unit_test(what_is_no_visible_ascii_can_be_cleaned_away),
+        cmocka_unit_test(many_bytes_at_once_are_lowered_and_compared_as_one_by_one),
+        cmocka_unit_test(plain_is_what_escaping_leaves_as_it_is),
+        cmocka_unit_test(whole_numbers_are_added_digit_by_digit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

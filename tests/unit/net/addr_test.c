@@ -2,6 +2,7 @@
 #include "common/base/text.h"
 #include "common/net/addr.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -164,6 +165,23 @@ static void the_host_alone_has_no_port_or_brackets(void **state)
     assert_string_equal(addr_host(&c, text), "unix:");
     assert_int_equal(addr_port(&b), 443);
     assert_int_equal(addr_port(&c), 0);
+}
+
+static void every_number_of_an_ipv4_address_is_written_as_inet_ntop_does(void **state)
+{
+    char ours[ADDR_TEXT_MAX];
+    char theirs[INET_ADDRSTRLEN];
+    struct addr a = parsed("10.1.2.3:80");
+
+    (void)state;
+    for (unsigned i = 0; i < 256; ++i) {
+        unsigned char bytes[4] = {(unsigned char)i, (unsigned char)(i + 85), 0,
+                                  (unsigned char)(255 - i)};
+
+        memcpy(&a.in.sin_addr, bytes, sizeof(bytes));
+        assert_non_null(inet_ntop(AF_INET, &a.in.sin_addr, theirs, sizeof(theirs)));
+        assert_string_equal(addr_host(&a, ours), theirs);
+    }
 }
 
 static void names_of_peers_cannot_break_a_line(void **state)
@@ -411,6 +429,7 @@ int main(void)
         cmocka_unit_test(a_unix_path_over_107_bytes_is_too_large),
         cmocka_unit_test(names_are_left_to_be_resolved),
         cmocka_unit_test(the_host_alone_has_no_port_or_brackets),
+        cmocka_unit_test(every_number_of_an_ipv4_address_is_written_as_inet_ntop_does),
         cmocka_unit_test(names_of_peers_cannot_break_a_line),
         cmocka_unit_test(addresses_are_compared_by_what_they_mean),
         cmocka_unit_test(loopback_is_known_in_every_family),

@@ -23,6 +23,21 @@ static void checkout_takes_the_latest_idle_connection_first(void **state)
     gone(a);
 }
 
+static void who_may_go_again_takes_a_kept_connection_untested(void **state)
+{
+    struct fixture *f = *state;
+    const struct conn_checkout untested = {.untested = true};
+    struct fake_conn *c = opened(f, 0);
+    struct asker *a = asker();
+
+    give_back(f, c);
+    c->dead = true;
+    assert_int_equal(ask(f, 0, &untested, a), CONN_REUSED);
+    assert_ptr_equal(a->w.conn, &c->pooled);
+    forget_and_close(f, c);
+    gone(a);
+}
+
 static void checkout_closes_dead_connections_on_its_way(void **state)
 {
     struct fixture *f = *state;
@@ -344,6 +359,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(checkout_takes_the_latest_idle_connection_first),
+        TEST(who_may_go_again_takes_a_kept_connection_untested),
         TEST(checkout_closes_dead_connections_on_its_way),
         TEST(permissions_count_against_the_limit),
         TEST(a_backend_without_limit_always_permits),

@@ -46,6 +46,61 @@ static void head_that_does_not_come_is_cut_off(void **state)
     assert_int_equal(counts(f).header_timeouts, 1);
 }
 
+struct until {
+    struct loop *loop;
+    uint64_t ms;
+};
+
+static bool time_is_over(void *context)
+{
+    struct until *u = context;
+
+    return loop_now_ms(u->loop) >= u->ms;
+}
+
+static void pass_time(struct fixture *f, uint64_t ms)
+{
+    raw_turn_until(f->loop, time_is_over,
+                   &(struct until){.loop = f->loop, .ms = loop_now_ms(f->loop) + ms});
+}
+
+static void idle_connection_is_served_after_a_rest_and_ended_when_its_time_is_over(void **state)
+{
+    struct fixture *f = *state;
+    struct http_server_options o = fixture_options(f);
+
+    o.header_timeout_ms = 40; /* so that sweeps are frequent */
+    fixture_restart(f, &o);
+    f->answer = answer_hello;
+    fixture_send(f, GET);
+    fixture_await_gone(f, 1);
+    pass_time(f, 300);
+    fixture_send(f, GET);
+    fixture_await_gone(f, 2);
+    pass_time(f, 300);
+    assert_int_equal(http_server_connections(f->server), 1);
+    o.keep_alive_timeout_ms = 60;
+    http_server_set(f->server, &o);
+    raw_await_end(f->loop, &f->client);
+    await_connections(f, 0);
+}
+
+static void resting_connection_is_ended_by_a_drain(void **state)
+{
+    struct fixture *f = *state;
+    struct http_server_options o = fixture_options(f);
+
+    o.header_timeout_ms = 40;
+    fixture_restart(f, &o);
+    f->answer = answer_hello;
+    fixture_send(f, GET);
+    fixture_await_gone(f, 1);
+    pass_time(f, 300);
+    http_server_shut_idle(f->server);
+    raw_await_end(f->loop, &f->client);
+    await_connections(f, 0);
+}
+
 static void head_that_trickles_is_cut_off(void **state)
 {
     struct fixture *f = *state;
@@ -548,6 +603,8 @@ int main(void)
         TEST(vanished_clients_are_given_up_but_not_before_send_timeout),
         TEST(head_that_does_not_come_is_cut_off),
         TEST(head_that_trickles_is_cut_off),
+        TEST(idle_connection_is_served_after_a_rest_and_ended_when_its_time_is_over),
+        TEST(resting_connection_is_ended_by_a_drain),
         TEST(body_that_does_not_come_is_cut_off),
         TEST(idle_connection_is_closed),
         TEST(connection_with_a_request_is_not_idle),

@@ -232,6 +232,23 @@ static void absolute_targets_are_taken_apart(void **state)
     assert_false(http_target_split(SLICE_LIT("a:443"), &authority, &path));
 }
 
+static void body_is_hidden_and_expect_with_it(void **state)
+{
+    char with[] = "POST / HTTP/1.1\r\nHost: a\r\ncontent-LENGTH: 3\r\nExpect: 100-continue\r\n\r\n";
+    char without[] = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:3\r\nX-Expect: y\r\n\r\n";
+    struct http1_request_facts facts;
+
+    (void)state;
+    assert_true(http1_request_hide_body(with, sizeof(with) - 1));
+    assert_string_equal(
+        with, "POST / HTTP/1.1\r\nHost: a\r\nTE:             3\r\nTE:     100-continue\r\n\r\n");
+    assert_int_equal(check(with, &facts), FAULT_NONE);
+    assert_int_equal(facts.content_length, 0);
+    assert_false(http1_request_hide_body(without, sizeof(without) - 1));
+    assert_string_equal(without,
+                        "POST / HTTP/1.1\r\nHost: a\r\nTE:            3\r\nX-Expect: y\r\n\r\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +263,7 @@ int main(void)
         cmocka_unit_test(authorities_are_hosts_with_or_without_a_port),
         cmocka_unit_test(paths_begin_with_a_slash_and_have_no_blanks),
         cmocka_unit_test(absolute_targets_are_taken_apart),
+        cmocka_unit_test(body_is_hidden_and_expect_with_it),
     };
 
     return cmocka_run_group_tests_name("http1_request", tests, NULL, NULL);

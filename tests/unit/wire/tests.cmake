@@ -1,7 +1,7 @@
 rlb_unit_test(wire/access_line LINK rlb::wire)
 rlb_unit_test(wire/json LINK rlb::wire)
 rlb_unit_test(wire/resume_line LINK rlb::wire)
-foreach(noun hpack http1_head http1_request http2_intake proxy_line request_chunks)
+foreach(noun hpack http1_bytes http1_head http1_request http2_intake proxy_line request_chunks)
   rlb_unit_test(wire/${noun} LINK rlb::wire)
 endforeach()
 foreach(noun literal node_data tree_text)

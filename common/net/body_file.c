@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Written and sent by plain calls: pages are filled by what they are to hold, where those of a
+ * mapping would be brought in one by one, filled with zeros first.
+ */
+#include "common/net/body_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+enum {
+    /* At once, so that the loop's other sockets have their turn. */
+    SEND_MAX = 1 << 20,
+};
+
+struct body_file {
+    int fd;
+    size_t bytes;
+    void *map; /* NULL: not asked for yet */
+};
+
+/* Not every file system has files that never had a name. */
+static int open_nameless(const char *folder)
+{
+    char name[4096];
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    if (fd != -1 || (errno != EOPNOTSUPP && errno != EISDIR))
+        return fd;
+    int n = snprintf(name, sizeof(name), "%s/resumelb.XXXXXX", folder);
+    if (n < 0 || (size_t)n >= sizeof(name)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    fd = mkostemp(name, O_CLOEXEC);
+    if (fd != -1)
+        unlink(name);
+    return fd;
+}
+
+struct body_file *body_file_create(const char *folder)
+{
+    int fd = open_nameless(folder);
+
+    if (fd == -1)
+        return NULL;
+    struct body_file *f = xcalloc(1, sizeof(*f));
+    f->fd = fd;
+    return f;
+}
+
+void body_file_destroy(struct body_file *f)
+{
+    if (f == NULL)
+        return;
+    if (f->map != NULL)
+        munmap(f->map, f->bytes);
+    close(f->fd);
+    free(f);
+}
+
+bool body_file_add(struct body_file *f, struct slice bytes)
+{
+    ASSERT(f->map == NULL);
+    while (bytes.len != 0) {
+        ssize_t n = write(f->fd, bytes.p, bytes.len);
+        if (n == -1 && errno == EINTR)
+            continue;
+        if (n == -1)
+            return false;
+        f->bytes += (size_t)n;
+        bytes.p += n;
+        bytes.len -= (size_t)n;
+    }
+    return true;
+}
+
+struct slice body_file_map(struct body_file *f)
+{
+    ASSERT(f->bytes != 0);
+    if (f->map == NULL) {
+        void *map = mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, f->fd, 0);
+        if (map == MAP_FAILED)
+            return SLICE_NULL;
+        f->map = map;
+    }
+    return (struct slice){f->map, f->bytes};
+}
+
+ssize_t body_file_send(const struct body_file *f, int fd, size_t left)
+{
+    off_t at = (off_t)(f->bytes - left);
+    ssize_t n;
+
+    ASSERT(left <= f->bytes);
+    do
+        n = sendfile(fd, f->fd, &at, left < SEND_MAX ? left : SEND_MAX);
+    while (n == -1 && errno == EINTR);
+    if (n == 0 && left != 0) {
+        /* Somebody has cut it short. */
+        errno = EIO;
+        return -1;
+    }
+    return n;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A large request body in a file without a name, which goes with its descriptor. Filled from the
+ * front, then read as often as is needed. Belongs to whoever has created it; one loop's thread.
+ */
+#ifndef RLB_NET_BODY_FILE_H
+#define RLB_NET_BODY_FILE_H
+
+#include "common/base/base.h"
+
+#include <sys/types.h>
+
+struct body_file;
+
+/* In FOLDER. NULL with errno: no file can be made there. */
+struct body_file *body_file_create(const char *folder);
+void body_file_destroy(struct body_file *f);
+/* Append. False with errno: the disk is full, or broken. */
+bool body_file_add(struct body_file *f, struct slice bytes) must_check;
+/*
+ * All of it, as memory that lives as long as F: nothing is read before it is looked at. F is not
+ * empty, and nothing is added any more. Errors: p is NULL.
+ */
+struct slice body_file_map(struct body_file *f);
+/*
+ * Send what is left, the last LEFT bytes, to the socket FD without copying it, a piece at most.
+ * As send(2) that does not wait.
+ */
+ssize_t body_file_send(const struct body_file *f, int fd, size_t left);
+
+#endif

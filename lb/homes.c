@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers come and go, requests begin and end. Where a request goes is homes_rule.c's.
+ *
+ * How long a worker spends on a request is not known when it is one of several in hand: it is
+ * taken to serve them in order, CONCURRENCY at once, so that one begins when another ends.
+ */
+#include "lb/homes.h"
+
+#include <stdlib.h>
+
+#include "lb/homes_internal.h"
+
+static void check_settings(const struct homes_settings *s)
+{
+    ASSERT(s->max_classes >= 1);
+    ASSERT(s->max_share > 0);
+    ASSERT(s->max_share <= 1);
+}
+
+struct homes *homes_create(const struct homes_options *o)
+{
+    struct homes *h = xcalloc(1, sizeof(*h));
+
+    check_settings(&o->settings);
+    h->o = *o;
+    h->mean_us = HOMES_MEAN_FIRST_US;
+    h->cold_us = HOMES_COLD_FIRST_US;
+    h->scale = 1;
+    list_init(&h->workers);
+    list_init(&h->gone);
+    classes_init(&h->classes, sizeof(struct homes_class), o->settings.max_classes,
+                 homes_class_dropped, h);
+    return h;
+}
+
+static void free_all(struct list *workers)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(workers)) != NULL)
+        free(list_entry(node, struct homes_worker, node));
+}
+
+void homes_destroy(struct homes *h)
+{
+    if (h == NULL)
+        return;
+    classes_fini(&h->classes);
+    free_all(&h->workers);
+    free_all(&h->gone);
+    for (int i = 0; i < HOMES_KEYS; ++i)
+        free(h->heaps[i].at);
+    free(h);
+}
+
+void homes_set(struct homes *h, const struct homes_settings *s)
+{
+    check_settings(s);
+    h->o.settings = *s;
+    classes_set_max(&h->classes, s->max_classes);
+}
+
+/* ---- workers ---- */
+
+struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *context)
+{
+    struct homes_worker *w = xcalloc(1, sizeof(*w));
+
+    ASSERT(concurrency >= 1);
+    w->concurrency = concurrency;
+    w->context = context;
+    w->number = h->njoined++;
+    list_init(&w->pairs);
+    list_init(&w->in_hand);
+    list_push_back(&h->workers, &w->node);
+    return w;
+}
+
+void homes_leave(struct homes *h, struct homes_worker *w)
+{
+    struct list *it, *tmp;
+
+    ASSERT(!w->gone);
+    if (w->in_line)
+        homes_line_remove(h, w);
+    list_for_each_safe (it, tmp, &w->pairs)
+        homes_pair_free(h, list_entry(it, struct homes_pair, of_worker));
+    list_remove(&w->node);
+    w->gone = true;
+    if (w->nin_hand == 0)
+        free(w);
+    else
+        list_push_back(&h->gone, &w->node);
+}
+
+void homes_set_in_line(struct homes *h, struct homes_worker *w, bool in_line, uint64_t now_us)
+{
+    ASSERT(!w->gone);
+    homes_tick(h, now_us);
+    if (in_line && !w->in_line)
+        homes_line_add(h, w);
+    else if (!in_line && w->in_line)
+        homes_line_remove(h, w);
+}
+
+void *homes_worker_context(const struct homes_worker *w)
+{
+    return w->context;
+}
+
+/* ---- a request in hand ---- */
+
+static void serve(const struct homes *h, struct homes_worker *w, struct homes_ticket *t)
+{
+    t->serving = true;
+    t->serve_us = h->now_us;
+    ++w->nserving;
+}
+
+static void enter_pair(struct homes_pair *p, struct homes_ticket *t)
+{
+    t->pair = p;
+    t->cold = !p->touched;
+    p->touched = true;
+    p->own_us += t->expected_us;
+    ++p->in_hand_n;
+    list_push_back(&p->in_hand, &t->of_pair);
+}
+
+static void enter(struct homes *h, struct homes_worker *w, struct homes_ticket *t)
+{
+    ++h->ntickets;
+    t->worker = w;
+    list_push_back(&w->in_hand, &t->of_worker);
+    ++w->nin_hand;
+    w->ncold += t->cold;
+    w->own_us += t->expected_us;
+    if (w->nserving < w->concurrency)
+        serve(h, w, t);
+    else if (w->waiting == NULL)
+        w->waiting = t;
+    homes_work_changed(h, w);
+}
+
+static struct homes_ticket *after(const struct homes_worker *w, const struct homes_ticket *t)
+{
+    struct list *next = t->of_worker.next;
+
+    return next != &w->in_hand ? list_entry(next, struct homes_ticket, of_worker) : NULL;
+}
+
+static void leave(struct homes *h, struct homes_ticket *t)
+{
+    struct homes_worker *w = t->worker;
+
+    --h->ntickets;
+    if (t->pair != NULL) {
+        t->pair->own_us -= t->expected_us;
+        --t->pair->in_hand_n;
+        list_remove(&t->of_pair);
+    }
+    if (w->waiting == t)
+        w->waiting = after(w, t);
+    w->nserving -= t->serving;
+    if (w->waiting != NULL && w->nserving < w->concurrency) {
+        struct homes_ticket *next = w->waiting;
+
+        w->waiting = after(w, next);
+        serve(h, w, next);
+    }
+    list_remove(&t->of_worker);
+    --w->nin_hand;
+    w->ncold -= t->cold;
+    w->own_us -= t->expected_us;
+    t->worker = NULL;
+    if (w->gone && w->nin_hand == 0) {
+        list_remove(&w->node);
+        free(w);
+    } else {
+        homes_work_changed(h, w);
+    }
+}
+
+/* ---- homes come and go, as planned ---- */
+
+/* Homes at workers that stand aside: there is another now. */
+static void drop_absent(struct homes *h, struct homes_class *c, double work_us)
+{
+    double part_us = work_us / c->nhomes;
+
+    for (uint32_t i = c->nhomes; i-- != 0;) {
+        if (!c->pairs[i]->worker->in_line)
+            homes_unsettle(h, c->pairs[i], part_us);
+    }
+}
+
+/* Those of the workers that have the most homes. */
+static void drop_above(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
+                       const struct homes_plan *plan)
+{
+    double part_us = plan->work / c->nhomes;
+
+    while (c->nhomes > plan->choice.homes_max) {
+        struct homes_pair *most = NULL;
+
+        for (uint32_t i = 0; i < c->nhomes; ++i) {
+            struct homes_pair *p = c->pairs[i];
+
+            if (p->worker != keep && (most == NULL || p->worker->nhomes > most->worker->nhomes))
+                most = p;
+        }
+        if (most == NULL)
+            return;
+        homes_unsettle(h, most, part_us);
+    }
+}
+
+static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
+{
+    double part_us = work_us / c->nhomes;
+
+    for (uint32_t i = c->nhomes; i-- != 0 && c->nhomes > 1;) {
+        if ((double)(h->now_us - c->pairs[i]->used_us) > HOMES_AGE_US)
+            homes_unsettle(h, c->pairs[i], part_us);
+    }
+}
+
+/* A home more; the others share their work with it. */
+static void add_home(struct homes *h, struct homes_class *c, struct homes_worker *w, double work_us)
+{
+    uint32_t n = c->nhomes;
+
+    for (uint32_t i = 0; i < n; ++i)
+        homes_load_add(h, c->pairs[i]->worker, work_us / (n + 1) - work_us / n, 0);
+    homes_settle(h, homes_pair_get(h, c, w, h->now_us), work_us / (n + 1));
+}
+
+static void apply(struct homes *h, struct homes_class *c, const struct homes_plan *plan)
+{
+    enum homes_reason reason = plan->choice.reason;
+
+    for (size_t i = 0; i < plan->nwarm; ++i)
+        homes_pair_get(h, c, plan->warm[i], h->now_us)->touched = true;
+    if (reason != HOMES_DETOUR)
+        drop_absent(h, c, plan->work);
+    if (reason == HOMES_MOVE || reason == HOMES_DRAW) {
+        /* What it had there goes along; other homes keep what they have. */
+        double work_us = plan->work / c->nhomes;
+
+        homes_unsettle(h, plan->from, work_us);
+        homes_settle(h, homes_pair_get(h, c, plan->worker, h->now_us), work_us);
+    } else if (reason == HOMES_NEW || reason == HOMES_WARM || reason == HOMES_COPY) {
+        add_home(h, c, plan->worker, plan->work);
+    }
+}
+
+static struct homes_class *count(struct homes *h, const struct homes_request *r,
+                                 const struct homes_plan *plan)
+{
+    struct homes_class *c = plan->cls;
+
+    classes_request(&h->classes, c != NULL ? &c->base : NULL);
+    if (c == NULL)
+        c = homes_class_of(classes_add(&h->classes, r->cls));
+    c->work = (struct fading){plan->work, h->now_us};
+    c->demand = (struct fading){plan->demand, h->now_us};
+    h->work = (struct fading){plan->all_work, h->now_us};
+    return c;
+}
+
+void homes_begin(struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
+                 struct homes_worker *w, struct homes_ticket *t)
+{
+    ASSERT(w->in_line);
+    struct homes_class *c = count(h, r, plan);
+    if (w == plan->worker)
+        apply(h, c, plan);
+    struct homes_pair *p = homes_pair_get(h, c, w, h->now_us);
+    p->used_us = h->now_us;
+    *t = (struct homes_ticket){.start_us = h->now_us,
+                               .serve_us = h->now_us,
+                               .expected_us = (uint32_t)plan->choice.expected_us};
+    enter_pair(p, t);
+    enter(h, w, t);
+    drop_above(h, c, w, plan);
+    drop_unused(h, c, plan->work);
+}
+
+void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
+                 struct homes_ticket *t)
+{
+    *t = (struct homes_ticket){
+        .start_us = started_us, .serve_us = started_us, .expected_us = (uint32_t)h->mean_us};
+    enter(h, w, t);
+}
+
+/* ---- what a request tells ---- */
+
+static void learn_cold(struct homes *h, double service)
+{
+    double step = HOMES_COLD_STEP * h->cold_us;
+
+    h->cold_us +=
+        service > h->cold_us ? step * HOMES_COLD_QUANTILE : -step * (1 - HOMES_COLD_QUANTILE);
+    if (h->cold_us < HOMES_COLD_LEAST_US)
+        h->cold_us = HOMES_COLD_LEAST_US;
+}
+
+static void learn_cost(struct homes *h, const struct homes_ticket *t, double service)
+{
+    if (t->pair != NULL) {
+        struct homes_class *c = t->pair->cls;
+        double before = c->cost_us > 0 ? (double)c->cost_us : service;
+
+        c->cost_us = (float)(before + HOMES_COST_STEP * (service - before));
+    }
+    h->mean_us += HOMES_MEAN_STEP * (service - h->mean_us);
+}
+
+/* Whoever was begun before T and is still in hand is slow at a worker that lives. */
+static void overtake(struct homes_worker *w, struct homes_ticket *t)
+{
+    for (struct list *it = t->of_worker.prev; it != &w->in_hand; it = it->prev) {
+        struct homes_ticket *before = list_entry(it, struct homes_ticket, of_worker);
+
+        if (before->overtaken)
+            return;
+        before->overtaken = true;
+    }
+}
+
+static void learn(struct homes *h, struct homes_ticket *t, const struct homes_end *e)
+{
+    struct homes_worker *w = t->worker;
+    uint64_t took_us = h->now_us - t->serve_us;
+    /* What was measured may have waited at the worker, for those before it. */
+    double service =
+        (double)(e->service_us != 0 && e->service_us < took_us ? e->service_us : took_us);
+
+    if (e->failed && service < t->expected_us)
+        service = t->expected_us;
+    /* An error that came fast is no measure. */
+    if (!e->failed) {
+        w->alive_us = h->now_us;
+        overtake(w, t);
+        if (t->cold)
+            learn_cold(h, service);
+    }
+    learn_cost(h, t, service);
+    homes_load_add(h, w, service, 0);
+}
+
+void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *e)
+{
+    struct homes_worker *w = t->worker;
+
+    ASSERT(w != NULL);
+    homes_tick(h, e->now_us);
+    double others = (double)e->others * h->mean_us / w->concurrency;
+    w->foreign_us += HOMES_FOREIGN_STEP * (others - w->foreign_us);
+    if (!e->unserved) {
+        w->stalled_us = 0;
+        learn(h, t, e);
+    }
+    leave(h, t);
+}

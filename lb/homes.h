@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The homes of classes: which workers serve a class, and where its next request goes. It is the
+ * core of policy adaptive: plain computation, without I/O, clock or threads; the pool, the
+ * simulator and the tests drive the same code.
+ *
+ * A class lives at a few workers, its homes; their caches have what it needs. It goes to the home
+ * with the least work in hand. It gets another home when waiting costs more than filling a cache
+ * there, moves when others' floods make its home slow, and when its home has much more to do than
+ * the least loaded worker. All is counted in seconds of work and decays by time.
+ *
+ * Owned by whoever made it, who serializes the calls. It owns its workers and classes; a ticket is
+ * a part of the caller's request, and stays in place from homes_begin to homes_end.
+ */
+#ifndef RLB_LB_HOMES_H
+#define RLB_LB_HOMES_H
+
+#include "common/base/list.h"
+
+struct homes;
+struct homes_class;
+struct homes_pair;
+struct homes_worker;
+
+enum {
+    /* Of the workers that publish a skill for a class that is new here, how many are remembered as
+     * having it in their caches. */
+    HOMES_WARM_MAX = 8,
+};
+
+/* What was done with a request. */
+enum homes_reason {
+    HOMES_HOME,   /* to the home with the least work in hand */
+    HOMES_NEW,    /* the class had no home, and has its first now */
+    HOMES_WARM,   /* the same, at a worker that is skilled by its published resume */
+    HOMES_COPY,   /* to a further home: waiting costs more than filling a cache */
+    HOMES_MOVE,   /* the home is slow because of others: the class moved away */
+    HOMES_DRAW,   /* the home has more to do than the least loaded worker, which drew the class */
+    HOMES_DETOUR, /* no home may be had for this request: elsewhere, once */
+    HOMES_REASONS
+};
+
+/* The choice, in numbers; microseconds of work unless said otherwise. */
+struct homes_choice {
+    enum homes_reason reason;
+    struct homes_worker *from; /* MOVE, DRAW: where the class lived before; else NULL */
+    double expected_us;        /* what the request is expected to cost */
+    double share;              /* s: the class's share of all work, in workers */
+    double home_us;            /* B of the home with the least, before the choice; 0 without one */
+    double least_us;           /* the least B of all */
+    double picked_us;          /* B of the worker picked */
+    double price_us;           /* of one more home; 0 when a further home was not asked about */
+    double patience_us;        /* V; 0 when it was not asked about */
+    size_t homes;              /* before the choice */
+    size_t homes_max;          /* as many as the class may have now */
+};
+
+/* A request in hand. All the core's. */
+struct homes_ticket {
+    struct list of_worker; /* worker->in_hand, oldest first */
+    struct list of_pair;
+    struct homes_worker *worker; /* NULL: not in hand */
+    struct homes_pair *pair;     /* NULL when its class or worker has been forgotten */
+    uint64_t start_us;
+    uint64_t serve_us;    /* when the worker can have begun with it, as far as we can see */
+    uint32_t expected_us; /* as counted in the worker's work */
+    bool serving;
+    bool overtaken; /* it says nothing of whether the worker hangs */
+    bool cold;      /* the first of its class there */
+};
+
+struct homes_settings {
+    size_t max_classes; /* classes kept, as in common/core/classes.h */
+    double max_share;   /* the part of the workers that one class may live at; (0, 1] */
+};
+
+struct homes_options {
+    struct homes_settings settings;
+    /*
+     * The workers that are skilled at CLS by what they have published, best first; asked for a
+     * class that is new here. NULL: nobody has published anything.
+     *   -> how many, <= HOMES_WARM_MAX
+     */
+    size_t (*warm)(void *context, struct slice cls, struct homes_worker *out[]);
+    void *context;
+};
+
+struct homes_request {
+    struct slice cls;
+    uint64_t now_us; /* monotonic */
+    /* Workers that may not have it, by their contexts; or NULL: any may. */
+    bool (*refuses)(void *context, void *worker_context);
+    void *context;
+};
+
+/* What is to be done with a request. */
+struct homes_plan {
+    struct homes_choice choice;
+    struct homes_worker *worker; /* NULL: nobody in the line may have it */
+    /* The core's. */
+    struct homes_class *cls; /* NULL: new here */
+    struct homes_pair *from; /* the home it moves away from, or NULL */
+    double work, demand, all_work;
+    struct homes_worker *warm[HOMES_WARM_MAX];
+    size_t nwarm;
+};
+
+struct homes *homes_create(const struct homes_options *o);
+/* Whatever is still there goes with it; no ticket may be ended after that. NULL is fine. */
+void homes_destroy(struct homes *h);
+void homes_set(struct homes *h, const struct homes_settings *s);
+
+/* A worker with nothing in its cache, not yet in the line. CONCURRENCY >= 1: requests at once. */
+struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *context);
+/* It is gone for good, and what it had in its cache. Its tickets are still to be ended. */
+void homes_leave(struct homes *h, struct homes_worker *w);
+/*
+ * Whether W gets requests. A class whose home stands aside moves with its next request, so that the
+ * busiest go first, one by one; what has not moved until W is back still has its home there.
+ */
+void homes_set_in_line(struct homes *h, struct homes_worker *w, bool in_line, uint64_t now_us);
+void *homes_worker_context(const struct homes_worker *w);
+
+/*
+ * Where R would go; nothing changes by it.
+ * Cost: O(homes of the class); where it may get another home also O(HOMES_SCAN_MAX).
+ */
+void homes_plan(struct homes *h, const struct homes_request *r, struct homes_plan *out);
+/*
+ * Do as planned, right after that, and count the request on its worker. Pair with homes_end.
+ *   w  who gets it: of the line; another than planned changes nothing of the class's homes
+ */
+void homes_begin(struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
+                 struct homes_worker *w, struct homes_ticket *t);
+/* W has had a request since STARTED_US of which nothing else is known. Pair with homes_end. */
+void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
+                 struct homes_ticket *t);
+struct homes_end {
+    uint64_t now_us;
+    uint64_t service_us; /* as measured, with what it waited at the worker; 0: not measured */
+    bool failed;         /* its time says nothing of what the class costs, unless it was long */
+    bool unserved;       /* its time says nothing at all */
+    uint64_t others;     /* requests that the worker has in hand from other load balancers */
+};
+void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *e);
+
+/* ---- for status pages and tests ---- */
+
+struct homes_view {
+    size_t workers; /* in the line */
+    size_t classes;
+    size_t homes;       /* pairs of a class and a worker in the line that is its home */
+    double cold_us;     /* P */
+    double mean_us;     /* of a request's service */
+    double least_us;    /* of B */
+    double median_us;   /* of B; of a sample, with many workers */
+    double patience_us; /* V */
+};
+struct homes_worker_view {
+    bool in_line;
+    size_t homes;
+    size_t in_hand;
+    double work_us;    /* B */
+    double stalled_us; /* the part of B that is time without any sign of life */
+    double load;       /* L; 1 is the mean */
+    double work;       /* decayed work, in workers' worth */
+};
+void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out);
+void homes_view_worker(struct homes *h, const struct homes_worker *w, uint64_t now_us,
+                       struct homes_worker_view *out);
+/* The homes of a class, at most MAX. -> how many it has. */
+size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max);
+/* Asserts every invariant; for tests. */
+void homes_check(struct homes *h);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of the homes: only homes*.c include this. Times are in microseconds, so is work.
+ *
+ * A pair is a class at a worker: a home, or a worker that was one (or was passed a request once)
+ * and may still have the class in its cache.
+ *
+ *     class "a": pairs [ w1 home, w4 home, w2 past ]      homes first
+ *     w2: pairs ( "a" past, "b" home, ... )               a list, for when it leaves
+ */
+#ifndef RLB_LB_HOMES_INTERNAL_H
+#define RLB_LB_HOMES_INTERNAL_H
+
+#include "common/core/classes.h"
+#include "lb/homes.h"
+
+/* ---- the constants of the rule, all of them ---- */
+
+/* What work counts as a class's, or a worker's, recent share: it decays with this. */
+#define HOMES_TAU_US 20e6
+/* The same for the demand of a moment, which tells a flood. */
+#define HOMES_TAU_DEMAND_US 1e6
+/* Weight of the newest request in a class's cost, and in the mean cost of all. */
+#define HOMES_COST_STEP 0.2
+#define HOMES_MEAN_STEP 0.01
+/* ... and of the newest report of what others have in hand. */
+#define HOMES_FOREIGN_STEP 0.3
+/* What is assumed before anything was served: a mean cost, and the price of a cold request. */
+#define HOMES_MEAN_FIRST_US 20e3
+#define HOMES_COLD_FIRST_US 30e3
+#define HOMES_COLD_LEAST_US 100.0
+/* The price of a cold request is this quantile, found with steps of so much of itself. */
+#define HOMES_COLD_QUANTILE 0.8
+#define HOMES_COLD_STEP 0.05
+/* A class of a share of s workers is worth about so many times s homes. */
+#define HOMES_PER_SHARE 1.7
+/* V, how long a request may wait for its home: in cold requests, and in medians of work in hand. */
+#define HOMES_PATIENCE_COLD 4.5
+#define HOMES_PATIENCE_MEDIAN 4.0
+/* A victim: its own requests are less than this part of the work before it. */
+#define HOMES_VICTIM_OWN 0.5
+/* ... and moving saves more than this part of V. */
+#define HOMES_VICTIM_SAVES 0.5
+/* A worker's load: how much of it is its share of the work; the rest is its share of homes. */
+#define HOMES_LOAD_WORK 0.5
+/* A class is drawn when its home's load is above the least by this, and by twice its own. */
+#define HOMES_DRAW_GAP 0.05
+/* A demand of so many times its room makes a class a flood, which may have this part of it. */
+#define HOMES_FLOOD 1.2
+#define HOMES_FLOOD_ROOM (2.0 / 3)
+/* A demand beyond this part of the pool is a class's share at once. */
+#define HOMES_SURGE 0.5625
+/* A home beyond the first that has not been used for so long is none any more. */
+#define HOMES_AGE_US 10e6
+/* A request that takes so long keeps nobody away from a worker that could serve others beside. */
+#define HOMES_STALL_MAX_US 10000000
+
+enum {
+    /* How many workers one choice looks at; in a smaller pool, all. */
+    HOMES_SCAN_MAX = 64,
+    /* Workers that had a class and are no homes now, remembered for each class. */
+    HOMES_PAST_MAX = 16,
+    /* How often workers are looked at for signs of life; and so much later for each there is. */
+    HOMES_LOOK_US = 5000,
+    HOMES_LOOK_WORKER_US = 10,
+};
+
+struct fading {
+    double sum;
+    uint64_t at_us;
+};
+
+struct homes_pair {
+    struct list of_worker; /* worker->pairs */
+    struct homes_class *cls;
+    struct homes_worker *worker;
+    struct list in_hand; /* homes_ticket.of_pair */
+    uint64_t used_us;    /* last */
+    uint64_t own_us;     /* expected work in hand */
+    uint32_t in_hand_n;
+    uint32_t at;  /* cls->pairs[at] */
+    bool touched; /* it had a request, or is known to be warm */
+};
+
+struct homes_class {
+    struct class_entry base;
+    struct homes_pair **pairs; /* [0, nhomes) are homes */
+    uint32_t npairs, nhomes, room;
+    float cost_us; /* 0: nothing served yet */
+    struct fading work;
+    struct fading demand;
+};
+
+enum homes_key { HOMES_BY_WORK, HOMES_BY_LOAD, HOMES_KEYS };
+
+struct homes_worker {
+    void *context;
+    uint64_t number; /* in the order they joined: of equals, the first */
+    unsigned concurrency;
+    bool in_line;
+    bool gone;         /* left; freed with its last ticket */
+    struct list node;  /* homes->workers, then ->gone */
+    struct list pairs; /* homes_pair.of_worker */
+    size_t nhomes;
+    struct list in_hand; /* homes_ticket.of_worker */
+    size_t nin_hand, nserving, ncold;
+    struct homes_ticket *waiting; /* the first in hand that is not served yet, or NULL */
+    uint64_t own_us;              /* expected work in hand */
+    double foreign_us;            /* others', smoothed */
+    double stalled_us;
+    uint64_t alive_us; /* the last sign of life */
+    double work;       /* decayed, scaled by homes->scale at the time it was done */
+    double key[HOMES_KEYS];
+    size_t pos[HOMES_KEYS];
+};
+
+/* Workers, the least key first. Each knows its place. */
+struct homes_heap {
+    struct homes_worker **at;
+    size_t n, room;
+};
+
+struct homes {
+    struct homes_options o;
+    struct classes classes; /* of struct homes_class */
+    struct homes_heap heaps[HOMES_KEYS];
+    struct list workers; /* in the line or not */
+    uint64_t njoined;
+    struct list gone; /* left, with tickets */
+    size_t ntickets;
+    struct fading work; /* of all classes */
+    double mean_us;
+    double cold_us;
+    /*
+     * Workers' decayed work is kept as if nothing decayed and new work weighed ever more: the order
+     * stays as it is while nothing happens. Work done at time t weighs exp((t - epoch) / TAU).
+     */
+    uint64_t epoch_us;
+    uint64_t now_us;
+    double scale;
+    double line_work;   /* of those in the line; scaled */
+    size_t line_homes;  /* the same */
+    double exchange;    /* homes per unit of scaled work, as in the keys by load */
+    size_t line_places; /* sum of concurrency */
+    uint64_t look_us;   /* the next */
+};
+
+static inline size_t homes_line(const struct homes *h)
+{
+    return h->heaps[HOMES_BY_WORK].n;
+}
+
+/* Whether A is before B by KEY. */
+static inline bool homes_before(const struct homes_worker *a, const struct homes_worker *b,
+                                enum homes_key key)
+{
+    return a->key[key] < b->key[key] || (a->key[key] == b->key[key] && a->number < b->number);
+}
+
+static inline struct homes_worker *homes_top(const struct homes *h, enum homes_key key)
+{
+    return h->heaps[key].n != 0 ? h->heaps[key].at[0] : NULL;
+}
+
+/* homes_heap.c */
+void homes_heap_add(struct homes_heap *h, struct homes_worker *w, enum homes_key key);
+void homes_heap_remove(struct homes_heap *h, struct homes_worker *w, enum homes_key key);
+/* W's key has become VALUE. */
+void homes_heap_set(struct homes_heap *h, struct homes_worker *w, enum homes_key key, double value);
+/* Many keys have changed. */
+void homes_heap_build(struct homes_heap *h, enum homes_key key);
+void homes_heap_check(const struct homes_heap *h, enum homes_key key);
+
+/* homes_load.c: work that decays, and the two orders of workers */
+double fading_value(const struct fading *f, uint64_t now_us, double tau_us);
+void fading_add(struct fading *f, double value, uint64_t now_us, double tau_us);
+/* To be called first, with the time of each call. */
+void homes_tick(struct homes *h, uint64_t now_us);
+/* B has changed. */
+void homes_work_changed(struct homes *h, struct homes_worker *w);
+double homes_work_of(const struct homes_worker *w);
+/* W's decayed work changes by WORK_US, its homes by HOMES. */
+void homes_load_add(struct homes *h, struct homes_worker *w, double work_us, int homes);
+/* L; 1 is the mean. */
+double homes_load(const struct homes *h, const struct homes_worker *w);
+/* What one home is worth in L, without its work. */
+double homes_load_of_home(const struct homes *h);
+/* To be called before the order by load is used. */
+void homes_order(struct homes *h);
+double homes_median(const struct homes *h);
+void homes_line_add(struct homes *h, struct homes_worker *w);
+void homes_line_remove(struct homes *h, struct homes_worker *w);
+
+/* homes_pairs.c */
+struct homes_class *homes_class_of(struct class_entry *e);
+void homes_class_dropped(void *owner, struct class_entry *e);
+struct homes_pair *homes_pair_find(const struct homes_class *c, const struct homes_worker *w);
+/* The pair, made if it is not there. May forget another that is no home and has nothing in hand. */
+struct homes_pair *homes_pair_get(struct homes *h, struct homes_class *c, struct homes_worker *w,
+                                  uint64_t now_us);
+void homes_pair_free(struct homes *h, struct homes_pair *p);
+/* P becomes a home, or none; WORK_US comes or goes with it. */
+void homes_settle(struct homes *h, struct homes_pair *p, double work_us);
+void homes_unsettle(struct homes *h, struct homes_pair *p, double work_us);
+static inline bool homes_is_home(const struct homes_pair *p)
+{
+    return p->at < p->cls->nhomes;
+}
+
+/* homes_rule.c */
+double homes_patience(const struct homes *h);
+bool homes_is_home_of(const struct homes_class *c, const struct homes_worker *w);
+
+#endif

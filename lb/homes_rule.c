@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rule. n workers are in the line; of a class
+ *
+ *     s = n * its work / all work             its share, in workers
+ *     d = work that arrived in a second       its demand, in workers
+ *     h = number of its homes                 at most max_share * n, fewer in a flood
+ *
+ * and of a worker B, its work in hand, and L, its load (homes_load.c). P is what a cold request
+ * costs, V = PATIENCE_COLD * P + PATIENCE_MEDIAN * median(B) how long one may wait for its home.
+ *
+ *     no home:  argmin over x of L(x) + (B(x) - min B) / P                                    NEW
+ *     else w = the home with the least B, x as above of those that are no homes:
+ *       B(w) - B(x) > P h / (PER_SHARE s), which is <= V, and there is room for a home: x     COPY
+ *       B(w) - min B > V, the class has little of it, and x saves more than V / 2: x          MOVE
+ *       one home, and L(w) is far above the least L: there                                    DRAW
+ *       w                                                                                     HOME
+ *
+ * In the common case neither x nor V is needed: B(w) - min B, which is no less than what any x
+ * saves, is compared with the lowest of the prices first.
+ */
+#include <math.h>
+
+#include "lb/homes_internal.h"
+
+struct choosing {
+    struct homes *h;
+    const struct homes_class *c; /* NULL: new */
+    const struct homes_request *r;
+    struct homes_plan *plan;
+    struct homes_choice *out; /* plan->choice */
+    double least_us;
+};
+
+static bool refused(const struct homes_request *r, const struct homes_worker *w)
+{
+    return r->refuses != NULL && r->refuses(r->context, w->context);
+}
+
+double homes_patience(const struct homes *h)
+{
+    return HOMES_PATIENCE_COLD * h->cold_us + HOMES_PATIENCE_MEDIAN * homes_median(h);
+}
+
+/* ---- how much a class needs ---- */
+
+static size_t room_for(double part, size_t n)
+{
+    double room = ceil(part * (double)n - 1e-9);
+
+    return room >= 1 ? (size_t)room : 1;
+}
+
+/* As if the request had come already. */
+static void weigh(struct choosing *g)
+{
+    static const struct homes_class nothing = {0};
+    const struct homes *h = g->h;
+    const struct homes_class *c = g->c != NULL ? g->c : &nothing;
+    struct homes_plan *plan = g->plan;
+    double n = (double)homes_line(h);
+    double max_share = h->o.settings.max_share;
+    double cost = fmax(c->cost_us > 0 ? (double)c->cost_us : h->mean_us, 1);
+
+    plan->work = fading_value(&c->work, h->now_us, HOMES_TAU_US) + cost;
+    plan->demand = fading_value(&c->demand, h->now_us, HOMES_TAU_DEMAND_US) + cost;
+    plan->all_work = fading_value(&h->work, h->now_us, HOMES_TAU_US) + cost;
+    double demand = plan->demand / HOMES_TAU_DEMAND_US;
+    double share = n * plan->work / plan->all_work;
+    if (demand > HOMES_SURGE * n && demand > share)
+        share = demand;
+    bool flood = demand > HOMES_FLOOD * max_share * n;
+    g->out->expected_us = cost;
+    g->out->share = share;
+    g->out->homes_max = room_for(flood ? max_share * HOMES_FLOOD_ROOM : max_share, homes_line(h));
+}
+
+/* ---- which worker ---- */
+
+/* The home with the least work in hand, of those that may have the request; counts the homes. */
+static struct homes_pair *least_home(const struct choosing *g)
+{
+    struct homes_pair *best = NULL;
+
+    for (uint32_t i = 0; g->c != NULL && i < g->c->nhomes; ++i) {
+        struct homes_pair *p = g->c->pairs[i];
+
+        if (!p->worker->in_line)
+            continue;
+        ++g->out->homes;
+        if (best != NULL && !homes_before(p->worker, best->worker, HOMES_BY_WORK))
+            continue;
+        if (!refused(g->r, p->worker))
+            best = p;
+    }
+    return best;
+}
+
+bool homes_is_home_of(const struct homes_class *c, const struct homes_worker *w)
+{
+    for (uint32_t i = 0; c != NULL && i < c->nhomes; ++i) {
+        if (c->pairs[i]->worker == w)
+            return true;
+    }
+    return false;
+}
+
+struct found {
+    struct homes_worker *worker;
+    double value;
+};
+
+static void look_at(const struct choosing *g, struct homes_worker *w, struct found *best)
+{
+    double value = homes_load(g->h, w) + (w->key[HOMES_BY_WORK] - g->least_us) / g->h->cold_us;
+
+    bool better = best->worker == NULL || value < best->value ||
+                  (value == best->value && w->number < best->worker->number);
+
+    if (better && !homes_is_home_of(g->c, w) && !refused(g->r, w))
+        *best = (struct found){w, value};
+}
+
+/*
+ * argmin of L(x) + (B(x) - min B) / P over those that are no homes: over all, or over the first
+ * levels of both orders, where it most likely is; when all of these are refused, any that is not.
+ */
+static struct homes_worker *best_other(const struct choosing *g)
+{
+    const struct homes_heap *by_work = &g->h->heaps[HOMES_BY_WORK];
+    const struct homes_heap *by_load = &g->h->heaps[HOMES_BY_LOAD];
+    struct found best = {0};
+    size_t i = 0;
+
+    if (by_work->n <= HOMES_SCAN_MAX) {
+        for (; i < by_work->n; ++i)
+            look_at(g, by_work->at[i], &best);
+        return best.worker;
+    }
+    for (; i < HOMES_SCAN_MAX / 2; ++i) {
+        look_at(g, by_work->at[i], &best);
+        look_at(g, by_load->at[i], &best);
+    }
+    for (; best.worker == NULL && i < by_work->n; ++i)
+        look_at(g, by_work->at[i], &best);
+    return best.worker;
+}
+
+/* ---- the steps of the rule ---- */
+
+static bool decide(struct choosing *g, struct homes_worker *w, enum homes_reason reason)
+{
+    if (w == NULL)
+        return false;
+    g->plan->worker = w;
+    g->out->reason = reason;
+    return true;
+}
+
+static bool first_home(struct choosing *g)
+{
+    struct homes_plan *plan = g->plan;
+    const struct homes_options *o = &g->h->o;
+
+    /* Asked before anything is known of the class here, not when it has lost what it had. */
+    if (o->warm != NULL && (g->c == NULL || g->c->npairs == 0))
+        plan->nwarm = o->warm(o->context, g->r->cls, plan->warm);
+    ASSERT(plan->nwarm <= HOMES_WARM_MAX);
+    for (size_t i = 0; i < plan->nwarm; ++i) {
+        if (plan->warm[i]->in_line && !refused(g->r, plan->warm[i]))
+            return decide(g, plan->warm[i], HOMES_WARM);
+    }
+    return decide(g, best_other(g), HOMES_NEW);
+}
+
+static bool move_to(struct choosing *g, struct homes_pair *from, struct homes_worker *x,
+                    enum homes_reason reason)
+{
+    g->plan->from = from;
+    g->out->from = from->worker;
+    return decide(g, x, reason);
+}
+
+/* One more home, or another one. */
+static bool relieve(struct choosing *g, struct homes_pair *home)
+{
+    const struct homes *h = g->h;
+    struct homes_choice *out = g->out;
+    double over = out->home_us - g->least_us;
+    bool room = out->homes < out->homes_max;
+    double own_us = (double)home->own_us / home->worker->concurrency;
+    bool victim = own_us < HOMES_VICTIM_OWN * out->home_us;
+
+    out->price_us = h->cold_us * (double)out->homes / (HOMES_PER_SHARE * out->share);
+    if (!(room && over > out->price_us) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
+        return false;
+    double patience = out->patience_us = homes_patience(h);
+    bool may_copy = room && over > out->price_us && out->price_us <= patience;
+    bool may_move = victim && over > patience;
+    if (!may_copy && !may_move)
+        return false;
+    struct homes_worker *x = best_other(g);
+    if (x == NULL)
+        return false;
+    double saves = out->home_us - x->key[HOMES_BY_WORK];
+    if (may_copy && saves > out->price_us)
+        return decide(g, x, HOMES_COPY);
+    if (may_move && saves > HOMES_VICTIM_SAVES * patience)
+        return move_to(g, home, x, HOMES_MOVE);
+    return false;
+}
+
+/* To the least loaded worker. */
+static bool draw(struct choosing *g, struct homes_pair *home)
+{
+    const struct homes *h = g->h;
+    struct homes_worker *x = homes_top(h, HOMES_BY_LOAD);
+
+    /* A worker that has just got a class gets another when that one is warm. */
+    if (g->out->homes != 1 || x == home->worker || x->ncold != 0 ||
+        x->key[HOMES_BY_WORK] > g->out->home_us)
+        return false;
+    double own = HOMES_LOAD_WORK * g->out->share + homes_load_of_home(h);
+    if (homes_load(h, home->worker) - homes_load(h, x) <= HOMES_DRAW_GAP + 2 * own ||
+        homes_is_home_of(g->c, x) || refused(g->r, x))
+        return false;
+    return move_to(g, home, x, HOMES_DRAW);
+}
+
+static bool choose(struct choosing *g)
+{
+    struct homes_pair *home = least_home(g);
+
+    if (g->out->homes == 0)
+        return first_home(g);
+    if (home == NULL)
+        return decide(g, best_other(g), HOMES_DETOUR);
+    g->out->home_us = home->worker->key[HOMES_BY_WORK];
+    return relieve(g, home) || draw(g, home) || decide(g, home->worker, HOMES_HOME);
+}
+
+void homes_plan(struct homes *h, const struct homes_request *r, struct homes_plan *out)
+{
+    struct class_entry *e = classes_find(&h->classes, r->cls);
+    struct choosing g = {.h = h, .r = r, .plan = out, .out = &out->choice};
+
+    homes_tick(h, r->now_us);
+    homes_order(h);
+    *out = (struct homes_plan){0};
+    const struct homes_worker *least = homes_top(h, HOMES_BY_WORK);
+    if (least == NULL)
+        return;
+    if (e != NULL)
+        g.c = out->cls = homes_class_of(e);
+    g.least_us = out->choice.least_us = least->key[HOMES_BY_WORK];
+    weigh(&g);
+    if (choose(&g))
+        out->choice.picked_us = out->worker->key[HOMES_BY_WORK];
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looking at the homes, and the check of all invariants.
+ */
+#include <math.h>
+
+#include "lb/homes_internal.h"
+
+void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out)
+{
+    const struct homes_worker *least = homes_top(h, HOMES_BY_WORK);
+
+    homes_tick(h, now_us);
+    *out = (struct homes_view){
+        .workers = homes_line(h),
+        .classes = h->classes.n,
+        .homes = h->line_homes,
+        .cold_us = h->cold_us,
+        .mean_us = h->mean_us,
+        .least_us = least != NULL ? least->key[HOMES_BY_WORK] : 0,
+        .median_us = homes_median(h),
+        .patience_us = homes_patience(h),
+    };
+}
+
+void homes_view_worker(struct homes *h, const struct homes_worker *w, uint64_t now_us,
+                       struct homes_worker_view *out)
+{
+    homes_tick(h, now_us);
+    *out = (struct homes_worker_view){
+        .in_line = w->in_line,
+        .homes = w->nhomes,
+        .in_hand = w->nin_hand,
+        .work_us = homes_work_of(w),
+        .stalled_us = w->stalled_us,
+        .load = homes_load(h, w),
+        .work = w->work / h->scale / HOMES_TAU_US,
+    };
+}
+
+size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max)
+{
+    struct class_entry *e = classes_find(&h->classes, cls);
+
+    if (e == NULL)
+        return 0;
+    const struct homes_class *c = homes_class_of(e);
+    for (size_t i = 0; i < c->nhomes && i < max; ++i)
+        out[i] = c->pairs[i]->worker;
+    return c->nhomes;
+}
+
+/* ---- invariants ---- */
+
+static void check_pair(const struct homes_pair *p, const struct homes_class *c, uint32_t at)
+{
+    uint64_t own_us = 0;
+    uint32_t n = 0;
+    struct list *it;
+
+    ASSERT(p->cls == c);
+    ASSERT(p->at == at);
+    ASSERT(!p->worker->gone);
+    list_for_each (it, &p->in_hand) {
+        const struct homes_ticket *t = list_entry(it, struct homes_ticket, of_pair);
+
+        ASSERT(t->pair == p);
+        ASSERT(t->worker == p->worker);
+        own_us += t->expected_us;
+        ++n;
+    }
+    ASSERT(p->own_us == own_us);
+    ASSERT(p->in_hand_n == n);
+}
+
+static size_t check_classes(const struct list *head)
+{
+    struct list *it;
+    size_t npairs = 0;
+
+    list_for_each (it, head) {
+        const struct homes_class *c = homes_class_of(list_entry(it, struct class_entry, node));
+
+        ASSERT(c->nhomes <= c->npairs);
+        ASSERT(c->npairs <= c->room);
+        ASSERT(c->cost_us >= 0);
+        for (uint32_t i = 0; i < c->npairs; ++i)
+            check_pair(c->pairs[i], c, i);
+        npairs += c->npairs;
+    }
+    return npairs;
+}
+
+static size_t check_in_hand(const struct homes_worker *w)
+{
+    uint64_t own_us = 0;
+    size_t n = 0;
+    size_t nserving = 0;
+    size_t ncold = 0;
+    const struct homes_ticket *waiting = NULL;
+    struct list *it;
+
+    list_for_each (it, &w->in_hand) {
+        const struct homes_ticket *t = list_entry(it, struct homes_ticket, of_worker);
+
+        ASSERT(t->worker == w);
+        if (!t->serving && waiting == NULL)
+            waiting = t;
+        ASSERT(t->serving == (waiting == NULL));
+        own_us += t->expected_us;
+        nserving += t->serving;
+        ncold += t->cold;
+        ++n;
+    }
+    ASSERT(w->waiting == waiting);
+    ASSERT(w->own_us == own_us);
+    ASSERT(w->nserving == nserving);
+    ASSERT(nserving <= w->concurrency);
+    ASSERT(waiting == NULL || nserving == w->concurrency);
+    ASSERT(w->ncold == ncold);
+    ASSERT(w->nin_hand == n);
+    return n;
+}
+
+static size_t check_worker(const struct homes_worker *w)
+{
+    size_t npairs = 0;
+    size_t nhomes = 0;
+    struct list *it;
+
+    ASSERT(!w->gone);
+    ASSERT(w->work >= 0);
+    ASSERT(w->stalled_us >= 0);
+    list_for_each (it, &w->pairs) {
+        const struct homes_pair *p = list_entry(it, struct homes_pair, of_worker);
+
+        ASSERT(p->worker == w);
+        nhomes += homes_is_home(p);
+        ++npairs;
+    }
+    ASSERT(w->nhomes == nhomes);
+    return npairs;
+}
+
+void homes_check(struct homes *h)
+{
+    size_t npairs = 0;
+    size_t nin_hand = 0;
+    size_t nline = 0;
+    size_t line_homes = 0;
+    size_t line_places = 0;
+    double line_work = 0;
+    struct list *it;
+
+    classes_check(&h->classes);
+    list_for_each (it, &h->workers) {
+        const struct homes_worker *w = list_entry(it, struct homes_worker, node);
+
+        npairs += check_worker(w);
+        nin_hand += check_in_hand(w);
+        if (!w->in_line)
+            continue;
+        ASSERT(w->key[HOMES_BY_WORK] == homes_work_of(w));
+        ++nline;
+        line_homes += w->nhomes;
+        line_places += w->concurrency;
+        line_work += w->work;
+    }
+    ASSERT(check_classes(&h->classes.known) + check_classes(&h->classes.probation) == npairs);
+    /* Those that are gone may have some more. */
+    ASSERT(nin_hand <= h->ntickets);
+    for (int i = 0; i < HOMES_KEYS; ++i) {
+        ASSERT(h->heaps[i].n == nline);
+        homes_heap_check(&h->heaps[i], (enum homes_key)i);
+    }
+    ASSERT(h->line_homes == line_homes);
+    ASSERT(h->line_places == line_places);
+    ASSERT(fabs(h->line_work - line_work) <= 1e-6 * line_work + h->scale);
+    ASSERT(h->cold_us >= HOMES_COLD_LEAST_US);
+}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator can do at the admin address: drain, undrain, forget, reload; and who cannot."""
+import json
+
+import pytest
+from support.base import free_port, wait_until
+from support.http import get
+from support.scripted import hello, serve
+
+TOKEN = 'another-word-that-nobody-guesses'
+
+
+class Actions:
+    """A load balancer over two workers."""
+
+    def __init__(self, world, **admin):
+        self.workers = [world.scripted(serve(hello)) for _ in range(2)]
+        port = free_port()
+        settings = {'address': '127.0.0.1:%d' % port, **admin}
+        self.lb = world.resumelb({'workers': [w.address for w in self.workers], 'admin': settings, 'history': 1,
+                                  'state_dir': str(world.folder / 'state')}, wait=False)
+        self.lb.admin = settings['address']
+        wait_until(self.lb.ready, 'it to be ready', 20)
+
+    def post(self, what, order=None, token=TOKEN, **kw):
+        headers = [('Authorization', 'Bearer ' + token)] if token else []
+        body = b'' if order is None else json.dumps(order).encode()
+        return get(self.lb.admin, '/actions/' + what, host=kw.pop('host', self.lb.admin),
+                   method=kw.pop('method', 'POST'), headers=headers, body=body, **kw)
+
+    def done(self, what, order=None):
+        r = self.post(what, order)
+        assert r.status == 200 and r['Content-Type'] == 'application/json', (r.status, r.text)
+        return json.loads(r.body)
+
+
+@pytest.fixture
+def acting(world):
+    return Actions(world, actions_token=TOKEN)
+
+
+def test_a_drained_worker_gets_nothing_until_it_is_undrained(acting):
+    first, second = (w.address for w in acting.workers)
+    assert acting.done('drain', {'worker': first}) == {
+        'action': 'drain', 'application': 'default', 'worker': first, 'changed': True, 'state': 'drained'}
+    assert acting.done('drain', {'worker': first, 'application': 'default'})['changed'] is False
+    assert acting.lb.workers()[first]['state'] == 'drained'
+    for i in range(6):
+        assert acting.lb.get(host='h%d.example' % i).status == 200
+    assert not acting.workers[0].requests and len(acting.workers[1].requests) == 6
+    acting.done('undrain', {'worker': first})
+    acting.done('drain', {'worker': second})
+    assert acting.lb.get(host='h0.example').status == 200
+    assert len(acting.workers[0].requests) == 1
+    assert acting.lb.workers()[first]['state'] == 'ready'
+
+
+def kept_skills(folder, worker):
+    for path in folder.rglob('*'):
+        if path.is_file() and worker.rpartition(':')[2] in path.name:
+            return json.loads(path.read_text())['skills']
+    return None
+
+
+def test_what_is_forgotten_is_learnt_anew(acting, world):
+    for i in range(6):
+        assert acting.lb.get(host='h%d.example' % i).status == 200
+    resumes = lambda: acting.lb.json('/resumes.json')['applications']['default']
+    skills = lambda: sorted(c for r in resumes().values() for c in r)
+    assert skills() == ['h%d.example' % i for i in range(6)]
+    assert acting.done('forget', {'class': 'h3.example'}) == {'action': 'forget', 'workers': 2, 'scores': 1}
+    assert 'h3.example' not in skills() and len(skills()) == 5
+    mine = acting.workers[0].address
+    assert acting.done('forget', {'worker': mine})['scores'] == len([c for c in range(6) if c != 3]) - len(
+        resumes()[acting.workers[1].address])
+    assert resumes()[mine] == {}
+    # its file too, soon
+    wait_until(lambda: kept_skills(world.folder / 'state', mine) == {}, 'the file to be rewritten', 20)
+    acting.done('forget')
+    assert skills() == []
+    assert acting.lb.get(host='h3.example').status == 200 and skills() == ['h3.example']
+
+
+def test_reload_says_what_is_refused(acting):
+    acting.lb.config['retries'] = 1
+    acting.lb.write_config()
+    assert acting.done('reload') == {'action': 'reload'}
+    assert acting.lb.app()['settings']['retries']['value'] == '1'
+    acting.lb.config['retries'] = 'many'
+    acting.lb.write_config()
+    r = acting.post('reload')
+    assert r.status == 409 and 'retries' in json.loads(r.body)['error']
+    assert acting.lb.app()['settings']['retries']['value'] == '1'
+
+
+def test_orders_that_make_no_sense_are_refused_and_do_nothing(acting):
+    mine = acting.workers[0].address
+    for what, order, status in [
+            ('drain', None, 400), ('drain', {'worker': 'nobody:1'}, 404), ('drain', {'worker': mine, 'application': 'x'}, 404),
+            ('drain', {'worker': 1}, 400), ('drain', {'worker': mine, 'class': 'c'}, 400), ('drain', {'wroker': mine}, 400),
+            ('forget', {'worker': 'nobody:1'}, 404), ('forget', [mine], 400), ('reload', {'worker': mine}, 400)]:
+        r = acting.post(what, order)
+        assert r.status == status and json.loads(r.body)['error'], (what, order, r.text)
+    assert get(acting.lb.admin, '/actions/drain', host=acting.lb.admin, method='POST', body=b'{"worker":',
+               headers=[('Authorization', 'Bearer ' + TOKEN)]).status == 400
+    assert acting.lb.workers()[mine]['state'] == 'ready'
+
+
+def test_actions_want_the_token_and_post(acting):
+    order = {'worker': acting.workers[0].address}
+    assert acting.post('drain', order, token=None).status == 401
+    assert acting.post('drain', order, token='guess').status == 401
+    assert acting.post('drain', order, host='evil.example').status == 421
+    assert acting.post('drain', order, method='PUT').status == 405
+    assert get(acting.lb.admin, '/actions/drain', host=acting.lb.admin).status == 405
+    assert get(acting.lb.admin, '/status.json', host=acting.lb.admin).status == 200, 'looking is free'
+    assert acting.lb.workers()[order['worker']]['state'] == 'ready'
+
+
+def test_actions_are_off_without_a_token_of_theirs(world):
+    acting = Actions(world)
+    r = acting.post('drain', {'worker': acting.workers[0].address})
+    assert r.status == 403 and 'actions_token' in json.loads(r.body)['error']

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Large request bodies on their way into a file, however they come and end.
+ */
+#include "common/net/body_file.h"
+#include "tests/unit/net/http_server_fixture.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    SPILL_BYTES = 64 * 1024,
+    LARGE = 3 * 1024 * 1024 + 17,
+};
+
+static bool in_file; /* the body of the latest request */
+
+static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
+{
+    in_file = http_conn_body_file(conn) != NULL;
+    fixture_on_request(context, req, conn);
+}
+
+static void start(struct fixture *f, const char *folder)
+{
+    struct http_server_options o = fixture_options(f);
+
+    o.max_body_bytes = (size_t)16 << 20;
+    o.body_spill_bytes = SPILL_BYTES;
+    o.spill_dir = folder;
+    o.on_request = on_request;
+    fixture_restart(f, &o);
+    f->answer = answer_hello;
+    in_file = false;
+}
+
+/* A request of so many BYTES of body, with MORE in its head. */
+static struct text request_of(size_t bytes, const char *more)
+{
+    struct text t = {0};
+
+    text_addf(&t, "POST /up HTTP/1.1\r\nHost: a\r\n%sContent-Length: %zu\r\n\r\n", more, bytes);
+    for (size_t i = 0; i < bytes; ++i)
+        text_add(&t, (struct slice){&"0123456789abcdefghijklmnopqrstuvw"[i % 33], 1});
+    return t;
+}
+
+static struct slice body_in(const struct text *request, size_t bytes)
+{
+    return (struct slice){request->p + request->len - bytes, bytes};
+}
+
+static void assert_body(const struct fixture *f, struct slice body)
+{
+    assert_int_equal(f->body.len, body.len);
+    assert_memory_equal(f->body.p, body.p, body.len);
+}
+
+static void connect_client(struct fixture *f)
+{
+    if (f->client.fd == -1)
+        raw_connect(&f->addr, &f->client);
+}
+
+static uint64_t refused(struct fixture *f, enum request_fault fault)
+{
+    struct http_server_counts counts;
+
+    http_server_read_counts(f->server, &counts);
+    return counts.refused[fault];
+}
+
+static void only_a_body_above_the_threshold_is_put_into_a_file(void **state)
+{
+    struct fixture *f = *state;
+    struct text small = request_of(SPILL_BYTES, "");
+    struct text large = request_of(SPILL_BYTES + 1, "");
+
+    start(f, "/tmp");
+    connect_client(f);
+    raw_send_bytes(f->loop, &f->client, text_slice(&small));
+    fixture_await_gone(f, 1);
+    assert_false(in_file);
+    assert_body(f, body_in(&small, SPILL_BYTES));
+    raw_send_bytes(f->loop, &f->client, text_slice(&large));
+    fixture_await_gone(f, 2);
+    assert_true(in_file);
+    assert_body(f, body_in(&large, SPILL_BYTES + 1));
+    text_fini(&small);
+    text_fini(&large);
+}
+
+static void what_follows_a_large_body_is_the_next_request(void **state)
+{
+    struct fixture *f = *state;
+    struct text all = request_of(LARGE, "");
+    struct text again = request_of(LARGE, "");
+
+    start(f, "/tmp");
+    connect_client(f);
+    raw_send(f->loop, &f->client, "GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
+    raw_send_bytes(f->loop, &f->client, text_slice(&all));
+    raw_send_bytes(f->loop, &f->client, text_slice(&again));
+    raw_send(f->loop, &f->client, "GET /last HTTP/1.1\r\nHost: a\r\n\r\n");
+    fixture_await_requests(f, 3);
+    assert_true(in_file);
+    assert_body(f, body_in(&again, LARGE));
+    fixture_await_gone(f, 4);
+    assert_false(in_file);
+    assert_true(slice_is(text_slice(&f->path), "/last"));
+    assert_int_equal(f->body.len, 0);
+    text_fini(&all);
+    text_fini(&again);
+}
+
+static void head_and_body_may_come_in_any_pieces(void **state)
+{
+    struct fixture *f = *state;
+    struct text all = request_of(SPILL_BYTES + 5, "");
+    struct slice rest = text_slice(&all);
+
+    start(f, "/tmp");
+    connect_client(f);
+    for (size_t piece = 1; rest.len != 0; piece += 7) {
+        size_t n = rest.len < piece ? rest.len : piece;
+        raw_send_bytes(f->loop, &f->client, (struct slice){rest.p, n});
+        fixture_turns(f, 2);
+        rest = (struct slice){rest.p + n, rest.len - n};
+    }
+    fixture_await(f, "hello");
+    assert_true(in_file);
+    assert_body(f, body_in(&all, SPILL_BYTES + 5));
+    text_fini(&all);
+}
+
+static void client_that_waits_for_continue_gets_it_first(void **state)
+{
+    struct fixture *f = *state;
+    struct text all = request_of(LARGE, "Expect: 100-continue\r\n");
+    struct slice body = body_in(&all, LARGE);
+
+    start(f, "/tmp");
+    connect_client(f);
+    raw_send_bytes(f->loop, &f->client, (struct slice){all.p, all.len - LARGE});
+    fixture_await(f, "HTTP/1.1 100 Continue\r\n\r\n");
+    assert_int_equal(f->requests, 0);
+    raw_send_bytes(f->loop, &f->client, body);
+    fixture_await(f, "hello");
+    assert_body(f, body);
+    text_fini(&all);
+}
+
+static void client_that_does_not_wait_for_continue_is_served_as_well(void **state)
+{
+    struct fixture *f = *state;
+    struct text all = request_of(SPILL_BYTES + 1, "Expect: 100-continue\r\n");
+
+    start(f, "/tmp");
+    connect_client(f);
+    raw_send_bytes(f->loop, &f->client, text_slice(&all));
+    fixture_await(f, "hello");
+    assert_true(raw_has(&f->client, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 "));
+    assert_body(f, body_in(&all, SPILL_BYTES + 1));
+    text_fini(&all);
+}
+
+static void client_that_leaves_within_a_large_body_is_no_request(void **state)
+{
+    struct fixture *f = *state;
+    struct text all = request_of(LARGE, "");
+
+    start(f, "/tmp");
+    connect_client(f);
+    raw_send_bytes(f->loop, &f->client, (struct slice){all.p, all.len - 1});
+    fixture_forget_client(f);
+    raw_turn_until(f->loop, fixture_is_empty, f);
+    assert_int_equal(f->requests, 0);
+    text_fini(&all);
+}
+
+static void slow_large_body_is_refused_in_time(void **state)
+{
+    struct fixture *f = *state;
+    struct text all = request_of(LARGE, "");
+
+    start(f, "/tmp");
+    struct http_server_options o = fixture_options(f);
+    o.max_body_bytes = (size_t)16 << 20;
+    o.body_spill_bytes = SPILL_BYTES;
+    o.spill_dir = "/tmp";
+    o.body_timeout_ms = 100;
+    http_server_set(f->server, &o);
+    connect_client(f);
+    raw_send_bytes(f->loop, &f->client, (struct slice){all.p, all.len / 2});
+    fixture_await(f, "HTTP/1.1 408 ");
+    raw_await_end(f->loop, &f->client);
+    assert_int_equal(f->requests, 0);
+    assert_int_equal(refused(f, FAULT_BODY_TIMEOUT), 1);
+    text_fini(&all);
+}
+
+static void body_that_cannot_be_kept_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct text all = request_of(LARGE, "");
+
+    start(f, "/nowhere/at/all");
+    connect_client(f);
+    raw_send_bytes(f->loop, &f->client, (struct slice){all.p, all.len - LARGE});
+    fixture_await(f, "HTTP/1.1 503 ");
+    raw_await_end(f->loop, &f->client);
+    assert_int_equal(f->requests, 0);
+    assert_int_equal(refused(f, FAULT_BODY_NO_ROOM), 1);
+    text_fini(&all);
+}
+
+static void file_is_sent_from_wherever_it_was_left(void **state)
+{
+    struct body_file *file = body_file_create("/tmp");
+    char got[12];
+    int ends[2];
+
+    (void)state;
+    assert_non_null(file);
+    assert_true(body_file_add(file, SLICE_LIT("hello ")));
+    assert_true(body_file_add(file, SLICE_LIT("world")));
+    assert_true(slice_is(body_file_map(file), "hello world"));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(body_file_send(file, ends[0], 5), 5);
+    assert_int_equal(body_file_send(file, ends[0], 11), 11);
+    assert_int_equal(recv(ends[1], got, 5, MSG_WAITALL), 5);
+    assert_memory_equal(got, "world", 5);
+    assert_int_equal(recv(ends[1], got, 11, MSG_WAITALL), 11);
+    assert_memory_equal(got, "hello world", 11);
+    close(ends[1]);
+    assert_int_equal(body_file_send(file, ends[0], 11), -1);
+    close(ends[0]);
+    body_file_destroy(file);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(only_a_body_above_the_threshold_is_put_into_a_file),
+        TEST(what_follows_a_large_body_is_the_next_request),
+        TEST(head_and_body_may_come_in_any_pieces),
+        TEST(client_that_waits_for_continue_gets_it_first),
+        TEST(client_that_does_not_wait_for_continue_is_served_as_well),
+        TEST(client_that_leaves_within_a_large_body_is_no_request),
+        TEST(slow_large_body_is_refused_in_time),
+        TEST(body_that_cannot_be_kept_is_refused),
+        TEST(file_is_sent_from_wherever_it_was_left),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
