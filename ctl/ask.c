@@ -30,8 +30,8 @@ static enum err read_token(const char *file, struct text *out, struct diag *d)
     return ERR_OK;
 }
 
-enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path, int *status,
-                 struct text *body, struct diag *d)
+static enum err ask(const struct ctl_options *o, const char *method, const char *path,
+                    struct slice entity, int *status, struct text *body, struct diag *d)
 {
     struct text token = {0};
     enum err e = o->token_file != NULL ? read_token(o->token_file, &token, d) : ERR_OK;
@@ -42,12 +42,25 @@ enum err ctl_ask(const struct ctl_options *o, const char *method, const char *pa
             .address = o->address,
             .path = path,
             .token = o->token_file != NULL ? text_cstr(&token) : NULL,
+            .body = entity,
             .timeout_ms = o->timeout_ms,
         };
         e = fetch(&q, status, body, d);
     }
     text_fini(&token);
     return e;
+}
+
+enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path, int *status,
+                 struct text *body, struct diag *d)
+{
+    return ask(o, method, path, SLICE_NULL, status, body, d);
+}
+
+enum err ctl_order(const struct ctl_options *o, const char *path, struct slice order, int *status,
+                   struct text *body, struct diag *d)
+{
+    return ask(o, "POST", path, order, status, body, d);
 }
 
 enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body, struct diag *d)

@@ -7,11 +7,27 @@
 #include "ctl/simulate.h"
 #include "ctl/tree.h"
 
+/* clang-format off */
 const struct ctl_command *const ctl_commands[] = {
-    &ctl_word_status, &ctl_word_resumes,  &ctl_word_limits,
-    &ctl_word_check,  &ctl_word_classify, &ctl_word_simulate,
-    &ctl_word_tree,   &ctl_word_detach,   &ctl_word_completion,
+    /* see */
+    &ctl_word_status,
+    &ctl_word_resumes,
+    &ctl_word_limits,
+    &ctl_word_explain,
+    &ctl_word_check,
+    /* try */
+    &ctl_word_classify,
+    &ctl_word_simulate,
+    /* act */
+    &ctl_word_drain,
+    &ctl_word_undrain,
+    &ctl_word_forget,
+    &ctl_word_reload,
+    &ctl_word_detach,
+    &ctl_word_tree,
+    &ctl_word_completion,
 };
+/* clang-format on */
 const size_t ctl_ncommands = ARRAY_LEN(ctl_commands);
 
 static int run_tree(const struct ctl_command *c, int argc, char **argv)

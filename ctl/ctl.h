@@ -37,6 +37,9 @@ int ctl_main(int argc, char **argv);
 enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path, int *status,
                  struct text *body, struct diag *d) must_check;
 
+/* The same for an order: POST PATH with ORDER (JSON). */
+enum err ctl_order(const struct ctl_options *o, const char *path, struct slice order, int *status,
+                   struct text *body, struct diag *d) must_check;
 /* The body of a page; any status but 200 is ERR_BAD_RESPONSE. */
 enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body,
                  struct diag *d) must_check;
@@ -62,5 +65,8 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o,
                           struct text *out) must_check;
 enum err ctl_limits_text(const json_t *page, const struct ctl_options *o,
                          struct text *out) must_check;
+/* Of /explain. Errors: ERR_SYNTAX. */
+enum err ctl_explain_text(const json_t *page, const struct ctl_options *o,
+                          struct text *out) must_check;
 
 #endif
