@@ -11,6 +11,7 @@
 const struct ctl_command *const ctl_commands[] = {
     /* see */
     &ctl_word_status,
+    &ctl_word_top,
     &ctl_word_resumes,
     &ctl_word_limits,
     &ctl_word_explain,
@@ -18,6 +19,7 @@ const struct ctl_command *const ctl_commands[] = {
     /* try */
     &ctl_word_classify,
     &ctl_word_simulate,
+    &ctl_word_playback,
     /* act */
     &ctl_word_drain,
     &ctl_word_undrain,
