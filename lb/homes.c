@@ -125,6 +125,8 @@ static void enter_pair(struct homes_pair *p, struct homes_ticket *t)
     p->touched = true;
     p->own_us += t->expected_us;
     ++p->in_hand_n;
+    if (p->worker->most == NULL || p->own_us > p->worker->most->own_us)
+        p->worker->most = p;
     list_push_back(&p->in_hand, &t->of_pair);
 }
 
@@ -226,6 +228,31 @@ static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
     }
 }
 
+/* A class that is worth fewer homes gives up that of the most loaded worker. Slowly: its work at
+ * the others has to show first. */
+static void shed(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
+                 const struct homes_plan *plan)
+{
+    uint64_t last_us = c->shed_us;
+    struct homes_pair *most = NULL;
+
+    if (c->nhomes < 2 || plan->worth >= HOMES_SHED_SHARE * (c->nhomes - 1))
+        return;
+    for (uint32_t i = 0; i < c->nhomes; ++i) {
+        struct homes_pair *p = c->pairs[i];
+
+        if (p->settled_us > last_us)
+            last_us = p->settled_us;
+        if (p->worker != keep &&
+            (most == NULL || homes_load(h, p->worker) > homes_load(h, most->worker)))
+            most = p;
+    }
+    if (most == NULL || h->now_us - last_us <= HOMES_SHED_US)
+        return;
+    homes_unsettle(h, most, plan->work / c->nhomes);
+    c->shed_us = h->now_us;
+}
+
 /* A home more; the others share their work with it. */
 static void add_home(struct homes *h, struct homes_class *c, struct homes_worker *w, double work_us)
 {
@@ -265,7 +292,9 @@ static struct homes_class *count(struct homes *h, const struct homes_request *r,
         c = homes_class_of(classes_add(&h->classes, r->cls));
     c->work = (struct fading){plan->work, h->now_us};
     c->demand = (struct fading){plan->demand, h->now_us};
+    c->asked = (struct fading){plan->asked, h->now_us};
     h->work = (struct fading){plan->all_work, h->now_us};
+    h->asked = (struct fading){plan->all_asked, h->now_us};
     return c;
 }
 
@@ -285,6 +314,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     enter(h, w, t);
     drop_above(h, c, w, plan);
     drop_unused(h, c, plan->work);
+    shed(h, c, w, plan);
 }
 
 void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,

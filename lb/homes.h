@@ -34,7 +34,7 @@ enum homes_reason {
     HOMES_NEW,    /* the class had no home, and has its first now */
     HOMES_WARM,   /* the same, at a worker that is skilled by its published resume */
     HOMES_COPY,   /* to a further home: waiting costs more than filling a cache */
-    HOMES_MOVE,   /* the home is slow because of others: the class moved away */
+    HOMES_MOVE,   /* the home is slow because of others, or flooded: the class moved away */
     HOMES_DRAW,   /* the home has more to do than the least loaded worker, which drew the class */
     HOMES_DETOUR, /* no home may be had for this request: elsewhere, once */
     HOMES_REASONS
@@ -100,7 +100,8 @@ struct homes_plan {
     /* The core's. */
     struct homes_class *cls; /* NULL: new here */
     struct homes_pair *from; /* the home it moves away from, or NULL */
-    double work, demand, all_work;
+    double work, demand, all_work, asked, all_asked;
+    double worth; /* its share, of work or of requests, in workers: the greater */
     struct homes_worker *warm[HOMES_WARM_MAX];
     size_t nwarm;
 };

@@ -34,20 +34,31 @@
 #define HOMES_COLD_STEP 0.05
 /* A class of a share of s workers is worth about so many times s homes. */
 #define HOMES_PER_SHARE 1.7
+/* A home more than this share, of work or of requests, is worth is given up, one in so long. */
+#define HOMES_SHED_SHARE 0.08
+#define HOMES_SHED_US 3000000
 /* V, how long a request may wait for its home: in cold requests, and in medians of work in hand. */
-#define HOMES_PATIENCE_COLD 4.5
+#define HOMES_PATIENCE_COLD 5.0
 #define HOMES_PATIENCE_MEDIAN 4.0
 /* A victim: its own requests are less than this part of the work before it. */
 #define HOMES_VICTIM_OWN 0.5
 /* ... and moving saves more than this part of V. */
 #define HOMES_VICTIM_SAVES 0.5
+/* A worker is flooded by a class that has at least so many requests in hand there, which are this
+ * part of its work; others leave it when that saves more than so many cold requests. */
+#define HOMES_FLOODED_REQUESTS 14
+#define HOMES_FLOODED_PART 0.75
+#define HOMES_FLOODED_COLD 4.0
 /* A worker's load: how much of it is its share of the work; the rest is its share of homes. */
 #define HOMES_LOAD_WORK 0.5
 /* A class is drawn when its home's load is above the least by this, and by twice its own. */
 #define HOMES_DRAW_GAP 0.05
+/* ... and when its share is at least this part of the difference: as few classes as possible move.
+ */
+#define HOMES_DRAW_SHARE 0.06
 /* A demand of so many times its room makes a class a flood, which may have this part of it. */
 #define HOMES_FLOOD 1.2
-#define HOMES_FLOOD_ROOM (2.0 / 3)
+#define HOMES_FLOOD_ROOM (4.0 / 7)
 /* A demand beyond this part of the pool is a class's share at once. */
 #define HOMES_SURGE 0.5625
 /* A home beyond the first that has not been used for so long is none any more. */
@@ -76,6 +87,7 @@ struct homes_pair {
     struct homes_worker *worker;
     struct list in_hand; /* homes_ticket.of_pair */
     uint64_t used_us;    /* last */
+    uint64_t settled_us; /* when it became a home */
     uint64_t own_us;     /* expected work in hand */
     uint32_t in_hand_n;
     uint32_t at;  /* cls->pairs[at] */
@@ -86,9 +98,11 @@ struct homes_class {
     struct class_entry base;
     struct homes_pair **pairs; /* [0, nhomes) are homes */
     uint32_t npairs, nhomes, room;
-    float cost_us; /* 0: nothing served yet */
+    float cost_us;    /* 0: nothing served yet */
+    uint64_t shed_us; /* when it last gave up a home that it was not worth */
     struct fading work;
     struct fading demand;
+    struct fading asked; /* requests */
 };
 
 enum homes_key { HOMES_BY_WORK, HOMES_BY_LOAD, HOMES_KEYS };
@@ -105,6 +119,7 @@ struct homes_worker {
     struct list in_hand; /* homes_ticket.of_worker */
     size_t nin_hand, nserving, ncold;
     struct homes_ticket *waiting; /* the first in hand that is not served yet, or NULL */
+    struct homes_pair *most;      /* has had the most work in hand of its pairs, or NULL */
     uint64_t own_us;              /* expected work in hand */
     double foreign_us;            /* others', smoothed */
     double stalled_us;
@@ -129,6 +144,7 @@ struct homes {
     struct list gone; /* left, with tickets */
     size_t ntickets;
     struct fading work; /* of all classes */
+    struct fading asked;
     double mean_us;
     double cold_us;
     /*

@@ -35,6 +35,7 @@ void homes_settle(struct homes *h, struct homes_pair *p, double work_us)
 {
     ASSERT(!homes_is_home(p));
     swap(p->cls, p->at, p->cls->nhomes++);
+    p->settled_us = h->now_us;
     homes_load_add(h, p->worker, work_us, 1);
 }
 
@@ -55,6 +56,8 @@ void homes_pair_free(struct homes *h, struct homes_pair *p)
     while ((node = list_pop_front(&p->in_hand)) != NULL)
         list_entry(node, struct homes_ticket, of_pair)->pair = NULL;
     list_remove(&p->of_worker);
+    if (p->worker->most == p)
+        p->worker->most = NULL;
     swap(c, p->at, --c->npairs);
     free(p);
     if (c->npairs == 0) {

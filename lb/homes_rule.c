@@ -13,7 +13,8 @@
  *     else w = the home with the least B, x as above of those that are no homes:
  *       B(w) - B(x) > P h / (PER_SHARE s), which is <= V, and there is room for a home: x     COPY
  *       B(w) - min B > V, the class has little of it, and x saves more than V / 2: x          MOVE
- *       one home, and L(w) is far above the least L: there                                    DRAW
+ *       another class floods w, and x saves more than FLOODED_COLD * P: x                     MOVE
+ *       one home, s is not too small, and L(w) is far above the least L: there                DRAW
  *       w                                                                                     HOME
  *
  * In the common case neither x nor V is needed: B(w) - min B, which is no less than what any x
@@ -64,11 +65,14 @@ static void weigh(struct choosing *g)
 
     plan->work = fading_value(&c->work, h->now_us, HOMES_TAU_US) + cost;
     plan->demand = fading_value(&c->demand, h->now_us, HOMES_TAU_DEMAND_US) + cost;
+    plan->asked = fading_value(&c->asked, h->now_us, HOMES_TAU_US) + 1;
+    plan->all_asked = fading_value(&h->asked, h->now_us, HOMES_TAU_US) + 1;
     plan->all_work = fading_value(&h->work, h->now_us, HOMES_TAU_US) + cost;
     double demand = plan->demand / HOMES_TAU_DEMAND_US;
     double share = n * plan->work / plan->all_work;
     if (demand > HOMES_SURGE * n && demand > share)
         share = demand;
+    plan->worth = fmax(share, n * plan->asked / plan->all_asked);
     bool flood = demand > HOMES_FLOOD * max_share * n;
     g->out->expected_us = cost;
     g->out->share = share;
@@ -210,6 +214,22 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     return false;
 }
 
+/* Away from a home that another class floods: that will last, and waiting for V is no use. */
+static bool flee(struct choosing *g, struct homes_pair *home)
+{
+    const struct homes_worker *w = home->worker;
+    double saves = HOMES_FLOODED_COLD * g->h->cold_us;
+
+    if (w->most == NULL || w->most == home || w->most->in_hand_n < HOMES_FLOODED_REQUESTS ||
+        (double)w->most->own_us < HOMES_FLOODED_PART * (double)w->own_us ||
+        g->out->home_us - g->least_us <= saves)
+        return false;
+    struct homes_worker *x = best_other(g);
+    if (x == NULL || g->out->home_us - x->key[HOMES_BY_WORK] <= saves)
+        return false;
+    return move_to(g, home, x, HOMES_MOVE);
+}
+
 /* To the least loaded worker. */
 static bool draw(struct choosing *g, struct homes_pair *home)
 {
@@ -221,7 +241,8 @@ static bool draw(struct choosing *g, struct homes_pair *home)
         x->key[HOMES_BY_WORK] > g->out->home_us)
         return false;
     double own = HOMES_LOAD_WORK * g->out->share + homes_load_of_home(h);
-    if (homes_load(h, home->worker) - homes_load(h, x) <= HOMES_DRAW_GAP + 2 * own ||
+    double gap = homes_load(h, home->worker) - homes_load(h, x);
+    if (gap <= HOMES_DRAW_GAP + 2 * own || g->out->share < HOMES_DRAW_SHARE * gap ||
         homes_is_home_of(g->c, x) || refused(g->r, x))
         return false;
     return move_to(g, home, x, HOMES_DRAW);
@@ -236,7 +257,8 @@ static bool choose(struct choosing *g)
     if (home == NULL)
         return decide(g, best_other(g), HOMES_DETOUR);
     g->out->home_us = home->worker->key[HOMES_BY_WORK];
-    return relieve(g, home) || draw(g, home) || decide(g, home->worker, HOMES_HOME);
+    return relieve(g, home) || flee(g, home) || draw(g, home) ||
+           decide(g, home->worker, HOMES_HOME);
 }
 
 void homes_plan(struct homes *h, const struct homes_request *r, struct homes_plan *out)

@@ -10,7 +10,7 @@
 #include "lb/pool_internal.h"
 
 /* When none is given. */
-#define MAX_SHARE 0.375
+#define MAX_SHARE 0.4375
 
 struct adaptive {
     struct homes *homes;

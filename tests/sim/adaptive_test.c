@@ -171,7 +171,8 @@ static void others_hardly_notice_a_flash_crowd(void **state)
     (void)state;
     assert_at_most(&o, "others' p99", 60);
     assert_at_most(&o, "hot p99", 200);
-    assert_at_most(&o, "hot workers", 6);
+    assert_at_most(&o, "hot workers", 7);
+    assert_at_most(&o, "all of it: others' p99", 120);
 }
 
 static void others_hardly_notice_an_endless_crawl(void **state)
@@ -181,7 +182,7 @@ static void others_hardly_notice_an_endless_crawl(void **state)
     (void)state;
     assert_at_most(&o, "others' p90", 40);
     assert_at_most(&o, "others' p99", 65);
-    assert_at_most(&o, "hot workers", 6);
+    assert_at_most(&o, "hot workers", 5);
 }
 
 /* ---- workers come and go ---- */
@@ -239,8 +240,9 @@ static void a_replaced_worker_comes_to_its_share(void **state)
     struct outcome o = play("crash", crash);
 
     (void)state;
-    /* The goal is 0.9: it fills its cache one class at a time, and reaches that later. */
-    assert_at_least(&o, "later share of fair", 0.8);
+    assert_at_least(&o, "share of fair", 0.75);
+    assert_at_most(&o, "p99 while down", 150);
+    assert_at_least(&o, "later share of fair", 0.9);
 }
 
 /* ---- work that differs, work that changes ---- */
@@ -259,9 +261,9 @@ static void classes_of_different_cost_are_balanced_by_work(void **state)
     struct outcome o = play("hetero", hetero);
 
     (void)state;
-    /* The goals are 700 and 280: which sites cost more matters. */
+    /* The goal is 700: which sites cost more matters. */
     assert_at_least(&o, "rate", 670);
-    assert_at_most(&o, "cheap p99", 290);
+    assert_at_most(&o, "cheap p99", 280);
 }
 
 static void shift(struct affinity *a, struct outcome *o)

@@ -83,7 +83,7 @@ struct affinity *affinity_create(enum pool_policy policy, uint64_t seed)
         .policy = policy,
         .variance = 4,
         .backlog_history = 9,
-        .max_share = 0.375,
+        .max_share = 0.4375,
         .unskilled_score = 1,
         .max_classes = 100000,
         .max_waiting = 1,

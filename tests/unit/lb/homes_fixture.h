@@ -49,7 +49,7 @@ static inline void lodgers_join(struct lodgers *f, size_t i, unsigned concurrenc
 static inline void lodgers_start(struct lodgers *f, size_t n, unsigned concurrency)
 {
     struct homes_options o = {
-        .settings = {.max_classes = 1000, .max_share = 0.375}, .warm = lodgers_warm, .context = f};
+        .settings = {.max_classes = 1000, .max_share = 0.4375}, .warm = lodgers_warm, .context = f};
 
     *f = (struct lodgers){.n = n, .now_us = 1000 * SECOND};
     f->homes = homes_create(&o);

@@ -14,7 +14,7 @@ enum { WORKERS = 12, CLASSES = 30, TICKETS = 200, STEPS = 60000, SECOND = 100000
 
 #define TAU 20e6
 #define TAU_DEMAND 1e6
-#define MAX_SHARE 0.375
+#define MAX_SHARE 0.4375
 /* Of the work in a load, by which the order of workers may be off. */
 #define SLACK 0.03
 
@@ -36,9 +36,9 @@ struct model_ticket {
 };
 
 struct model_class {
-    double work, demand, cost;
+    double work, demand, asked, cost;
     bool home[WORKERS], touched[WORKERS];
-    uint64_t used[WORKERS];
+    uint64_t used[WORKERS], settled[WORKERS], shed;
 };
 
 struct model {
@@ -46,7 +46,7 @@ struct model {
     struct model_worker workers[WORKERS];
     struct model_class classes[CLASSES];
     struct model_ticket tickets[TICKETS];
-    double work, mean, cold;
+    double work, asked, mean, cold;
     uint64_t now_us, orders;
     uint64_t seed;
     unsigned seen[HOMES_REASONS];
@@ -71,10 +71,12 @@ static inline void pass(struct model *m, uint64_t us)
 
     m->now_us += us;
     m->work *= fade;
+    m->asked *= fade;
     for (int w = 0; w < WORKERS; ++w)
         m->workers[w].work *= fade;
     for (int c = 0; c < CLASSES; ++c) {
         m->classes[c].work *= fade;
+        m->classes[c].asked *= fade;
         m->classes[c].demand *= exp(-(double)us / TAU_DEMAND);
     }
 }
@@ -142,7 +144,7 @@ static inline double load_of(const struct model *m, int w)
 struct sight {
     double b[WORKERS], l[WORKERS];
     double least, median, least_load;
-    double cost, share, room;
+    double cost, share, worth, room;
     int nhomes;
     int home; /* with the least work; -1 */
 };
@@ -175,6 +177,7 @@ static inline struct sight look(struct model *m, int cls)
     double demand = (c->demand + s.cost) / TAU_DEMAND;
     if (demand > 0.5625 * n)
         s.share = fmax(s.share, demand);
+    s.worth = fmax(s.share, n * (c->asked + 1) / (m->asked + 1));
     s.room = fmax(1, ceil((demand > 1.2 * MAX_SHARE * n ? 0.25 : MAX_SHARE) * n - 1e-9));
     return s;
 }

@@ -43,14 +43,14 @@ static void check_figures(const struct model *m, const struct sight *s, const st
     if (p->choice.price_us > 0)
         assert_true(near(p->choice.price_us, m->cold * s->nhomes / (1.7 * s->share)));
     if (p->choice.patience_us > 0)
-        assert_true(near(p->choice.patience_us, 4.5 * m->cold + 4 * s->median));
+        assert_true(near(p->choice.patience_us, 5 * m->cold + 4 * s->median));
 }
 
 /* TIGHT: by how much each condition holds, at the least; negative when it does not. */
 static double copy_tight(const struct model *m, const struct sight *s, int x)
 {
     double price = m->cold * s->nhomes / (1.7 * s->share);
-    double patience = 4.5 * m->cold + 4 * s->median;
+    double patience = 5 * m->cold + 4 * s->median;
 
     if (s->nhomes >= s->room)
         return -INFINITY;
@@ -59,11 +59,35 @@ static double copy_tight(const struct model *m, const struct sight *s, int x)
 
 static double move_tight(const struct model *m, int cls, const struct sight *s, int x)
 {
-    double patience = 4.5 * m->cold + 4 * s->median;
+    double patience = 5 * m->cold + 4 * s->median;
     double tight =
         fmin(s->b[s->home] - s->least - patience, 0.5 * s->b[s->home] - own_work(m, s->home, cls));
 
     return fmin(tight, s->b[s->home] - s->b[x] - patience / 2);
+}
+
+static int in_hand(const struct model *m, int w, int cls)
+{
+    int n = 0;
+
+    for (int i = 0; i < TICKETS; ++i) {
+        const struct model_ticket *t = &m->tickets[i];
+
+        n += t->active && t->at == m->workers[w].homes && t->cls == cls;
+    }
+    return n;
+}
+
+/* Another class has most of what is in hand at the home, and many requests. */
+static double flee_tight(const struct model *m, int cls, const struct sight *s, int x)
+{
+    double tight = -INFINITY;
+
+    for (int c = 0; c < CLASSES; ++c) {
+        if (c != cls && in_hand(m, s->home, c) >= 14)
+            tight = fmax(tight, own_work(m, s->home, c) - 0.75 * own_work(m, s->home, -1));
+    }
+    return fmin(tight, s->b[s->home] - s->b[x] - 4 * m->cold);
 }
 
 static bool holds_cold(const struct model *m, int w)
@@ -86,7 +110,8 @@ static double draw_tight(const struct model *m, const struct sight *s, int x)
     double own = 0.5 * s->share + 0.5 * line(m) / (homes != 0 ? homes : 1);
     if (s->nhomes != 1 || holds_cold(m, x))
         return -INFINITY;
-    return fmin(s->l[s->home] - s->l[x] - 0.05 - 2 * own, s->b[s->home] - s->b[x] + 2);
+    double gap = s->l[s->home] - s->l[x];
+    return fmin(fmin(gap - 0.05 - 2 * own, s->share - 0.06 * gap), s->b[s->home] - s->b[x] + 2);
 }
 
 /* Whether some other worker would have had to get the class. */
@@ -124,6 +149,7 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
     }
     assert_true(copy_tight(m, s, x) <= 10);
     assert_true(move_tight(m, cls, s, x) <= 10);
+    /* Not so of fleeing: who has the most work at a worker is noticed with its next request. */
 }
 
 static void check_plan(struct model *m, int cls, const struct sight *s, const struct homes_plan *p,
@@ -146,7 +172,7 @@ static void check_plan(struct model *m, int cls, const struct sight *s, const st
         break;
     case HOMES_MOVE:
         check_other(m, cls, s, x);
-        assert_true(move_tight(m, cls, s, x) >= -10);
+        assert_true(fmax(move_tight(m, cls, s, x), flee_tight(m, cls, s, x)) >= -10);
         break;
     case HOMES_DRAW:
         assert_true(s->l[x] <= s->least_load + SLACK);
@@ -185,6 +211,7 @@ static void drop(struct model *m, struct model_class *c, int w, double part)
 static void settle(struct model *m, struct model_class *c, const struct homes_plan *p, int x)
 {
     double part = c->work / count_homes(c);
+    bool was_home = c->home[x];
 
     for (int w = WORKERS; w-- != 0;) {
         if (c->home[w] && !m->workers[w].in_line)
@@ -205,6 +232,8 @@ static void settle(struct model *m, struct model_class *c, const struct homes_pl
         take(m, x, c->work / (n + 1));
     }
     c->home[x] = true;
+    if (!was_home)
+        c->settled[x] = m->now_us;
 }
 
 /* IS: the homes that the core has now; of equals, it is for the core to say which go. */
@@ -231,6 +260,29 @@ static void shrink(struct model *m, struct model_class *c, int room, int keep, c
         if (c->home[w] && count_homes(c) > 1 && m->now_us - c->used[w] > 10 * SECOND)
             drop(m, c, w, part);
     }
+}
+
+/* A home that the class is not worth goes: the most loaded. IS as in shrink. */
+static void shed(struct model *m, struct model_class *c, double worth, int keep, const bool *is)
+{
+    int n = count_homes(c);
+    uint64_t last = c->shed;
+    int most = -1;
+
+    for (int w = 0; w < WORKERS; ++w) {
+        if (!c->home[w])
+            continue;
+        last = c->settled[w] > last ? c->settled[w] : last;
+        if (w == keep)
+            continue;
+        double more = most < 0 ? 1 : load_of(m, w) - load_of(m, most);
+        if (more > SLACK || (more > -SLACK && is[most] && !is[w]))
+            most = w;
+    }
+    if (most < 0 || worth >= 0.08 * (n - 1) || m->now_us - last <= 3 * SECOND)
+        return;
+    drop(m, c, most, c->work / n);
+    c->shed = m->now_us;
 }
 
 static void serve_next(struct model *m, const struct homes_worker *at, unsigned concurrency)
@@ -302,6 +354,8 @@ static void step_begin(struct model *m)
     c->work += s.cost;
     c->demand += s.cost;
     m->work += s.cost;
+    c->asked += 1;
+    m->asked += 1;
     settle(m, c, &p, x);
     c->used[x] = m->now_us;
     m->tickets[i].active = true;
@@ -317,6 +371,7 @@ static void step_begin(struct model *m)
     bool is[WORKERS];
     core_homes(m, cls, is);
     shrink(m, c, (int)p.choice.homes_max, x, is);
+    shed(m, c, s.worth, x, is);
     assert_memory_equal(c->home, is, sizeof(is));
     serve_next(m, p.worker, m->workers[x].concurrency);
 }

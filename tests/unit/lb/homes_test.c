@@ -54,9 +54,9 @@ static void a_class_that_is_asked_for_more_than_one_worker_serves_gets_further_h
     lodgers_start(&f, 16, 1);
     for (int i = 0; i < 200; ++i)
         ask(&f, "hot");
-    /* max_share of 16, and two thirds of that when the demand of a second is above it. */
-    assert_int_equal(homes_count(&f, "hot"), 6);
-    assert_int_equal(f.choice.homes_max, 6);
+    /* max_share of 16, and four sevenths of that when the demand of a second is above it. */
+    assert_int_equal(homes_count(&f, "hot"), 7);
+    assert_int_equal(f.choice.homes_max, 7);
     lodgers_end(&f);
 }
 
@@ -66,8 +66,8 @@ static void a_flood_is_held_to_fewer_homes_than_a_large_class(void **state)
 
     (void)state;
     lodgers_start(&f, 16, 1);
-    /* 20 ms each are assumed: 8 seconds of work in one. */
-    for (int i = 0; i < 400; ++i)
+    /* 20 ms each are assumed: 10 seconds of work in one. */
+    for (int i = 0; i < 500; ++i)
         ask(&f, "hot");
     assert_int_equal(f.choice.homes_max, 4);
     assert_int_equal(homes_count(&f, "hot"), 4);
@@ -122,13 +122,59 @@ static void a_class_moves_away_from_a_home_that_others_have_flooded(void **state
     /* All the others are refused, so the flood is there. */
     for (int w = 0; w < 8; ++w)
         f.refused[w] = w != home;
-    for (int i = 0; i < 100; ++i)
+    for (int i = 0; i < 200; ++i)
         assert_int_equal(ask(&f, "loud"), home);
     memset(f.refused, 0, sizeof(f.refused));
     assert_int_not_equal(ask(&f, "quiet"), home);
     assert_int_equal(f.choice.reason, HOMES_MOVE);
     assert_ptr_equal(f.choice.from, f.workers[home]);
     assert_int_equal(homes_count(&f, "quiet"), 1);
+    lodgers_end(&f);
+}
+
+static void a_class_flees_a_flooded_home_before_it_would_leave_a_slow_one(void **state)
+{
+    struct lodgers f;
+
+    (void)state;
+    lodgers_start(&f, 8, 1);
+    int home = serve(&f, "quiet", 10 * MS);
+    for (int i = 0; i < 200; ++i)
+        serve(&f, "others", 10 * MS);
+    for (int w = 0; w < 8; ++w)
+        f.refused[w] = w != home;
+    do
+        assert_int_equal(ask(&f, "loud"), home);
+    while (f.choice.home_us < 125 * MS);
+    memset(f.refused, 0, sizeof(f.refused));
+    assert_int_not_equal(ask(&f, "quiet"), home);
+    assert_int_equal(f.choice.reason, HOMES_MOVE);
+    /* Longer than four cold requests of 30 ms, not as long as V. */
+    assert_true(f.choice.home_us < 150 * MS);
+    lodgers_end(&f);
+}
+
+static void a_home_that_the_class_is_not_worth_is_given_up_after_a_while(void **state)
+{
+    struct lodgers f;
+
+    (void)state;
+    lodgers_start(&f, 16, 1);
+    for (int i = 0; i < 100; ++i)
+        ask(&f, "small");
+    assert_int_equal(homes_count(&f, "small"), 7);
+    for (size_t i = 0; i < f.ntickets; ++i)
+        answer_how(&f, i, false);
+    f.ntickets = 0;
+    /* A fiftieth of the work is a third of a worker's: worth five homes. All are used, each in its
+     * turn, more often than those that are given up because they are not. */
+    for (int i = 0; i < 20000; ++i) {
+        for (int w = 0; w < 16 && i % 50 == 0; ++w)
+            f.refused[w] = w != i / 50 % 16;
+        serve(&f, i % 50 == 0 ? "small" : "large", 10 * MS);
+        memset(f.refused, 0, sizeof(f.refused));
+    }
+    assert_int_equal(homes_count(&f, "small"), 5);
     lodgers_end(&f);
 }
 
@@ -501,6 +547,8 @@ int main(void)
         cmocka_unit_test(max_share_can_be_the_whole_pool),
         cmocka_unit_test(further_homes_that_are_not_used_are_given_up),
         cmocka_unit_test(a_class_moves_away_from_a_home_that_others_have_flooded),
+        cmocka_unit_test(a_class_flees_a_flooded_home_before_it_would_leave_a_slow_one),
+        cmocka_unit_test(a_home_that_the_class_is_not_worth_is_given_up_after_a_while),
         cmocka_unit_test(a_class_does_not_move_away_from_work_of_its_own),
         cmocka_unit_test(a_new_worker_draws_classes_one_cold_request_at_a_time),
         cmocka_unit_test(the_first_home_of_a_class_is_who_has_published_that_he_is_good_at_it),

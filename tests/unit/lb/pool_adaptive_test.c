@@ -17,7 +17,7 @@ static struct pool_settings adaptive_settings(void)
     struct pool_settings s = fixture_settings;
 
     s.policy = POOL_POLICY_ADAPTIVE;
-    s.max_share = 0.375;
+    s.max_share = 0.4375;
     return s;
 }
 
