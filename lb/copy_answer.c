@@ -65,6 +65,7 @@ void copy_answer_make(const struct copy *c, enum copy_use use, struct slice deta
     /* RFC 9110 8.6: a 204 has none. */
     head->content_length = head->status == 204 ? UINT64_MAX : out->body.len;
     head->keep_alive = true;
+    head->connection_lists = false; /* a copy has no such field */
     if (age_s > CACHE_SECONDS_MAX)
         age_s = CACHE_SECONDS_MAX;
     int n = snprintf(out->age, sizeof(out->age), "%" PRIu64, age_s);

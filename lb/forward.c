@@ -224,8 +224,12 @@ static void take_head(struct exchange *x, const struct http1_head *head)
         .websocket = x->tunnel,
     };
 
-    headers_take_response(&r, head);
-    exchange_change_response(x, false);
+    if (x->version < 0x200 && !x->tunnel && !exchange_changes_response(x)) {
+        http_reply_lines(&x->reply, headers_response_lines(&r, head));
+    } else {
+        headers_take_response(&r, head);
+        exchange_change_response(x, false);
+    }
     x->started = true;
     x->status = head->status;
     guard_answered(x);

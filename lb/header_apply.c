@@ -111,6 +111,13 @@ void exchange_change_request(struct exchange *x)
     change(x, HEADER_REQUEST, &x->req->headers, false);
 }
 
+bool exchange_changes_response(const struct exchange *x)
+{
+    const struct header_rules *rules = x->al != NULL ? application_headers(x->al) : NULL;
+
+    return rules != NULL && rules->n[HEADER_RESPONSE] != 0;
+}
+
 void exchange_change_response(struct exchange *x, bool ours)
 {
     change(x, HEADER_RESPONSE, &x->req->res.headers, ours);

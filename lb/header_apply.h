@@ -9,6 +9,8 @@
 
 /* X has its class: change the request's fields, for keys, copies and workers. */
 void exchange_change_request(struct exchange *x);
+/* Whether an answer of a worker's would be changed. */
+bool exchange_changes_response(const struct exchange *x);
 /*
  * Change the fields of X's answer, which are in its request's response.
  *   ours  the answer is none of a worker's: what describes a body or its keeping is left alone

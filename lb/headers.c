@@ -38,13 +38,13 @@ bool headers_check_request(const h2o_req_t *req)
     return listed_bytes <= CONNECTION_LIST_MAX;
 }
 
-/* Takes off the fields of which UNWANTED says so. */
-static void drop_fields(h2o_headers_t *headers, bool (*unwanted)(enum http_field kind))
+/* Takes off the fields of whose name UNWANTED says so. */
+static void drop_fields(h2o_headers_t *headers, bool (*unwanted)(struct slice name))
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < headers->size; ++i) {
-        if (unwanted(field_at(headers, i)))
+        if (unwanted(slice_of_iovec(*headers->entries[i].name)))
             continue;
         if (kept != i)
             headers->entries[kept] = headers->entries[i];
@@ -53,31 +53,20 @@ static void drop_fields(h2o_headers_t *headers, bool (*unwanted)(enum http_field
     headers->size = kept;
 }
 
-static bool is_ours(enum http_field kind)
-{
-    return kind == FIELD_OURS;
-}
-
-static void drop_client_certificates(h2o_headers_t *headers)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < headers->size; ++i) {
-        if (!http_field_is_client_certificate(slice_of_iovec(*headers->entries[i].name)))
-            headers->entries[kept++] = headers->entries[i];
-    }
-    headers->size = kept;
-}
-
 void headers_scrub_request(h2o_req_t *req, bool client_certificates)
 {
-    drop_fields(&req->headers, is_ours);
+    drop_fields(&req->headers, http_field_is_ours);
     if (client_certificates)
-        drop_client_certificates(&req->headers);
+        drop_fields(&req->headers, http_field_is_client_certificate);
 }
 
-static bool is_claim(enum http_field kind)
+static bool is_claim(struct slice name)
 {
+    /* Names are in lower case; what begins otherwise need not be looked up. */
+    if (name.len == 0 || (name.p[0] != 'x' && name.p[0] != 'f'))
+        return false;
+    enum http_field kind = http_field_of(name);
+
     return kind == FIELD_FOR || kind == FIELD_PROTO || kind == FIELD_FORWARDED_HOST ||
            kind == FIELD_FORWARDED || kind == FIELD_CLAIM || kind == FIELD_REQUEST_ID;
 }
@@ -346,19 +335,6 @@ void headers_put_request(const struct headers_request *r, struct text *out)
 
 /* ---- responses ---- */
 
-static bool response_listing(const struct http1_head *head)
-{
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        struct slice value = head->headers[i].value;
-
-        if (slice_eq_nocase(head->headers[i].name, SLICE_LIT("connection")) &&
-            !slice_eq_nocase(value, SLICE_LIT("keep-alive")) &&
-            !slice_eq_nocase(value, SLICE_LIT("close")))
-            return true;
-    }
-    return false;
-}
-
 static bool passes_back(const struct headers_response *r, struct slice name)
 {
     switch (http_field_of(name)) {
@@ -451,6 +427,11 @@ void headers_add(h2o_req_t *req, struct slice name, struct slice value)
     headers_add_to(req, &req->res.headers, name, value);
 }
 
+static struct slice version_of(const struct http1_head *head)
+{
+    return head->minor_version == 0 ? SLICE_LIT("1.0") : SLICE_LIT("1.1");
+}
+
 static void add_via(h2o_req_t *req, struct slice version, struct slice name)
 {
     h2o_iovec_t v = h2o_concat(&req->pool, h2o_iovec_init(version.p, version.len),
@@ -462,7 +443,7 @@ static void add_via(h2o_req_t *req, struct slice version, struct slice name)
 void headers_take_response(const struct headers_response *r, const struct http1_head *head)
 {
     h2o_req_t *req = r->req;
-    bool listing = response_listing(head);
+    bool listing = head->connection_lists;
     size_t bytes = head->reason.len + 1;
 
     for (size_t i = 0; i < head->nheaders; ++i)
@@ -482,9 +463,68 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     if (r->websocket)
         headers_add(req, SLICE_LIT("Upgrade"), SLICE_LIT("websocket"));
     if (r->via.len != 0)
-        add_via(req, head->minor_version == 0 ? SLICE_LIT("1.0") : SLICE_LIT("1.1"), r->via);
+        add_via(req, version_of(head), r->via);
     if (r->request_id.len != 0)
         headers_add(req, SLICE_LIT("X-Request-ID"), r->request_id);
+}
+
+/* Where lines of a head go: room that has been made for all of them. */
+static void put_line(char **at, struct slice name, struct slice value)
+{
+    char *to = *at;
+
+    memcpy(to, name.p, name.len);
+    to += name.len;
+    memcpy(to, ": ", 2);
+    to += 2;
+    if (value.len != 0)
+        memcpy(to, value.p, value.len);
+    to += value.len;
+    memcpy(to, "\r\n", 2);
+    *at = to + 2;
+}
+
+static size_t room_for_lines(const struct headers_response *r, const struct http1_head *head)
+{
+    size_t bytes = sizeof("Via: 1.1 \r\nX-Request-ID: \r\n") + r->via.len + r->request_id.len;
+
+    for (size_t i = 0; i < head->nheaders; ++i)
+        bytes += head->headers[i].name.len + head->headers[i].value.len + 4;
+    return bytes;
+}
+
+struct slice headers_response_lines(const struct headers_response *r, const struct http1_head *head)
+{
+    h2o_req_t *req = r->req;
+    bool listing = head->connection_lists;
+    size_t room = room_for_lines(r, head);
+    char *lines = h2o_mem_alloc_pool(&req->pool, room + head->reason.len + 1);
+    char *at = lines;
+
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        const struct http1_header *h = &head->headers[i];
+
+        if (passes_back(r, h->name) && !(listing && http_response_lists(head, h->name)))
+            put_line(&at, h->name, h->value);
+    }
+    if (r->via.len != 0) {
+        put_line(&at, SLICE_LIT("Via"), version_of(head));
+        at -= 2;
+        *at++ = ' ';
+        memcpy(at, r->via.p, r->via.len);
+        at += r->via.len;
+        memcpy(at, "\r\n", 2);
+        at += 2;
+    }
+    if (r->request_id.len != 0)
+        put_line(&at, SLICE_LIT("X-Request-ID"), r->request_id);
+    ASSERT((size_t)(at - lines) <= room);
+    req->res.status = head->status;
+    req->res.reason = at;
+    if (head->reason.len != 0)
+        memcpy(at, head->reason.p, head->reason.len);
+    at[head->reason.len] = '\0';
+    return (struct slice){lines, (size_t)(at - lines)};
 }
 
 static bool says_one(const struct http1_head *head, struct slice name)

@@ -79,6 +79,12 @@ struct headers_response {
 /* Status, reason and fields of a worker's response into REQ->res; strings are copied to its pool.
  */
 void headers_take_response(const struct headers_response *r, const struct http1_head *head);
+/*
+ * The same for a client of HTTP/1 when nothing else is to be done to the fields: status and reason
+ * into REQ->res, and the fields as lines of a head, for http_reply_lines; both in its pool.
+ */
+struct slice headers_response_lines(const struct headers_response *r,
+                                    const struct http1_head *head);
 /* Whether an agent says that no byte of the request reached a process. */
 bool headers_unprocessed(const struct http1_head *head);
 /*

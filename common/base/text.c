@@ -50,19 +50,29 @@ static uint64_t lower_word(uint64_t word)
     return word | capital >> 2;
 }
 
+/* Most that are the same are so to the last bit, or but for capitals. */
+static bool same_but_for_case(uint64_t a, uint64_t b)
+{
+    uint64_t differ = a ^ b;
+
+    if (differ == 0)
+        return true;
+    return (differ & ~EACH_BYTE(0x20)) == 0 && lower_word(a) == lower_word(b);
+}
+
 bool bytes_eq_nocase(const char *a, const char *b, size_t len)
 {
     size_t i = 0;
 
     for (; i + 8 <= len; i += 8) {
-        if (lower_word(load_word(a + i)) != lower_word(load_word(b + i)))
+        if (!same_but_for_case(load_word(a + i), load_word(b + i)))
             return false;
     }
     /* The last eight bytes, some of them again. */
     if (len >= 8)
-        return lower_word(load_word(a + len - 8)) == lower_word(load_word(b + len - 8));
+        return i == len || same_but_for_case(load_word(a + len - 8), load_word(b + len - 8));
     if (len >= 4)
-        return lower_word(load_short(a, len)) == lower_word(load_short(b, len));
+        return same_but_for_case(load_short(a, len), load_short(b, len));
     for (; i < len; ++i) {
         if (ascii_lower(a[i]) != ascii_lower(b[i]))
             return false;

@@ -30,7 +30,7 @@
 #include <sys/socket.h>
 
 enum {
-    HEAD_READ_BYTES = 16 * 1024,
+    HEAD_READ_BYTES = LOOP_BLOCK_BYTES,
     /* After a large response the next one is expected to be large: one read takes 64 KiB with its
        head. */
     HEAD_READ_LARGE = 80 * 1024,
@@ -59,7 +59,7 @@ static size_t unread_bytes(const struct http1_conn *c)
 
 static void drop_input(struct http1_conn *c)
 {
-    free(c->in.p);
+    http1_input_free(c->loop, &c->in);
     c->in = (struct http1_input){0};
 }
 
@@ -249,7 +249,7 @@ static void pass_on_input(struct http1_conn *c)
         h = held_body_create(rest.len);
         memcpy(h->bytes, rest.p, rest.len);
         rest.p = h->bytes;
-        free(c->in.p);
+        http1_input_free(c->loop, &c->in);
     } else {
         h = held_body_create(0);
         h->body.hold = c->in.p;
@@ -372,12 +372,13 @@ static bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
 static void on_last_head(struct http1_conn *c, const struct http1_head *head)
 {
     const struct http1_request r = c->x.request;
-    char *bytes = c->in.p;
+    struct loop *l = c->loop;
+    struct http1_input in = c->in;
 
     complete(c);
     c->in = (struct http1_input){0};
     r.events->on_head(r.context, head, true);
-    free(bytes);
+    http1_input_free(l, &in);
 }
 
 static void on_head_with_body(struct http1_conn *c, const struct http1_head *head)
@@ -385,6 +386,7 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     struct http1_exchange *x = &c->x;
     struct http1_input in = c->in;
     uint64_t serial = c->serial;
+    struct loop *l = c->loop;
 
     x->framing = (struct body_framing){.kind = head->framing, .left = head->content_length};
     bool large = head->framing == HTTP1_BODY_LENGTH && head->content_length > HEAD_READ_BYTES;
@@ -396,7 +398,7 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     c->in = (struct http1_input){0};
     x->request.events->on_head(x->request.context, head, false);
     if (c->serial != serial) {
-        free(in.p);
+        http1_input_free(l, &in);
         return;
     }
     c->in = in;
@@ -447,22 +449,6 @@ static void take_heads(struct http1_conn *c)
         on_head_with_body(c, &head);
 }
 
-/* Room behind what is there; heads that were dropped make way first. */
-static void make_room(struct http1_input *in, size_t first)
-{
-    if (in->p != NULL && in->len < in->room)
-        return;
-    if (in->p != NULL && in->used != 0) {
-        memmove(in->p, in->p + in->used, in->len - in->used);
-        in->len -= in->used;
-        in->scanned -= in->used;
-        in->used = 0;
-        return;
-    }
-    in->room = in->room == 0 ? first : in->room * 2;
-    in->p = xrealloc(in->p, in->room);
-}
-
 static void read_head(struct http1_conn *c)
 {
     struct http1_input *in = &c->in;
@@ -470,7 +456,7 @@ static void read_head(struct http1_conn *c)
     size_t first = at_least(c->head_read_bytes, HEAD_READ_BYTES);
     size_t room = at_least(c->x.room_bytes, HEAD_READ_BYTES);
 
-    make_room(in, first < room ? first : room);
+    http1_input_make_room(c->loop, in, first < room ? first : room);
     ssize_t n = http1_conn_recv(c, in->p + in->len, in->room - in->len);
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))

@@ -27,6 +27,11 @@ struct http1_input {
     size_t scanned; /* of len: known not to hold the end of a head */
 };
 
+/* http1_input.c's: give its bytes up; room behind what is there, FIRST bytes at first, where heads
+ * that were dropped make way. */
+void http1_input_free(struct loop *l, struct http1_input *in);
+void http1_input_make_room(struct loop *l, struct http1_input *in, size_t first);
+
 struct http1_output {
     struct slice head, body; /* what is left to write */
     char *head_copy;         /* holds HEAD once a write was incomplete */

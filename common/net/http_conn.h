@@ -4,8 +4,8 @@
  * and their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
  * http_watch.c (clients that leave), http_proxied.c (whose they are), http_tap.c (their bytes),
  * http_tap_spill.c (large bodies),
- * http_check.c (requests refused), http_reply.c (the way back), http_tunnel.c. Nobody else includes
- * this. One loop's thread, but for the counts.
+ * http_check.c (requests refused), http_reply.c and http_reply_head.c (the way back),
+ * http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
  */
@@ -219,10 +219,15 @@ void http_proxied_accept(struct http_conn *c);
 bool http_proxied_sweep(struct http_conn *c, uint64_t now_ms);
 
 /* ---- http_reply.c ---- */
-/* The filter that frames responses; set up for each path. */
-void http_reply_on_setup_ostream(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot);
 /* The client of an HTTP/1 connection has gone. May end everything of R's request. */
 void http_reply_client_left(struct http_reply *r);
+
+/* ---- http_reply_head.c ---- */
+/* The head of REQ's answer (HTTP/1; to be sent before all else of it), in REQ's pool: with LINES
+ * after the fields of REQ->res. libh2o writes none then. */
+h2o_iovec_t http_reply_write_head(h2o_req_t *req, struct slice lines, bool chunked);
+/* libh2o, which REQ's head has been given to, has written none. Aborts if it has. */
+void http_reply_check_head(const h2o_req_t *req);
 
 /* ---- http_tunnel.c ---- */
 struct http_tunnel;

@@ -32,7 +32,9 @@ enum {
     REPLY_IOV_MAX = 64,
     /* One send: more would only put off drained(). At least one whole body, though. */
     REPLY_SEND_MAX = 256 * 1024,
-    CHUNK_HEAD_MAX = 2 * sizeof(size_t) + 2, /* hex digits, CRLF */
+    /* Vectors of our own around those: head, chunk's head; its end. */
+    IOV_BEFORE = 2,
+    IOV_AFTER = 1,
 };
 
 /* In the request's pool, whose end calls on_pool_cleared. */
@@ -43,13 +45,6 @@ struct reply_guard {
 enum reply_state { REPLY_NEW, REPLY_HELD, REPLY_OPEN, REPLY_TUNNEL, REPLY_CLOSED };
 
 /* ---- chunked framing of HTTP/1.1 answers without a known length ---- */
-
-struct chunk_encoder {
-    h2o_ostream_t super;
-    bool last;  /* the next send has the last bytes */
-    bool ended; /* the last chunk has gone out */
-    char head[CHUNK_HEAD_MAX];
-};
 
 static size_t write_chunk_head(char *out, size_t bytes)
 {
@@ -66,61 +61,30 @@ static size_t write_chunk_head(char *out, size_t bytes)
     return n;
 }
 
-static void send_chunk(h2o_ostream_t *self, h2o_req_t *req, h2o_iovec_t *bufs, size_t n,
-                       h2o_send_state_t state)
+/*
+ * Makes the N vectors of IOV the body of one chunk, and the last chunk with it when that ENDS it;
+ * there is room for one vector before them and one after.
+ */
+static size_t frame_chunk(struct http_reply *r, h2o_iovec_t **iov, size_t n, bool ends)
 {
-    struct chunk_encoder *e = (void *)self;
-    h2o_iovec_t out[REPLY_IOV_MAX + 2];
-    size_t count = 0;
     size_t bytes = 0;
-    bool last = (e->last || state == H2O_SEND_STATE_FINAL) && !e->ended;
 
-    ASSERT(n <= REPLY_IOV_MAX);
     for (size_t i = 0; i < n; ++i)
-        bytes += bufs[i].len;
-    req->bytes_sent += bytes;
-    if (bytes != 0) {
-        out[count++] = h2o_iovec_init(e->head, write_chunk_head(e->head, bytes));
-        memcpy(out + count, bufs, n * sizeof(*bufs));
-        count += n;
-        out[count++] =
-            last ? h2o_iovec_init(H2O_STRLIT("\r\n0\r\n\r\n")) : h2o_iovec_init(H2O_STRLIT("\r\n"));
-    } else if (last && state != H2O_SEND_STATE_ERROR) {
-        out[count++] = h2o_iovec_init(H2O_STRLIT("0\r\n\r\n"));
+        bytes += (*iov)[i].len;
+    if (bytes == 0) {
+        (*iov)[0] = h2o_iovec_init(H2O_STRLIT("0\r\n\r\n"));
+        return ends ? 1 : 0;
     }
-    e->ended |= last;
-    /* h2o_ostream_send_next would put an empty send off, and the head with it. */
-    if (count == 0 && state == H2O_SEND_STATE_IN_PROGRESS)
-        self->next->do_send(self->next, req, out, 0, state);
-    else
-        h2o_ostream_send_next(self, req, out, count, state);
+    (*iov)[n] =
+        ends ? h2o_iovec_init(H2O_STRLIT("\r\n0\r\n\r\n")) : h2o_iovec_init(H2O_STRLIT("\r\n"));
+    *--*iov = h2o_iovec_init(r->chunk_head, write_chunk_head(r->chunk_head, bytes));
+    return n + 2;
 }
 
 static bool is_bodyless(const h2o_req_t *req)
 {
     return req->res.status < 200 || req->res.status == 204 || req->res.status == 304 ||
            h2o_memis(req->method.base, req->method.len, H2O_STRLIT("HEAD"));
-}
-
-void http_reply_on_setup_ostream(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
-{
-    (void)self;
-    if (req->version == 0x101 && req->res.content_length == SIZE_MAX && !is_bodyless(req)) {
-        struct chunk_encoder *e = (void *)h2o_add_ostream(req, sizeof(*e), slot);
-        e->super.do_send = send_chunk;
-        e->last = false;
-        e->ended = false;
-        h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_TRANSFER_ENCODING,
-                       "Transfer-Encoding", H2O_STRLIT("chunked"));
-        req->bytes_counted_by_ostream = 1;
-        slot = &e->super.next;
-    }
-    h2o_setup_next_ostream(req, slot);
-}
-
-static struct chunk_encoder *encoder_of(h2o_req_t *req)
-{
-    return req->_ostr_top->do_send == send_chunk ? (void *)req->_ostr_top : NULL;
 }
 
 /* ---- the end ---- */
@@ -237,6 +201,7 @@ static void send_cut(struct http_reply *r)
 {
     bool ends_by_close = r->req->version < 0x101 && r->left_bytes == UINT64_MAX;
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    h2o_iovec_t head = {NULL, 0};
 
     r->state = REPLY_CLOSED;
     r->in_flight = true;
@@ -246,25 +211,37 @@ static void send_cut(struct http_reply *r)
     if (ends_by_close)
         setsockopt(h2o_socket_get_fd(r->conn->sock), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     http_slow_arm_timer(r);
-    h2o_send(r->req, NULL, 0, H2O_SEND_STATE_ERROR);
+    if (!r->conn->http2 && !r->head_sent) {
+        r->req->http1_is_persistent = 0;
+        head = http_reply_write_head(r->req, r->lines, r->chunked);
+    }
+    h2o_send(r->req, &head, head.len != 0 ? 1 : 0, H2O_SEND_STATE_ERROR);
 }
 
+/* Of IOV's vectors N are the body's, with room for ours around them. */
 static void send_http1(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool last)
 {
-    bool ends = last && r->encoder != NULL; /* by a chunk of its own, if need be */
+    bool ends = last && r->chunked; /* by a chunk of its own, if need be */
+    bool head = !r->head_sent;
 
-    if (n == 0 && r->head_sent && !ends) {
+    if (n == 0 && !head && !ends) {
         if (last)
             finish(r);
         return;
     }
-    if (ends)
-        r->encoder->last = true;
+    if (r->chunked)
+        n = frame_chunk(r, &iov, n, ends);
+    if (head) {
+        *--iov = http_reply_write_head(r->req, r->lines, r->chunked);
+        ++n;
+    }
     r->head_sent = true;
     r->in_flight = true;
     r->last_in_flight = last;
     http_slow_arm_timer(r);
     h2o_send(r->req, iov, n, H2O_SEND_STATE_IN_PROGRESS);
+    if (head)
+        http_reply_check_head(r->req);
 }
 
 static void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool last)
@@ -283,7 +260,8 @@ static void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
 /* Send what may be sent. May be the end of R. */
 static void pump(struct http_reply *r)
 {
-    h2o_iovec_t iov[REPLY_IOV_MAX];
+    h2o_iovec_t room[IOV_BEFORE + REPLY_IOV_MAX + IOV_AFTER];
+    h2o_iovec_t *iov = room + IOV_BEFORE;
 
     ASSERT(r->state == REPLY_OPEN);
     ASSERT(!r->in_flight);
@@ -340,12 +318,18 @@ static void decide_persistence(struct http_reply *r)
         req->http1_is_persistent = 0;
 }
 
-/* The head is given to libh2o. It goes out with the next pump. */
+/* RFC 9112 6.1: HTTP/1.1 answers without a known length come in chunks. */
+static bool is_chunked(const struct http_reply *r)
+{
+    return r->req->version == 0x101 && r->req->res.content_length == SIZE_MAX && !r->bodyless;
+}
+
+/* The answer begins for libh2o. Its head goes out with the next pump. */
 static void open_reply(struct http_reply *r)
 {
     decide_persistence(r);
     h2o_start_response(r->req, &r->super);
-    r->encoder = encoder_of(r->req);
+    r->chunked = is_chunked(r);
     r->state = REPLY_OPEN;
 }
 
@@ -389,6 +373,15 @@ void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
 void http_reply_keep_half_closed(struct http_reply *r)
 {
     r->conn->keep_half = !r->conn->http2;
+}
+
+void http_reply_lines(struct http_reply *r, struct slice lines)
+{
+    if (r->over)
+        return;
+    ASSERT(r->state == REPLY_NEW);
+    ASSERT(!r->conn->http2);
+    r->lines = lines;
 }
 
 /* All but giving it to libh2o. */
@@ -442,6 +435,7 @@ bool http_reply_withdraw(struct http_reply *r)
     req->res.reason = "OK"; /* as in a new request */
     req->res.content_length = SIZE_MAX;
     req->res.headers.size = 0;
+    r->lines = SLICE_NULL;
     return true;
 }
 

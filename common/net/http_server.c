@@ -256,12 +256,10 @@ static void register_path(struct http_server *s)
     host->http2.push_preload = 0;
     for (size_t i = 0; i < ARRAY_LEN(paths); ++i) {
         h2o_pathconf_t *path = paths[i];
-        /* libh2o's chunked filter frames status 200 only; ours frames them all. */
+        /* libh2o's chunked filter frames status 200 only; we frame them all (http_reply.c). */
         for (size_t n = 0; n < path->filters.size; ++n)
             free(path->filters.entries[n]);
         path->filters.size = 0;
-        h2o_create_filter(path, sizeof(h2o_filter_t))->on_setup_ostream =
-            http_reply_on_setup_ostream;
         struct server_handler *handler = (void *)h2o_create_handler(path, sizeof(*handler));
         handler->super.on_req = on_req;
         handler->server = s;

@@ -157,6 +157,8 @@ struct http_conn *http_conn_of(h2o_req_t *req);
 
 /* ---- the way back ---- */
 
+enum { CHUNK_HEAD_MAX = 2 * sizeof(size_t) + 2 }; /* hex digits, CRLF */
+
 /*
  * One request's answer. Embedded in memory of the user's that lives until gone() has returned; call
  * http_reply_init in on_request. Everything below may end the request, and call gone(): touch
@@ -178,12 +180,13 @@ struct http_reply {
     uint64_t handed_bytes;      /* of body, to libh2o */
     uint64_t progress;          /* as last looked at by the send timer */
     struct pace pace;           /* HTTP/2: of the stream, while its own window is closed */
-    struct chunk_encoder *encoder;
+    struct slice lines;         /* http_reply_lines */
     struct timer send_timer;
     struct timer flush_timer;
     int state;
-    bool bodyless, head_sent, in_flight, last_in_flight, watched_progress;
+    bool bodyless, chunked, head_sent, in_flight, last_in_flight, watched_progress;
     bool final_queued, abort_queued, done, over;
+    char chunk_head[CHUNK_HEAD_MAX]; /* of the chunk that is being sent */
 };
 
 struct http_reply_events {
@@ -205,6 +208,9 @@ void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
 /* From now on a client that closes its sending side is not taken for one that has left (HTTP/1);
  * one whose connection is reset still is. */
 void http_reply_keep_half_closed(struct http_reply *r);
+/* HTTP/1, before the start: LINES, whole lines of a head in the request's pool, go out after the
+ * fields of req->res. */
+void http_reply_lines(struct http_reply *r, struct slice lines);
 /*
  * What the request's status and headers will be: set req->res first (status, h2o_add_header...;
  * reason is the standard one unless set, and must live as long as the request). Then once:

@@ -33,6 +33,8 @@ enum {
     /* The turns in which a loop that ends runs what was posted or put off: who puts himself off
      * again and again must not keep the program from ending. */
     LAST_TURNS_MAX = 1000,
+    /* Blocks kept for use again: as many responses are read within a turn, or a few turns. */
+    SPARE_BLOCKS_MAX = 16,
 };
 
 struct loop_clock {
@@ -50,13 +52,20 @@ struct loop {
     struct list each_turn;
     struct list deferred;
     bool again; /* callbacks ran after each_turn: another turn must come before we sleep */
+    void *spare_blocks[SPARE_BLOCKS_MAX];
+    size_t nspare_blocks;
     size_t watches;
     struct watch *wake_watch;
     int wake_fd;
     atomic_bool stop;
     pthread_mutex_t mutex;
     struct list mail; /* under mutex */
-    bool sleeping;    /* under mutex: who posts must write to wake_fd, and clear this */
+    /*
+     * Who posts says so in has_mail, then looks at sleeping; the loop says sleeping, then looks at
+     * has_mail. All of these in one order, so that one of the two sees the other.
+     */
+    atomic_bool has_mail; /* set and cleared under mutex */
+    atomic_bool sleeping; /* who finds it set clears it, and must write to wake_fd */
 };
 
 struct watch {
@@ -155,12 +164,9 @@ static void on_wake(void *context)
 }
 
 /* Whether the caller must wake the loop. */
-static bool take_sleep_locked(struct loop *l)
+static bool take_sleep(struct loop *l)
 {
-    bool was = l->sleeping;
-
-    l->sleeping = false;
-    return was;
+    return atomic_exchange(&l->sleeping, false);
 }
 
 void loop_post(struct loop *l, struct loop_message *m)
@@ -169,7 +175,8 @@ void loop_post(struct loop *l, struct loop_message *m)
     pthread_mutex_lock(&l->mutex);
     ASSERT(!list_linked(&m->node));
     list_push_back(&l->mail, &m->node);
-    bool must_wake = take_sleep_locked(l);
+    atomic_store(&l->has_mail, true);
+    bool must_wake = take_sleep(l);
     pthread_mutex_unlock(&l->mutex);
     if (must_wake)
         wake(l);
@@ -179,7 +186,7 @@ void loop_stop(struct loop *l)
 {
     pthread_mutex_lock(&l->mutex);
     atomic_store(&l->stop, true);
-    bool must_wake = take_sleep_locked(l);
+    bool must_wake = take_sleep(l);
     pthread_mutex_unlock(&l->mutex);
     if (must_wake)
         wake(l);
@@ -190,9 +197,12 @@ static void run_mail(struct loop *l)
     struct list mail;
     struct list *node;
 
+    atomic_store_explicit(&l->sleeping, false, memory_order_relaxed);
+    if (!atomic_load(&l->has_mail))
+        return;
     list_init(&mail);
     pthread_mutex_lock(&l->mutex);
-    l->sleeping = false;
+    atomic_store(&l->has_mail, false);
     list_splice_back(&mail, &l->mail);
     pthread_mutex_unlock(&l->mutex);
     while ((node = list_pop_front(&mail)) != NULL) {
@@ -283,12 +293,8 @@ static unsigned prepare_wait_ms(struct loop *l, unsigned max_wait_ms)
     wait_ms = until_next_timer_ms(l, wait_ms);
     if (wait_ms == 0)
         return 0;
-    pthread_mutex_lock(&l->mutex);
-    l->sleeping = list_empty(&l->mail) && !atomic_load(&l->stop);
-    if (!l->sleeping)
-        wait_ms = 0;
-    pthread_mutex_unlock(&l->mutex);
-    return wait_ms;
+    atomic_store(&l->sleeping, true);
+    return atomic_load(&l->has_mail) || atomic_load(&l->stop) ? 0 : wait_ms;
 }
 
 /* Run the socket callbacks that are due without waiting (see the head of this file); whether any
@@ -380,6 +386,23 @@ void watch_stop(struct watch *w)
     free(w);
 }
 
+/* ---- blocks ---- */
+
+void *loop_take_block(struct loop *l)
+{
+    assert_own_thread(l);
+    return l->nspare_blocks != 0 ? l->spare_blocks[--l->nspare_blocks] : xmalloc(LOOP_BLOCK_BYTES);
+}
+
+void loop_give_block(struct loop *l, void *block)
+{
+    assert_own_thread(l);
+    if (l->nspare_blocks == SPARE_BLOCKS_MAX)
+        free(block);
+    else
+        l->spare_blocks[l->nspare_blocks++] = block;
+}
+
 /* ---- life ---- */
 
 struct loop *loop_create(unsigned index)
@@ -406,10 +429,7 @@ struct loop *loop_create(unsigned index)
 
 static bool has_work(struct loop *l)
 {
-    pthread_mutex_lock(&l->mutex);
-    bool mail = !list_empty(&l->mail);
-    pthread_mutex_unlock(&l->mutex);
-    return mail || !list_empty(&l->deferred);
+    return atomic_load(&l->has_mail) || !list_empty(&l->deferred);
 }
 
 void loop_destroy(struct loop *l)
@@ -430,6 +450,8 @@ void loop_destroy(struct loop *l)
     h2o_mem_recycle_t *spare = &h2o_socket_buffer_prototype.allocator;
     while (spare->cnt != 0)
         free(h2o_mem_alloc_recycle(spare, 1));
+    while (l->nspare_blocks != 0)
+        free(l->spare_blocks[--l->nspare_blocks]);
     pthread_mutex_destroy(&l->mutex);
     free(l->clock);
     free(l);

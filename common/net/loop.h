@@ -85,4 +85,12 @@ struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context
 /* May be called from the callback. The descriptor may be closed after this. NULL is fine. */
 void watch_stop(struct watch *w);
 
+/*
+ * Room for what is read, kept by the loop from one use to the next: LOOP_BLOCK_BYTES by malloc, so
+ * that who does not give it back may as well free it, or let others do so. The loop's thread.
+ */
+enum { LOOP_BLOCK_BYTES = 16 * 1024 };
+void *loop_take_block(struct loop *l);
+void loop_give_block(struct loop *l, void *block);
+
 #endif

@@ -17,6 +17,7 @@
 void timer_wheel_init(struct timer_wheel *w, uint64_t now_ms)
 {
     w->tick_ms = now_ms;
+    w->next_ms = UINT64_MAX;
     list_init(&w->due);
     for (size_t level = 0; level < WHEEL_LEVELS; ++level) {
         w->used[level] = 0;
@@ -33,9 +34,13 @@ void timer_wheel_add(struct timer_wheel *w, struct timer *t)
     }
     unsigned highest = 63 - (unsigned)__builtin_clzll(t->due_ms ^ w->tick_ms);
     unsigned level = highest / WHEEL_BITS;
-    unsigned slot = (unsigned)(t->due_ms >> (level * WHEEL_BITS)) & (WHEEL_SLOTS - 1);
+    unsigned shift = level * WHEEL_BITS;
+    unsigned slot = (unsigned)(t->due_ms >> shift) & (WHEEL_SLOTS - 1);
+    uint64_t begins_ms = t->due_ms >> shift << shift;
     list_push_back(&w->slots[level][slot], &t->node);
     w->used[level] |= (uint64_t)1 << slot;
+    if (begins_ms < w->next_ms)
+        w->next_ms = begins_ms;
 }
 
 /* The first slot with members and when it begins; forgets slots that became empty. NULL: none. */
@@ -60,18 +65,27 @@ static struct list *first_slot(struct timer_wheel *w, uint64_t *begins_ms)
     return NULL;
 }
 
+/* The same; next_ms is when it begins, or UINT64_MAX. */
+static struct list *next_slot(struct timer_wheel *w)
+{
+    uint64_t begins_ms = UINT64_MAX;
+    struct list *slot = first_slot(w, &begins_ms);
+
+    w->next_ms = begins_ms;
+    return slot;
+}
+
 void timer_wheel_advance(struct timer_wheel *w, uint64_t now_ms)
 {
-    uint64_t begins_ms = 0;
     struct list *slot;
     struct list *node;
 
-    while ((slot = first_slot(w, &begins_ms)) != NULL && begins_ms <= now_ms) {
+    while (w->next_ms <= now_ms && (slot = next_slot(w)) != NULL && w->next_ms <= now_ms) {
         struct list members;
 
         list_init(&members);
         list_splice_back(&members, slot);
-        w->tick_ms = begins_ms;
+        w->tick_ms = w->next_ms;
         while ((node = list_pop_front(&members)) != NULL)
             timer_wheel_add(w, list_entry(node, struct timer, node));
     }
@@ -81,10 +95,8 @@ void timer_wheel_advance(struct timer_wheel *w, uint64_t now_ms)
 
 uint64_t timer_wheel_next(struct timer_wheel *w)
 {
-    uint64_t begins_ms = UINT64_MAX;
-
     if (!list_empty(&w->due))
         return w->tick_ms;
-    (void)first_slot(w, &begins_ms);
-    return begins_ms;
+    (void)next_slot(w);
+    return w->next_ms;
 }

@@ -20,7 +20,8 @@ struct timer_wheel {
     uint64_t
         used[WHEEL_LEVELS]; /* bit s: slot s may have members (a stopped timer leaves no trace) */
     struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];
-    struct list due; /* to be expired, in order of their due times */
+    uint64_t next_ms; /* no slot with members begins before it */
+    struct list due;  /* to be expired, in order of their due times */
 };
 
 void timer_wheel_init(struct timer_wheel *w, uint64_t now_ms);

@@ -16,20 +16,42 @@ static const bool token_bytes[256] = {
     ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true,
 };
 
-static bool may_have_control(uint64_t word)
+/* The top bits of the bytes that may be controls; the lowest that is set tells the truth. */
+static uint64_t controls(uint64_t word)
 {
     uint64_t below_blank = (word - EACH_BYTE(0x20)) & ~word;
     uint64_t flipped = word ^ EACH_BYTE(0x7f);
     uint64_t deleted = (flipped - EACH_BYTE(0x01)) & ~flipped;
 
-    return ((below_blank | deleted) & EACH_BYTE(0x80)) != 0;
+    return (below_blank | deleted) & EACH_BYTE(0x80);
+}
+
+static bool may_have_control(uint64_t word)
+{
+    return controls(word) != 0;
+}
+
+/* The place in memory of the first byte whose top bit is set in FOUND. */
+static size_t first_byte(uint64_t found)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (size_t)__builtin_ctzll(found) / 8;
+#else
+#error "the carry runs towards later bytes on little-endian machines only"
+#endif
+}
+
+static bool is_text_byte(char c)
+{
+    unsigned char u = (unsigned char)c;
+
+    return (u >= 0x20 && u != 0x7f) || u == '\t';
 }
 
 static bool is_text_bytewise(const char *p, size_t len)
 {
     for (size_t i = 0; i < len; ++i) {
-        unsigned char c = (unsigned char)p[i];
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
+        if (!is_text_byte(p[i]))
             return false;
     }
     return true;
@@ -58,6 +80,28 @@ bool http1_is_text(struct slice s)
     uint64_t last;
     memcpy(&last, s.p + s.len - 8, 8);
     return !may_have_control(last) || is_text_bytewise(s.p + s.len - 8, 8);
+}
+
+size_t http1_text_length(struct slice s)
+{
+    size_t i = 0;
+
+    while (s.len - i >= 8) {
+        uint64_t word;
+        memcpy(&word, s.p + i, 8);
+        uint64_t found = controls(word);
+        if (found == 0) {
+            i += 8;
+            continue;
+        }
+        i += first_byte(found);
+        if (s.p[i] != '\t')
+            return i;
+        ++i;
+    }
+    while (i < s.len && is_text_byte(s.p[i]))
+        ++i;
+    return i;
 }
 
 size_t http1_token_length(struct slice s)

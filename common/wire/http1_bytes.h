@@ -12,6 +12,8 @@
 bool http1_is_text(struct slice s);
 /* Whether S is a token (RFC 9110 section 5.6.2): a method, a field name. Never empty. */
 bool http1_is_token(struct slice s);
+/* How many bytes of it are text as above, from its start on. */
+size_t http1_text_length(struct slice s);
 /* How many bytes at the start of S are of a token. */
 size_t http1_token_length(struct slice s);
 /*

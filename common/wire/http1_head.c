@@ -4,7 +4,7 @@
  *
  *     status line -> header line ... header line -> blank line -> framing
  *
- * Line ends are found by memchr and values checked eight bytes at a time, as this runs for every
+ * A line's end is where its text ends, looked for eight bytes at a time, as this runs for every
  * response. Where RFC 9112 lets a recipient be lenient (bare LF, folded lines, blanks before a
  * colon) we are not: whoever guesses differently from us behind or before us would see another
  * message.
@@ -23,6 +23,7 @@ struct framing_facts {
     bool has_coding;
     bool close;
     bool keep_alive;
+    bool lists; /* Connection says more than these */
     uint64_t length;
 };
 
@@ -37,17 +38,18 @@ bool http1_list_has(struct slice value, struct slice token)
     return false;
 }
 
-/* One line without its CRLF; *LINE ends at the CR. ERR_BUSY: not whole yet. */
+/* One line without its CRLF, all text; *LINE ends at the CR. ERR_BUSY: not whole yet. */
 static enum err take_line(struct slice *rest, struct slice *line)
 {
-    const char *cr = rest->len != 0 ? memchr(rest->p, '\r', rest->len) : NULL;
+    size_t len = http1_text_length(*rest);
 
-    if (cr == NULL)
-        return http1_is_text(*rest) ? ERR_BUSY : ERR_SYNTAX;
-    size_t len = (size_t)(cr - rest->p);
+    if (len == rest->len)
+        return ERR_BUSY;
+    if (rest->p[len] != '\r')
+        return ERR_SYNTAX;
     if (len + 1 == rest->len)
         return ERR_BUSY;
-    if (cr[1] != '\n')
+    if (rest->p[len + 1] != '\n')
         return ERR_SYNTAX;
     *line = (struct slice){rest->p, len};
     rest->p += len + 2;
@@ -80,7 +82,7 @@ static enum err parse_status_line(struct slice line, struct http1_head *out)
     if (p[STATUS_LINE_MIN] != ' ')
         return ERR_SYNTAX;
     out->reason = (struct slice){p + STATUS_LINE_MIN + 1, line.len - STATUS_LINE_MIN - 1};
-    return http1_is_text(out->reason) ? ERR_OK : ERR_SYNTAX;
+    return ERR_OK;
 }
 
 static enum err note_length(struct slice value, struct framing_facts *f)
@@ -106,15 +108,28 @@ static enum err note_coding(struct slice value, struct framing_facts *f)
     return ERR_OK;
 }
 
+/* Hardly any says more than one of two words. */
+static void note_connection(struct slice value, struct framing_facts *f)
+{
+    bool keep_alive = slice_eq_nocase(value, SLICE_LIT("keep-alive"));
+    bool close = slice_eq_nocase(value, SLICE_LIT("close"));
+
+    if (!keep_alive && !close) {
+        f->lists = true;
+        keep_alive = http1_list_has(value, SLICE_LIT("keep-alive"));
+        close = http1_list_has(value, SLICE_LIT("close"));
+    }
+    f->keep_alive |= keep_alive;
+    f->close |= close;
+}
+
 static enum err note_header(const struct http1_header *h, struct framing_facts *f)
 {
     /* The three names differ in length. */
     switch (h->name.len) {
     case 10:
-        if (slice_eq_nocase(h->name, SLICE_LIT("connection"))) {
-            f->close |= http1_list_has(h->value, SLICE_LIT("close"));
-            f->keep_alive |= http1_list_has(h->value, SLICE_LIT("keep-alive"));
-        }
+        if (slice_eq_nocase(h->name, SLICE_LIT("connection")))
+            note_connection(h->value, f);
         return ERR_OK;
     case 14:
         if (slice_eq_nocase(h->name, SLICE_LIT("content-length")))
@@ -142,7 +157,7 @@ static enum err parse_headers(struct slice *rest, struct http1_head *out, struct
         if (out->nheaders == RESPONSE_HEADERS_MAX)
             return ERR_TOO_LARGE;
         struct http1_header *h = &out->headers[out->nheaders++];
-        if (!http1_split_header(line, &h->name, &h->value))
+        if (!http1_split_text(line, &h->name, &h->value))
             return ERR_SYNTAX;
         e = note_header(h, f);
         if (e != ERR_OK)
@@ -164,6 +179,7 @@ static enum err decide_framing(const struct framing_facts *f, bool is_head, stru
 {
     if (f->has_coding && out->minor_version == 0)
         return ERR_SYNTAX;
+    out->connection_lists = f->lists;
     out->content_length = f->has_length && !f->has_coding ? f->length : UINT64_MAX;
     out->keep_alive = out->minor_version == 1 ? !f->close : f->keep_alive && !f->close;
     if (f->has_coding && f->has_length)

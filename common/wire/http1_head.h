@@ -30,8 +30,9 @@ struct http1_head {
     size_t bytes; /* length of the head with its blank line */
     enum http1_framing framing;
     uint64_t
-        content_length; /* as announced (also for HEAD and 304); UINT64_MAX: none that counts */
-    bool keep_alive;    /* by version and Connection; never with both CL and TE */
+        content_length;    /* as announced (also for HEAD and 304); UINT64_MAX: none that counts */
+    bool keep_alive;       /* by version and Connection; never with both CL and TE */
+    bool connection_lists; /* Connection says more than keep-alive or close */
 };
 
 /*

@@ -40,21 +40,26 @@ int request_fault_status(enum request_fault f)
     return faults[f].status;
 }
 
+/* Why what BYTES begin with is no line. */
+static enum request_fault bad_line(struct slice bytes, enum request_fault otherwise)
+{
+    const char *lf = bytes.len != 0 ? memchr(bytes.p, '\n', bytes.len) : NULL;
+
+    return lf != NULL && (lf == bytes.p || lf[-1] != '\r') ? FAULT_BARE_LINE_END : otherwise;
+}
+
 /* One line without its CRLF. OTHERWISE: what a line that is not whole counts as. */
 static enum request_fault take_line(struct slice *rest, enum request_fault otherwise,
                                     struct slice *line)
 {
-    const char *lf = rest->len != 0 ? memchr(rest->p, '\n', rest->len) : NULL;
+    size_t len = http1_text_length(*rest);
 
-    if (lf == NULL)
-        return otherwise;
-    size_t len = (size_t)(lf - rest->p);
-    if (len == 0 || lf[-1] != '\r')
-        return FAULT_BARE_LINE_END;
-    *line = (struct slice){rest->p, len - 1};
-    rest->p += len + 1;
-    rest->len -= len + 1;
-    return http1_is_text(*line) ? FAULT_NONE : otherwise;
+    if (rest->len - len < 2 || rest->p[len] != '\r' || rest->p[len + 1] != '\n')
+        return bad_line(*rest, otherwise);
+    *line = (struct slice){rest->p, len};
+    rest->p += len + 2;
+    rest->len -= len + 2;
+    return FAULT_NONE;
 }
 
 /*

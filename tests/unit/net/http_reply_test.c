@@ -64,6 +64,39 @@ static void held_answer_that_is_taken_back_leaves_no_trace_in_the_next(void **st
     assert_false(raw_has(&f->client, "99"));
 }
 
+static void lines_follow_the_fields_and_go_with_an_answer_that_is_taken_back(void **state)
+{
+    struct fixture *f = *state;
+
+    fixture_send(f, GET);
+    fixture_await_requests(f, 1);
+    http_reply_lines(&f->call->reply, SLICE_LIT("X-Line: 1\r\nX-Line: 2\r\n"));
+    hold_answer(f->call, 503, 99, HOLD_LONG_MS);
+    assert_true(http_reply_withdraw(&f->call->reply));
+    http_reply_lines(&f->call->reply, SLICE_LIT("X-Line: 3\r\n"));
+    hold_answer(f->call, 200, UINT64_MAX, HOLD_LONG_MS);
+    http_reply_send(&f->call->reply, body_of("hello"), true);
+    fixture_await(f, "\r\nX-Held: 1\r\nX-Line: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+                     "5\r\nhello\r\n0\r\n\r\n");
+    assert_false(raw_has(&f->client, "X-Line: 1"));
+}
+
+/* What libh2o prints: the same fields in the same order. */
+static void head_has_date_connection_and_length_first(void **state)
+{
+    struct fixture *f = *state;
+
+    fixture_send(f, GET);
+    fixture_await_requests(f, 1);
+    hold_answer(f->call, 299, 1234567890, HOLD_LONG_MS);
+    f->call->reply.req->res.reason = "As It Was";
+    http_reply_send(&f->call->reply, body_of("hello"), false);
+    fixture_await(f, "\r\n\r\nhello");
+    assert_true(raw_has(&f->client, "HTTP/1.1 299 As It Was\r\nDate: "));
+    assert_true(raw_has(&f->client, " GMT\r\nConnection: keep-alive\r\n"
+                                    "Content-Length: 1234567890\r\n"));
+}
+
 static void held_answer_that_is_aborted_is_a_bad_gateway(void **state)
 {
     struct fixture *f = *state;
@@ -174,6 +207,8 @@ int main(void)
         TEST(held_answer_goes_out_with_its_first_bytes),
         TEST(held_answer_goes_out_when_its_time_is_up),
         TEST(held_answer_that_is_taken_back_leaves_no_trace_in_the_next),
+        TEST(lines_follow_the_fields_and_go_with_an_answer_that_is_taken_back),
+        TEST(head_has_date_connection_and_length_first),
         TEST(held_answer_that_is_aborted_is_a_bad_gateway),
         TEST(client_that_leaves_a_held_answer_is_noticed),
         TEST(borrowed_body_is_given_back_once_it_has_been_sent),

@@ -532,6 +532,26 @@ struct last_look {
     unsigned looks, looks_when_deferred;
 };
 
+/* ---- blocks ---- */
+
+static void a_block_that_was_given_back_is_the_next_one_taken(void **state)
+{
+    enum { MANY = 100 };
+    struct loop *l = *state;
+    void *blocks[MANY];
+
+    for (int i = 0; i < MANY; ++i) {
+        blocks[i] = loop_take_block(l);
+        memset(blocks[i], i, LOOP_BLOCK_BYTES);
+    }
+    loop_give_block(l, blocks[0]);
+    assert_ptr_equal(loop_take_block(l), blocks[0]);
+    free(blocks[0]);
+    /* Not all of them are kept, and what is kept goes with the loop: the leak checker looks. */
+    for (int i = 1; i < MANY; ++i)
+        loop_give_block(l, blocks[i]);
+}
+
 static void on_last_look(struct loop_deferred *d)
 {
     ++container_of(d, struct last_look, look)->looks;
@@ -583,6 +603,7 @@ int main(void)
         TEST(a_socket_may_be_written_and_closed_from_a_timer),
         TEST(a_socket_may_be_written_and_closed_between_turns),
         TEST(work_of_each_turn_comes_after_the_last_callback_and_before_sleep),
+        TEST(a_block_that_was_given_back_is_the_next_one_taken),
         TEST(work_before_the_wait_comes_after_what_was_deferred_in_the_turn_before),
     };
 

@@ -33,6 +33,29 @@ static void one_control_character_anywhere_makes_it_no_text(void **state)
     }
 }
 
+static void text_ends_at_the_first_control_byte_whatever_stands_around_it(void **state)
+{
+    static const char around[] = {'x', '\t', ' ', '~', (char)0x80, (char)0xff};
+    char room[LONGEST];
+
+    (void)state;
+    for (size_t a = 0; a < sizeof(around); ++a) {
+        memset(room, around[a], sizeof(room));
+        assert_int_equal(http1_text_length((struct slice){room, sizeof(room)}), sizeof(room));
+        for (size_t at = 0; at < sizeof(room); ++at) {
+            for (int c = 0; c < 256; ++c) {
+                bool text = (c >= 0x20 && c != 0x7f) || c == '\t';
+
+                room[at] = (char)c;
+                assert_int_equal(http1_text_length((struct slice){room, sizeof(room)}),
+                                 text ? sizeof(room) : at);
+            }
+            room[at] = around[a];
+        }
+    }
+    assert_int_equal(http1_text_length(SLICE_NULL), 0);
+}
+
 static void a_token_ends_where_any_other_byte_stands(void **state)
 {
     char room[LONGEST];
@@ -70,6 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_control_character_anywhere_makes_it_no_text),
+        cmocka_unit_test(text_ends_at_the_first_control_byte_whatever_stands_around_it),
         cmocka_unit_test(a_token_ends_where_any_other_byte_stands),
         cmocka_unit_test(a_line_is_split_at_its_colon_and_blanks_go),
     };
