@@ -23,6 +23,7 @@ struct ctl_options {
     const char *process;     /* detach: its id */
     const char *cls;         /* resumes: only this request class */
     size_t top;              /* resumes: so many classes of each worker; limits: keys; 0: all */
+    bool colours;            /* the terminal shows them */
 };
 
 /* The whole main(). Returns the exit code. */
@@ -35,6 +36,19 @@ int ctl_main(int argc, char **argv);
  */
 enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path, int *status,
                  struct text *body, struct diag *d) must_check;
+
+/* The same for an order: POST PATH with ORDER (JSON). */
+enum err ctl_order(const struct ctl_options *o, const char *path, struct slice order, int *status,
+                   struct text *body, struct diag *d) must_check;
+/* The body of a page; any status but 200 is ERR_BAD_RESPONSE. */
+enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body,
+                 struct diag *d) must_check;
+/* The same as JSON; ERR_SYNTAX when it is none. The caller's to json_decref. */
+enum err ctl_get_json(const struct ctl_options *o, const char *path, json_t **out,
+                      struct diag *d) must_check;
+/* What a word said of a page, E, in words to D; returns E. */
+enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum err e,
+                          struct diag *d) must_check;
 
 /* detach.c: take O->process out of the pool; what came of it to OUT. */
 enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *d) must_check;
@@ -51,5 +65,8 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o,
                           struct text *out) must_check;
 enum err ctl_limits_text(const json_t *page, const struct ctl_options *o,
                          struct text *out) must_check;
+/* Of /explain. Errors: ERR_SYNTAX. */
+enum err ctl_explain_text(const json_t *page, const struct ctl_options *o,
+                          struct text *out) must_check;
 
 #endif

@@ -114,10 +114,13 @@ static enum err send_request(struct asking *a)
     text_addf(&head, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAccept: */*\r\n",
               a->q->method, a->q->path, host);
     if (strcmp(a->q->method, "POST") == 0)
-        text_add(&head, SLICE_LIT("Content-Length: 0\r\n"));
+        text_addf(&head, "Content-Length: %zu\r\n", a->q->body.len);
+    if (a->q->body.len != 0)
+        text_add(&head, SLICE_LIT("Content-Type: application/json\r\n"));
     if (a->q->token != NULL)
         text_addf(&head, "Authorization: Bearer %s\r\n", a->q->token);
     text_add(&head, SLICE_LIT("\r\n"));
+    text_add(&head, a->q->body);
     for (size_t sent = 0; sent < head.len && e == ERR_OK;) {
         ssize_t n = send(a->fd, head.p + sent, head.len - sent, MSG_NOSIGNAL);
 

@@ -19,10 +19,11 @@ enum {
 };
 
 struct fetch_request {
-    const char *method;  /* "GET"; or "POST", without a body */
+    const char *method;  /* "GET" or "POST" */
     const char *address; /* as for the program: HOST:PORT, [IPV6]:PORT, unix:/path */
     const char *path;    /* "/status.json" */
     const char *token;   /* sent as "Authorization: Bearer TOKEN"; or NULL */
+    struct slice body;   /* of a POST: JSON, or empty */
     unsigned timeout_ms; /* for all of it */
 };
 

@@ -143,8 +143,12 @@ static void decode(struct slice path, struct text *out)
         int high = path.p[i] == '%' && i + 2 < path.len ? hex(path.p[i + 1]) : -1;
         int low = high >= 0 ? hex(path.p[i + 2]) : -1;
 
-        text_add_char(out, low >= 0 ? (char)(high << 4 | low) : path.p[i]);
-        i += low >= 0 ? 2 : 0;
+        if (low < 0) {
+            text_add_char(out, path.p[i]);
+            continue;
+        }
+        text_add_char(out, (char)(high << 4 | low));
+        i += 2;
     }
 }
 

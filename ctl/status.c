@@ -73,6 +73,18 @@ static void add_connections(struct table *t, const json_t *w)
         table_addf(t, "%" PRId64 "+%" PRId64, page_int(c, "in_use"), page_int(c, "idle"));
 }
 
+/* Red: it fails; yellow: it gets nothing, or requests wait for a connection to it. */
+static enum table_style worker_style(const json_t *w)
+{
+    if (json_is_true(json_object_get(w, "ejected")) ||
+        json_is_true(json_object_get(json_object_get(w, "check"), "failing")))
+        return TABLE_BAD;
+    if (json_is_false(json_object_get(w, "available")) ||
+        page_int(json_object_get(w, "connections"), "waiting") > 0)
+        return TABLE_WARNING;
+    return json_is_false(json_object_get(w, "active")) ? TABLE_FAINT : TABLE_PLAIN;
+}
+
 static void add_worker(struct table *t, const json_t *w)
 {
     cell_text(t, w, "name");
@@ -86,9 +98,10 @@ static void add_worker(struct table *t, const json_t *w)
     cell_int(t, w, "failures");
     add_service(t, w);
     add_connections(t, w);
+    table_style(t, worker_style(w));
 }
 
-static void print_workers(const json_t *application, struct text *out)
+static void print_workers(const json_t *application, bool colours, struct text *out)
 {
     const json_t *workers = json_object_get(application, "workers");
     struct table t;
@@ -100,6 +113,7 @@ static void print_workers(const json_t *application, struct text *out)
         return;
     }
     table_init(&t, columns, ARRAY_LEN(columns));
+    t.colours = colours;
     json_array_foreach(workers, i, w)
     {
         add_worker(&t, w);
@@ -138,7 +152,7 @@ static void print_shares(const char *label, json_t *counts, struct text *out)
 }
 
 /* What an operator should do something about. */
-static void print_warnings(const json_t *application, struct text *out)
+static void add_warnings(const json_t *application, struct text *out)
 {
     const json_t *tree = json_object_get(application, "tree");
     const json_t *row;
@@ -164,10 +178,22 @@ static void print_warnings(const json_t *application, struct text *out)
     page_print_refused(application, out);
 }
 
+static void print_warnings(const json_t *application, bool colours, struct text *out)
+{
+    struct text warnings = {0};
+
+    add_warnings(application, &warnings);
+    if (warnings.len != 0 && colours)
+        text_add(out, slice_of(table_style_begin(TABLE_WARNING)));
+    text_add(out, text_slice(&warnings));
+    if (warnings.len != 0 && colours)
+        text_add(out, SLICE_LIT(TABLE_STYLE_END));
+    text_fini(&warnings);
+}
+
 static void print_application(const char *name, json_t *a, const struct ctl_options *o,
                               struct text *out)
 {
-    (void)o;
     text_add_escaped(out, slice_of(name));
     text_add(out, SLICE_LIT(": policy "));
     page_add_text(out, a, "policy");
@@ -177,10 +203,10 @@ static void print_application(const char *name, json_t *a, const struct ctl_opti
     page_add_real(out, a, "max_backlog");
     text_addf(out, "), waiting %" PRId64 ", classes %" PRId64 "\n", page_int(a, "waiting"),
               page_int(a, "classes"));
-    print_warnings(a, out);
+    print_warnings(a, o->colours, out);
     print_shares("picks", json_object_get(a, "picks"), out);
     print_shares("outcomes", json_object_get(a, "outcomes"), out);
-    print_workers(a, out);
+    print_workers(a, o->colours, out);
 }
 
 static void print_program(const json_t *page, struct text *out)

@@ -16,7 +16,9 @@ void table_fini(struct table *t)
     for (size_t i = 0; i < t->ncells; ++i)
         free(t->cells[i]);
     free(t->cells);
+    free(t->styles);
     t->cells = NULL;
+    t->styles = NULL;
     t->ncells = 0;
 }
 
@@ -26,10 +28,33 @@ void table_add(struct table *t, struct slice cell)
 
     text_add_escaped(&safe, cell);
     /* Room in powers of two. */
-    if ((t->ncells & (t->ncells - 1)) == 0)
-        t->cells = xrealloc(t->cells, (t->ncells == 0 ? 1 : t->ncells * 2) * sizeof(t->cells[0]));
+    if ((t->ncells & (t->ncells - 1)) == 0) {
+        size_t room = t->ncells == 0 ? 1 : t->ncells * 2;
+
+        t->cells = xrealloc(t->cells, room * sizeof(t->cells[0]));
+        t->styles = xrealloc(t->styles, room); /* more than there are rows */
+    }
+    t->styles[t->ncells / t->ncolumns] = TABLE_PLAIN;
     t->cells[t->ncells++] = xslicedup(text_slice(&safe));
     text_fini(&safe);
+}
+
+void table_style(struct table *t, enum table_style style)
+{
+    ASSERT(t->ncells != 0);
+    ASSERT(t->ncells % t->ncolumns == 0);
+    t->styles[t->ncells / t->ncolumns - 1] = (unsigned char)style;
+}
+
+const char *table_style_begin(enum table_style style)
+{
+    static const char *const begins[] = {
+        [TABLE_PLAIN] = "",         [TABLE_GOOD] = "\033[32m", [TABLE_WARNING] = "\033[33m",
+        [TABLE_BAD] = "\033[1;31m", [TABLE_FAINT] = "\033[2m",
+    };
+
+    ASSERT((unsigned)style < ARRAY_LEN(begins));
+    return begins[style];
 }
 
 void table_addf(struct table *t, const char *fmt, ...)
@@ -88,7 +113,15 @@ void table_print(const struct table *t, size_t indent, struct text *out)
     pad(out, indent);
     print_row(t, titles, widths, out);
     for (size_t i = 0; i < t->ncells; i += t->ncolumns) {
+        enum table_style style = t->colours ? t->styles[i / t->ncolumns] : TABLE_PLAIN;
+
+        text_add(out, slice_of(table_style_begin(style)));
         pad(out, indent);
         print_row(t, (const char *const *)t->cells + i, widths, out);
+        if (style != TABLE_PLAIN) {
+            /* Before the end of the line, where a terminal may scroll. */
+            --out->len;
+            text_add(out, SLICE_LIT(TABLE_STYLE_END "\n"));
+        }
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /explain?application=NAME&class=CLASS: who would get a request of the class now, and why. The
- * class is as it stands in the access log and on the status page (encoded); percent signs are
- * escaped as in any query. What is not understood is refused, with a reason as JSON; so is what is
- * said twice.
+ * /explain?application=NAME&class=CLASS, or url=URL: who would get a request of the class, or a GET
+ * of the URL, now, and why. The class is as it stands in the access log and on the status page
+ * (encoded); percent signs are escaped as in any query. What is not understood is refused, with a
+ * reason as JSON; so is what is said twice.
  */
 #include "lb/status.h"
 
@@ -12,12 +12,69 @@
 #include "common/base/clock.h"
 #include "common/wire/explain_query.h"
 #include "common/wire/json.h"
+#include "common/wire/url_line.h"
 #include "lb/application.h"
+#include "lb/classify.h"
 #include "lb/lb.h"
 #include "lb/pool.h"
 
-static struct application *find(struct lb *lb, const struct explain_query *a, const char **why)
+static bool no_header(const void *context, size_t i, struct slice *name, struct slice *value)
 {
+    (void)context;
+    (void)i;
+    (void)name;
+    (void)value;
+    return false;
+}
+
+/* The class of a GET of U, of whose headers nothing is known but the Host; its length. */
+static size_t class_of_url(const struct application *app, const struct url_line *u,
+                           char out[CLASS_BYTES_MAX])
+{
+    static const struct addr nobody;
+    bool stripped =
+        app->path.len != 0 && app->settings->s.strip_prefix && slice_starts(u->path, app->path);
+    struct text path = {0};
+    struct slice rest = u->path;
+
+    if (stripped)
+        rest = (struct slice){rest.p + app->path.len, rest.len - app->path.len};
+    if (rest.len == 0 || rest.p[0] != '/')
+        text_add_char(&path, '/');
+    text_add(&path, rest);
+    struct classify_request r = {
+        .method = SLICE_LIT("GET"),
+        .script_name = stripped ? app->path : SLICE_NULL,
+        .path = text_slice(&path),
+        .query = u->query,
+        .host = u->host,
+        .protocol = SLICE_LIT("HTTP/1.1"),
+        .tls = u->tls,
+        .peer = &nobody,
+        .local = &nobody,
+        .content_length = UINT64_MAX,
+        .header = no_header,
+    };
+    size_t len = classify(app->classifier, &r, out);
+    text_fini(&path);
+    return len;
+}
+
+/* The application that a URL leads to. */
+static struct application *find_by_url(struct lb *lb, const struct url_line *u, const char **why)
+{
+    struct application *app = application_find(lb, u->host, u->path);
+
+    if (app == NULL)
+        *why = "no application for this host and path";
+    return app;
+}
+
+static struct application *find(struct lb *lb, const struct explain_query *a,
+                                const struct url_line *u, const char **why)
+{
+    if (!a->has_application && u != NULL)
+        return find_by_url(lb, u, why);
     if (!a->has_application) {
         *why = lb->napplications != 1 ? "application is missing, and there are several" : NULL;
         return lb->napplications == 1 ? lb->applications[0] : NULL;
@@ -106,9 +163,15 @@ int status_explain(struct lb *lb, struct slice query, struct text *body)
     const char *why = explain_query_parse(query, &a);
     if (why != NULL)
         return refuse(body, 400, why);
-    struct application *app = find(lb, &a, &why);
+    struct url_line u;
+    if (a.has_url)
+        why = url_line_parse((struct slice){a.url, a.url_len}, &u);
+    ASSERT(why == NULL);
+    struct application *app = find(lb, &a, a.has_url ? &u : NULL, &why);
     if (app == NULL)
-        return refuse(body, a.has_application ? 404 : 400, why);
+        return refuse(body, a.has_application || a.has_url ? 404 : 400, why);
+    if (a.has_url)
+        a.cls_len = class_of_url(app, &u, a.cls);
     struct slice cls = {a.cls, a.cls_len};
     struct pool_request r = {.cls = cls};
     pool_explain(app->pool, &r, clock_mono_us(), &e);

@@ -246,6 +246,7 @@ static bool open_admin(struct agent *a)
         .addresses = c->admin_addrs,
         .naddresses = c->nadmin_addrs,
         .token = c->admin.token,
+        .orders_token = c->admin.actions_token,
         .hosts = (const char *const *)c->admin.hosts.items,
         .nhosts = c->admin.hosts.n,
     };
@@ -258,6 +259,7 @@ static bool open_admin(struct agent *a)
         return false;
     }
     agent_status_add(a);
+    agent_actions_add(a);
     return true;
 }
 

@@ -64,6 +64,8 @@ void agent_close(struct agent *a);
 
 /* status.c: the admin pages. */
 void agent_status_add(struct agent *a);
+/* actions.c: what can be ordered there. */
+void agent_actions_add(struct agent *a);
 const char *agent_phase_text(enum agent_phase p);
 
 #endif

@@ -245,6 +245,18 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
     slot_publish(s);
 }
 
+size_t slot_forget(struct slot *s, const struct slice *cls)
+{
+    size_t scores = slot_meters_forget(&s->meters, cls);
+
+    weigh(s);
+    if (s->group->s->persistent && !s->group->pool->handed_over &&
+        slot_meters_find(&s->meters, SLICE_NULL) != NULL)
+        save_resume(s);
+    slot_publish(s);
+    return scores;
+}
+
 /* ---- its processes ---- */
 
 void slot_next_incarnation(const struct slot *s, char out[INCARNATION_MAX + 1])

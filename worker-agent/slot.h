@@ -86,6 +86,9 @@ void slot_start(struct slot *s);
 void slot_settings_changed(struct slot *s);
 /* What it has measured up to now, as a resume file has it; nothing when there is nothing. */
 void slot_print_resume(struct slot *s, struct text *out);
+/* Forget what it knows of CLS, or of all (NULL), in its file too; load balancers are told. Returns
+ * how many scores went. */
+size_t slot_forget(struct slot *s, const struct slice *cls);
 void slot_stop_listening(struct slot *s);
 /* Nobody's process is behind it any more. Before the group's core ends. */
 void slot_end_attached(struct slot *s);

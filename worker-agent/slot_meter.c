@@ -96,6 +96,23 @@ void slot_meters_set(struct slot_meters *m, const struct meter_settings *s)
     }
 }
 
+size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls)
+{
+    size_t scores = 0;
+
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        struct slot_meter *one = &m->items[i];
+
+        if (one->meter == NULL)
+            continue;
+        scores += meter_forget(one->meter, cls);
+        resume_fini(&one->resume);
+        meter_resume(one->meter, m->max_skills, &one->resume);
+        ++one->generation;
+    }
+    return scores;
+}
+
 void slot_meters_renew(struct slot_meters *m)
 {
     for (size_t i = 0; i < SLOT_METERS; ++i) {

@@ -37,6 +37,8 @@ void slot_meters_set(struct slot_meters *m, const struct meter_settings *s);
 /* The meter of FINGERPRINT; of a NULL one, the latest used. NULL: none. */
 const struct slot_meter *slot_meters_find(const struct slot_meters *m, struct slice fingerprint);
 
+/* Forget CLS, or everything (NULL), in each meter and its resume. Returns how many scores went. */
+size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls);
 /* Bring the resumes up to what has been measured since they were made. */
 void slot_meters_renew(struct slot_meters *m);
 /* The text of a resume file: a line per meter, the latest used last. WHO: what does not come from a

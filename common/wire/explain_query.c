@@ -2,6 +2,7 @@
 #include "common/wire/explain_query.h"
 
 #include "common/base/text.h"
+#include "common/wire/url_line.h"
 
 static int hex(char c)
 {
@@ -54,6 +55,18 @@ static const char *take(struct explain_query *a, struct slice name, struct slice
             return "class is none: up to 255 visible ASCII characters, percent-encoded";
         return NULL;
     }
+    if (slice_is(name, "url")) {
+        struct url_line u;
+
+        if (a->has_url)
+            return "url is given twice";
+        a->has_url = true;
+        if (!unescape(value, a->url, sizeof(a->url), &a->url_len))
+            return "url is not percent-encoded";
+        return url_line_parse((struct slice){a->url, a->url_len}, &u) == NULL
+                   ? NULL
+                   : "url is none: http://HOST/PATH, or /PATH";
+    }
     if (slice_is(name, "application")) {
         if (a->has_application)
             return "application is given twice";
@@ -62,7 +75,7 @@ static const char *take(struct explain_query *a, struct slice name, struct slice
             return "application is no name";
         return NULL;
     }
-    return "unknown parameter: class and application are known";
+    return "unknown parameter: class, url and application are known";
 }
 
 const char *explain_query_parse(struct slice query, struct explain_query *out)
@@ -78,5 +91,7 @@ const char *explain_query_parse(struct slice query, struct explain_query *out)
         if (why != NULL)
             return why;
     }
-    return out->has_class ? NULL : "class is missing";
+    if (out->has_class && out->has_url)
+        return "class or url, not both";
+    return out->has_class || out->has_url ? NULL : "class or url is missing";
 }

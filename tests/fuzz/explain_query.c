@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A query that is taken has a class of visible letters, and says the same when it is written anew
- * with each byte escaped.
+ * A query that is taken has a class of visible letters or a URL, and says the same when it is
+ * written anew with each byte escaped.
  */
 #include "common/wire/explain_query.h"
 
@@ -24,13 +24,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (explain_query_parse((struct slice){(const char *)data, size}, &q) != NULL)
         return 0;
-    ASSERT(q.has_class);
+    ASSERT(q.has_class != q.has_url);
+    ASSERT(q.url_len <= EXPLAIN_URL_MAX);
     ASSERT(q.cls_len <= CLASS_BYTES_MAX);
     ASSERT(q.application_len <= EXPLAIN_APPLICATION_MAX);
     for (size_t i = 0; i < q.cls_len; ++i)
         ASSERT(q.cls[i] > 0x20 && q.cls[i] < 0x7f);
-    text_add(&anew, SLICE_LIT("class="));
-    add_escaped(&anew, q.cls, q.cls_len);
+    text_add(&anew, q.has_url ? SLICE_LIT("url=") : SLICE_LIT("class="));
+    add_escaped(&anew, q.has_url ? q.url : q.cls, q.has_url ? q.url_len : q.cls_len);
     if (q.has_application) {
         text_add(&anew, SLICE_LIT("&application="));
         add_escaped(&anew, q.application, q.application_len);
