@@ -18,7 +18,7 @@
  *       w                                                                                     HOME
  *
  * With several load balancers d and a class's own part of B are what each has, times their number,
- * and COPY and DRAW are left to the one that owns the class (homes_shared.c).
+ * and all but NEW and the first MOVE is left to the one that owns the class (homes_shared.c).
  *
  * In the common case neither x nor V is needed: B(w) - min B, which is no less than what any x
  * saves, is compared with the lowest of the prices first.
@@ -264,7 +264,7 @@ static bool choose(struct choosing *g)
         return decide(g, best_other(g), HOMES_DETOUR);
     g->out->home_us = home->worker->key[HOMES_BY_WORK];
     g->owned = homes_owns(g->h, g->r->cls);
-    return relieve(g, home) || flee(g, home) || (g->owned && draw(g, home)) ||
+    return relieve(g, home) || (g->owned && flee(g, home)) || (g->owned && draw(g, home)) ||
            decide(g, home->worker, HOMES_HOME);
 }
 
