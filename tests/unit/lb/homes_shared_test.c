@@ -126,7 +126,7 @@ static int home_at(struct street *s, int b, const char *cls)
 static void owned_class(struct street *s, int b, char out[16])
 {
     for (int i = 0; i < 1000; ++i) {
-        snprintf(out, 16, "class%d", i);
+        snprintf(out, 16, "k%d", i & 1023);
         if (homes_owns(s->f[b].homes, slice_of(out)))
             return;
     }
