@@ -17,7 +17,8 @@ static const struct plan_options defaults = {
               .hit_ns = 20000,
               .load_ns = 2000000,
               .history = 200,
-              .balancers = 1},
+              .balancers = 1,
+              .homes_delay_ns = 1000000000},
     .workload = {.sites = 500, .zipf = 0.9, .site_objects = 60, .request_objects = 20, .seed = 1},
     .clients = 64,
     .scale = 1,
@@ -48,6 +49,7 @@ SETTER(db, plan.world.db_slots, unsigned, 1)
 SETTER(history, plan.world.history, unsigned, 1)
 SETTER(balancers, plan.world.balancers, unsigned, 1)
 SETTER(delay, plan.world.report_delay_ns, uint64_t, 1e6)
+SETTER(homes_delay, plan.world.homes_delay_ns, uint64_t, 1e6)
 SETTER(clients, plan.clients, unsigned, 1)
 SETTER(rate, plan.rate, double, 1)
 SETTER(speed, plan.speed, double, 1)
@@ -82,6 +84,9 @@ static const struct number numbers[] = {
      set_balancers},
     {"report-delay-ms", 0, 60000, false,
      "balancers hear what workers told others so much later; 0: never (0)", set_delay},
+    {"homes-delay-ms", 0, 60000, false,
+     "workers publish where classes live so often; 0: never, each balancer decides alone (1000)",
+     set_homes_delay},
     {"history", 1, 1e6, true, "requests between a worker's resumes (200)", set_history},
     {"seed", 0, 4294967295.0, true, "of all that is drawn (1)", set_seed},
     {"random", 1, SIMULATE_RANDOM_MAX, true,

@@ -439,6 +439,11 @@ static struct slice build_head(struct exchange *x)
         .websocket = x->websocket,
     };
 
+    struct home_told home = {.passing = x->pick.told == POOL_TOLD_PASSING, .kind = x->pick.home};
+    if (x->pick.home_from != NULL)
+        home.from = slice_of(worker_name(x->pick.home_from));
+    if (x->pick.told != POOL_TOLD_NOTHING && x->member->has_feed)
+        r.home = &home;
     r.client_verdict = client.verdict;
     r.client_subject = client.subject;
     text_clear(&x->shared->head);

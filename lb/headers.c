@@ -327,6 +327,11 @@ void headers_put_request(const struct headers_request *r, struct text *out)
         http_put_field(out, SLICE_LIT("X-Request-ID"), r->request_id);
     http_put_field(out, SLICE_LIT("Resumelb-Class"), r->cls);
     http_put_field(out, SLICE_LIT("Resumelb-Classifier"), r->fingerprint);
+    if (r->home != NULL) {
+        text_add(out, SLICE_LIT("Resumelb-Home: "));
+        home_told_print(r->home, out);
+        text_add(out, SLICE_LIT("\r\n"));
+    }
     if (r->websocket)
         text_add(out, SLICE_LIT("Connection: upgrade\r\nUpgrade: websocket\r\n"));
     http_put_length(req, out);

@@ -13,6 +13,7 @@
 #include "common/base/text.h"
 #include "common/net/http_fields.h"
 #include "common/wire/cache_rules.h"
+#include "common/wire/home_line.h"
 
 enum {
     /* A method we forward: the longest registered one has 17 characters. */
@@ -63,6 +64,7 @@ struct headers_request {
     struct slice via;            /* our name; empty: no Via */
     struct slice request_id;     /* empty: the client's passes as it is */
     struct slice cls, fingerprint;
+    const struct home_told *home; /* what the worker's agent is told; NULL: nothing */
     bool websocket;
     struct slice client_verdict, client_subject; /* p == NULL: not said */
 };

@@ -27,6 +27,7 @@ struct homes *homes_create(const struct homes_options *o)
     h->mean_us = HOMES_MEAN_FIRST_US;
     h->cold_us = HOMES_COLD_FIRST_US;
     h->scale = 1;
+    h->nbalancers = 1;
     list_init(&h->workers);
     list_init(&h->gone);
     classes_init(&h->classes, sizeof(struct homes_class), o->settings.max_classes,
@@ -186,6 +187,13 @@ static void leave(struct homes *h, struct homes_ticket *t)
 
 /* ---- homes come and go, as planned ---- */
 
+/* It is no home any more, for us. */
+static void give_up(struct homes *h, struct homes_pair *p, double work_us)
+{
+    homes_unsettle(h, p, work_us);
+    p->left_us = h->now_us;
+}
+
 /* Homes at workers that stand aside: there is another now. */
 static void drop_absent(struct homes *h, struct homes_class *c, double work_us)
 {
@@ -193,7 +201,7 @@ static void drop_absent(struct homes *h, struct homes_class *c, double work_us)
 
     for (uint32_t i = c->nhomes; i-- != 0;) {
         if (!c->pairs[i]->worker->in_line)
-            homes_unsettle(h, c->pairs[i], part_us);
+            give_up(h, c->pairs[i], part_us);
     }
 }
 
@@ -214,7 +222,7 @@ static void drop_above(struct homes *h, struct homes_class *c, const struct home
         }
         if (most == NULL)
             return;
-        homes_unsettle(h, most, part_us);
+        give_up(h, most, part_us);
     }
 }
 
@@ -224,7 +232,7 @@ static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
 
     for (uint32_t i = c->nhomes; i-- != 0 && c->nhomes > 1;) {
         if ((double)(h->now_us - c->pairs[i]->used_us) > HOMES_AGE_US)
-            homes_unsettle(h, c->pairs[i], part_us);
+            give_up(h, c->pairs[i], part_us);
     }
 }
 
@@ -236,7 +244,8 @@ static void shed(struct homes *h, struct homes_class *c, const struct homes_work
     uint64_t last_us = c->shed_us;
     struct homes_pair *most = NULL;
 
-    if (c->nhomes < 2 || plan->worth >= HOMES_SHED_SHARE * (c->nhomes - 1))
+    /* Other load balancers would not hear of it, and keep the home in use. */
+    if (homes_shared(h) || c->nhomes < 2 || plan->worth >= HOMES_SHED_SHARE * (c->nhomes - 1))
         return;
     for (uint32_t i = 0; i < c->nhomes; ++i) {
         struct homes_pair *p = c->pairs[i];
@@ -259,8 +268,18 @@ static void add_home(struct homes *h, struct homes_class *c, struct homes_worker
     uint32_t n = c->nhomes;
 
     for (uint32_t i = 0; i < n; ++i)
-        homes_load_add(h, c->pairs[i]->worker, work_us / (n + 1) - work_us / n, 0);
+        homes_weigh(h, c->pairs[i], work_us / (n + 1) - work_us / n);
     homes_settle(h, homes_pair_get(h, c, w, h->now_us), work_us / (n + 1));
+}
+
+static enum home_kind kind_of(enum homes_reason reason)
+{
+    static const enum home_kind kinds[HOMES_REASONS] = {
+        [HOMES_NEW] = HOME_NEW,   [HOMES_WARM] = HOME_NEW,  [HOMES_COPY] = HOME_COPY,
+        [HOMES_MOVE] = HOME_MOVE, [HOMES_DRAW] = HOME_MOVE,
+    };
+
+    return kinds[reason];
 }
 
 static void apply(struct homes *h, struct homes_class *c, const struct homes_plan *plan)
@@ -275,7 +294,7 @@ static void apply(struct homes *h, struct homes_class *c, const struct homes_pla
         /* What it had there goes along; other homes keep what they have. */
         double work_us = plan->work / c->nhomes;
 
-        homes_unsettle(h, plan->from, work_us);
+        give_up(h, plan->from, work_us);
         homes_settle(h, homes_pair_get(h, c, plan->worker, h->now_us), work_us);
     } else if (reason == HOMES_NEW || reason == HOMES_WARM || reason == HOMES_COPY) {
         add_home(h, c, plan->worker, plan->work);
@@ -309,7 +328,14 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     p->used_us = h->now_us;
     *t = (struct homes_ticket){.start_us = h->now_us,
                                .serve_us = h->now_us,
-                               .expected_us = (uint32_t)plan->choice.expected_us};
+                               .expected_us = (uint32_t)plan->choice.expected_us,
+                               .passing = !homes_is_home(p)};
+    if (w == plan->worker && homes_is_home(p)) {
+        t->kind = kind_of(plan->choice.reason);
+        t->from = t->kind == HOME_MOVE ? plan->choice.from : NULL;
+        if (t->kind != HOME_USED)
+            homes_made(h, p, t->kind, t->from);
+    }
     enter_pair(p, t);
     enter(h, w, t);
     drop_above(h, c, w, plan);
@@ -378,7 +404,8 @@ static void learn(struct homes *h, struct homes_ticket *t, const struct homes_en
             learn_cold(h, service);
     }
     learn_cost(h, t, service);
-    homes_load_add(h, w, service, 0);
+    if (!homes_shared(h))
+        homes_load_add(h, w, service, 0);
 }
 
 void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *e)

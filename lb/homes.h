@@ -9,6 +9,9 @@
  * there, moves when others' floods make its home slow, and when its home has much more to do than
  * the least loaded worker. All is counted in seconds of work and decays by time.
  *
+ * Several load balancers before the same workers agree by what the workers publish
+ * (homes_shared.c).
+ *
  * Owned by whoever made it, who serializes the calls. It owns its workers and classes; a ticket is
  * a part of the caller's request, and stays in place from homes_begin to homes_end.
  */
@@ -16,6 +19,7 @@
 #define RLB_LB_HOMES_H
 
 #include "common/base/list.h"
+#include "common/core/home_records.h"
 
 struct homes;
 struct homes_class;
@@ -26,6 +30,8 @@ enum {
     /* Of the workers that publish a skill for a class that is new here, how many are remembered as
      * having it in their caches. */
     HOMES_WARM_MAX = 8,
+    /* Load balancers that share the workers; further ones make the others decide alone. */
+    HOMES_BALANCERS_MAX = 64,
 };
 
 /* What was done with a request. */
@@ -67,6 +73,10 @@ struct homes_ticket {
     bool serving;
     bool overtaken; /* it says nothing of whether the worker hangs */
     bool cold;      /* the first of its class there */
+    /* What the worker is to be told with the request, for all load balancers to know. */
+    enum home_kind kind;
+    struct homes_worker *from; /* MOVE: where the class lived; valid until the next call */
+    bool passing;              /* the worker is no home of the class: it is told that instead */
 };
 
 struct homes_settings {
@@ -145,10 +155,35 @@ struct homes_end {
 };
 void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *e);
 
+/* ---- several load balancers ---- */
+
+/*
+ * Who sends requests to the same workers: IDS, which all of them know each other by, SELF the place
+ * of this one. With one (or none) it decides alone, and takes no notice of what is published.
+ * Each is taken to get the same part of each class's requests.
+ * Cost: O(all homes) when it is alone no more, or again; else O(N).
+ */
+void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t self,
+                         uint64_t now_us);
+
+/* What W has published of a class. Times are this machine's, as far as they can be told. */
+struct homes_record {
+    enum home_kind kind;
+    const struct homes_worker *from; /* MOVE; NULL: nobody here knows it */
+    uint64_t since_us, used_us;
+    double rate; /* work it did of late, in workers' worth */
+};
+/* Cost: O(pairs of the class), and the square of its moves when something was decided. */
+void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
+                     const struct homes_record *r, uint64_t now_us);
+/* Whether this load balancer gives CLS further homes, and has it drawn. */
+bool homes_owns(const struct homes *h, struct slice cls);
+
 /* ---- for status pages and tests ---- */
 
 struct homes_view {
-    size_t workers; /* in the line */
+    size_t balancers; /* >= 1 */
+    size_t workers;   /* in the line */
     size_t classes;
     size_t homes;       /* pairs of a class and a worker in the line that is its home */
     double cold_us;     /* P */

@@ -17,7 +17,7 @@
 /* ---- the constants of the rule, all of them ---- */
 
 /* What work counts as a class's, or a worker's, recent share: it decays with this. */
-#define HOMES_TAU_US 20e6
+#define HOMES_TAU_US HOME_TAU_US
 /* The same for the demand of a moment, which tells a flood. */
 #define HOMES_TAU_DEMAND_US 1e6
 /* Weight of the newest request in a class's cost, and in the mean cost of all. */
@@ -62,9 +62,12 @@
 /* A demand beyond this part of the pool is a class's share at once. */
 #define HOMES_SURGE 0.5625
 /* A home beyond the first that has not been used for so long is none any more. */
-#define HOMES_AGE_US 10e6
+#define HOMES_AGE_US HOME_AGE_US
 /* A request that takes so long keeps nobody away from a worker that could serve others beside. */
 #define HOMES_STALL_MAX_US 10000000
+
+/* Reports of one moment, by way of several clocks, differ by less than this. */
+#define HOMES_JITTER_US 100000
 
 enum {
     /* How many workers one choice looks at; in a smaller pool, all. */
@@ -92,7 +95,19 @@ struct homes_pair {
     uint32_t in_hand_n;
     uint32_t at;  /* cls->pairs[at] */
     bool touched; /* it had a request, or is known to be warm */
+
+    /* Of several load balancers; zero while there is one. */
+    enum home_kind kind;
+    bool gone;            /* while homes_shared.c looks at the class */
+    uint64_t from;        /* MOVE: homes_worker.number, or HOMES_NOBODY */
+    uint64_t since_us;    /* 0: no record */
+    uint64_t made_us;     /* a home by our own decision; records from before do not know of it */
+    uint64_t left_us;     /* no home by our own decision; one from before does not make it one */
+    struct fading rate;   /* work that was published */
+    struct fading weight; /* a home's part in worker->work */
 };
+
+#define HOMES_NOBODY UINT64_MAX
 
 struct homes_class {
     struct class_entry base;
@@ -137,6 +152,9 @@ struct homes_heap {
 
 struct homes {
     struct homes_options o;
+    uint64_t balancers[HOMES_BALANCERS_MAX];
+    size_t nbalancers; /* >= 1; with more than one, homes are shared */
+    size_t self;
     struct classes classes; /* of struct homes_class */
     struct homes_heap heaps[HOMES_KEYS];
     struct list workers; /* in the line or not */
@@ -222,6 +240,18 @@ static inline bool homes_is_home(const struct homes_pair *p)
 {
     return p->at < p->cls->nhomes;
 }
+
+/* P, a home, has WORK_US more to do: an estimate from our own requests. */
+void homes_weigh(struct homes *h, struct homes_pair *p, double work_us);
+
+/* homes_shared.c */
+static inline bool homes_shared(const struct homes *h)
+{
+    return h->nbalancers > 1;
+}
+/* P is a home from now on, by our decision; FROM is NULL but for a MOVE. */
+void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
+                const struct homes_worker *from);
 
 /* homes_rule.c */
 double homes_patience(const struct homes *h);

@@ -36,13 +36,29 @@ void homes_settle(struct homes *h, struct homes_pair *p, double work_us)
     ASSERT(!homes_is_home(p));
     swap(p->cls, p->at, p->cls->nhomes++);
     p->settled_us = h->now_us;
-    homes_load_add(h, p->worker, work_us, 1);
+    homes_load_add(h, p->worker, 0, 1);
+    homes_weigh(h, p, work_us);
+}
+
+void homes_weigh(struct homes *h, struct homes_pair *p, double work_us)
+{
+    if (homes_shared(h)) {
+        /* The others have as much of the class. */
+        double before = fading_value(&p->weight, h->now_us, HOMES_TAU_US);
+
+        fading_add(&p->weight, work_us * (double)h->nbalancers, h->now_us, HOMES_TAU_US);
+        work_us = p->weight.sum - before;
+    }
+    homes_load_add(h, p->worker, work_us, 0);
 }
 
 void homes_unsettle(struct homes *h, struct homes_pair *p, double work_us)
 {
     ASSERT(homes_is_home(p));
     swap(p->cls, p->at, --p->cls->nhomes);
+    if (homes_shared(h))
+        work_us = fading_value(&p->weight, h->now_us, HOMES_TAU_US);
+    p->weight = (struct fading){0};
     homes_load_add(h, p->worker, -work_us, -1);
 }
 

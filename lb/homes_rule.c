@@ -17,6 +17,9 @@
  *       one home, s is not too small, and L(w) is far above the least L: there                DRAW
  *       w                                                                                     HOME
  *
+ * With several load balancers d and a class's own part of B are what each has, times their number,
+ * and all but NEW and the first MOVE is left to the one that owns the class (homes_shared.c).
+ *
  * In the common case neither x nor V is needed: B(w) - min B, which is no less than what any x
  * saves, is compared with the lowest of the prices first.
  */
@@ -31,6 +34,7 @@ struct choosing {
     struct homes_plan *plan;
     struct homes_choice *out; /* plan->choice */
     double least_us;
+    bool owned; /* with several load balancers: by this one */
 };
 
 static bool refused(const struct homes_request *r, const struct homes_worker *w)
@@ -68,7 +72,7 @@ static void weigh(struct choosing *g)
     plan->asked = fading_value(&c->asked, h->now_us, HOMES_TAU_US) + 1;
     plan->all_asked = fading_value(&h->asked, h->now_us, HOMES_TAU_US) + 1;
     plan->all_work = fading_value(&h->work, h->now_us, HOMES_TAU_US) + cost;
-    double demand = plan->demand / HOMES_TAU_DEMAND_US;
+    double demand = (double)h->nbalancers * plan->demand / HOMES_TAU_DEMAND_US;
     double share = n * plan->work / plan->all_work;
     if (demand > HOMES_SURGE * n && demand > share)
         share = demand;
@@ -191,8 +195,8 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     const struct homes *h = g->h;
     struct homes_choice *out = g->out;
     double over = out->home_us - g->least_us;
-    bool room = out->homes < out->homes_max;
-    double own_us = (double)home->own_us / home->worker->concurrency;
+    bool room = out->homes < out->homes_max && g->owned;
+    double own_us = (double)h->nbalancers * (double)home->own_us / home->worker->concurrency;
     bool victim = own_us < HOMES_VICTIM_OWN * out->home_us;
 
     out->price_us = h->cold_us * (double)out->homes / (HOMES_PER_SHARE * out->share);
@@ -217,10 +221,12 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
 /* Away from a home that another class floods: that will last, and waiting for V is no use. */
 static bool flee(struct choosing *g, struct homes_pair *home)
 {
+    const struct homes *h = g->h;
     const struct homes_worker *w = home->worker;
-    double saves = HOMES_FLOODED_COLD * g->h->cold_us;
+    double saves = HOMES_FLOODED_COLD * h->cold_us;
 
-    if (w->most == NULL || w->most == home || w->most->in_hand_n < HOMES_FLOODED_REQUESTS ||
+    if (w->most == NULL || w->most == home ||
+        w->most->in_hand_n * h->nbalancers < HOMES_FLOODED_REQUESTS ||
         (double)w->most->own_us < HOMES_FLOODED_PART * (double)w->own_us ||
         g->out->home_us - g->least_us <= saves)
         return false;
@@ -257,7 +263,8 @@ static bool choose(struct choosing *g)
     if (home == NULL)
         return decide(g, best_other(g), HOMES_DETOUR);
     g->out->home_us = home->worker->key[HOMES_BY_WORK];
-    return relieve(g, home) || flee(g, home) || draw(g, home) ||
+    g->owned = homes_owns(g->h, g->r->cls);
+    return relieve(g, home) || (g->owned && flee(g, home)) || (g->owned && draw(g, home)) ||
            decide(g, home->worker, HOMES_HOME);
 }
 

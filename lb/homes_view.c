@@ -12,6 +12,7 @@ void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out)
 
     homes_tick(h, now_us);
     *out = (struct homes_view){
+        .balancers = h->nbalancers,
         .workers = homes_line(h),
         .classes = h->classes.n,
         .homes = h->line_homes,
@@ -69,6 +70,7 @@ static void check_pair(const struct homes_pair *p, const struct homes_class *c, 
         own_us += t->expected_us;
         ++n;
     }
+    ASSERT(homes_is_home(p) || p->weight.sum == 0);
     ASSERT(p->own_us == own_us);
     ASSERT(p->in_hand_n == n);
 }
@@ -122,10 +124,11 @@ static size_t check_in_hand(const struct homes_worker *w)
     return n;
 }
 
-static size_t check_worker(const struct homes_worker *w)
+static size_t check_worker(const struct homes *h, const struct homes_worker *w)
 {
     size_t npairs = 0;
     size_t nhomes = 0;
+    double weight_us = 0;
     struct list *it;
 
     ASSERT(!w->gone);
@@ -136,9 +139,11 @@ static size_t check_worker(const struct homes_worker *w)
 
         ASSERT(p->worker == w);
         nhomes += homes_is_home(p);
+        weight_us += fading_value(&p->weight, h->now_us, HOMES_TAU_US);
         ++npairs;
     }
     ASSERT(w->nhomes == nhomes);
+    ASSERT(!homes_shared(h) || fabs(w->work / h->scale - weight_us) <= 1e-6 * weight_us + 1);
     return npairs;
 }
 
@@ -156,7 +161,7 @@ void homes_check(struct homes *h)
     list_for_each (it, &h->workers) {
         const struct homes_worker *w = list_entry(it, struct homes_worker, node);
 
-        npairs += check_worker(w);
+        npairs += check_worker(h, w);
         nin_hand += check_in_hand(w);
         if (!w->in_line)
             continue;

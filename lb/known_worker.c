@@ -229,6 +229,35 @@ static void on_resume(void *context, const struct resume_line *line)
     membership_reserve(k->membership);
 }
 
+/* Its ages are of this moment. */
+static void on_homes(void *context, const struct home_line *line)
+{
+    struct known_worker *k = context;
+    uint64_t now_us = loop_now_us(k->app->lb->control);
+
+    if (k->worker == NULL || line->n == 0)
+        return;
+    struct pool_home *homes = xcalloc(line->n, sizeof(homes[0]));
+    for (size_t i = 0; i < line->n; ++i) {
+        const struct home_row *r = &line->rows[i];
+        uint64_t since_us = r->since_age_ms * 1000;
+        uint64_t used_us = r->used_age_ms * 1000;
+        char from[HOME_FROM_MAX + 1];
+
+        snprintf(from, sizeof(from), "%.*s", (int)r->from.len, r->from.p);
+        const struct known_worker *other =
+            r->kind == HOME_MOVE ? membership_find(k->membership, from) : NULL;
+        homes[i] = (struct pool_home){.cls = r->cls,
+                                      .kind = r->kind,
+                                      .from = other != NULL ? other->worker : NULL,
+                                      .since_us = now_us > since_us ? now_us - since_us : 1,
+                                      .used_us = now_us > used_us ? now_us - used_us : 1,
+                                      .rate = r->rate};
+    }
+    pool_new_homes(k->app->pool, k->worker, homes, line->n, now_us);
+    free(homes);
+}
+
 static void on_broken(void *context)
 {
     struct known_worker *k = context;
@@ -256,7 +285,7 @@ static void on_gone(void *context, enum resume_end how)
 }
 
 static const struct resume_feed_events feed_events = {
-    .resume = on_resume, .broken = on_broken, .gone = on_gone};
+    .resume = on_resume, .homes = on_homes, .broken = on_broken, .gone = on_gone};
 
 /* ---- start and stop ---- */
 

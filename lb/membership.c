@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/net/daemon.h"
 #include "common/tree/tree_figures.h"
 #include "lb/application_live.h"
 #include "lb/limits_live.h"
@@ -187,6 +188,8 @@ static enum err start_tree(struct membership *ms, const struct app_settings *s, 
                              SETTINGS_WATCH_PART, lb->settings.tree_start_wait_ms);
     limits_live_start(ms->app->limits, ms->tree, ms->memory, lb->settings.tree_start_wait_ms);
     ms->providers = providers_create(ms, lb->settings.tree_start_wait_ms);
+    daemon_random_id(ms->instance);
+    ms->balancers = balancers_create(ms->app, ms->tree, ms->path, ms->instance);
     return ERR_OK;
 }
 
@@ -233,6 +236,8 @@ static void close_tree(struct membership *ms)
     membership_unregister(ms);
     settings_watch_stop(ms->settings);
     limits_live_stop(ms->app->limits);
+    balancers_destroy(ms->balancers);
+    ms->balancers = NULL;
     providers_destroy(ms->providers);
     ms->providers = NULL;
     tree_memory_close(ms->memory);
@@ -297,6 +302,7 @@ void membership_register(struct membership *ms, char *const *names, size_t n, co
         return;
     json_t *properties = own_properties(ms->app, admin);
     ms->entries = xcalloc(n + 1, sizeof(struct tree_registration *));
+    json_object_set_new(properties, BALANCER_INSTANCE, json_string(ms->instance));
     while (ms->nentries < n) {
         ms->entries[ms->nentries] =
             tree_register(ms->tree, ms->path, names[ms->nentries], properties);
@@ -338,6 +344,7 @@ void membership_describe(const struct membership *ms, struct json_writer *w)
     json_put_bool(w, "registered", f.registered);
     tree_status_describe(&f.tree, w);
     json_put_int(w, "providers", (int64_t)f.providers);
+    json_put_int(w, "balancers", (int64_t)balancers_count(ms->balancers));
     json_put_int(w, "refused", (int64_t)f.refused);
     json_put_int(w, "held", (int64_t)f.held);
     json_put_bool(w, "remembered", f.remembered);

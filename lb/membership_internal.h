@@ -9,6 +9,7 @@
 
 #include "common/base/map.h"
 #include "common/tree/settings_watch.h"
+#include "lb/balancers.h"
 #include "lb/cold_slots.h"
 #include "lb/configuration.h"
 #include "lb/known_worker.h"
@@ -43,7 +44,9 @@ struct membership {
     struct cold_slots cold;
     struct tree_registration **entries; /* our own, where we are registered */
     size_t nentries;
-    struct timer tls_look; /* at the files of worker_tls */
+    char instance[BALANCER_INSTANCE_ROOM]; /* what tells this process in them */
+    struct balancers *balancers;           /* who else is registered there */
+    struct timer tls_look;                 /* at the files of worker_tls */
     bool stopping;
 };
 

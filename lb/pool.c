@@ -354,6 +354,8 @@ void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *
     ASSERT(backlog != 0);
     list_remove(&pick->node_);
     pick->worker = NULL;
+    struct worker *from = pick->home_from;
+    pick->home_from = NULL;
     worker_set_backlog(w, --backlog);
     --p->backlog;
     tick(p, w);
@@ -369,4 +371,28 @@ void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *
     pool_release_locked(p, released);
     pool_unlock(p);
     worker_unref(w);
+    if (from != NULL)
+        worker_unref(from);
+}
+
+void pool_set_balancers(struct pool *p, const uint64_t ids[], size_t n, size_t self)
+{
+    pool_lock(p);
+    p->nbalancers = n <= HOMES_BALANCERS_MAX ? n : 0;
+    p->self = self;
+    if (p->nbalancers != 0)
+        memcpy(p->balancers, ids, p->nbalancers * sizeof(ids[0]));
+    pool_policy_balancers_locked(p);
+    pool_unlock(p);
+}
+
+void pool_new_homes(struct pool *p, struct worker *w, const struct pool_home *homes, size_t n,
+                    uint64_t now_us)
+{
+    pool_lock(p);
+    if (now_us > p->now_us)
+        p->now_us = now_us;
+    for (size_t i = 0; i < n && is_member(w); ++i)
+        pool_policy_housed_locked(p, w, &homes[i]);
+    pool_unlock(p);
 }

@@ -105,6 +105,10 @@ struct pool_pick {
      * picked. */
     double max_backlog, min_backlog;
     size_t skipped;
+    /* What the worker is to be told of the class's homes (policy adaptive). */
+    enum pool_told { POOL_TOLD_NOTHING, POOL_TOLD_HOME, POOL_TOLD_PASSING } told;
+    enum home_kind home;       /* HOME: and how it became one; not HOME_USED */
+    struct worker *home_from;  /* HOME_MOVE; counted reference, pool_put drops it; else NULL */
     struct list node_;         /* pool's: the worker's requests in hand, oldest first */
     struct pool_hand hand_;    /* pool's: its policy's */
     bool counted_;             /* pool's: its policy knows of it */
@@ -176,6 +180,27 @@ void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *
  * given it in a RELEASED list is still about to deliver that, so its memory must stay until then.
  */
 bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released);
+
+/* ---- several load balancers before the same workers ---- */
+
+/*
+ * IDS: of all load balancers that send requests to the same workers, which publish what they are
+ * told; SELF is this one's place. One or none: it decides alone. See homes_set_balancers; other
+ * policies take no notice.
+ */
+void pool_set_balancers(struct pool *p, const uint64_t ids[], size_t n, size_t self);
+
+/* What a worker has published of a class that lives there. */
+struct pool_home {
+    struct slice cls;
+    enum home_kind kind;
+    struct worker *from; /* of HOME_MOVE; borrowed; NULL: nobody here knows it */
+    uint64_t since_us, used_us;
+    double rate; /* recent work, in workers' worth */
+};
+/* Nothing when W is no member. Other policies take no notice. */
+void pool_new_homes(struct pool *p, struct worker *w, const struct pool_home *homes, size_t n,
+                    uint64_t now_us);
 
 /* ---- why ---- */
 

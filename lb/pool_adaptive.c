@@ -167,6 +167,7 @@ static void explain_homes(const struct pool *p, const struct pool_question *q,
         pool_explain_candidate(q->explain, worker_of(plan->worker), v.load, v.work_us / 1e6, NULL);
     }
     pool_explain_step(q->explain, "homes of the class", p->nline, plan->choice.homes);
+    pool_explain_value(q->explain, "owned", homes_owns(h, q->request->cls));
 }
 
 static void explain(const struct pool *p, const struct pool_question *q,
@@ -230,6 +231,24 @@ static void end(struct pool *p, struct worker *w, struct pool_hand *hand,
     homes_end(state_of(p)->homes, &hand->homes, &e);
 }
 
+static void balancers(struct pool *p)
+{
+    homes_set_balancers(state_of(p)->homes, p->balancers, p->nbalancers, p->self, p->now_us);
+}
+
+static void housed(struct pool *p, struct worker *w, const struct pool_home *home)
+{
+    const struct worker *from = home->from;
+    bool known = from != NULL && from->pool == p && from->place != WORKER_LEAVING;
+    struct homes_record r = {.kind = home->kind,
+                             .from = known ? homes_of_worker(from) : NULL,
+                             .since_us = home->since_us,
+                             .used_us = home->used_us,
+                             .rate = home->rate};
+
+    homes_published(state_of(p)->homes, homes_of_worker(w), home->cls, &r, p->now_us);
+}
+
 static void check(struct pool *p)
 {
     homes_check(state_of(p)->homes);
@@ -248,5 +267,7 @@ const struct pool_rule pool_rule_adaptive = {
     .begin = begin,
     .adopt = adopt,
     .end = end,
+    .balancers = balancers,
+    .housed = housed,
     .check = check,
 };

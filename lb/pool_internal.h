@@ -183,6 +183,10 @@ struct pool_rule {
      * pool->now_us. */
     void (*end)(struct pool *p, struct worker *w, struct pool_hand *h,
                 const struct pool_served *how);
+    /* p->balancers is another set; also right after create. */
+    void (*balancers)(struct pool *p);
+    /* W, a member, has published that. */
+    void (*housed)(struct pool *p, struct worker *w, const struct pool_home *home);
     /* Asserts every invariant. */
     void (*check)(struct pool *p);
 };
@@ -224,6 +228,9 @@ struct pool {
     struct list called;
     bool above;              /* the last look found all of the line above spawn_backlog ... */
     uint64_t above_since_ms; /* ... and each since then */
+
+    uint64_t balancers[HOMES_BALANCERS_MAX];
+    size_t nbalancers, self;
 
     uint64_t picks[PICK_REASONS];
 
@@ -328,6 +335,9 @@ void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
 /* After W's counts; HOW may be NULL. */
 void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
                             const struct pool_served *how);
+
+void pool_policy_balancers_locked(struct pool *p);
+void pool_policy_housed_locked(struct pool *p, struct worker *w, const struct pool_home *home);
 
 /* What W, a member, is good at, with scores that were assigned. */
 void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out);

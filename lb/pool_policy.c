@@ -86,6 +86,22 @@ void pool_policy_learned_locked(struct pool *p, struct worker *w, const struct r
         p->rule->learned(p, w, r);
 }
 
+/* ---- other load balancers ---- */
+
+void pool_policy_balancers_locked(struct pool *p)
+{
+    ASSERT(p->held);
+    if (p->rule->balancers != NULL)
+        p->rule->balancers(p);
+}
+
+void pool_policy_housed_locked(struct pool *p, struct worker *w, const struct pool_home *home)
+{
+    ASSERT(p->held);
+    if (p->rule->housed != NULL)
+        p->rule->housed(p, w, home);
+}
+
 /* ---- requests ---- */
 
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
@@ -101,6 +117,22 @@ void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
     out->reason = PICK_CALLED;
 }
 
+/* What the homes have written into the hand is for the worker. */
+static void tell(struct pool_pick *pick)
+{
+    const struct homes_ticket *t = &pick->hand_.homes;
+
+    if (t->worker == NULL)
+        return;
+    if (t->passing)
+        pick->told = POOL_TOLD_PASSING;
+    else if (t->kind != HOME_USED)
+        pick->told = POOL_TOLD_HOME;
+    pick->home = t->kind;
+    if (t->from != NULL)
+        pick->home_from = worker_ref(homes_worker_context(t->from));
+}
+
 void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
                               const struct pool_choice *c, struct pool_pick *pick)
 {
@@ -110,6 +142,7 @@ void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
         return;
     pick->counted_ = true;
     p->rule->begin(p, q, c, &pick->hand_);
+    tell(pick);
 }
 
 void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
@@ -186,6 +219,7 @@ static void start_new(struct pool *p)
 
     if (p->rule->create != NULL)
         p->state = p->rule->create(p);
+    pool_policy_balancers_locked(p);
     list_for_each (it, &p->members) {
         struct worker *w = list_entry(it, struct worker, member_node);
 

@@ -140,6 +140,22 @@ static void take_resume(struct resume_feed *f, const struct resume_line *line)
     f->events->resume(f->context, line);
 }
 
+static void take_homes(struct resume_feed *f, struct slice bytes)
+{
+    struct home_line line;
+    char why[160] = "";
+
+    if (home_line_parse(bytes, &line, why) != ERR_OK) {
+        refuse_line(f, why);
+        return;
+    }
+    count(f, APP_STAT_feed_lines, 1);
+    /* Of a process that we know. */
+    if (f->state == FEED_OPEN)
+        f->events->homes(f->context, &line);
+    home_line_fini(&line);
+}
+
 static void take_line(struct resume_feed *f, struct slice bytes)
 {
     struct resume_line line = {0};
@@ -150,6 +166,10 @@ static void take_line(struct resume_feed *f, struct slice bytes)
         --bytes.len;
     if (bytes.len == 0)
         return;
+    if (home_line_is(bytes)) {
+        take_homes(f, bytes);
+        return;
+    }
     e = resume_line_parse(bytes, (size_t)settings(f)->max_skills, &line, why);
     if (e == ERR_NOT_FOUND)
         return;
@@ -266,7 +286,8 @@ static void ask(struct resume_feed *f)
     char *head = xasprintf("GET /.well-known/resumelb/resume HTTP/1.1\r\n"
                            "Host: %s\r\n"
                            "Accept: application/x-resumelb-resume+jsonl\r\n"
-                           "Resumelb-Feed: 1\r\n\r\n",
+                           "Resumelb-Feed: 1\r\n"
+                           "Resumelb-Homes: 1\r\n\r\n",
                            is_unix ? "localhost" : f->name);
     struct http1_request r = {.head = slice_of(head), .events = &client_events, .context = f};
 

@@ -12,6 +12,7 @@
 
 #include "common/net/addr.h"
 #include "common/net/worker_tls.h"
+#include "common/wire/home_line.h"
 #include "common/wire/resume_line.h"
 #include "lb/application.h"
 
@@ -21,6 +22,8 @@ struct resume_feed;
 struct resume_feed_events {
     /* A good line, borrowed. Never an end line. */
     void (*resume)(void *context, const struct resume_line *line);
+    /* Which classes live there; borrowed. After a resume of the same stream. */
+    void (*homes)(void *context, const struct home_line *line);
     /* The stream fell silent or ended without its end line; one reconnect is under way. */
     void (*broken)(void *context);
     /*

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/core/home_records.h"
 #include "common/core/meter.h"
 #include "sim/draw.h"
 #include "sim/event_queue.h"
@@ -22,6 +23,8 @@ static const uint64_t NS_PER_US = 1000;
 static const uint64_t FIRST_NS = 10000000000;
 /* Between two runs. */
 static const uint64_t PAUSE_NS = 100000000;
+/* Workers publish decisions so often. */
+static const uint64_t DECISION_NS = 100000000;
 
 /* A request in hand. */
 struct job {
@@ -42,6 +45,9 @@ struct member {
     unsigned life;
     struct worker **known; /* by balancer */
     struct meter *meter;
+    struct home_records *homes;
+    uint64_t homes_told; /* the cursor */
+    uint64_t published_ns;
     struct lru *cache;
     uint64_t free_ns;
     size_t in_hand;
@@ -101,6 +107,8 @@ static void start_member(struct world *w, struct member *m)
     ++m->life;
     m->free_ns = 0;
     m->meter = meter_create(&s);
+    m->homes = home_records_create(CLASSES_MAX);
+    m->homes_told = 0;
     snprintf(name, sizeof(name), "w%u", m->index);
     snprintf(incarnation, sizeof(incarnation), "%u", m->life);
     for (unsigned b = 0; b < w->options.balancers; ++b) {
@@ -121,6 +129,8 @@ static void stop_member(struct world *w, struct member *m)
         pool_remove(w->pools[b], m->known[b], NULL);
     meter_destroy(m->meter);
     m->meter = NULL;
+    home_records_destroy(m->homes);
+    m->homes = NULL;
     lru_clear(m->cache);
 }
 
@@ -130,6 +140,18 @@ static void forget_member(struct world *w, struct member *m)
         worker_unref(m->known[b]);
         m->known[b] = NULL;
     }
+}
+
+/* The balancers know of each other. */
+static void introduce(struct world *w)
+{
+    uint64_t ids[WORLD_BALANCERS_MAX];
+    unsigned n = w->options.balancers;
+
+    for (unsigned b = 0; b < n; ++b)
+        ids[b] = draw_mix(0, b);
+    for (unsigned b = 0; b < n; ++b)
+        pool_set_balancers(w->pools[b], ids, n, b);
 }
 
 struct world *world_create(const struct world_options *o, const struct pool_settings *s)
@@ -154,6 +176,8 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
         own.seed = draw_mix(s->seed, b);
         w->pools[b] = pool_create(&own, "");
     }
+    if (o->homes_delay_ns != 0)
+        introduce(w);
     for (unsigned i = 0; i < o->workers; ++i) {
         struct member *m = &w->members[i];
 
@@ -161,6 +185,8 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
         m->known = xcalloc(o->balancers, sizeof(struct worker *));
         m->cache = lru_create(o->cache);
         list_init(&m->jobs);
+        /* Not all in the same moment. */
+        m->published_ns = w->now_ns - o->homes_delay_ns * i / o->workers;
         start_member(w, m);
     }
     return w;
@@ -266,6 +292,16 @@ static void record(struct world *w, const struct job *j, bool failed)
     };
 }
 
+/* What the worker hears with the request of where its class lives. */
+static void tell(struct world *w, const struct job *j)
+{
+    const struct pool_pick *p = &j->pick;
+    struct slice from = p->home_from != NULL ? slice_of(worker_name(p->home_from)) : SLICE_NULL;
+
+    if (p->told != POOL_TOLD_PASSING)
+        home_records_use(j->member->homes, class_of(w, j->request), p->home, from, now_us(w));
+}
+
 /* To a worker, or nowhere. */
 static void send(struct world *w, struct job *j)
 {
@@ -274,6 +310,7 @@ static void send(struct world *w, struct job *j)
     if (pool_get(w->pools[j->balancer], &r, now_us(w), &j->pick) == ERR_OK) {
         j->sent_ns = w->now_ns;
         serve(w, worker_context(j->pick.worker), j);
+        tell(w, j);
         return;
     }
     j->service_ns = 0;
@@ -321,6 +358,7 @@ static void finish(struct world *w, struct job *j)
     worker_report(j->pick.worker, total, now_ms(w));
     spread_report(w, j, total);
     bool due = meter_add(m->meter, cls, (double)j->service_ns / 1e9, false);
+    home_records_served(m->homes, cls, j->service_ns / NS_PER_US, now_us(w));
     pool_put(w->pools[j->balancer], &j->pick, &how, NULL);
     --m->in_hand;
     --w->in_hand;
@@ -328,6 +366,71 @@ static void finish(struct world *w, struct job *j)
     list_push_back(&w->free_jobs, &j->node);
     if (due)
         send_resume(w, m);
+}
+
+/* ---- where classes live ---- */
+
+struct published {
+    struct world *world;
+    const struct member *by;
+};
+
+static struct member *member_by_name(const struct world *w, struct slice name)
+{
+    for (unsigned i = 0; i < w->options.workers; ++i) {
+        struct member *m = &w->members[i];
+
+        if (m->up && slice_is(name, worker_name(m->known[0])))
+            return m;
+    }
+    return NULL;
+}
+
+static void publish_one(void *context, const struct home_record *r)
+{
+    const struct published *p = context;
+    struct world *w = p->world;
+    const struct member *from = r->kind == HOME_MOVE ? member_by_name(w, r->from) : NULL;
+
+    for (unsigned b = 0; b < w->options.balancers; ++b) {
+        struct pool_home home = {.cls = r->cls,
+                                 .kind = r->kind,
+                                 .from = from != NULL ? from->known[b] : NULL,
+                                 .since_us = r->since_us,
+                                 .used_us = r->used_us,
+                                 .rate = r->rate};
+
+        pool_new_homes(w->pools[b], p->by->known[b], &home, 1, now_us(w));
+    }
+}
+
+/* An agent tells of decisions soon, of the rest in time. */
+static bool is_due(const struct world *w, const struct member *m)
+{
+    uint64_t delay_ns = w->options.homes_delay_ns;
+
+    if (!m->up)
+        return false;
+    if (home_records_decided(m->homes, m->homes_told) && delay_ns > DECISION_NS)
+        delay_ns = DECISION_NS;
+    return w->now_ns - m->published_ns >= delay_ns;
+}
+
+/* What has changed since they did so last. */
+static void publish(struct world *w)
+{
+    if (w->options.homes_delay_ns == 0 || w->options.balancers == 1)
+        return;
+    for (unsigned i = 0; i < w->options.workers; ++i) {
+        struct member *m = &w->members[i];
+        struct published p = {.world = w, .by = m};
+
+        if (!is_due(w, m))
+            continue;
+        m->homes_told =
+            home_records_changed(m->homes, m->homes_told, 0, SIZE_MAX, now_us(w), publish_one, &p);
+        m->published_ns = w->now_ns;
+    }
 }
 
 /* ---- what happens to workers ---- */
@@ -397,6 +500,7 @@ static void issue(struct world *w)
 
     while (w->next_event < run->nevents && run->events[w->next_event].at == w->next)
         change(w, &run->events[w->next_event++]);
+    publish(w);
     struct job *j = take_job(w);
     j->request = w->next++;
     j->balancer = (unsigned)(w->turn++ % w->options.balancers);

@@ -36,6 +36,9 @@ struct world_options {
     /* After so long the other balancers hear what a worker said that it has in hand, in the answer
      * to one; 0: never, as each sees its own answers only. */
     uint64_t report_delay_ns;
+    /* How often workers publish which classes live there, for balancers to agree; 0: never, each
+     * decides alone. */
+    uint64_t homes_delay_ns;
     /* What policies are told of a request's service time: all from its being sent to its answer, as
      * a balancer sees it that sends requests to a queue; else the work alone. */
     bool queue_is_service;

@@ -87,7 +87,8 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
     }
     struct request_class rc;
     front_read_class(req, &rc);
-    resume_stream_start(s, req, conn, (struct slice){rc.fingerprint, rc.fingerprint_len});
+    resume_stream_start(s, req, conn, (struct slice){rc.fingerprint, rc.fingerprint_len},
+                        front_wants_homes(req));
 }
 
 /* ---- life ---- */

@@ -348,6 +348,19 @@ static const struct http1_events http1_exchange_events = {on_head, on_body, on_e
 
 /* ---- to the process ---- */
 
+/* What the load balancer has said of where the request's class lives. */
+static void tell_home(struct exchange *x)
+{
+    struct slice cls = {x->cls.cls, x->cls.cls_len};
+
+    /* The text of a move is the request's, which goes when its client does. */
+    bool told = x->cls.has_told && x->reply != NULL;
+
+    if (cls.len != 0 && !is_direct(x))
+        slot_homes_use(&x->place, cls, told ? &x->cls.told : NULL);
+    x->cls.has_told = false;
+}
+
 static void send_request(struct exchange *x)
 {
     const struct app_settings *s = settings(x);
@@ -365,6 +378,7 @@ static void send_request(struct exchange *x)
 
     /* An unready process has start_timeout, which ends it, and with it this. */
     x->started_us = clock_mono_us();
+    tell_home(x);
     http1_request(x->conn, &r);
 }
 

@@ -38,6 +38,7 @@ void front_read_class(const h2o_req_t *req, struct request_class *out)
         memcpy(out->cls, cls.p, cls.len);
         out->cls_len = cls.len;
     }
+    out->has_told = home_told_parse(header_of(req, "resumelb-home"), &out->told) == ERR_OK;
     if (fingerprint.len > 0 && resume_is_fingerprint(fingerprint)) {
         memcpy(out->fingerprint, fingerprint.p, fingerprint.len);
         out->fingerprint_len = fingerprint.len;
@@ -47,6 +48,11 @@ void front_read_class(const h2o_req_t *req, struct request_class *out)
 bool front_wants_stream(const h2o_req_t *req)
 {
     return slice_is(header_of(req, "resumelb-feed"), "1");
+}
+
+bool front_wants_homes(const h2o_req_t *req)
+{
+    return slice_is(header_of(req, "resumelb-homes"), "1");
 }
 
 bool front_wants_upgrade(const h2o_req_t *req)

@@ -26,6 +26,8 @@ struct request_class {
     size_t cls_len;
     char fingerprint[FINGERPRINT_LEN];
     size_t fingerprint_len;
+    bool has_told; /* where the class lives; TOLD.from is of the request's header */
+    struct home_told told;
 };
 
 /* ---- front_headers.c: pure over a request or a response head ---- */
@@ -33,6 +35,7 @@ struct request_class {
 /* Resumelb-Class and Resumelb-Classifier; what is not well-formed counts as absent. */
 void front_read_class(const h2o_req_t *req, struct request_class *out);
 bool front_wants_stream(const h2o_req_t *req);
+bool front_wants_homes(const h2o_req_t *req);
 bool front_method_is(const h2o_req_t *req, const char *name);
 /* Whether the client asks for another protocol (and may have it). */
 bool front_wants_upgrade(const h2o_req_t *req);

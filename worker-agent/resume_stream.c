@@ -13,6 +13,11 @@ enum {
     KEEP_ALIVE_MS = 8000,
     /* Streams of one slot: load balancers, and people who look. */
     STREAMS_MAX = 200,
+    /* Homes are told so often; what was decided about them so much sooner; and nothing of those
+     * that have not been used for so long. */
+    HOMES_MS = 1000,
+    HOMES_DECIDED_MS = 100,
+    HOMES_AGE_S = 60,
 };
 
 struct resume_stream {
@@ -20,6 +25,11 @@ struct resume_stream {
     struct slot *slot;
     struct http_reply *reply;
     struct timer keep_alive;
+    bool wants_homes;
+    struct timer homes;    /* the next line of them */
+    uint64_t homes_due_ms; /* while it runs */
+    uint64_t homes_life;   /* of whose records ... */
+    uint64_t homes_told;   /* ... so many changes are told */
     char fingerprint[FINGERPRINT_LEN + 1];
     bool has_fingerprint;
     bool behind; /* there is something newer than what was sent, and the reader is slow */
@@ -76,6 +86,90 @@ static void send_newest(struct resume_stream *st)
     send_bytes(st, text_slice(&line), false);
 }
 
+/* ---- which classes live there ---- */
+
+struct telling {
+    uint64_t now_us;
+    size_t n;
+    struct home_row rows[HOME_LINE_ROWS_MAX];
+};
+
+static void add_row(void *context, const struct home_record *r)
+{
+    struct telling *t = context;
+
+    t->rows[t->n++] = (struct home_row){
+        .cls = r->cls,
+        .kind = r->kind,
+        .from = r->from,
+        /* Rounded down: whoever hears it takes it for younger, never for older than it is. */
+        .since_age_ms = (t->now_us - r->since_us) / 1000,
+        .used_age_ms = (t->now_us - r->used_us) / 1000,
+        .rate = r->rate};
+}
+
+static void plan_homes(struct resume_stream *st, uint64_t in_ms)
+{
+    uint64_t due_ms = loop_now_ms(loop_of(st)) + in_ms;
+
+    if (timer_running(&st->homes) && st->homes_due_ms <= due_ms)
+        return;
+    st->homes_due_ms = due_ms;
+    timer_start(loop_of(st), &st->homes, in_ms);
+}
+
+static void send_homes(struct resume_stream *st, const struct slot_homes *h)
+{
+    const uint64_t age_us = (uint64_t)HOMES_AGE_S * 1000000;
+    struct telling *t = xcalloc(1, sizeof(*t));
+    struct text line = {0};
+
+    if (st->homes_life != h->life)
+        st->homes_told = 0;
+    st->homes_life = h->life;
+    t->now_us = loop_now_us(loop_of(st));
+    st->homes_told = home_records_changed(h->records, st->homes_told,
+                                          t->now_us > age_us ? t->now_us - age_us : 0,
+                                          HOME_LINE_ROWS_MAX, t->now_us, add_row, t);
+    if (t->n == HOME_LINE_ROWS_MAX)
+        plan_homes(st, HOMES_DECIDED_MS);
+    if (t->n != 0) {
+        home_line_print(t->rows, t->n, &line);
+        group_count(st->slot->group, AGENT_STAT_stream_lines);
+        /* May be the end of the stream. */
+        send_bytes(st, text_slice(&line), false);
+    }
+    text_fini(&line);
+    free(t);
+}
+
+static void on_homes(struct timer *t)
+{
+    struct resume_stream *st = container_of(t, struct resume_stream, homes);
+    const struct slot_homes *h = &st->slot->homes;
+
+    if (st->ended || h->records == NULL || h->life != st->slot->life)
+        return;
+    if (st->reply->queued_bytes > 0)
+        plan_homes(st, HOMES_MS);
+    else
+        send_homes(st, h);
+}
+
+void resume_streams_homes_changed(struct slot *s)
+{
+    struct list *it;
+
+    list_for_each (it, &s->streams) {
+        struct resume_stream *st = list_entry(it, struct resume_stream, node);
+        uint64_t told = st->homes_life == s->homes.life ? st->homes_told : 0;
+
+        if (st->wants_homes && !st->ended)
+            plan_homes(st,
+                       home_records_decided(s->homes.records, told) ? HOMES_DECIDED_MS : HOMES_MS);
+    }
+}
+
 static void on_keep_alive(struct timer *t)
 {
     struct resume_stream *st = container_of(t, struct resume_stream, keep_alive);
@@ -102,6 +196,7 @@ static void on_gone(void *context, bool done)
     log_info(st->slot, "stream-closed", "orderly=%s", done ? "yes" : "no");
     stat_add(st->slot->group->cell, AGENT_STAT_streams, -1);
     timer_stop(&st->keep_alive);
+    timer_stop(&st->homes);
     list_remove(&st->node);
     text_fini(&st->sent);
     free(st);
@@ -132,11 +227,12 @@ static void end_stream(struct resume_stream *st, enum resume_end why)
     struct http1_body *body = http1_body_copy(text_slice(&bytes));
     text_fini(&bytes);
     timer_stop(&st->keep_alive);
+    timer_stop(&st->homes);
     http_reply_send(st->reply, body, true);
 }
 
 void resume_stream_start(struct slot *s, h2o_req_t *req, struct http_conn *conn,
-                         struct slice fingerprint)
+                         struct slice fingerprint, bool homes)
 {
     struct http_reply *reply = h2o_mem_alloc_shared(&req->pool, sizeof(*reply), NULL);
     struct resume_stream *st = xcalloc(1, sizeof(*st));
@@ -144,7 +240,9 @@ void resume_stream_start(struct slot *s, h2o_req_t *req, struct http_conn *conn,
 
     st->slot = s;
     st->reply = reply;
+    st->wants_homes = homes;
     timer_init(&st->keep_alive, on_keep_alive);
+    timer_init(&st->homes, on_homes);
     if (fingerprint.len == FINGERPRINT_LEN) {
         memcpy(st->fingerprint, fingerprint.p, FINGERPRINT_LEN);
         st->has_fingerprint = true;
@@ -166,6 +264,8 @@ void resume_stream_start(struct slot *s, h2o_req_t *req, struct http_conn *conn,
     h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_CACHE_CONTROL, NULL,
                    H2O_STRLIT("no-store"));
     http_reply_start(reply, UINT64_MAX);
+    if (homes)
+        plan_homes(st, HOMES_DECIDED_MS);
     send_newest(st);
     if (s->group->pool->handed_over)
         end_stream(st, RESUME_END_UPGRADE);

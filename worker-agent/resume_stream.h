@@ -13,12 +13,15 @@
 
 #define RESUME_STREAM_PATH "/.well-known/resumelb/resume"
 
-/* FINGERPRINT: of the classifier whose scores are wanted; not well-formed: whatever was used last.
+/* HOMES: which classes live there is wanted as well, in lines of their own. FINGERPRINT: of the
+ * classifier whose scores are wanted; not well-formed: whatever was used last.
  */
 void resume_stream_start(struct slot *s, h2o_req_t *req, struct http_conn *conn,
-                         struct slice fingerprint);
+                         struct slice fingerprint, bool homes);
 /* The slot has something new to tell. */
 void resume_streams_changed(struct slot *s);
+/* So have its homes: in a while. */
+void resume_streams_homes_changed(struct slot *s);
 /* The last line, and the end. */
 void resume_streams_end(struct slot *s, enum resume_end why);
 

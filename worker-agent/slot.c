@@ -233,6 +233,8 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
 
     ++s->served;
     stat_observe(s->group->cell, AGENT_STAT_service_us, service_us);
+    if (cls.len != 0)
+        slot_homes_served(r, cls, service_us);
     /* What a process before this one did is none of its skills, but for those that it inherits. */
     if (cls.p == NULL || (r->life != s->life && !s->group->s->persistent))
         return;
@@ -462,6 +464,7 @@ void slot_destroy(struct slot *s)
         conn_backend_retire(s->attached_backend);
         conn_backend_release(s->attached_backend);
     }
+    slot_homes_fini(&s->homes);
     slot_meters_fini(&s->meters);
     warm_targets_fini(&s->targets);
     free(s);

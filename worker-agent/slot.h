@@ -18,6 +18,7 @@
 #include "worker-agent/app_process.h"
 #include "worker-agent/front_door.h"
 #include "worker-agent/registration.h"
+#include "worker-agent/slot_homes.h"
 #include "worker-agent/slot_meter.h"
 #include "worker-agent/warm_targets.h"
 
@@ -72,6 +73,7 @@ struct slot {
     unsigned start_failures; /* processes in a row that died without getting ready */
     double warmth;           /* the sum of its scores */
     struct slot_meters meters;
+    struct slot_homes homes;
     struct warm_targets targets; /* what a new process is asked before it takes over */
     struct registration registration;
     struct list streams; /* resume_stream.h */

@@ -197,6 +197,27 @@ static void balancers_of_their_own_make_copies(void **state)
     plan_result_fini(&four);
 }
 
+static void balancers_that_share_homes_load_little_more_than_one(void **state)
+{
+    struct plan_options o = options(.5);
+    struct plan_result one;
+    struct plan_result shared;
+    struct plan_result alone;
+
+    (void)state;
+    run(SCENARIO_steady, o, POOL_POLICY_ADAPTIVE, &one);
+    o.world.balancers = 4;
+    run(SCENARIO_steady, o, POOL_POLICY_ADAPTIVE, &alone);
+    o.world.homes_delay_ns = 1000000000;
+    run(SCENARIO_steady, o, POOL_POLICY_ADAPTIVE, &shared);
+    assert_true(shared.main.loads < 1.25 * one.main.loads);
+    assert_true(alone.main.loads > 2 * shared.main.loads);
+    assert_true(alone.overlap.shared > 2 * shared.overlap.shared);
+    plan_result_fini(&one);
+    plan_result_fini(&alone);
+    plan_result_fini(&shared);
+}
+
 static void a_slower_open_loop_waits_less(void **state)
 {
     struct plan_options o = options(.25);
@@ -223,6 +244,7 @@ int main(void)
         cmocka_unit_test(a_killed_worker_gets_nothing_and_its_requests_go_to_others),
         cmocka_unit_test(a_database_of_few_loads_bounds_all),
         cmocka_unit_test(balancers_of_their_own_make_copies),
+        cmocka_unit_test(balancers_that_share_homes_load_little_more_than_one),
         cmocka_unit_test(a_slower_open_loop_waits_less),
     };
 

@@ -1,4 +1,5 @@
 rlb_unit_test(wire/access_line LINK rlb::wire)
+rlb_unit_test(wire/home_line LINK rlb::wire)
 rlb_unit_test(wire/json LINK rlb::wire)
 rlb_unit_test(wire/resume_line LINK rlb::wire)
 foreach(noun hpack http1_bytes http1_head http1_request http2_intake proxy_line request_chunks trace_context)

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Several load balancers before the same workers. Each of them would find homes of its own for each
+ * class; the workers are the memory that they share. With a request a worker is told when it has
+ * become a home of its class, and how; it keeps that, with the time of the class's last use and the
+ * work it does for it, and publishes it to all (common/core/home_records.h).
+ *
+ *     balancer A: "move; from=w1" -> w2: { "a": since, used, move from w1, rate }
+ *                                     '--> A, B, ...: a class that moved from w1 has left it
+ *
+ * Each class is owned by one of the load balancers, by rendezvous hashing, who alone gives it
+ * further homes, and has it drawn to less loaded workers. A first home is given by whoever needs
+ * one, and whoever sees that a home is slow because of others moves the class away: its owner may
+ * not have a request of it for long. Of what is published the others follow:
+ *
+ *     a move from w that is younger than w's own record: w is no home any more
+ *     several first homes:                               the oldest stays
+ *     several moves from one worker:                     the youngest stays
+ *     what we have given up ourselves:                   a home again when it is younger than that
+ *
+ * A worker's work is what its classes have to do, each one's published work of all workers shared
+ * by its homes; until that is published, what we would expect if the others had as much as we.
+ */
+#include <math.h>
+
+#include "lb/homes_internal.h"
+
+/* ---- who owns a class ---- */
+
+/* The same in every process, so not map_hash. FNV-1a. */
+static uint64_t hash_of(struct slice cls)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+
+    for (size_t i = 0; i < cls.len; ++i)
+        hash = (hash ^ (unsigned char)cls.p[i]) * 0x100000001b3;
+    return hash;
+}
+
+/* The finalizer of splitmix64. */
+static uint64_t mixed(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+}
+
+bool homes_owns(const struct homes *h, struct slice cls)
+{
+    if (!homes_shared(h))
+        return true;
+    uint64_t hash = hash_of(cls);
+    uint64_t own = mixed(hash ^ mixed(h->balancers[h->self]));
+    for (size_t i = 0; i < h->nbalancers; ++i) {
+        if (i != h->self && mixed(hash ^ mixed(h->balancers[i])) > own)
+            return false;
+    }
+    return true;
+}
+
+/* ---- alone, and not ---- */
+
+static void forget_shared(struct homes_class *c)
+{
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        struct homes_pair *p = c->pairs[i];
+
+        p->kind = HOME_USED;
+        p->from = p->since_us = p->made_us = p->left_us = 0;
+        p->rate = p->weight = (struct fading){0};
+    }
+}
+
+static void each_class(struct homes *h, void (*each)(struct homes *h, struct homes_class *c))
+{
+    struct list *it;
+
+    list_for_each (it, &h->classes.known)
+        each(h, homes_class_of(list_entry(it, struct class_entry, node)));
+    list_for_each (it, &h->classes.probation)
+        each(h, homes_class_of(list_entry(it, struct class_entry, node)));
+}
+
+static void begin_sharing(struct homes *h, struct homes_class *c)
+{
+    double work_us = fading_value(&c->work, h->now_us, HOMES_TAU_US);
+
+    forget_shared(c);
+    for (uint32_t i = 0; i < c->nhomes; ++i)
+        homes_weigh(h, c->pairs[i], work_us / c->nhomes);
+}
+
+static void end_sharing(struct homes *h, struct homes_class *c)
+{
+    (void)h;
+    forget_shared(c);
+}
+
+void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t self,
+                         uint64_t now_us)
+{
+    bool was_shared = homes_shared(h);
+    struct list *it;
+
+    ASSERT(n <= 1 || self < n);
+    homes_tick(h, now_us);
+    if (n > HOMES_BALANCERS_MAX)
+        n = 1;
+    h->nbalancers = n > 1 ? n : 1;
+    h->self = n > 1 ? self : 0;
+    if (n > 1)
+        memcpy(h->balancers, ids, n * sizeof(ids[0]));
+    if (homes_shared(h) == was_shared)
+        return;
+    if (was_shared) {
+        /* What the workers have done goes on as the work of their classes. */
+        each_class(h, end_sharing);
+        return;
+    }
+    list_for_each (it, &h->workers) {
+        struct homes_worker *w = list_entry(it, struct homes_worker, node);
+
+        homes_load_add(h, w, -w->work / h->scale, 0);
+    }
+    each_class(h, begin_sharing);
+}
+
+void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
+                const struct homes_worker *from)
+{
+    if (!homes_shared(h))
+        return;
+    p->kind = kind;
+    p->from = from != NULL ? from->number : HOMES_NOBODY;
+    p->since_us = p->made_us = h->now_us;
+    p->left_us = 0;
+}
+
+/* ---- what is published ---- */
+
+/* Whether its record counts now. */
+static bool counts(const struct homes *h, const struct homes_pair *p)
+{
+    return p->since_us != 0 && p->worker->in_line &&
+           (double)(h->now_us - p->used_us) <= HOMES_AGE_US;
+}
+
+static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
+{
+    return a->since_us < b->since_us ||
+           (a->since_us == b->since_us && a->worker->number < b->worker->number);
+}
+
+static void leave_for(const struct homes *h, struct homes_class *c, const struct homes_pair *move)
+{
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        struct homes_pair *p = c->pairs[i];
+
+        if (p->worker->number == move->from && counts(h, p) && p->since_us < move->since_us)
+            p->gone = true;
+    }
+}
+
+/* A and B came about in the same way, and one of them has to go. */
+static bool gives_way(const struct homes_pair *a, const struct homes_pair *b)
+{
+    if (a->kind != b->kind)
+        return false;
+    if (a->kind == HOME_NEW)
+        return is_before(b, a);
+    return a->kind == HOME_MOVE && a->from != HOMES_NOBODY && a->from == b->from && is_before(a, b);
+}
+
+static void find_gone(const struct homes *h, struct homes_class *c)
+{
+    for (uint32_t i = 0; i < c->npairs; ++i)
+        c->pairs[i]->gone = false;
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        if (c->pairs[i]->kind == HOME_MOVE && counts(h, c->pairs[i]))
+            leave_for(h, c, c->pairs[i]);
+    }
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        struct homes_pair *a = c->pairs[i];
+
+        if ((a->kind != HOME_NEW && a->kind != HOME_MOVE) || a->gone || !counts(h, a))
+            continue;
+        /* One that is gone already makes nobody go; the first and the last never do. */
+        for (uint32_t k = 0; k < c->npairs && !a->gone; ++k) {
+            const struct homes_pair *b = c->pairs[k];
+
+            a->gone = b != a && !b->gone && counts(h, b) && gives_way(a, b);
+        }
+    }
+}
+
+static size_t homes_room(const struct homes *h)
+{
+    double room = ceil(h->o.settings.max_share * (double)homes_line(h) - 1e-9);
+
+    return room > 1 ? (size_t)room : 1;
+}
+
+static void follow(struct homes *h, struct homes_class *c)
+{
+    bool others = false;
+
+    find_gone(h, c);
+    for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
+        struct homes_pair *p = c->pairs[i];
+
+        if (counts(h, p) && !p->gone && p->left_us < p->since_us && c->nhomes < homes_room(h))
+            homes_settle(h, p, 0); /* changes places with the first past one, which was seen */
+    }
+    for (uint32_t i = 0; i < c->nhomes; ++i)
+        others |= !c->pairs[i]->gone && c->pairs[i]->worker->in_line;
+    for (uint32_t i = c->nhomes; others && i-- != 0;) {
+        if (c->pairs[i]->gone)
+            homes_unsettle(h, c->pairs[i], 0);
+    }
+}
+
+/* -> whether something was decided that we have not known. */
+static bool take(struct homes *h, struct homes_pair *p, const struct homes_record *r)
+{
+    uint64_t from = r->from != NULL ? r->from->number : HOMES_NOBODY;
+
+    p->rate = (struct fading){r->rate * HOMES_TAU_US, h->now_us};
+    if (r->used_us > p->used_us)
+        p->used_us = r->used_us;
+    p->touched = true;
+    /* From before our own decision, which is on its way to the worker. */
+    if (r->since_us < p->made_us)
+        return false;
+    bool same = p->since_us != 0 && r->kind == p->kind && from == p->from &&
+                r->since_us <= p->since_us + HOMES_JITTER_US;
+    if (!same || r->since_us < p->since_us)
+        p->since_us = r->since_us;
+    p->kind = r->kind;
+    p->from = from;
+    return !same;
+}
+
+/* The class's work, as all workers have published it, is shared by its homes. */
+static void spread(struct homes *h, struct homes_class *c)
+{
+    double work_us = 0;
+
+    for (uint32_t i = 0; i < c->npairs; ++i)
+        work_us += fading_value(&c->pairs[i]->rate, h->now_us, HOMES_TAU_US);
+    for (uint32_t i = 0; i < c->nhomes; ++i) {
+        struct homes_pair *p = c->pairs[i];
+        double before = fading_value(&p->weight, h->now_us, HOMES_TAU_US);
+
+        p->weight = (struct fading){work_us / c->nhomes, h->now_us};
+        homes_load_add(h, p->worker, p->weight.sum - before, 0);
+    }
+}
+
+void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
+                     const struct homes_record *r, uint64_t now_us)
+{
+    struct homes_record own = *r;
+
+    homes_tick(h, now_us);
+    if (!homes_shared(h) || w->gone)
+        return;
+    /* Clocks have been compared by way of the network. */
+    if (own.used_us > h->now_us)
+        own.used_us = h->now_us;
+    if (own.since_us > own.used_us)
+        own.since_us = own.used_us;
+    struct class_entry *e = classes_find(&h->classes, cls);
+    if (e == NULL && (double)(h->now_us - own.used_us) > HOMES_AGE_US)
+        return;
+    if (e == NULL)
+        e = classes_add(&h->classes, cls);
+    struct homes_class *c = homes_class_of(e);
+    struct homes_pair *p = homes_pair_get(h, c, w, own.used_us);
+    bool news = take(h, p, &own);
+    if (news || !homes_is_home(p))
+        follow(h, c);
+    spread(h, c);
+}

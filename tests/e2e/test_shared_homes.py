@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policy adaptive with several load balancers: they find each other in the tree, and agree on the homes of classes."""
+import json
+
+import pytest
+from agent_support import Stream, TinyAgent
+from support.base import wait_until
+from support.http import Client, get
+
+SITES = ['site%d.example' % i for i in range(20)]
+
+
+def balancer(world, agent, name):
+    lb = world.resumelb({'applications': {'app': {
+        'tree': 'directory:%s' % agent.tree, 'tree_path': '/app', 'pool': {'policy': 'adaptive'}}}}, wait=False, name=name)
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(lambda: [lb.workers('app').get(a, {}).get('state') for a in agent.addresses] == ['ready'] * len(agent.addresses),
+               'the workers')
+    return lb
+
+
+def together(lb):
+    return lb.app('app')['tree']['balancers']
+
+
+@pytest.fixture
+def pair(world):
+    agent = TinyAgent(world, slots=4).wait_ready()
+    lbs = [balancer(world, agent, name) for name in ('first', 'second')]
+    wait_until(lambda: [together(lb) for lb in lbs] == [2, 2], 'the load balancers to find each other')
+    return agent, lbs
+
+
+def explain(lb, site):
+    return json.loads(get(lb.admin, '/explain?application=app&class=' + site, host=lb.admin).text)
+
+
+def homes(lb, site):
+    told = explain(lb, site)
+    n = told['steps'][0]['after']
+    return sorted(c['worker'] for c in told['candidates'][:n])
+
+
+def agree(lbs, sites):
+    return all(homes(lbs[0], s) == homes(lbs[1], s) != [] for s in sites)
+
+
+def ask(lb, site):
+    r = lb.get(host=site)
+    assert r.status == 200
+    return r
+
+
+def test_the_homes_of_each_class_are_the_same_for_both(pair):
+    agent, lbs = pair
+    for n in range(15):
+        for i, site in enumerate(SITES):
+            ask(lbs[(n + i) % 2], site)
+    wait_until(lambda: agree(lbs, SITES), 'the two to agree')
+    # One worker has each of them, but for a few that were in the hands of both at once.
+    assert sum(len(homes(lbs[0], s)) for s in SITES) <= len(SITES) + 4
+    # All work is shared: nobody has nothing.
+    assert {h for s in SITES for h in homes(lbs[0], s)} == set(agent.addresses)
+
+
+def test_a_first_home_given_by_one_is_used_by_the_other(pair):
+    agent, lbs = pair
+    first = {site: json.loads(ask(lbs[i % 2], site).text)['pid'] for i, site in enumerate(SITES)}
+    wait_until(lambda: agree(lbs, SITES), 'the two to agree')
+    for i, site in enumerate(SITES):
+        assert json.loads(ask(lbs[1 - i % 2], site).text)['pid'] == first[site]
+
+
+def test_a_move_by_one_is_followed_by_the_other(world, pair):
+    agent, lbs = pair
+    for site in SITES * 3:
+        ask(lbs[0], site)
+    wait_until(lambda: agree(lbs, SITES), 'the two to agree')
+    # The other's: this one may give it no further home, so it moves it away.
+    victim = next(s for s in SITES if len(homes(lbs[0], s)) == 1 and not explain(lbs[0], s)['values']['owned'])
+    home, = homes(lbs[0], victim)
+    blocking = next(s for s in SITES if s != victim and homes(lbs[0], s) == [home])
+    gate = world.folder / 'gate'
+    hang = Client(lbs[0].address, seconds=60)
+    hang.send(host=blocking, headers=[('X-Until', str(gate))])
+    wait_until(lambda: agent.slot(agent.addresses.index(home))['backlog'] == 1, 'the home to be held up')
+
+    def moved():
+        # Those that come too early wait at the old home, as they would for a slow request.
+        with Client(lbs[0].address) as c:
+            c.send(host=victim)
+            wait_until(lambda: agent.slot(agent.addresses.index(home))['backlog'] > 1 or home not in homes(lbs[0], victim),
+                       'the request to be routed')
+        return home not in homes(lbs[0], victim)
+
+    wait_until(moved, 'the class to move')
+    wait_until(lambda: homes(lbs[1], victim) == homes(lbs[0], victim), 'the other to follow')
+    assert home not in homes(lbs[1], victim)
+    assert ask(lbs[1], victim).status == 200
+    gate.write_text('')
+    assert hang.receive().status == 200
+
+
+def test_a_load_balancer_that_is_left_decides_alone(pair):
+    agent, lbs = pair
+    lbs[1].process.kill()
+    wait_until(lambda: together(lbs[0]) == 1, 'the other to be gone')
+    for site in SITES:
+        ask(lbs[0], site)
+
+
+def test_what_a_load_balancer_tells_stays_between_it_and_the_agent(pair):
+    agent, lbs = pair
+    for header in ('new', 'copy', 'move; from=127.0.0.1:1', 'passing'):
+        r = lbs[0].get(host='forged.example', headers=[('Resumelb-Home', header), ('Resumelb-Homes', '1')])
+        assert r.status == 200
+        assert not [name for name, _ in json.loads(r.text)['headers'] if name.startswith('resumelb-home')]
+        assert 'Resumelb-Home' not in dict(r.headers)
+
+
+def test_a_stream_tells_homes_to_who_asks_all_of_them_first_and_then_what_has_changed(world):
+    agent = TinyAgent(world).wait_ready()
+
+    def ask_agent(site, home=None):
+        headers = [('Resumelb-Class', site), ('Resumelb-Classifier', '0' * 16)]
+        with Client(agent.address) as c:
+            c.send(host=site, headers=headers + ([('Resumelb-Home', home)] if home else []))
+            assert c.receive().status == 200
+
+    plain = Stream(agent.address)
+    ask_agent('a.example', 'new')
+    ask_agent('b.example', 'move; from=127.0.0.1:9')
+    ask_agent('c.example', 'passing')
+    ask_agent('d.example', 'nonsense')
+    stream = Stream(agent.address, headers=[('Resumelb-Homes', '1')])
+    stream.wait(lambda x: 'homes' in x, 'the first homes')
+    homes = {k: v for x in list(stream.lines) for k, v in x.get('homes', {}).items()}
+    assert sorted(homes) == ['a.example', 'b.example', 'd.example']
+    assert [homes[k][2:4] for k in sorted(homes)] == [['new', ''], ['move', '127.0.0.1:9'], ['used', '']]
+    assert all(0 <= v[1] <= v[0] and v[4] >= 0 for v in homes.values())
+    ask_agent('a.example', 'copy')
+    changed = stream.wait(lambda x: x.get('homes', {}).get('a.example', [0, 0, ''])[2] == 'copy', 'the change')
+    assert list(changed['homes']) == ['a.example']
+    # Who has not asked gets none.
+    assert not [x for x in plain.lines if 'homes' in x]
