@@ -205,16 +205,16 @@ static void drop_absent(struct homes *h, struct homes_class *c, double work_us)
     }
 }
 
-/* Those of the workers that have the most homes. */
+/* Those of the workers that have the most homes; among several balancers the oldest, as all do. */
 static void drop_above(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
                        const struct homes_plan *plan)
 {
     double part_us = plan->work / c->nhomes;
 
     while (c->nhomes > plan->choice.homes_max) {
-        struct homes_pair *most = NULL;
+        struct homes_pair *most = homes_shared(h) ? homes_oldest(c, keep) : NULL;
 
-        for (uint32_t i = 0; i < c->nhomes; ++i) {
+        for (uint32_t i = 0; i < c->nhomes && !homes_shared(h); ++i) {
             struct homes_pair *p = c->pairs[i];
 
             if (p->worker != keep && (most == NULL || p->worker->nhomes > most->worker->nhomes))

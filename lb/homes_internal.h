@@ -69,6 +69,9 @@
 /* Reports of one moment, by way of several clocks, differ by less than this. */
 #define HOMES_JITTER_US 100000
 
+/* What others use so long after we have given it up is a home. */
+#define HOMES_FOLLOW_US 2e6
+
 enum {
     /* How many workers one choice looks at; in a smaller pool, all. */
     HOMES_SCAN_MAX = 64,
@@ -255,6 +258,8 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
 
 /* homes_rule.c */
 double homes_patience(const struct homes *h);
+/* Of a class with homes: the one whose record is the oldest, KEEP left out; or NULL. */
+struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_worker *keep);
 bool homes_is_home_of(const struct homes_class *c, const struct homes_worker *w);
 
 #endif

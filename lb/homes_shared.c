@@ -16,7 +16,9 @@
  *     a move from w that is younger than w's own record: w is no home any more
  *     several first homes:                               the oldest stays
  *     several moves from one worker:                     the youngest stays
- *     what we have given up ourselves:                   a home again when it is younger than that
+ *     what we have given up ourselves:                   a home again when it is younger than that,
+ *                                                        or others have used it for long since
+ *     more than a class may have:                        the youngest
  *
  * A worker's work is what its classes have to do, each one's published work of all workers shared
  * by its homes; until that is published, what we would expect if the others had as much as we.
@@ -200,16 +202,47 @@ static size_t homes_room(const struct homes *h)
     return room > 1 ? (size_t)room : 1;
 }
 
+/* Who uses what we have given up has not followed by now, and will not. */
+static bool is_others_home(const struct homes *h, const struct homes_pair *p)
+{
+    return counts(h, p) && !p->gone &&
+           (p->left_us < p->since_us || (double)p->used_us > (double)p->left_us + HOMES_FOLLOW_US);
+}
+
+struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_worker *keep)
+{
+    struct homes_pair *oldest = NULL;
+
+    for (uint32_t i = 0; i < c->nhomes; ++i) {
+        struct homes_pair *p = c->pairs[i];
+
+        if (p->worker != keep && (oldest == NULL || is_before(p, oldest)))
+            oldest = p;
+    }
+    return oldest;
+}
+
+static void adopt(struct homes *h, struct homes_class *c, struct homes_pair *p)
+{
+    if (c->nhomes >= homes_room(h)) {
+        struct homes_pair *oldest = homes_oldest(c, NULL);
+
+        if (!is_before(oldest, p))
+            return;
+        homes_unsettle(h, oldest, 0);
+    }
+    homes_settle(h, p, 0);
+}
+
 static void follow(struct homes *h, struct homes_class *c)
 {
     bool others = false;
 
     find_gone(h, c);
+    /* Who is settled changes places with the first past one, which was seen. */
     for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
-        struct homes_pair *p = c->pairs[i];
-
-        if (counts(h, p) && !p->gone && p->left_us < p->since_us && c->nhomes < homes_room(h))
-            homes_settle(h, p, 0); /* changes places with the first past one, which was seen */
+        if (!homes_is_home(c->pairs[i]) && is_others_home(h, c->pairs[i]))
+            adopt(h, c, c->pairs[i]);
     }
     for (uint32_t i = 0; i < c->nhomes; ++i)
         others |= !c->pairs[i]->gone && c->pairs[i]->worker->in_line;
