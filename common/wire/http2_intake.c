@@ -30,6 +30,7 @@ void http2_intake_destroy(struct http2_intake *in)
     if (in == NULL)
         return;
     hpack_fini(&in->hpack);
+    http2_streams_fini(&in->streams);
     text_fini(&in->payload);
     text_fini(&in->block);
     text_fini(&in->pseudos);
@@ -225,9 +226,10 @@ static enum request_fault end_request(struct http2_frame *f, struct http2_fields
 }
 
 /* Memory that was allocated for the blocks before: without it each would cost eight calls. */
-static struct http2_fields lend_room(const struct http2_intake *in, bool trailers)
+static struct http2_fields lend_room(struct http2_intake *in, bool trailers)
 {
     return (struct http2_fields){.trailers = trailers,
+                                 .writer = &in->writer,
                                  .pseudos = in->pseudos,
                                  .regulars = in->regulars,
                                  .authority = in->authority};
@@ -268,6 +270,8 @@ static enum request_fault end_block(struct http2_frame *f)
         fault = FAULT_HEADERS_TOO_LARGE;
         break;
     }
+    if (open == NULL && in->max_passed != f->stream)
+        hpack_writer_forget(&in->writer);
     text_fini(&fields.host);
     take_room_back(in, &fields);
     drop_room(&in->block);

@@ -13,7 +13,7 @@
 #ifndef RLB_WIRE_HTTP2_INTAKE_H
 #define RLB_WIRE_HTTP2_INTAKE_H
 
-#include "common/wire/hpack.h"
+#include "common/wire/hpack_writer.h"
 #include "common/wire/http2_meter.h"
 #include "common/wire/http2_streams.h"
 
@@ -75,6 +75,7 @@ struct http2_intake {
     uint64_t requests;
     struct http2_meter meter;
     struct hpack hpack;
+    struct hpack_writer writer;
 };
 
 /* Freed by http2_intake_destroy, which takes NULL. IS_KNOWN: as of http2_streams. */
