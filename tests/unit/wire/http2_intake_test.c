@@ -25,6 +25,7 @@ static const struct http2_limits limits = {
 
 struct talk {
     struct http2_intake *in;
+    struct http2_room room;
     struct text out;
     struct http2_event event; /* the last that was one */
     bool known;
@@ -57,7 +58,7 @@ static enum request_fault hear(struct talk *t, struct slice bytes, uint64_t now_
 
 static void start(struct talk *t)
 {
-    *t = (struct talk){.in = http2_intake_create(is_known, t), .known = true};
+    *t = (struct talk){.in = http2_intake_create(&t->room, is_known, t), .known = true};
     assert_int_equal(hear(t, SLICE_LIT(PREFACE SETTINGS), 0), FAULT_NONE);
     assert_true(slice_eq(text_slice(&t->out), SLICE_LIT(PREFACE SETTINGS)));
 }
@@ -65,6 +66,7 @@ static void start(struct talk *t)
 static void finish(struct talk *t)
 {
     http2_intake_destroy(t->in);
+    http2_room_fini(&t->room);
     text_fini(&t->out);
 }
 
