@@ -4,7 +4,7 @@
  * and their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
  * http_watch.c (clients that leave), http_proxied.c (whose they are), http_tap.c (their bytes),
  * http_tap_spill.c (large bodies),
- * http_check.c (requests refused), http_reply.c and http_reply_head.c (the way back),
+ * http_check.c (requests refused), http_reply.c, http_reply_head.c and http2_head.c (the way back),
  * http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
@@ -53,6 +53,7 @@ struct http_server {
     size_t nrequests;     /* with us */
     char *spill_room;     /* where http_tap_spill.c reads to */
     struct text passed;   /* what http_tap_http2.c gives libh2o, for a moment */
+    struct http2_room http2_room;
     struct addr shown[2]; /* what http_conn_peer and http_conn_local have returned */
     struct timer sweep;
     struct timer accept_again; /* runs after descriptors ran out */
@@ -228,6 +229,10 @@ void http_reply_client_left(struct http_reply *r);
 h2o_iovec_t http_reply_write_head(h2o_req_t *req, struct slice lines, bool chunked);
 /* libh2o, which REQ's head has been given to, has written none. Aborts if it has. */
 void http_reply_check_head(const h2o_req_t *req);
+
+/* ---- http2_head.c ---- */
+/* h2o_send of the first of an HTTP/2 response, its head included. */
+void http2_head_send(struct http_reply *r, h2o_iovec_t *iov, size_t n, h2o_send_state_t state);
 
 /* ---- http_tunnel.c ---- */
 struct http_tunnel;

@@ -246,7 +246,10 @@ static void send_http1(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
 
 static void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool last)
 {
-    if (n == 0 && r->head_sent && !last)
+    h2o_send_state_t state = last ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS;
+    bool first = !r->head_sent;
+
+    if (n == 0 && !first && !last)
         return;
     r->head_sent = true;
     r->in_flight = true;
@@ -254,7 +257,10 @@ static void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
     if (last)
         r->state = REPLY_CLOSED;
     http_slow_arm_timer(r);
-    h2o_send(r->req, iov, n, last ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS);
+    if (first)
+        http2_head_send(r, iov, n, state);
+    else
+        h2o_send(r->req, iov, n, state);
 }
 
 /* Send what may be sent. May be the end of R. */

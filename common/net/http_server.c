@@ -371,6 +371,7 @@ void http_server_destroy(struct http_server *s)
     h2o_config_dispose(&s->conf);
     free(s->spill_room);
     text_fini(&s->passed);
+    http2_room_fini(&s->http2_room);
     free(s->server_name);
     free(s);
 }

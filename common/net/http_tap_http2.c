@@ -263,7 +263,7 @@ enum request_fault http_tap_fault_http2(const struct http_conn *c, h2o_req_t *re
 
 void http_tap_begin_http2(struct http_conn *c)
 {
-    c->tap.http2 = http2_intake_create(is_known, c);
+    c->tap.http2 = http2_intake_create(&c->server->http2_room, is_known, c);
 }
 
 /* Before libh2o has it: why it must not. */

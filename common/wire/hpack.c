@@ -13,10 +13,13 @@ enum {
     INTEGER_BYTES_MAX = 5,
     /* The shortest code has 5 bits, so decoded a string is at most 8/5 as long. */
     HUFFMAN_SHORTEST = 5,
+    ENTRIES_FIRST = 16,
 };
 
 struct hpack_entry {
+    struct hpack_mark mark;
     size_t name_len, value_len;
+    size_t name_index; /* in the static table, or 0 */
     char bytes[];
 };
 
@@ -38,7 +41,7 @@ void hpack_init(struct hpack *h)
 
 static size_t ring_index(const struct hpack *h, size_t age)
 {
-    return (h->newest + HPACK_ENTRIES_MAX - age) % HPACK_ENTRIES_MAX;
+    return (h->newest + h->room - age) % h->room;
 }
 
 static size_t entry_bytes(const struct hpack_entry *e)
@@ -57,8 +60,25 @@ static void evict_to(struct hpack *h, size_t bytes)
     }
 }
 
+/* Most tables hold few. */
+static void make_room(struct hpack *h)
+{
+    size_t room = h->room == 0 ? ENTRIES_FIRST : 2 * h->room;
+
+    if (h->count < h->room)
+        return;
+    ASSERT(room <= HPACK_ENTRIES_MAX);
+    struct hpack_entry **entries = xcalloc(room, sizeof(struct hpack_entry *));
+    for (size_t i = 0; i < h->count; ++i)
+        entries[i] = h->entries[ring_index(h, h->count - 1 - i)];
+    free(h->entries);
+    h->entries = entries;
+    h->room = room;
+    h->newest = h->count != 0 ? h->count - 1 : 0;
+}
+
 /* F may be of an entry that is evicted to make room: it is copied first. */
-static void insert(struct hpack *h, const struct hpack_field *f)
+static void insert(struct hpack *h, const struct hpack_field *f, const struct hpack_origin *o)
 {
     size_t bytes = f->name.len + f->value.len + HPACK_FIELD_OVERHEAD;
 
@@ -67,6 +87,8 @@ static void insert(struct hpack *h, const struct hpack_field *f)
         return;
     }
     struct hpack_entry *e = xmalloc(sizeof(*e) + f->name.len + f->value.len);
+    e->mark = *o->mark;
+    e->name_index = o->name_index;
     e->name_len = f->name.len;
     e->value_len = f->value.len;
     if (f->name.len != 0)
@@ -74,7 +96,8 @@ static void insert(struct hpack *h, const struct hpack_field *f)
     if (f->value.len != 0)
         memcpy(e->bytes + f->name.len, f->value.p, f->value.len);
     evict_to(h, h->capacity - bytes);
-    h->newest = (h->newest + 1) % HPACK_ENTRIES_MAX;
+    make_room(h);
+    h->newest = (h->newest + 1) % h->room;
     ASSERT(h->entries[h->newest] == NULL);
     h->entries[h->newest] = e;
     ++h->count;
@@ -84,17 +107,23 @@ static void insert(struct hpack *h, const struct hpack_field *f)
 void hpack_fini(struct hpack *h)
 {
     evict_to(h, 0);
+    free(h->entries);
+    h->entries = NULL;
+    h->room = 0;
 }
 
-static bool look_up(const struct hpack *h, size_t index, struct hpack_field *out)
+static bool look_up(const struct hpack *h, size_t index, struct hpack_field *out,
+                    struct hpack_origin *o)
 {
     if (index == 0 || index > HPACK_STATIC_FIELDS + h->count)
         return false;
     if (index <= HPACK_STATIC_FIELDS) {
         *out = hpack_static[index - 1];
+        *o = (struct hpack_origin){.name_index = index, .whole = true};
         return true;
     }
-    const struct hpack_entry *e = h->entries[ring_index(h, index - HPACK_STATIC_FIELDS - 1)];
+    struct hpack_entry *e = h->entries[ring_index(h, index - HPACK_STATIC_FIELDS - 1)];
+    *o = (struct hpack_origin){.name_index = e->name_index, .mark = &e->mark};
     out->name = (struct slice){e->bytes, e->name_len};
     out->value = (struct slice){e->bytes + e->name_len, e->value_len};
     return true;
@@ -225,31 +254,35 @@ static enum hpack_result count_field(struct decoding *d, const struct hpack_fiel
 }
 
 /* Section 6.2: the index of its name, or 0 and the name. */
-static enum hpack_result get_literal(struct decoding *d, unsigned prefix, struct hpack_field *out)
+static enum hpack_result get_literal(struct decoding *d, unsigned prefix, struct hpack_field *out,
+                                     struct hpack_origin *o)
 {
     enum hpack_result r = HPACK_OK;
     size_t index;
 
+    *o = (struct hpack_origin){0};
     if (!get_integer(d, prefix, &index))
         return HPACK_MALFORMED;
     if (index == 0)
         r = get_string(d, &d->name, &out->name);
-    else if (!look_up(d->table, index, out))
+    else if (!look_up(d->table, index, out, o))
         r = HPACK_MALFORMED;
+    *o = (struct hpack_origin){.name_index = o->name_index};
     return r == HPACK_OK ? get_string(d, &d->value, &out->value) : r;
 }
 
-static enum hpack_result get_field(struct decoding *d, struct hpack_field *out, bool *keep)
+static enum hpack_result get_field(struct decoding *d, struct hpack_field *out,
+                                   struct hpack_origin *o, bool *keep)
 {
     unsigned byte = first_byte(d);
     size_t index;
 
     *keep = false;
     if ((byte & 0x80) != 0)
-        return get_integer(d, 7, &index) && look_up(d->table, index, out) ? HPACK_OK
-                                                                          : HPACK_MALFORMED;
+        return get_integer(d, 7, &index) && look_up(d->table, index, out, o) ? HPACK_OK
+                                                                             : HPACK_MALFORMED;
     *keep = (byte & 0x40) != 0;
-    return get_literal(d, *keep ? 6 : 4, out);
+    return get_literal(d, *keep ? 6 : 4, out, o);
 }
 
 /* Section 4.2: changes of the table's size come first. At most two mean something. */
@@ -267,60 +300,32 @@ static bool get_sizes(struct decoding *d)
 }
 
 enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
-                               void (*each)(void *context, const struct hpack_field *f),
-                               void *context)
+                               hpack_each_fn *each, void *context)
 {
     struct decoding d = {.table = h, .limits = l, .left = block};
     enum hpack_result r = get_sizes(&d) ? HPACK_OK : HPACK_MALFORMED;
 
     while (r == HPACK_OK && d.left.len != 0) {
         struct hpack_field f;
+        struct hpack_origin o;
+        struct hpack_mark fresh = {0};
         bool keep;
 
         if ((first_byte(&d) & 0xe0) == 0x20)
             r = HPACK_MALFORMED; /* a size after a field */
         else
-            r = get_field(&d, &f, &keep);
+            r = get_field(&d, &f, &o, &keep);
         if (r == HPACK_OK)
             r = count_field(&d, &f);
         if (r != HPACK_OK)
             break;
-        each(context, &f);
         if (keep)
-            insert(h, &f);
+            o.mark = &fresh;
+        each(context, &f, &o);
+        if (keep)
+            insert(h, &f, &o);
     }
     text_fini(&d.name);
     text_fini(&d.value);
     return r;
-}
-
-/* ---- writing ---- */
-
-enum { LENGTH_BYTES_MAX = 11 }; /* of a size_t */
-
-static char *put_string(char *to, struct slice s)
-{
-    size_t v = s.len;
-
-    if (v < 0x7f) {
-        *to++ = (char)v;
-    } else {
-        *to++ = 0x7f;
-        for (v -= 0x7f; v >= 0x80; v >>= 7)
-            *to++ = (char)(0x80 | (v & 0x7f));
-        *to++ = (char)v;
-    }
-    if (s.len != 0)
-        memcpy(to, s.p, s.len);
-    return to + s.len;
-}
-
-void hpack_put_literal(struct text *block, const struct hpack_field *f)
-{
-    /* Room for all at once; the rest is then mere copying. */
-    char *to = text_reserve(block, 1 + 2 * LENGTH_BYTES_MAX + f->name.len + f->value.len);
-
-    *to++ = 0;
-    to = put_string(put_string(to, f->name), f->value);
-    block->len = (size_t)(to - block->p);
 }

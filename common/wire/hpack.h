@@ -19,12 +19,30 @@ struct hpack_field {
     struct slice name, value;
 };
 
+/* Where a field of a dynamic table stands in that of a reader (hpack_writer.h). */
+struct hpack_mark {
+    uint64_t number; /* of the insertion there, from 1 on; 0: in none */
+    uint64_t before; /* bytes that had been inserted before it */
+    bool checked;    /* whoever decoded the field has found it in order: for its use */
+};
+
+/* How a field was told. */
+struct hpack_origin {
+    size_t name_index;       /* of its name in the static table, or 0 */
+    bool whole;              /* and of its value */
+    struct hpack_mark *mark; /* NULL: no dynamic table has it, or will */
+};
+
 struct hpack_entry; /* of the dynamic table */
+
+/* Borrowed for the call. */
+typedef void hpack_each_fn(void *context, const struct hpack_field *f,
+                           const struct hpack_origin *origin);
 
 /* All zero but for the capacity: hpack_init. */
 struct hpack {
-    struct hpack_entry *entries[HPACK_ENTRIES_MAX]; /* a ring */
-    size_t newest, count;
+    struct hpack_entry **entries; /* a ring */
+    size_t room, newest, count;
     size_t bytes, capacity;
 };
 
@@ -46,10 +64,6 @@ void hpack_fini(struct hpack *h);
  * but HPACK_OK those before the fault have been given.
  */
 enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
-                               void (*each)(void *context, const struct hpack_field *f),
-                               void *context) must_check;
-
-/* Append a field to a block, as a literal that no table keeps and no code shortens. */
-void hpack_put_literal(struct text *block, const struct hpack_field *f);
+                               hpack_each_fn *each, void *context) must_check;
 
 #endif

@@ -35,7 +35,7 @@ static bool is_passed(struct http2_intake *in, uint32_t id)
 static void pass_whole(struct http2_frame *f)
 {
     http2_put_head(f->out, f->len, f->type, f->flags & FLAG_ACK, f->stream);
-    text_add(f->out, text_slice(&f->in->payload));
+    text_add(f->out, f->payload);
 }
 
 enum request_fault http2_on_priority(struct http2_frame *f)
@@ -44,7 +44,7 @@ enum request_fault http2_on_priority(struct http2_frame *f)
         return FAULT_HTTP2_PROTOCOL;
     if (f->len != HTTP2_PRIORITY_BYTES)
         return FAULT_HTTP2_FRAME_SIZE;
-    if ((http2_get32(f->in->payload.p) & INT32_MAX) == f->stream)
+    if ((http2_get32(f->payload.p) & INT32_MAX) == f->stream)
         return FAULT_HTTP2_PROTOCOL;
     f->flags = 0;
     pass_whole(f);
@@ -97,7 +97,7 @@ enum request_fault http2_on_settings(struct http2_frame *f)
         return FAULT_HTTP2_FRAME_SIZE;
     in->settled = true;
     for (size_t at = 0; at < f->len; at += SETTING_BYTES) {
-        enum request_fault fault = check_setting(in->payload.p + at, f->event);
+        enum request_fault fault = check_setting(f->payload.p + at, f->event);
         if (fault != FAULT_NONE)
             return fault;
     }
@@ -123,7 +123,7 @@ enum request_fault http2_on_window_update(struct http2_frame *f)
 
     if (f->len != 4)
         return FAULT_HTTP2_FRAME_SIZE;
-    uint32_t amount = http2_get32(in->payload.p) & INT32_MAX;
+    uint32_t amount = http2_get32(f->payload.p) & INT32_MAX;
     if (amount == 0 || (f->stream != 0 && http2_streams_idle(&in->streams, f->stream)))
         return FAULT_HTTP2_PROTOCOL;
     if (f->stream != 0 && !is_passed(in, f->stream))

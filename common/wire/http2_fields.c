@@ -50,7 +50,22 @@ static bool value_fits(enum pseudo p, struct slice value)
     UNREACHABLE();
 }
 
-static enum request_fault take_pseudo(struct http2_fields *f, const struct hpack_field *field)
+/* What was told by the sender's table has been looked at before. */
+static bool is_checked(const struct hpack_origin *o)
+{
+    return o->mark != NULL && o->mark->checked;
+}
+
+static void write_field(struct http2_fields *f, struct text *part, const struct hpack_field *field,
+                        const struct hpack_origin *o)
+{
+    hpack_write(f->writer, part, field, o);
+    if (o->mark != NULL)
+        o->mark->checked = true;
+}
+
+static enum request_fault take_pseudo(struct http2_fields *f, const struct hpack_field *field,
+                                      const struct hpack_origin *o)
 {
     enum pseudo p = 0;
 
@@ -58,15 +73,14 @@ static enum request_fault take_pseudo(struct http2_fields *f, const struct hpack
         ++p;
     if (p == PSEUDOS || f->trailers || f->regular || has(f, p))
         return FAULT_PSEUDO_FIELD;
-    if (!value_fits(p, field->value))
+    if (!is_checked(o) && !value_fits(p, field->value))
         return p == PSEUDO_METHOD ? FAULT_METHOD : FAULT_PSEUDO_FIELD;
     f->pseudo |= 1U << p;
     if (p == PSEUDO_METHOD)
         f->connect = slice_is(field->value, "CONNECT");
     if (p == PSEUDO_AUTHORITY)
         text_add(&f->authority, field->value);
-    else
-        hpack_put_literal(&f->pseudos, field);
+    write_field(f, &f->pseudos, field, o);
     return FAULT_NONE;
 }
 
@@ -116,14 +130,22 @@ static enum request_fault take_host(struct http2_fields *f, struct slice value)
     return FAULT_NONE;
 }
 
-static enum request_fault take_regular(struct http2_fields *f, const struct hpack_field *field)
+static enum request_fault check_regular(const struct hpack_field *field)
 {
-    f->regular = true;
     if (!is_lower_token(field->name) || !http1_is_text(field->value) ||
         slice_trim(field->value).len != field->value.len)
         return FAULT_HEADER;
-    if (is_of_connection(field))
-        return FAULT_CONNECTION_FIELD;
+    return is_of_connection(field) ? FAULT_CONNECTION_FIELD : FAULT_NONE;
+}
+
+static enum request_fault take_regular(struct http2_fields *f, const struct hpack_field *field,
+                                       const struct hpack_origin *o)
+{
+    enum request_fault fault = is_checked(o) ? FAULT_NONE : check_regular(field);
+
+    f->regular = true;
+    if (fault != FAULT_NONE)
+        return fault;
     if (f->trailers)
         return FAULT_NONE;
     if (slice_is(field->name, "host"))
@@ -131,20 +153,20 @@ static enum request_fault take_regular(struct http2_fields *f, const struct hpac
     /* The reader counts for itself; and of a body that is too large it gets none. */
     if (slice_is(field->name, "content-length"))
         return take_length(f, field->value);
-    hpack_put_literal(&f->regulars, field);
+    write_field(f, &f->regulars, field, o);
     return FAULT_NONE;
 }
 
-void http2_fields_take(void *fields, const struct hpack_field *field)
+void http2_fields_take(void *fields, const struct hpack_field *field, const struct hpack_origin *o)
 {
     struct http2_fields *f = fields;
 
     if (f->fault != FAULT_NONE)
         return;
     if (field->name.len != 0 && field->name.p[0] == ':')
-        f->fault = take_pseudo(f, field);
+        f->fault = take_pseudo(f, field, o);
     else
-        f->fault = take_regular(f, field);
+        f->fault = take_regular(f, field, o);
 }
 
 /* ---- all of them ---- */
@@ -164,13 +186,12 @@ static enum request_fault check_pseudos(struct http2_fields *f)
     return FAULT_NONE;
 }
 
+/* Of who has told it by Host alone. */
 static void put_authority(const struct http2_fields *f, struct text *out)
 {
-    struct hpack_field field = {pseudo_names[PSEUDO_AUTHORITY], text_slice(&f->authority)};
+    struct hpack_field field = {pseudo_names[PSEUDO_AUTHORITY], text_slice(&f->host)};
 
-    if (!has(f, PSEUDO_AUTHORITY))
-        field.value = text_slice(&f->host);
-    if (has(f, PSEUDO_AUTHORITY) || f->has_host)
+    if (!has(f, PSEUDO_AUTHORITY) && f->has_host)
         hpack_put_literal(out, &field);
 }
 

@@ -17,6 +17,7 @@ struct http2_frame {
     size_t len;
     unsigned type, flags;
     uint32_t stream;
+    struct slice payload; /* as much of it as has to be seen */
     uint64_t now_ms;
     struct text *out;
     struct http2_event *event;

@@ -12,13 +12,23 @@
 
 #include <stdlib.h>
 
-enum { KEPT_ROOM_MAX = 2048 /* of buffers, between frames */ };
+enum { KEPT_ROOM_MAX = 16 * 1024 /* of buffers, between blocks */ };
 
-struct http2_intake *http2_intake_create(bool (*is_known)(void *context, uint32_t stream),
+void http2_room_fini(struct http2_room *r)
+{
+    text_fini(&r->pseudos);
+    text_fini(&r->regulars);
+    text_fini(&r->authority);
+    text_fini(&r->written);
+}
+
+struct http2_intake *http2_intake_create(struct http2_room *room,
+                                         bool (*is_known)(void *context, uint32_t stream),
                                          void *context)
 {
     struct http2_intake *in = xcalloc(1, sizeof(*in));
 
+    in->room = room;
     in->streams.is_known = is_known;
     in->streams.context = context;
     hpack_init(&in->hpack);
@@ -30,12 +40,9 @@ void http2_intake_destroy(struct http2_intake *in)
     if (in == NULL)
         return;
     hpack_fini(&in->hpack);
+    http2_streams_fini(&in->streams);
     text_fini(&in->payload);
     text_fini(&in->block);
-    text_fini(&in->pseudos);
-    text_fini(&in->regulars);
-    text_fini(&in->authority);
-    text_fini(&in->written);
     free(in);
 }
 
@@ -126,7 +133,7 @@ static enum request_fault pass_data(struct http2_frame *f, struct http2_stream *
         s->left -= s->sized ? body : 0;
         http2_put_head(f->out, f->len, TYPE_DATA, f->flags & (FLAG_END_STREAM | FLAG_PADDED),
                        f->stream);
-        text_add(f->out, text_slice(&in->payload)); /* how much padding, if any */
+        text_add(f->out, f->payload); /* how much padding, if any */
     }
     return FAULT_NONE;
 }
@@ -143,7 +150,7 @@ static enum request_fault on_data(struct http2_frame *f)
     if (s == NULL)
         return FAULT_HTTP2_CLOSED;
     if ((f->flags & FLAG_PADDED) != 0) {
-        padding = 1 + (size_t)(unsigned char)in->payload.p[0];
+        padding = 1 + (size_t)(unsigned char)f->payload.p[0];
         if (padding > f->len)
             return FAULT_HTTP2_PROTOCOL;
     }
@@ -174,7 +181,7 @@ static void put_block(struct http2_frame *f, struct slice block)
 static enum request_fault end_trailers(struct http2_frame *f, struct http2_stream *s,
                                        struct http2_fields *fields)
 {
-    enum request_fault fault = http2_fields_end(fields, &f->in->written);
+    enum request_fault fault = http2_fields_end(fields, &f->in->room->written);
 
     if (fault == FAULT_NONE && s->sized && s->left != 0)
         fault = FAULT_BODY_LENGTH;
@@ -193,7 +200,7 @@ static enum request_fault end_request(struct http2_frame *f, struct http2_fields
     struct http2_intake *in = f->in;
     struct http2_stream *s =
         in->block_ends ? NULL : http2_streams_add(&in->streams, f->stream, f->now_ms);
-    enum request_fault fault = http2_fields_end(fields, &in->written);
+    enum request_fault fault = http2_fields_end(fields, &in->room->written);
 
     if (s == NULL && !in->block_ends)
         return FAULT_FRAMES_STREAMS;
@@ -212,7 +219,7 @@ static enum request_fault end_request(struct http2_frame *f, struct http2_fields
         return FAULT_NONE;
     }
     in->max_passed = f->stream;
-    put_block(f, text_slice(&in->written));
+    put_block(f, text_slice(&in->room->written));
     if (s != NULL && s->sized && s->left > f->limits->body_bytes) {
         end_for_reader(f, s, FAULT_BODY_TOO_LARGE);
         *f->event = (struct http2_event){.kind = HTTP2_SWALLOWED};
@@ -225,35 +232,37 @@ static enum request_fault end_request(struct http2_frame *f, struct http2_fields
 }
 
 /* Memory that was allocated for the blocks before: without it each would cost eight calls. */
-static struct http2_fields lend_room(const struct http2_intake *in, bool trailers)
+static struct http2_fields lend_room(struct http2_intake *in, bool trailers)
 {
     return (struct http2_fields){.trailers = trailers,
-                                 .pseudos = in->pseudos,
-                                 .regulars = in->regulars,
-                                 .authority = in->authority};
+                                 .writer = &in->writer,
+                                 .pseudos = in->room->pseudos,
+                                 .regulars = in->room->regulars,
+                                 .authority = in->room->authority};
 }
 
 static void take_room_back(struct http2_intake *in, const struct http2_fields *fields)
 {
-    in->pseudos = fields->pseudos;
-    in->regulars = fields->regulars;
-    in->authority = fields->authority;
-    drop_room(&in->pseudos);
-    drop_room(&in->regulars);
-    drop_room(&in->authority);
-    drop_room(&in->written);
+    struct http2_room *room = in->room;
+
+    room->pseudos = fields->pseudos;
+    room->regulars = fields->regulars;
+    room->authority = fields->authority;
+    drop_room(&room->pseudos);
+    drop_room(&room->regulars);
+    drop_room(&room->authority);
+    drop_room(&room->written);
 }
 
-static enum request_fault end_block(struct http2_frame *f)
+static enum request_fault end_block(struct http2_frame *f, struct slice coded)
 {
     struct http2_intake *in = f->in;
-    struct slice coded = text_slice(&in->block);
     struct http2_stream *open = http2_streams_find(&in->streams, f->stream);
     struct http2_fields fields = lend_room(in, open != NULL);
     enum request_fault fault = FAULT_NONE;
 
     if (in->block_weighs) {
-        text_add(&in->written, (struct slice){coded.p, HTTP2_PRIORITY_BYTES});
+        text_add(&in->room->written, (struct slice){coded.p, HTTP2_PRIORITY_BYTES});
         coded.p += HTTP2_PRIORITY_BYTES;
         coded.len -= HTTP2_PRIORITY_BYTES;
     }
@@ -268,9 +277,10 @@ static enum request_fault end_block(struct http2_frame *f)
         fault = FAULT_HEADERS_TOO_LARGE;
         break;
     }
+    if (open == NULL && in->max_passed != f->stream)
+        hpack_writer_forget(&in->writer);
     text_fini(&fields.host);
     take_room_back(in, &fields);
-    drop_room(&in->block);
     in->block_stream = 0;
     return fault;
 }
@@ -281,8 +291,16 @@ static enum request_fault add_to_block(struct http2_frame *f, struct slice part)
 
     if (in->block.len + part.len > f->limits->block_bytes)
         return FAULT_HEADERS_TOO_LARGE;
+    bool ends = (f->flags & FLAG_END_HEADERS) != 0;
+    if (ends && in->block.len == 0)
+        return end_block(f, part);
     text_add(&in->block, part);
-    return (f->flags & FLAG_END_HEADERS) != 0 ? end_block(f) : FAULT_NONE;
+    if (!ends)
+        return FAULT_NONE;
+    enum request_fault fault = end_block(f, text_slice(&in->block));
+    text_fini(&in->block);
+    in->block = (struct text){0};
+    return fault;
 }
 
 /* Which stream a HEADERS frame may be of. */
@@ -304,7 +322,7 @@ static enum request_fault open_stream(struct http2_frame *f)
 static enum request_fault on_headers(struct http2_frame *f)
 {
     struct http2_intake *in = f->in;
-    struct slice part = text_slice(&in->payload);
+    struct slice part = f->payload;
 
     in->block_ends = (f->flags & FLAG_END_STREAM) != 0;
     in->block_weighs = (f->flags & FLAG_PRIORITY) != 0;
@@ -331,7 +349,7 @@ static enum request_fault on_continuation(struct http2_frame *f)
 {
     if (++f->in->block_frames > f->limits->block_frames)
         return FAULT_FRAMES_CONTINUATION;
-    return add_to_block(f, text_slice(&f->in->payload));
+    return add_to_block(f, f->payload);
 }
 
 /* ---- frames ---- */
@@ -425,6 +443,23 @@ static void end_frame(struct http2_frame *f)
         http2_streams_remove(&in->streams, s);
 }
 
+/* What has to be seen of the payload is at F, or is collected until it is whole: then false. */
+static bool see_payload(struct http2_frame *f, struct slice bytes, size_t *taken)
+{
+    struct http2_intake *in = f->in;
+    size_t want = wanted(f);
+    size_t n = at_most(bytes.len, want - in->payload.len);
+
+    *taken = n;
+    in->left -= n;
+    f->payload = (struct slice){bytes.p, n};
+    if (n == want)
+        return true;
+    text_add(&in->payload, f->payload);
+    f->payload = text_slice(&in->payload);
+    return in->payload.len == want;
+}
+
 /* Take the payload from BYTES on, as far as it is there. */
 static enum request_fault take_payload(struct http2_frame *f, struct slice bytes, size_t *used)
 {
@@ -432,15 +467,14 @@ static enum request_fault take_payload(struct http2_frame *f, struct slice bytes
     size_t n = 0;
 
     if (!in->looked_at) {
-        n = at_most(bytes.len, wanted(f) - in->payload.len);
-        text_add(&in->payload, (struct slice){bytes.p, n});
-        in->left -= n;
+        bool whole = see_payload(f, bytes, &n);
         *used += n;
-        if (in->payload.len < wanted(f))
+        if (!whole)
             return FAULT_NONE;
         enum request_fault fault = on_payload(f);
         in->looked_at = true;
-        drop_room(&in->payload);
+        text_fini(&in->payload);
+        in->payload = (struct text){0};
         if (fault != FAULT_NONE)
             return fault;
     }

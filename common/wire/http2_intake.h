@@ -13,7 +13,7 @@
 #ifndef RLB_WIRE_HTTP2_INTAKE_H
 #define RLB_WIRE_HTTP2_INTAKE_H
 
-#include "common/wire/hpack.h"
+#include "common/wire/hpack_writer.h"
 #include "common/wire/http2_meter.h"
 #include "common/wire/http2_streams.h"
 
@@ -51,6 +51,11 @@ struct http2_event {
     size_t frame_bytes;       /* of WINDOW: the last of the output, which may be taken back */
 };
 
+/* Memory for what a block is made into. Empty but while one is, so that connections share it. */
+struct http2_room {
+    struct text pseudos, regulars, authority, written;
+};
+
 struct http2_intake {
     unsigned preface_bytes; /* seen */
     unsigned head_bytes;    /* of the present frame's head, in head */
@@ -58,16 +63,15 @@ struct http2_intake {
     size_t left;         /* of the present frame's payload */
     bool looked_at;      /* what of it had to be seen to say where it goes */
     bool skip;           /* it goes nowhere */
-    struct text payload; /* of a frame that is looked at as a whole, or the start of one */
+    struct text payload; /* the start of what has to be seen of it, while the rest is to come */
     bool settled;        /* the client's SETTINGS have come */
     /* A header block under way, or 0. */
     uint32_t block_stream;
     bool block_ends;   /* its stream */
     bool block_weighs; /* it has a priority, the first five bytes */
     uint32_t block_frames;
-    struct text block;
-    /* Room for what a block is made into, empty between blocks. */
-    struct text pseudos, regulars, authority, written;
+    struct text block; /* so far, if it came in several frames */
+    struct http2_room *room;
     /* Streams. */
     struct http2_streams streams;
     uint32_t max_passed; /* the last that was given to the reader */
@@ -75,10 +79,14 @@ struct http2_intake {
     uint64_t requests;
     struct http2_meter meter;
     struct hpack hpack;
+    struct hpack_writer writer;
 };
 
-/* Freed by http2_intake_destroy, which takes NULL. IS_KNOWN: as of http2_streams. */
-struct http2_intake *http2_intake_create(bool (*is_known)(void *context, uint32_t stream),
+void http2_room_fini(struct http2_room *r);
+/* Freed by http2_intake_destroy, which takes NULL. ROOM, all zero at first, is its thread's and
+ * outlives it. IS_KNOWN: as of http2_streams. */
+struct http2_intake *http2_intake_create(struct http2_room *room,
+                                         bool (*is_known)(void *context, uint32_t stream),
                                          void *context);
 void http2_intake_destroy(struct http2_intake *in);
 /*

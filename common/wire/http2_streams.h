@@ -30,8 +30,8 @@ struct http2_stream {
 /* All zero but for is_known is the start of a connection. */
 struct http2_streams {
     uint32_t max_id; /* seen */
-    size_t nopen;
-    struct http2_stream open[HTTP2_OPEN_MAX];     /* oldest first */
+    size_t nopen, room;
+    struct http2_stream *open;                    /* oldest first */
     bool (*is_known)(void *context, uint32_t id); /* to the reader: or it may be forgotten */
     void *context;
 };
@@ -40,6 +40,7 @@ struct http2_streams {
 struct http2_stream *http2_streams_find(struct http2_streams *s, uint32_t id);
 /* A new one. NULL: there are HTTP2_OPEN_MAX that the reader knows. */
 struct http2_stream *http2_streams_add(struct http2_streams *s, uint32_t id, uint64_t now_ms);
+void http2_streams_fini(struct http2_streams *s);
 /* The client has ended it. */
 void http2_streams_remove(struct http2_streams *s, struct http2_stream *stream);
 /* Whether a client has not begun with stream ID, or never can. */

@@ -17,6 +17,7 @@ static const struct http2_limits limits = {
 
 struct reading {
     struct text out, events;
+    struct http2_room room;
     struct http2_intake *in;
 };
 
@@ -31,7 +32,7 @@ static enum request_fault read_all(struct reading *r, struct slice bytes, size_t
     enum request_fault f = FAULT_NONE;
     size_t at = 0;
 
-    r->in = http2_intake_create(knows_all, NULL);
+    r->in = http2_intake_create(&r->room, knows_all, NULL);
     while (f == FAULT_NONE && at < bytes.len) {
         size_t n = bytes.len - at < piece ? bytes.len - at : piece;
         struct http2_event e;
@@ -52,6 +53,7 @@ static enum request_fault read_all(struct reading *r, struct slice bytes, size_t
 static void finish(struct reading *r)
 {
     http2_intake_destroy(r->in);
+    http2_room_fini(&r->room);
     text_fini(&r->out);
     text_fini(&r->events);
 }

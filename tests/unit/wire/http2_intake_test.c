@@ -13,7 +13,6 @@
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define SETTINGS "\0\0\0\4\0\0\0\0\0"
 #define REQUEST "\x82\x84\x87\x41\1a" /* GET / https a, by the static table */
-#define LITERALS "\0\7:method\3GET\0\5:path\1/\0\7:scheme\5https\0\12:authority\1a"
 
 static const struct http2_limits limits = {
     .per_second = {10, 10, 10, 10, 10, 10, 10, 10},
@@ -26,6 +25,7 @@ static const struct http2_limits limits = {
 
 struct talk {
     struct http2_intake *in;
+    struct http2_room room;
     struct text out;
     struct http2_event event; /* the last that was one */
     bool known;
@@ -58,7 +58,7 @@ static enum request_fault hear(struct talk *t, struct slice bytes, uint64_t now_
 
 static void start(struct talk *t)
 {
-    *t = (struct talk){.in = http2_intake_create(is_known, t), .known = true};
+    *t = (struct talk){.in = http2_intake_create(&t->room, is_known, t), .known = true};
     assert_int_equal(hear(t, SLICE_LIT(PREFACE SETTINGS), 0), FAULT_NONE);
     assert_true(slice_eq(text_slice(&t->out), SLICE_LIT(PREFACE SETTINGS)));
 }
@@ -66,6 +66,7 @@ static void start(struct talk *t)
 static void finish(struct talk *t)
 {
     http2_intake_destroy(t->in);
+    http2_room_fini(&t->room);
     text_fini(&t->out);
 }
 
@@ -86,7 +87,7 @@ static void put_frame(struct text *t, unsigned type, unsigned flags, size_t len,
         text_add_char(t, '\6'); /* which would be a PING, were it taken for a type */
 }
 
-static void a_request_is_written_as_one_block_of_literals(void **state)
+static void a_request_is_written_as_one_block(void **state)
 {
     static const struct slice ways[] = {
         SLICE_LIT("\0\0\6\1\5\0\0\0\1" REQUEST),
@@ -100,7 +101,7 @@ static void a_request_is_written_as_one_block_of_literals(void **state)
 
         start(&t);
         assert_int_equal(hear(&t, ways[i], 0), FAULT_NONE);
-        assert_out(&t, SLICE_LIT("\0\0\x33\1\5\0\0\0\1" LITERALS));
+        assert_out(&t, SLICE_LIT("\0\0\6\1\5\0\0\0\1" REQUEST));
         finish(&t);
     }
 }
@@ -117,7 +118,7 @@ static void extensions_and_trailers_are_left_out(void **state)
                                     "\0\0\5\1\5\0\0\0\1\0\1a\1b"),
                           0),
                      FAULT_NONE);
-    assert_out(&t, SLICE_LIT("\0\0\x33\1\4\0\0\0\1" LITERALS "\0\0\1\0\0\0\0\0\1x"
+    assert_out(&t, SLICE_LIT("\0\0\6\1\4\0\0\0\1" REQUEST "\0\0\1\0\0\0\0\0\1x"
                              "\0\0\0\0\1\0\0\0\1"));
     assert_false(http2_intake_busy(t.in));
     finish(&t);
@@ -139,6 +140,44 @@ static void a_malformed_request_is_not_written_and_its_body_given_back(void **st
     assert_int_equal(t.event.kind, HTTP2_SWALLOWED);
     assert_int_equal(t.event.amount, 3);
     assert_int_equal(hear(&t, SLICE_LIT("\0\0\3\0\0\0\0\0\1abc"), 0), FAULT_HTTP2_CLOSED);
+    finish(&t);
+}
+
+static void what_the_reader_did_not_get_is_told_in_full_later(void **state)
+{
+    struct talk t;
+
+    (void)state;
+    start(&t);
+    /* No path: its authority is in the client's table all the same. */
+    assert_int_equal(hear(&t, SLICE_LIT("\0\0\5\1\5\0\0\0\1\x82\x87\x41\1a"), 0), FAULT_NONE);
+    assert_out(&t, SLICE_LIT(""));
+    assert_int_equal(hear(&t, SLICE_LIT("\0\0\4\1\5\0\0\0\3\x82\x84\x87\xbe"), 0), FAULT_NONE);
+    assert_out(&t, SLICE_LIT("\0\0\6\1\5\0\0\0\3" REQUEST));
+    assert_int_equal(hear(&t, SLICE_LIT("\0\0\4\1\5\0\0\0\5\x82\x84\x87\xbe"), 0), FAULT_NONE);
+    assert_out(&t, SLICE_LIT("\0\0\4\1\5\0\0\0\5\x82\x84\x87\xbe"));
+    finish(&t);
+}
+
+static void a_field_that_the_client_repeats_is_still_looked_at_for_what_it_means(void **state)
+{
+    struct talk t;
+
+    (void)state;
+    start(&t);
+    /* A length of 3, in the table; then twice in one request; then where there is no body. */
+    assert_int_equal(hear(&t,
+                          SLICE_LIT("\0\0\x9\1\4\0\0\0\1" REQUEST "\x5c\1\x33"
+                                    "\0\0\3\0\1\0\0\0\1abc"),
+                          0),
+                     FAULT_NONE);
+    assert_int_equal(t.event.kind, HTTP2_NOTHING);
+    assert_int_equal(hear(&t, SLICE_LIT("\0\0\6\1\4\0\0\0\3\x82\x84\x87\xbf\xbe\xbe"), 0),
+                     FAULT_NONE);
+    assert_int_equal(t.event.kind, HTTP2_MALFORMED);
+    assert_int_equal(t.event.fault, FAULT_LENGTH_REPEATED);
+    assert_int_equal(hear(&t, SLICE_LIT("\0\0\5\1\5\0\0\0\5\x82\x84\x87\xbf\xbe"), 0), FAULT_NONE);
+    assert_int_equal(t.event.fault, FAULT_BODY_LENGTH);
     finish(&t);
 }
 
@@ -319,9 +358,11 @@ static void header_blocks_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_is_written_as_one_block_of_literals),
+        cmocka_unit_test(a_request_is_written_as_one_block),
         cmocka_unit_test(extensions_and_trailers_are_left_out),
         cmocka_unit_test(a_malformed_request_is_not_written_and_its_body_given_back),
+        cmocka_unit_test(what_the_reader_did_not_get_is_told_in_full_later),
+        cmocka_unit_test(a_field_that_the_client_repeats_is_still_looked_at_for_what_it_means),
         cmocka_unit_test(a_body_that_is_too_long_is_taken_back_from_the_reader),
         cmocka_unit_test(a_body_over_the_limit_is_ended_for_the_reader_and_swallowed),
         cmocka_unit_test(what_comes_of_a_body_is_counted_as_it_comes),
