@@ -146,7 +146,7 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     assert not machine.good('systemctl is-active --quiet resumelb-agent || systemctl is-enabled --quiet resumelb-agent')
     machine.run(page.take('The agent', 1))
     wait_running(machine, 'resumelb-agent')
-    machine.run("sed -i -e 's/^workers:/#&/' -e 's/^max_connections:/#&/' -e 's/^#tree:/tree:/' /etc/resumelb/resumelb.yaml")
+    machine.run("sed -i -E -e 's/^ +(workers|max_connections):/#&/' -e 's/#tree:/tree:/' /etc/resumelb/resumelb.yaml")
     machine.run(page.take('Debian packages', 3))
     take_over(machine, 'resumelb', page.take('Debian packages', 4))
     machine.wait('resumelbctl status | grep -q 127.0.0.1:9001')
@@ -188,7 +188,7 @@ def test_the_header_package_builds_a_classifier_that_the_load_balancer_takes(mac
     start_worker(machine)
     machine.run('cp /usr/share/doc/resumelb-dev/examples/my_classifier.c /root/ && cd /root && '
                 'cc -O2 -shared -fPIC -o /usr/local/lib/my_classifier.so my_classifier.c')
-    machine.run("sed -i 's,^classifier: .*,classifier: {plugin: {path: /usr/local/lib/my_classifier.so}},' /etc/resumelb/resumelb.yaml")
+    machine.run("sed -i 's,classifier: host,classifier: {plugin: {path: /usr/local/lib/my_classifier.so}},' /etc/resumelb/resumelb.yaml")
     machine.run('resumelb -t -c /etc/resumelb/resumelb.yaml')
     take_over(machine, 'resumelb', 'systemctl kill --kill-whom=main -s USR2 resumelb')
     machine.wait('curl -sf http://127.0.0.1:8080/de/shop && curl -s http://127.0.0.1:8081/resumes.json | grep -q \'"de"\'')
@@ -202,7 +202,7 @@ def test_from_source_it_is_installed_upgraded_under_load_and_removed(machine, pa
     wait_running(machine, 'resumelb')
     assert answer(machine) == 'hello a.example'
     machine.run('man --where resumelb.yaml')
-    machine.run("sed -i 's/^classifier: host.*/&  # of mine/' /usr/local/etc/resumelb/resumelb.yaml")
+    machine.run("sed -i 's/classifier: host/&  # of mine/' /usr/local/etc/resumelb/resumelb.yaml")
 
     load = begin_load(machine)
     take_over(machine, 'resumelb', page.take('From source', 2))
