@@ -93,7 +93,8 @@ def newer_packages(machine):
             rm -r /root/tree
         done
         rm build/deb/*.deb
-        cp /root/newer/*.deb build/deb/''')
+        mv /root/newer/*.deb build/deb/
+        rmdir /root/newer''')
 
 
 def begin_load(machine):
@@ -161,20 +162,26 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     # Newer ones: other processes, no request that fails, the same application processes.
     newer_packages(machine)
     pids = {unit: main_pid(machine, unit) for unit in UNITS}
-    processes = machine.run('pgrep -f shop.wsgi | sort').split()
+    processes = machine.run('pgrep -f [s]hop.wsgi | sort').split()
     load = begin_load(machine)
     machine.run(page.take('Upgrade', 0))
     for unit in UNITS:
         wait_for_successor(machine, unit, pids[unit])
     end_load(machine, load)
-    assert machine.run('pgrep -f shop.wsgi | sort').split() == processes
+    assert machine.run('pgrep -f [s]hop.wsgi | sort').split() == processes
     assert machine.run("dpkg-query -W -f '${Version}' resumelb") == '0.1.0+1'
     assert 'tree: directory' in machine.read('/etc/resumelb/resumelb.yaml')
 
     # Removed: nothing runs, configuration and state stay. Purged: nothing is left.
     machine.run('rm -f /run/client.py')
     machine.run(page.take('Removal', 0))
-    assert not machine.good('pgrep -x "resumelb|resumelb-agent|resumelb-poolco"')
+    # The agent's keeper ends by itself, after it (KillMode=process).
+    machine.wait('! pgrep -x "resumelb|resumelb-agent|resumelb-poolco"')
+    journal = machine.run('journalctl --no-pager -o cat')
+    assert 'signal SIGKILL' not in journal
+    # In order: the load balancer twice for a successor, and at its end; the agent with its processes.
+    assert journal.count(' stopped exit=0') == 3, journal
+    assert 'agent-phase from=stopping to=closing' in journal and journal.count('process-ended application=shop') == 2, journal
     machine.run('test -e /etc/resumelb/resumelb.yaml && test -d /var/lib/resumelb && test -e /var/log/resumelb/access.log')
     machine.run(page.take('Removal', 1))
     machine.run('apt-get purge -y resumelb-dev')
