@@ -68,7 +68,7 @@ string(REPLACE "\"classifiers/classifier.h\"" "<resumelb/classifier.h>" example 
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/my_classifier.c CONTENT "${example}" @ONLY)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS classifiers/example_path.c)
 install(FILES classifiers/classifier.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/resumelb)
-install(FILES ${PROJECT_BINARY_DIR}/generated/my_classifier.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/classifier)
+install(FILES ${PROJECT_BINARY_DIR}/generated/my_classifier.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/classifier)
 
 # Every file of conf/ as an example, what agrees with docs/settings.md to the last row; README and docs/.
 install(DIRECTORY conf/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples

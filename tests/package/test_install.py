@@ -231,10 +231,10 @@ def test_destdir_and_prefix_hold_every_file(machine):
     assert tops == {'etc/logrotate.d', 'etc/resumelb', 'usr/bin', 'usr/include', 'usr/lib', 'usr/share'}
     unit = machine.read('/root/stage/usr/lib/systemd/system/resumelb.service')
     assert 'ExecStart=/usr/bin/resumelb -c /etc/resumelb/resumelb.yaml' in unit
-    machine.run('make install DESTDIR=/root/stage2 PREFIX=/opt/resumelb')
-    assert machine.run('find /root/stage2 -maxdepth 2').split() == ['/root/stage2', '/root/stage2/opt', '/root/stage2/opt/resumelb']
-    assert 'ExecStart=/opt/resumelb/bin/resumelb -c /opt/resumelb/etc/resumelb/resumelb.yaml' in machine.read(
-        '/root/stage2/opt/resumelb/lib/systemd/system/resumelb.service')
+    machine.run('make install DESTDIR=/root/stage2 PREFIX=/srv/balancer')
+    assert machine.run('find /root/stage2 -maxdepth 2').split() == ['/root/stage2', '/root/stage2/srv', '/root/stage2/srv/balancer']
+    assert 'ExecStart=/srv/balancer/bin/resumelb -c /srv/balancer/etc/resumelb/resumelb.yaml' in machine.read(
+        '/root/stage2/srv/balancer/lib/systemd/system/resumelb.service')
 
 
 def test_units_are_good_and_their_exposure_is_bounded(machine):
