@@ -1,5 +1,5 @@
 # A thin front over CMake: the work is in CMakePresets.json and dev/.
-.PHONY: all deps run test bench soak asan tsan fuzz coverage format lint clean
+.PHONY: all install uninstall deb test-packages deps run test bench soak asan tsan fuzz coverage format lint clean
 
 JOBS ?= $(shell nproc)
 # End-to-end tests wait more than they work.
@@ -14,6 +14,28 @@ all:
 
 deps:
 	@dev/install-deps
+
+# Programs, manual pages, units, a first configuration: PREFIX=/usr/local, or below DESTDIR (docs/install.md).
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+install:
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DBUILD_TESTING=OFF >/dev/null
+	@cmake --build --preset release -j$(JOBS)
+	@DESTDIR=$(DESTDIR) cmake --install build-release
+
+# What the last `make install` has installed, but for the configuration.
+uninstall:
+	@grep -vF '$(PREFIX)/etc/' build-release/install_manifest.txt | grep -v '^/etc/' | sed 's,^,$(DESTDIR),' | tr '\n' '\0' | xargs -0 rm -f
+
+# Debian packages, into build/deb.
+deb:
+	@dev/install-deps package
+	@JOBS=$(JOBS) dev/make-deb
+
+# They, and docs/install.md command by command, in a machine of their own (namespaces, an overlay of this one, a systemd). Root only.
+test-packages: deps deb
+	@/usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/package
 
 # The load balancer, an agent and an example with 4 processes. TRAFFIC=1 sends a trickle of requests; PORT=8080 moves it;
 # ZOOKEEPER=1 keeps the tree in a real ZooKeeper, with two load balancers and two agents.

@@ -7,6 +7,7 @@
  */
 #include "common/base/log.h"
 #include "common/tree/directory.h"
+#include "common/tree/group_folder.h"
 #include "common/wire/json.h"
 
 #include <errno.h>
@@ -14,7 +15,6 @@
 #include <sys/stat.h>
 
 enum {
-    FOLDER_MODE = 0770,
     /* While the name is taken: from the instant in which a dead owner's lock goes, to idle polling.
      */
     TAKEN_MS_MIN = 1,
@@ -50,11 +50,7 @@ static bool make_folders(const char *full)
         if (c != '/' && c != '\0')
             continue;
         *p = '\0';
-        /* chmod: the umask must not keep the group out. Only of what we made ourselves. */
-        if (mkdir(path, FOLDER_MODE) == 0)
-            ok = chmod(path, FOLDER_MODE) == 0;
-        else
-            ok = errno == EEXIST;
+        ok = group_folder_make(path) || errno == EEXIST;
         *p = c;
         if (c == '\0')
             break;

@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/tree/group_folder.h"
 
-enum { PROVIDER_MODE = 0660, CLAIM_TRIES = 4 };
+enum { PROVIDER_MODE = 0600, CLAIM_TRIES = 4 };
 
 /* ---- names ---- */
 
@@ -166,9 +167,8 @@ static bool make_hidden(const char *folder, struct slice bytes, struct provider_
     f->fd = open(*tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PROVIDER_MODE);
     if (f->fd < 0)
         return false;
-    /* The umask may have taken the group's bits; others of the group must be able to clear up after
-     * us. */
-    if (fchmod(f->fd, PROVIDER_MODE) != 0 || !lock_now(f->fd) || !file_write_all(f->fd, bytes) ||
+    /* Others of the group must be able to clear up after us. */
+    if (!group_file_share(f->fd, *tmp) || !lock_now(f->fd) || !file_write_all(f->fd, bytes) ||
         fstat(f->fd, &st) != 0) {
         int saved = errno;
 

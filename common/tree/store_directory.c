@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/tree/directory.h"
+#include "common/tree/group_folder.h"
 #include "common/tree/store_kind.h"
 #include "common/wire/node_data.h"
 
@@ -21,8 +22,7 @@
 #include <unistd.h>
 
 enum {
-    NODE_FOLDER_MODE = 0770,
-    NODE_FILE_MODE = 0660,
+    NODE_FILE_MODE = 0600, /* until it is whole */
     /* Between two tries for a folder's lock, which is held for one small write. */
     LOCK_PAUSE_NS = 2000000,
 };
@@ -299,8 +299,7 @@ static bool put_file(const char *full, struct slice bytes)
     bool ok = false;
 
     if (fd >= 0) {
-        /* The umask must not keep the group out. */
-        ok = fchmod(fd, NODE_FILE_MODE) == 0 && file_write_all(fd, bytes) && fsync(fd) == 0;
+        ok = group_file_share(fd, hidden) && file_write_all(fd, bytes) && fsync(fd) == 0;
         ok = close(fd) == 0 && ok && rename(hidden, file) == 0;
         if (!ok) {
             int saved = errno;
@@ -403,8 +402,7 @@ static bool make_root(const char *full)
         if (c != '/' && c != '\0')
             continue;
         *p = '\0';
-        ok = mkdir(path, NODE_FOLDER_MODE) == 0 ? chmod(path, NODE_FOLDER_MODE) == 0
-                                                : errno == EEXIST;
+        ok = group_folder_make(path) || errno == EEXIST;
         *p = c;
         if (c == '\0')
             break;
@@ -419,11 +417,11 @@ static bool put_folder(const char *full, struct slice bytes)
     const char *last = strrchr(full, '/');
     char *hidden =
         xasprintf("%.*s/" NEW_FILE_PREFIX "node-%ld", (int)(last - full), full, (long)getpid());
-    bool ok = mkdir(hidden, NODE_FOLDER_MODE) == 0;
+    bool ok = group_folder_make(hidden);
     int saved;
 
     if (ok) {
-        ok = chmod(hidden, NODE_FOLDER_MODE) == 0 && (bytes.len == 0 || put_file(hidden, bytes)) &&
+        ok = (bytes.len == 0 || put_file(hidden, bytes)) &&
              renameat2(AT_FDCWD, hidden, AT_FDCWD, full, RENAME_NOREPLACE) == 0;
         /* Where the flag is not known: a folder replaces at most an empty one. */
         if (!ok && (errno == EINVAL || errno == ENOSYS))

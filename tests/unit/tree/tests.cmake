@@ -1,3 +1,4 @@
+rlb_unit_test(tree/group_folder LINK rlb::tree)
 rlb_unit_test(tree/live_settings LINK rlb::tree)
 rlb_unit_test(tree/provider_file LINK rlb::tree)
 rlb_unit_test(tree/store_directory LINK rlb::tree)

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The set-group-ID bit of folders would say the same, but chmod clears it, and under
+ * RestrictSUIDSGID= of a unit nobody can set it again. So each thing made is given by chown, which
+ * only root, or a member of the group, can do: others have to be in it.
+ */
+#include "common/tree/group_folder.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/text.h"
+
+enum { FOLDER_MODE = 0770, FILE_MODE = 0660 };
+
+/* The group of the folder that PATH is in, where its group may write to it; (gid_t)-1: as it is. */
+static gid_t group_around(const char *path)
+{
+    struct stat st;
+    char *copy = xstrdup(path);
+    bool known = stat(dirname(copy), &st) == 0;
+
+    free(copy);
+    return known && (st.st_mode & S_IWGRP) != 0 ? st.st_gid : (gid_t)-1;
+}
+
+bool group_folder_make(const char *path)
+{
+    if (mkdir(path, FOLDER_MODE) != 0)
+        return false;
+    /* Nofollow: what was a folder a moment ago may be a link of somebody else's by now. */
+    if (lchown(path, (uid_t)-1, group_around(path)) != 0 && errno != EPERM)
+        return false;
+    return chmod(path, FOLDER_MODE) == 0;
+}
+
+bool group_file_share(int fd, const char *path)
+{
+    if (fchown(fd, (uid_t)-1, group_around(path)) != 0 && errno != EPERM)
+        return false;
+    return fchmod(fd, FILE_MODE) == 0;
+}
