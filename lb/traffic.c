@@ -113,11 +113,13 @@ static bool take(const struct traffic *t, uint64_t head, uint64_t *tail, struct 
     while (*tail != head) {
         const char *at = t->bytes + *tail % TRAFFIC_BYTES;
 
-        memcpy(&h, at, sizeof(h));
+        /* At the end of the ring there may be less than a head. */
+        memcpy(&h.bytes, at, sizeof(h.bytes));
         if (h.bytes == 0) {
             *tail += TRAFFIC_BYTES - *tail % TRAFFIC_BYTES;
             continue;
         }
+        memcpy(&h, at, sizeof(h));
         *tail += h.bytes;
         *out = (struct traffic_note){
             .application = h.application,

@@ -69,6 +69,32 @@ static void notes_arrive_whole_and_in_order(void **state)
     traffic_destroy(t);
 }
 
+static void count(void *context, const struct traffic_note *n, double weight)
+{
+    size_t *seen = context;
+
+    (void)weight;
+    assert_true(slice_is(n->cls, "thirteen byte"));
+    ++*seen;
+}
+
+static void what_is_left_of_the_ring_may_be_less_than_a_head(void **state)
+{
+    struct traffic *t = traffic_create();
+    /* 48 bytes, so that 16 are left behind the 1365th. */
+    struct traffic_note n = {.cls = SLICE_LIT("thirteen byte"), .worker = SLICE_LIT("127.0.0.1:1")};
+    size_t seen = 0;
+
+    (void)state;
+    for (int i = 1; i <= 3000; ++i) {
+        traffic_add(t, &n);
+        if (i % 50 == 0)
+            traffic_drain(t, count, &seen);
+    }
+    assert_int_equal(seen, 3000);
+    traffic_destroy(t);
+}
+
 static void those_that_fit_stand_for_those_that_do_not(void **state)
 {
     struct traffic *t = traffic_create();
@@ -118,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(notes_arrive_whole_and_in_order),
+        cmocka_unit_test(what_is_left_of_the_ring_may_be_less_than_a_head),
         cmocka_unit_test(those_that_fit_stand_for_those_that_do_not),
         cmocka_unit_test(one_thread_writes_while_another_reads),
     };
