@@ -2,10 +2,7 @@
  *
  * The access log: one line per exchange (access_line.h).
  * Made and destroyed by the control thread (lb.c); outlives the data loops. Each loop copies what a
- * line says into a buffer of its own; one writer thread takes it, makes lines of it and writes
- * them: neither a slow disk nor the making of text costs a request time. The buffers are bounded;
- * lines over the bound are dropped and counted.
- * Locks: each buffer's, held to append or to swap; the log's own, for waking the writer.
+ * line says into a buffer of its own; a line_writer makes lines of it, on its thread.
  */
 #ifndef RLB_LB_ACCESS_LOG_H
 #define RLB_LB_ACCESS_LOG_H
