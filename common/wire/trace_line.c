@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/wire/trace_line.h"
+
+#include <time.h>
+
+enum { YEAR_FIRST = 1970, YEAR_LAST = 9998, SECOND_US = 1000000 };
+
+/* ---- reading ---- */
+
+/* WIDTH digits at the start of *S, a number from MIN to MAX; they are taken off. */
+static bool take_digits(struct slice *s, size_t width, unsigned min, unsigned max, unsigned *out)
+{
+    uint64_t v;
+
+    if (s->len < width || !parse_u64((struct slice){s->p, width}, max, &v) || v < min)
+        return false;
+    *out = (unsigned)v;
+    s->p += width;
+    s->len -= width;
+    return true;
+}
+
+static bool take_char(struct slice *s, char a, char b)
+{
+    if (s->len == 0 || (s->p[0] != a && s->p[0] != b))
+        return false;
+    ++s->p;
+    --s->len;
+    return true;
+}
+
+/* Days since 1970 of a date of the Gregorian calendar; the year is thought to begin in March, so
+ * that the odd day is its last. */
+static uint64_t days_of(unsigned year, unsigned month, unsigned day)
+{
+    uint64_t y = month > 2 ? year : year - 1;
+    uint64_t m = month > 2 ? month - 3 : month + 9;
+
+    return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
+}
+
+static unsigned month_days(unsigned year, unsigned month)
+{
+    static const unsigned char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+
+    return days[month - 1] + (month == 2 && leap);
+}
+
+/* Up to six digits behind a point, if there is one. */
+static bool take_fraction(struct slice *s, unsigned *us)
+{
+    unsigned scale = SECOND_US;
+
+    *us = 0;
+    if (!take_char(s, '.', '.'))
+        return true;
+    while (s->len != 0 && s->p[0] >= '0' && s->p[0] <= '9' && scale > 1) {
+        scale /= 10;
+        *us += (unsigned)(s->p[0] - '0') * scale;
+        ++s->p;
+        --s->len;
+    }
+    return scale < SECOND_US;
+}
+
+static bool take_time(struct slice *s, uint64_t *out)
+{
+    unsigned year, month, day, hour, minute, second, us;
+
+    if (!take_digits(s, 4, YEAR_FIRST, YEAR_LAST, &year) || !take_char(s, '-', '-') ||
+        !take_digits(s, 2, 1, 12, &month) || !take_char(s, '-', '-') ||
+        !take_digits(s, 2, 1, month_days(year, month), &day) || !take_char(s, ' ', 'T') ||
+        !take_digits(s, 2, 0, 23, &hour) || !take_char(s, ':', ':') ||
+        !take_digits(s, 2, 0, 59, &minute) || !take_char(s, ':', ':') ||
+        !take_digits(s, 2, 0, 60, &second) || !take_fraction(s, &us))
+        return false;
+    *out = ((days_of(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
+    *out = *out * SECOND_US + us;
+    return s->len == 0 || take_char(s, ' ', ' ');
+}
+
+static bool is_bytes(struct slice s, uint64_t *out)
+{
+    if (!slice_is(s, "-"))
+        return parse_u64(s, INT64_MAX, out);
+    *out = TRACE_LINE_UNKNOWN;
+    return true;
+}
+
+static const char *take_rest(struct slice rest, struct trace_line *out)
+{
+    uint64_t status;
+
+    switch (out->stage) {
+    case 'B':
+        out->method = slice_cut(&rest, ' ');
+        out->path = rest;
+        return out->method.len != 0 && rest.len != 0 ? NULL : "no method and path";
+    case 'I':
+        return is_bytes(rest, &out->bytes) ? NULL : "no number of bytes";
+    case 'A':
+        if (!parse_u64(slice_cut(&rest, ' '), 999, &status) || status < 100)
+            return "no status";
+        out->status = (unsigned)status;
+        return is_bytes(rest, &out->bytes) ? NULL : "no number of bytes";
+    case '-':
+        out->name = slice_cut(&rest, ' ');
+        out->text = rest;
+        return out->name.len != 0 ? NULL : "no name";
+    case 'X':
+    case 'D':
+        out->text = rest;
+        return NULL;
+    default: /* S C E */
+        return rest.len == 0 ? NULL : "something behind the time";
+    }
+}
+
+const char *trace_line_parse(struct slice line, struct trace_line *out)
+{
+    struct slice rest = line;
+
+    *out = (struct trace_line){.bytes = TRACE_LINE_UNKNOWN};
+    if (line.len > TRACE_LINE_MAX)
+        return "too long";
+    for (size_t i = 0; i < line.len; ++i) {
+        if ((unsigned char)line.p[i] < ' ' || line.p[i] == 0x7f)
+            return "a control character";
+    }
+    struct slice stage = slice_cut(&rest, ' ');
+
+    if (stage.len != 1 || memchr("SBICAEXD-", stage.p[0], 9) == NULL)
+        return "not a record of a trace log";
+    out->stage = stage.p[0];
+    out->id = slice_cut(&rest, ' ');
+    if (out->id.len == 0 || out->id.len > TRACE_LINE_ID_MAX)
+        return "no name of a request";
+    if (!take_time(&rest, &out->time_us))
+        return "no time";
+    return take_rest(rest, out);
+}
+
+/* ---- writing ---- */
+
+void trace_line_print_second(uint64_t time_us, struct text *out)
+{
+    time_t second = (time_t)(time_us / SECOND_US);
+    struct tm tm;
+
+    gmtime_r(&second, &tm);
+    text_addf(out, "%04d-%02d-%02d %02d:%02d:%02d", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
+              tm.tm_hour, tm.tm_min, tm.tm_sec);
+}
+
+static struct slice cut_to(struct slice s, size_t max)
+{
+    return (struct slice){s.p, s.len < max ? s.len : max};
+}
+
+static void add_bytes(struct text *out, uint64_t bytes)
+{
+    text_add_char(out, ' ');
+    if (bytes == TRACE_LINE_UNKNOWN)
+        text_add_char(out, '-');
+    else
+        text_add_u64(out, bytes);
+}
+
+/* A blank would be taken for its end. */
+static void add_word(struct text *out, struct slice s)
+{
+    size_t from;
+
+    text_add_char(out, ' ');
+    from = out->len;
+    text_add_escaped(out, s);
+    for (size_t i = from; i < out->len; ++i) {
+        if (out->p[i] == ' ')
+            out->p[i] = '_';
+    }
+    if (out->len == from)
+        text_add_char(out, '-');
+}
+
+static void add_text(struct text *out, struct slice s, size_t max)
+{
+    if (s.len == 0)
+        return;
+    text_add_char(out, ' ');
+    text_add_escaped(out, cut_to(s, max));
+}
+
+void trace_line_print(const struct trace_line *l, struct text *out)
+{
+    text_add_char(out, l->stage);
+    text_add_char(out, ' ');
+    text_add(out, l->id);
+    text_add_char(out, ' ');
+    trace_line_print_second(l->time_us, out);
+    text_addf(out, ".%06u", (unsigned)(l->time_us % SECOND_US));
+    if (l->stage == 'B') {
+        add_word(out, cut_to(l->method, TRACE_LINE_METHOD_MAX));
+        add_text(out, l->path.len != 0 ? l->path : SLICE_LIT("-"), TRACE_LINE_PATH_MAX);
+    } else if (l->stage == 'I') {
+        add_bytes(out, l->bytes);
+    } else if (l->stage == 'A') {
+        text_addf(out, " %u", l->status);
+        add_bytes(out, l->bytes);
+    } else if (l->stage == '-') {
+        text_add_char(out, ' ');
+        text_add(out, l->name);
+    }
+    if (l->stage == '-' || l->stage == 'X' || l->stage == 'D')
+        add_text(out, l->text, TRACE_LINE_TEXT_MAX);
+    text_add_char(out, '\n');
+}

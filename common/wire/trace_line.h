@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A record of a trace log, as zc.zservertracelog describes them: a letter, the request's name, the
+ * time, and what else belongs to the letter. Pure functions; slices point into the line.
+ *
+ *   S 0 TIME                    the server starts: no request of before is under way
+ *   B ID TIME METHOD PATH       a request begins
+ *   I ID TIME BYTES             its body is there
+ *   C ID TIME                   the application has it
+ *   A ID TIME STATUS BYTES      the application answers
+ *   E ID TIME                   the answer has been sent
+ *   X 0 TIME [TEXT]             the server ends, likewise
+ *   D ID TIME [TEXT]            databases (of others only; TEXT is theirs)
+ *   - ID TIME NAME [TEXT]       something else that is worth knowing
+ *
+ * TIME is YYYY-MM-DD HH:MM:SS.ffffff; with a T for the blank, and with less of a fraction, it is
+ * read too. BYTES may be "-", not known.
+ */
+#ifndef RLB_WIRE_TRACE_LINE_H
+#define RLB_WIRE_TRACE_LINE_H
+
+#include "common/base/text.h"
+
+enum {
+    TRACE_LINE_MAX = 16 * 1024,
+    TRACE_LINE_ID_MAX = 64,
+    /* What we write of a path; each byte of it may be four when it is escaped. */
+    TRACE_LINE_PATH_MAX = 2048,
+    TRACE_LINE_METHOD_MAX = 32,
+    TRACE_LINE_TEXT_MAX = 256,
+};
+
+/* For BYTES that are not known. */
+#define TRACE_LINE_UNKNOWN UINT64_MAX
+
+struct trace_line {
+    char stage; /* one of SBICAEXD- */
+    struct slice id;
+    uint64_t time_us; /* since 1970, taken as UTC */
+    struct slice method;
+    struct slice path; /* as it stands there; may have blanks */
+    struct slice name; /* of '-' */
+    struct slice text; /* of '-', X and D */
+    uint64_t bytes;    /* of I and A */
+    unsigned status;   /* of A; 100 to 999 */
+};
+
+/* LINE, without its end. NULL, and OUT is filled; else what is wrong with it, for humans. */
+const char *trace_line_parse(struct slice line, struct trace_line *out);
+/*
+ * Append L as a line, with its end. Method, path and text may be a stranger's: cut, escaped, and
+ * the method without blanks. Id and name are ours: no blanks, not empty.
+ */
+void trace_line_print(const struct trace_line *l, struct text *out);
+/* Append TIME_US as in records, to the second. */
+void trace_line_print_second(uint64_t time_us, struct text *out);
+
+#endif
