@@ -171,6 +171,7 @@ static void on_hup(void *context)
 {
     const struct agent *a = context;
 
+    trace_log_reopen(a->trace);
     if (a->upgrade != NULL) {
         log_warn(NULL, "reload-ignored", "reason=\"the new program reads the configuration\"");
         return;
@@ -178,6 +179,13 @@ static void on_hup(void *context)
     daemon_notify("RELOADING=1");
     reload(context);
     daemon_notify("READY=1");
+}
+
+static void on_usr1(void *context)
+{
+    const struct agent *a = context;
+
+    trace_log_reopen(a->trace);
 }
 
 static void on_usr2(void *context)
@@ -263,6 +271,20 @@ static bool open_admin(struct agent *a)
     return true;
 }
 
+static bool open_trace_log(struct agent *a)
+{
+    const char *file = a->config->s.trace_log;
+
+    if (file == NULL)
+        return true;
+    if (trace_log_create(file, &a->trace) != ERR_OK) {
+        log_error(NULL, "trace-log-not-opened", "file=%s why=\"%s\"", file, strerror(errno));
+        return false;
+    }
+    front_trace(a->front, a->trace);
+    return true;
+}
+
 static void name_agent(struct agent *a)
 {
     char host[256] = "";
@@ -341,10 +363,15 @@ static bool start(struct agent *a, struct kept_list *adopted)
     a->store = resume_store_create();
     a->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
     a->front = front_create(a->loop, a->config);
-    if (!open_tree(a))
+    if (!open_trace_log(a) || !open_tree(a))
         return false;
     if (a->pool.heir != NULL && (!heir_take_over(a->pool.heir) || !open_keeper(a, adopted)))
         return false;
+    /* Of an upgrade: requests of before go on, in the agent before. */
+    if (a->pool.heir != NULL)
+        trace_log_note(a->trace, "resumelb.upgraded", SLICE_NULL);
+    else
+        trace_log_started(a->trace);
     set_up_pool(a);
     keeper_link_start(a->keeper, a->loop, &app_pool_keeper_events, &a->pool);
     if (!app_pool_start(&a->pool, a->config, adopted) || !open_admin(a))
@@ -360,11 +387,14 @@ static void drop(struct agent *a)
     timer_stop(&a->each_second);
     if (upgrade_handed_over(a))
         app_pool_let_go(&a->pool);
+    else
+        trace_log_ended(a->trace);
     upgrade_destroy(a->upgrade);
     heir_destroy(a->pool.heir);
     bound_sockets_destroy(a->pool.bound);
     admin_destroy(a->admin);
     front_destroy(a->front);
+    trace_log_destroy(a->trace);
     app_pool_fini(&a->pool);
     tree_close(a->tree);
     conn_pool_close_loop(a->conn_pool, a->loop);
@@ -387,8 +417,12 @@ int agent_run(const char *file, struct rlimit nofile)
     struct agent a = {.file = file, .nofile = nofile, .lock_fd = -1};
     struct diag d = {0};
     struct kept_list adopted;
-    const struct daemon_signals signals = {
-        .on_term = on_term, .on_int = on_int, .on_hup = on_hup, .on_usr2 = on_usr2, .context = &a};
+    const struct daemon_signals signals = {.on_term = on_term,
+                                           .on_int = on_int,
+                                           .on_hup = on_hup,
+                                           .on_usr1 = on_usr1,
+                                           .on_usr2 = on_usr2,
+                                           .context = &a};
 
     a.config = agent_config_read(file, &d);
     diag_fini(&d);

@@ -9,6 +9,7 @@
 #include "common/net/daemon.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/front.h"
+#include "worker-agent/trace_log.h"
 #include "worker-agent/upgrade.h"
 
 enum {
@@ -32,6 +33,7 @@ struct agent {
     bool keeper_gone;
     struct app_pool pool;
     struct front *front;
+    struct trace_log *trace; /* NULL: none */
     struct resume_store *store;
     struct tree *tree;
     struct conn_pool *conn_pool;

@@ -7,6 +7,7 @@
 
 #include "worker-agent/app_group.h"
 #include "worker-agent/front_internal.h"
+#include "worker-agent/trace_log.h"
 
 struct exchange {
     struct list node; /* in the front's */
@@ -19,6 +20,7 @@ struct exchange {
     struct slice body;                 /* the request's, while there is a reply */
     const struct body_file *body_file; /* the same; NULL: it is in no file */
     struct request_class cls;
+    struct trace_request trace;
     bool is_head, safe, upgrade;
     /* The process's end. */
     struct conn_waiter waiter;

@@ -157,6 +157,11 @@ struct front *front_create(struct loop *l, struct agent_config *c)
     return f;
 }
 
+void front_trace(struct front *f, struct trace_log *t)
+{
+    f->trace = t;
+}
+
 void front_configure(struct front *f, struct agent_config *c)
 {
     struct http_server_options o = options_of(f, c);

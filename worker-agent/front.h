@@ -11,6 +11,7 @@
 #include "worker-agent/front_door.h"
 
 struct front;
+struct trace_log;
 
 enum {
     /* Longer than unsafe_reuse_idle of load balancers: no POST is on its way on a kept connection
@@ -20,6 +21,8 @@ enum {
 
 /* C's TLS is taken out of it, here and below. */
 struct front *front_create(struct loop *l, struct agent_config *c);
+/* From now on stages of requests go to T, which outlives F; NULL: nowhere. */
+void front_trace(struct front *f, struct trace_log *t);
 /* A configuration read anew. What C points to must live as long as it is the newest. */
 void front_configure(struct front *f, struct agent_config *c);
 /* Each second: at the files of its TLS. */

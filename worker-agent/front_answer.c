@@ -25,6 +25,13 @@ static const struct {
 #undef AGENT_STAT_NONE
 };
 
+void outcome_print(enum outcome o, struct text *out)
+{
+    text_addf(out, "%d ", outcomes[o].status);
+    /* Without its line end. */
+    text_add(out, (struct slice){outcomes[o].text.p, outcomes[o].text.len - 1});
+}
+
 int outcome_figure(enum outcome o)
 {
     return outcomes[o].figure;

@@ -133,11 +133,24 @@ static void worker_finished(struct exchange *x)
 
 /* ---- our own answers ---- */
 
+static void trace_answer(struct exchange *x, enum outcome o)
+{
+    struct text text = {0};
+
+    if (x->trace.log == NULL)
+        return;
+    outcome_print(o, &text);
+    trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.refused",
+                         text_slice(&text));
+    text_fini(&text);
+}
+
 static void answer(struct exchange *x, enum outcome o)
 {
     size_t backlog = slot_backlog(&x->place);
     const struct front_whose whose = {x->door->group, x->place.slot};
 
+    trace_answer(x, o);
     if (outcome_figure(o) != FIGURE_NONE)
         count(x, (enum agent_stat)outcome_figure(o));
     if (x->reply == NULL)
@@ -172,6 +185,7 @@ static void answer_failed(struct exchange *x, enum err e)
 {
     if (x->has_head && (x->reply == NULL || !http_reply_withdraw(x->reply))) {
         /* What was passed on is cut short, and seen to be. */
+        trace_request_failed(&x->trace, "resumelb.cut", slice_of(err_text(e)));
         if (x->reply != NULL)
             http_reply_abort(x->reply);
         end_if_done(x);
@@ -256,6 +270,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     x->has_head = true;
     x->status = head->status;
     count_status(x);
+    trace_request_answered(&x->trace, (unsigned)x->status, x->is_head ? 0 : head->content_length);
     slot_answered(&x->place);
     if (x->reply != NULL) {
         h2o_req_t *req = x->reply->req;
@@ -326,6 +341,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     x->status = head->status;
     count(x, AGENT_STAT_responses_2xx);
     count(x, AGENT_STAT_tunnels);
+    trace_request_answered(&x->trace, (unsigned)x->status, UINT64_MAX);
     slot_answered(&x->place);
     slot_upgraded(&x->place);
     conn_forget(http1_pooled(x->conn));
@@ -379,6 +395,7 @@ static void send_request(struct exchange *x)
     /* An unready process has start_timeout, which ends it, and with it this. */
     x->started_us = clock_mono_us();
     tell_home(x);
+    trace_request_called(&x->trace);
     http1_request(x->conn, &r);
 }
 
@@ -478,8 +495,12 @@ static void on_gone(void *context, bool done)
     count_buffered(x);
     x->body = SLICE_NULL;
     x->body_file = NULL;
-    if (!done)
+    if (done) {
+        trace_request_ended(&x->trace);
+    } else {
+        trace_request_failed(&x->trace, "resumelb.gone", SLICE_LIT("the client has left"));
         count(x, AGENT_STAT_clients_gone);
+    }
     if (!x->worker_done && !x->tunnel)
         abandon(x);
     end_if_done(x);
@@ -501,6 +522,14 @@ static void ask(struct exchange *x)
         refused(x, why);
         return;
     }
+}
+
+/* Without the query, which makes URLs of its own and may have secrets. */
+static struct slice path_of(const h2o_req_t *req)
+{
+    size_t len = req->path.len;
+
+    return (struct slice){req->path.base, req->query_at < len ? req->query_at : len};
 }
 
 void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *req,
@@ -529,6 +558,9 @@ void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *r
         front_write_head(req, &x->head);
     list_push_back(&f->exchanges, &x->node);
     count(x, AGENT_STAT_requests);
+    /* The body came before: nobody is told of a request without it. */
+    trace_request_begin(&x->trace, f->trace, slice_of_iovec(req->method), path_of(req),
+                        x->body.len);
     http_reply_init(reply, req, conn, &reply_events, x);
     ask(x);
 }
@@ -543,6 +575,7 @@ void exchanges_cut(struct front *f)
 
         if (x->worker_done || x->tunnel)
             continue;
+        trace_request_failed(&x->trace, "resumelb.cut", SLICE_LIT("the agent ends"));
         leave_worker(x);
         if (x->reply != NULL)
             http_reply_abort(x->reply);

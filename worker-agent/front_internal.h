@@ -14,6 +14,7 @@ struct front {
     struct http_server *server;
     const struct networks *allow; /* the configuration's */
     struct listen_tls *tls;       /* NULL: plain */
+    struct trace_log *trace;      /* NULL: none */
     bool turns_away;              /* each answer is the last of its connection */
     uint64_t response_buffers_total;
     size_t buffered_bytes; /* taken from processes and not yet by load balancers */
@@ -74,6 +75,8 @@ struct front_whose {
     const struct slot *slot; /* NULL: it was for whichever process, and had none */
 };
 
+/* The status and the text of O, for logs. */
+void outcome_print(enum outcome o, struct text *out);
 /* What O is counted as: an agent_stat, or FIGURE_NONE. */
 int outcome_figure(enum outcome o);
 /* What a response of that status is counted as, likewise. */

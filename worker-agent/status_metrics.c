@@ -86,6 +86,24 @@ static double tls_failed(const struct agent *a)
     return (double)failed;
 }
 
+static double trace_written(const struct agent *a)
+{
+    uint64_t written;
+    uint64_t dropped;
+
+    trace_log_count(a->trace, &written, &dropped);
+    return (double)written;
+}
+
+static double trace_dropped(const struct agent *a)
+{
+    uint64_t written;
+    uint64_t dropped;
+
+    trace_log_count(a->trace, &written, &dropped);
+    return (double)dropped;
+}
+
 /* ---- applications ---- */
 
 static double group_min(const struct app_group *g)
@@ -179,6 +197,8 @@ static const struct family families[] = {
     POOL("pool_processes_max", "gauge", "processes", pool_max, "How many there may be (max_processes of the host); 0: no limit."),
     POOL("tls_handshakes_total", "counter", "handshakes", tls_finished, "TLS handshakes of slots and own addresses that were finished."),
     POOL("tls_failures_total", "counter", "handshakes", tls_failed, "Those that were not: no TLS, no certificate that is good, or left."),
+    POOL("trace_log_records_total", "counter", "records", trace_written, "Records written to the trace log."),
+    POOL("trace_log_dropped_total", "counter", "records", trace_dropped, "Records that it lacks, because the file was too slow or took none."),
     POOL("host_settings_changes_total", "counter", "changes", host_changes, "Settings of the host changed by the tree, or by the file read anew."),
     POOL("host_refused_settings", "gauge", "settings", host_refused, "Settings in the host's node of the tree that are refused at present: the status page says which and why."),
     POOL("host_settings_held", "gauge", "nodes", host_held, "1 while the host's settings are held, because their node vanished or cannot be read."),
