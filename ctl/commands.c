@@ -16,6 +16,7 @@ const struct ctl_command *const ctl_commands[] = {
     &ctl_word_limits,
     &ctl_word_explain,
     &ctl_word_check,
+    &ctl_word_trace,
     /* try */
     &ctl_word_classify,
     &ctl_word_simulate,

@@ -35,7 +35,7 @@ _resumelbctl()
         if [[ $cur == -* ]]; then
             _resumelbctl_words "$cur" '--help --version'
         else
-            _resumelbctl_words "$cur" 'status top resumes limits explain check classify simulate playback drain undrain forget reload detach tree completion'
+            _resumelbctl_words "$cur" 'status top resumes limits explain check trace classify simulate playback drain undrain forget reload detach tree completion'
         fi
         ;;
     status)
@@ -128,6 +128,16 @@ _resumelbctl()
             _resumelbctl_words "$cur" '-b --worker-mean-backlog-warn -B --worker-mean-backlog-error -x --worker-max-backlog-warn -X --worker-max-backlog-error -a --worker-request-age-warn -A --worker-request-age-error -w --minimum-worker-warn -W --minimum-worker-error -m --metrics -p --application --address -j --json -T --token-file -t --timeout -h --help'
         else
             COMPREPLY=()
+        fi
+        ;;
+    trace)
+        case $prev in
+        -n|--top) COMPREPLY=(); return ;;
+        esac
+        if [[ $cur == -* ]]; then
+            _resumelbctl_words "$cur" '-n --top -m --minutes -j --json -h --help'
+        else
+            _resumelbctl_files "$cur"
         fi
         ;;
     classify)
