@@ -2,3 +2,5 @@ foreach(noun background command error_body heir host_settings keeper_kept over_m
   rlb_unit_test(worker-agent/${noun} LINK rlb::agent)
 endforeach()
 set_tests_properties(unit.worker-agent.background unit.worker-agent.process_usage unit.worker-agent.restart_watch unit.worker-agent.resume_store PROPERTIES LABELS "unit;thread")
+rlb_unit_test(worker-agent/trace_log LINK rlb::agent)
+set_tests_properties(unit.worker-agent.trace_log PROPERTIES LABELS "unit;thread")
