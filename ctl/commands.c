@@ -97,6 +97,7 @@ static const struct ctl_flag simulate_flags[] = {
     {LONG_ONLY, "objects", "N", NULL, "objects drawn for a page"},
     {LONG_ONLY, "balancers", "N", NULL, "load balancers before the same workers"},
     {LONG_ONLY, "report-delay-ms", "MS", NULL, "when balancers hear of others"},
+    {LONG_ONLY, "homes-delay-ms", "MS", NULL, "how often workers publish where classes live"},
     {LONG_ONLY, "history", "N", NULL, "requests between a worker's resumes"},
     {LONG_ONLY, "seed", "N", NULL, "of all that is drawn"},
     {LONG_ONLY, "random", "N", NULL, "so many workloads drawn at random"},

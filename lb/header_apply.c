@@ -116,7 +116,7 @@ bool exchange_changes_response(const struct exchange *x)
 {
     const struct header_rules *rules = x->al != NULL ? application_headers(x->al) : NULL;
 
-    return rules != NULL && rules->n[HEADER_RESPONSE] != 0;
+    return (rules != NULL && rules->n[HEADER_RESPONSE] != 0) || exchange_wants_receipt(x);
 }
 
 void exchange_change_response(struct exchange *x, bool ours)

@@ -16,7 +16,7 @@ static void put_quoted(struct text *t, struct slice s)
     text_add_char(t, '"');
 }
 
-static bool wants_receipt(const struct exchange *x)
+bool exchange_wants_receipt(const struct exchange *x)
 {
     return x->al != NULL && networks_have(application_receipts(x->al), &x->client_addr);
 }
@@ -25,7 +25,7 @@ void exchange_add_receipt(struct exchange *x)
 {
     struct text t = {0};
 
-    if (!wants_receipt(x))
+    if (!exchange_wants_receipt(x))
         return;
     /* A class is visible ASCII (classify.h), and a worker's name no header would refuse. */
     text_add(&t, SLICE_LIT("class="));

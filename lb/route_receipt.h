@@ -8,6 +8,8 @@
 
 #include "lb/exchange.h"
 
+/* Whether X's client is one that gets it. */
+bool exchange_wants_receipt(const struct exchange *x);
 /*
  * X's answer is about to begin: add the field where its client is one that gets it.
  *   class="a.example"; worker="10.0.0.1:9000"; why=skilled; backlog=0; tries=1; limit_us=0;

@@ -176,12 +176,13 @@ _resumelbctl()
         --objects) COMPREPLY=(); return ;;
         --balancers) COMPREPLY=(); return ;;
         --report-delay-ms) COMPREPLY=(); return ;;
+        --homes-delay-ms) COMPREPLY=(); return ;;
         --history) COMPREPLY=(); return ;;
         --seed) COMPREPLY=(); return ;;
         --random) COMPREPLY=(); return ;;
         esac
         if [[ $cur == -* ]]; then
-            _resumelbctl_words "$cur" '-p --policy -c --classifier -s --scenario -o --plot -j --json --tune --queue-is-service -h --help --workers --cache --base-ms --hit-us --load-ms --db-slots --clients --rate --speed --requests --sites --zipf --site-objects --objects --balancers --report-delay-ms --history --seed --random'
+            _resumelbctl_words "$cur" '-p --policy -c --classifier -s --scenario -o --plot -j --json --tune --queue-is-service -h --help --workers --cache --base-ms --hit-us --load-ms --db-slots --clients --rate --speed --requests --sites --zipf --site-objects --objects --balancers --report-delay-ms --homes-delay-ms --history --seed --random'
         else
             _resumelbctl_files "$cur"
         fi
