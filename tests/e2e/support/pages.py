@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What pages of the documentation tell readers to do, done: files written, programs started, commands run, what they
+print compared.
+
+A comment before a fenced block says what the block is:
+
+    <!-- file: NAME -->       the text of a file, NAME being absolute or below the page's folder
+    <!-- start -->            `$ ` lines are programs that stay in the foreground, each in a terminal of its own
+    <!-- run -->              `$ ` lines are run once and exit 0; what follows each is found in what it prints, line by
+                              line, in order; `...` stands for anything within a line
+    <!-- until -->            the same, repeated until it is so
+    <!-- make -->             `make` words, which a test of their own looks at
+    <!-- not run: REASON -->  nothing is done
+
+A page shares nothing with the machine: ports, addresses of other machines and absolute paths are replaced.
+"""
+import os
+import pathlib
+import re
+import socket
+import subprocess
+
+from .base import BIN, PATIENCE, ROOT, free_port, wait_until
+
+FENCE = re.compile(r'^(?:<!-- (?P<mark>[^\n]*?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$', re.M | re.S)
+MARKS = ('start', 'run', 'until', 'make')
+ADDRESS = re.compile(r'\b(?:127\.0\.0\.1|0\.0\.0\.0|10\.0\.0\.\d|localhost):(\d{4,5})\b')
+PATHS = re.compile(r'(?<![\w./-])/(?:tmp/tutorial|var/lib|var/log|run|srv|etc)(?=/)|(?<![\w./-])/tmp/tutorial\b')
+
+
+class Block:
+    def __init__(self, page, match):
+        self.mark, self.language, self.text = match['mark'], match['language'], match['text']
+        self.where = '%s:%d' % (page, match.string.count('\n', 0, match.start('text')))
+
+    @property
+    def known(self):
+        return self.mark is not None and (self.mark in MARKS or self.mark.startswith(('file: ', 'not run: ')))
+
+    def commands(self):
+        """[(command, [line that it prints])]"""
+        found = []
+        for line in self.text.replace('\\\n', ' ').split('\n'):
+            if line.startswith('$ '):
+                found.append((line[2:], []))
+            elif line.strip():
+                assert found, '%s: %r comes before any command' % (self.where, line)
+                found[-1][1].append(line)
+        assert found, '%s: no command' % self.where
+        return found
+
+
+def blocks(page):
+    return [Block(page, m) for m in FENCE.finditer((ROOT / page).read_text())]
+
+
+def free_block(size=10):
+    """The first of SIZE free ports in a row."""
+    for _ in range(200):
+        first = free_port()
+        held = []
+        try:
+            for port in range(first, first + size):
+                held.append(socket.socket())
+                held[-1].bind(('127.0.0.1', port))
+            return first
+        except OSError:
+            continue
+        finally:
+            for s in held:
+                s.close()
+    raise AssertionError('no ports in a row')
+
+
+def missing(expected, printed):
+    """The first of the EXPECTED lines that is not among those PRINTED, in order; None when all are."""
+    lines = iter(printed.split('\n'))
+    for want in expected:
+        pattern = re.compile(r'\s+'.join('.*'.join(map(re.escape, w.split('...'))) for w in want.split()))
+        if not any(pattern.search(line) for line in lines):
+            return want
+    return None
+
+
+class Page:
+    """One page, done from its top to its end in the folder of WORLD."""
+
+    def __init__(self, world, page):
+        self.world, self.folder, self.blocks = world, pathlib.Path(world.folder), blocks(page)
+        self.started = []
+        self.ports = {}
+        bases = {}
+        for block in self.blocks:
+            for port in map(int, ADDRESS.findall(block.text)):
+                # Ports of one ten stay beside each other, as slots of an agent have to.
+                base = bases.setdefault(port // 10, None) or free_block()
+                bases[port // 10] = base
+                self.ports[str(port)] = str(base + port % 10)
+        self.env = {**os.environ, 'PATH': '%s:/usr/bin:/bin' % BIN, 'NO_PROXY': '*', 'PYTHONDONTWRITEBYTECODE': '1'}
+
+    def here(self, text):
+        """TEXT for this machine and this moment."""
+        text = PATHS.sub(lambda m: str(self.folder) + m[0], text).replace('build/bin/', '%s/' % BIN)
+        text = re.sub(r'\b10\.0\.0\.(?=\d\b)', '127.0.0.', text.replace('0.0.0.0:', '127.0.0.1:'))
+        if self.ports:
+            text = re.sub(r'\b(%s)\b' % '|'.join(self.ports), lambda m: self.ports[m[1]], text)
+        return text
+
+    def shell(self, command):
+        done = subprocess.run(['/bin/bash', '-c', self.here(command)], cwd=self.folder, env=self.env, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60 * PATIENCE)
+        return done.returncode, done.stdout
+
+    def write(self, name, text):
+        path = self.folder / self.here(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.here(text))
+
+    def start(self, command):
+        argv = ['/bin/bash', '-c', 'exec ' + self.here(command.replace('dev/', '%s/dev/' % ROOT))]
+        self.started.append(self.world.process(argv, 'started%d' % len(self.started), env=self.env, cwd=self.folder))
+
+    def run(self, block, command, expected):
+        code, printed = self.shell(command)
+        assert code == 0, (block.where, command, code, printed, self.logs())
+        assert missing(list(map(self.here, expected)), printed) is None, (block.where, command, printed)
+
+    def until(self, block, command, expected):
+        last = []
+
+        def holds():
+            self.check_alive()
+            last[:] = self.shell(command)
+            return last[0] == 0 and missing(list(map(self.here, expected)), last[1]) is None
+        try:
+            wait_until(holds, '%s: %s' % (block.where, command), 40)
+        except AssertionError as e:
+            raise AssertionError('%s\n%s\n%s' % (e, last, self.logs()))
+
+    def check_alive(self):
+        for p in self.started:
+            assert p.alive(), (p.name, p.output()[-3000:])
+
+    def logs(self):
+        return '\n'.join('%s: %s' % (p.name, p.output()[-2000:]) for p in self.started)
+
+    def do(self):
+        """All of it. The number of commands run."""
+        count = 0
+        for block in self.blocks:
+            if block.mark and block.mark.startswith('file: '):
+                self.write(block.mark[6:], block.text)
+            elif block.mark in ('start', 'run', 'until'):
+                for command, expected in block.commands():
+                    count += 1
+                    if block.mark == 'start':
+                        self.start(command)
+                    else:
+                        getattr(self, block.mark)(block, command, expected)
+        self.check_alive()
+        return count

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages that readers follow step by step: every command in them is run, and prints what they say."""
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import pytest
+from support.base import BIN, ROOT
+from support.pages import Page, blocks
+from support.servers import World
+
+PAGES = ('README.md', 'docs/tutorial.md', 'docs/migration.md', 'docs/faq.md')
+
+
+@pytest.fixture
+def short_world():
+    """Paths of unix sockets have room for 107 bytes: a folder with a short name."""
+    with tempfile.TemporaryDirectory(prefix='rlb-docs-') as folder:
+        w = World(pathlib.Path(folder))
+        yield w
+        w.close()
+
+
+@pytest.mark.parametrize('page', PAGES)
+def test_all_commands_of_the_page_work_and_print_what_it_says(page, short_world):
+    assert Page(short_world, page).do() > 0
+
+
+@pytest.mark.parametrize('page', PAGES)
+def test_every_block_with_commands_says_how_it_is_tested(page):
+    found = blocks(page)
+    assert found
+    for block in found:
+        assert block.mark is None or block.known, (block.where, block.mark)
+        if block.language in ('console', 'sh', 'shell', 'bash'):
+            assert block.known, '%s: no mark before commands' % block.where
+    text = (ROOT / page).read_text()
+    assert text.count('\n```') == 2 * len(found), 'a fence that is not read'
+    outside = re.sub(r'^```.*?^```$', '', text, flags=re.M | re.S)
+    assert not re.search(r'^    \$? ?(?:make|build|resumelb|curl)', outside, re.M), 'commands outside of a fence'
+
+
+@pytest.mark.parametrize('page', ('README.md', 'docs/tutorial.md'))
+def test_what_pages_have_make_do_is_there(page):
+    """`make run` itself is run by test_newspapers_zookeeper.py; here: that the words mean that."""
+    made = [c for b in blocks(page) if b.mark == 'make' for c, _ in b.commands()]
+    assert made
+    for command in made:
+        words = command.split('#')[0].split()
+        assert words[0] == 'make', command
+        done = subprocess.run(['make', '-n', '-C', ROOT, *words[1:]], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (command, done.stderr)
+        if 'run' in words:
+            assert 'examples/newspapers/run' in done.stdout
+
+
+def test_classifiers_in_tables_are_ones(tmp_path):
+    cells = re.findall(r'^\|.*?`(classifier: [^`]+)`', (ROOT / 'docs/migration.md').read_text(), re.M)
+    assert len(cells) >= 5
+    for cell in cells:
+        file = tmp_path / 'resumelb.yaml'
+        first = cell.replace('\\|', '|').split('`')[0]
+        file.write_text('listen: [{address: 127.0.0.1:8080}]\nworkers: [127.0.0.1:9001]\n%s\n' % first)
+        done = subprocess.run([BIN / 'resumelb', '-t', '-c', file], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (cell, done.stderr)
+
+
+def test_every_outcome_has_its_runbook():
+    said = subprocess.run([BIN / 'resumelb', '--describe', 'outcomes'], capture_output=True, text=True, timeout=60).stdout
+    outcomes = re.findall(r'^\| `([a-z-]+)` \|', said.split('## Why')[0], re.M)
+    assert len(outcomes) > 20
+    guide = (ROOT / 'docs/operations.md').read_text().split('## Runbooks by outcome\n')[1].split('\n## ')[0]
+    rows = set(re.findall(r'`([a-z-]+)`', '\n'.join(line.split('|')[1] for line in guide.split('\n') if line.startswith('| `'))))
+    assert rows == set(outcomes)
