@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 from support.base import BIN, ROOT
-from support.pages import Page, blocks
+from support.pages import Page, blocks, missing
 from support.servers import World
 
 PAGES = ('README.md', 'docs/tutorial.md', 'docs/migration.md', 'docs/faq.md')
@@ -73,3 +73,11 @@ def test_every_outcome_has_its_runbook():
     guide = (ROOT / 'docs/operations.md').read_text().split('## Runbooks by outcome\n')[1].split('\n## ')[0]
     rows = set(re.findall(r'`([a-z-]+)`', '\n'.join(line.split('|')[1] for line in guide.split('\n') if line.startswith('| `'))))
     assert rows == set(outcomes)
+
+
+def test_what_a_page_promises_and_is_not_printed_is_found():
+    printed = 'application shop\n  127.0.0.1:9000   ready  -\n  127.0.0.1:9001   cold\n'
+    assert missing(['127.0.0.1:9000 ready ...', '127.0.0.1:9001 ...'], printed) is None
+    assert missing(['127.0.0.1:9001 ready'], printed) == '127.0.0.1:9001 ready'
+    assert missing(['127.0.0.1:9001 ...', '127.0.0.1:9000 ...'], printed) == '127.0.0.1:9000 ...', 'the order counts'
+    assert missing(['ready'], '') == 'ready'
