@@ -62,7 +62,7 @@ class Machine:
         namespaces = ['--mount', '--pid', '--fork', '--kill-child', '--cgroup', '--uts', '--ipc', '--net']
         overlay = pathlib.Path(self.folder) / 'overlay'
         overlay.mkdir()
-        self.outside = subprocess.Popen(['unshare', *namespaces, 'sh', '-c', BOOT, 'boot', overlay, ROOT],
+        self.outside = subprocess.Popen(['setpriv', '--pdeathsig', 'KILL', 'unshare', *namespaces, 'sh', '-c', BOOT, 'boot', overlay, ROOT],
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         try:
             self.first = self._first_process()
