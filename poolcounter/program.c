@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -102,36 +101,15 @@ static void on_stop(void *context)
 
 static void on_usr1(void *context)
 {
-    struct program *p = context;
-    struct signalfd_siginfo info;
-
-    if (read(p->usr1_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-        successor_start(p);
-}
-
-/* Before threads start; daemon_prepare knows the other ones. */
-static void block_usr1(void)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGUSR1);
-    int failed = pthread_sigmask(SIG_BLOCK, &set, NULL);
-    ASSERT(failed == 0);
+    successor_start(context);
 }
 
 static void watch_signals(struct program *p)
 {
     const struct daemon_signals signals = {
-        .on_term = on_stop, .on_int = on_stop, .on_hup = on_hup, .context = p};
-    sigset_t set;
+        .on_term = on_stop, .on_int = on_stop, .on_hup = on_hup, .on_usr1 = on_usr1, .context = p};
 
     p->signals = daemon_signals_start(p->loop, &signals);
-    sigemptyset(&set);
-    sigaddset(&set, SIGUSR1);
-    p->usr1_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    ASSERT(p->usr1_fd >= 0);
-    p->usr1 = watch_start(p->loop, p->usr1_fd, on_usr1, p);
 }
 
 /* ---- handing over ---- */
@@ -321,9 +299,6 @@ static void stop(struct program *p)
         server_stop(p->server);
     stop_admin(p);
     server_destroy(p->server);
-    watch_stop(p->usr1);
-    if (p->usr1_fd >= 0)
-        close(p->usr1_fd);
     daemon_signals_stop(p->signals);
     loop_destroy(p->loop);
     stats_destroy(p->stats);
@@ -343,14 +318,13 @@ static struct configuration *read_config(const char *file)
 
 int program_run(const struct command_line *line, char **argv)
 {
-    struct program p = {.line = line, .argv = argv, .usr1_fd = -1};
+    struct program p = {.line = line, .argv = argv};
     int code = EXIT_FAILURE;
 
     p.config = read_config(line->file);
     if (p.config == NULL)
         return EXIT_CONFIG;
     daemon_prepare();
-    block_usr1();
     log_set_level((enum log_level)p.config->s.log_level);
     p.drained.run = on_drained_message;
     p.stats = stats_create(&poolcounter_stats_table, 1);

@@ -26,8 +26,6 @@ struct program {
     struct successor *successor;    /* or NULL: none is being started, or has taken over */
     struct loop_message drained;
     struct daemon_watch *signals;
-    struct watch *usr1;
-    int usr1_fd;
     bool handed_over;
     bool admin_stopped;
 };

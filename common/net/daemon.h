@@ -35,7 +35,7 @@ struct daemon_signals {
     void (*on_int)(void *context);   /* SIGINT: stop at once */
     void (*on_hup)(void *context);   /* SIGHUP: re-read and reopen */
     void (*on_child)(void *context); /* SIGCHLD, or NULL */
-    void (*on_usr1)(void *context);  /* SIGUSR1: reopen logs; NULL: ignored */
+    void (*on_usr1)(void *context);  /* SIGUSR1; NULL: ignored */
     void (*on_usr2)(void *context);  /* SIGUSR2: start the new program; NULL: ignored */
     void *context;
 };

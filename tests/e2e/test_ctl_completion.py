@@ -71,11 +71,11 @@ def test_every_word_has_its_help_and_what_is_completed_is_in_it():
 
 def test_zsh_completes_the_words():
     script = '''
-        autoload -Uz compinit && compinit -u -d "$2"
+        autoload -Uz compinit && compinit -u -D
         _arguments() { print -rl -- "$@" }
         _describe() { print -rl -- "${(P@)4}" }
         words=(resumelbctl ""); CURRENT=2
         source "$1"
     '''
-    done = subprocess.run(['zsh', '-f', '-c', script, 'zsh', str(ZSH), '/dev/null'], capture_output=True, text=True)
+    done = subprocess.run(['zsh', '-f', '-c', script, 'zsh', str(ZSH)], capture_output=True, text=True)
     assert [line.partition(':')[0] for line in done.stdout.splitlines()] == words(), (done.stdout, done.stderr)

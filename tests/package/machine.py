@@ -29,10 +29,10 @@ mount -t sysfs -o ro sysfs sys
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=755 tmpfs dev
-for node in null zero full random urandom tty; do
-    touch "dev/$node"
-    mount --bind "/dev/$node" "dev/$node"
+for node in null:3 zero:5 full:7 random:8 urandom:9; do
+    mknod -m 666 "dev/${node%:*}" c 1 "${node#*:}"
 done
+mknod -m 666 dev/tty c 5 0
 mkdir dev/pts dev/shm
 mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
@@ -62,7 +62,7 @@ class Machine:
         namespaces = ['--mount', '--pid', '--fork', '--kill-child', '--cgroup', '--uts', '--ipc', '--net']
         overlay = pathlib.Path(self.folder) / 'overlay'
         overlay.mkdir()
-        self.outside = subprocess.Popen(['unshare', *namespaces, 'sh', '-c', BOOT, 'boot', overlay, ROOT],
+        self.outside = subprocess.Popen(['setpriv', '--pdeathsig', 'KILL', 'unshare', *namespaces, 'sh', '-c', BOOT, 'boot', overlay, ROOT],
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         try:
             self.first = self._first_process()
