@@ -13,7 +13,7 @@ enum { MANY = 64 };
 
 /* Classes with so many requests each; the first may be the nameless one. */
 struct made {
-    char names[MANY][8];
+    char names[MANY][24];
     struct class_count classes[MANY];
     struct class_counts counts;
 };
