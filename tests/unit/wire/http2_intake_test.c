@@ -284,6 +284,7 @@ static void streams_that_the_reader_has_ended_are_forgotten_for_new_ones(void **
     assert_non_null(http2_streams_add(&s, 9999, 0));
     assert_int_equal(s.nopen, 1);
     assert_null(http2_streams_find(&s, 1));
+    http2_streams_fini(&s);
 }
 
 static void each_kind_of_frame_is_limited_by_itself(void **state)
