@@ -59,7 +59,7 @@ struct application_loop {
 struct application {
     struct lb *lb;
     char *name;
-    unsigned number; /* its place among lb->applications */
+    unsigned number;        /* its place among lb->applications */
     struct text_list hosts; /* lower case */
     bool is_default;
     char *path_text;

@@ -21,8 +21,8 @@ struct lb_parts {
     const char *file; /* the configuration's; borrowed */
     struct configuration
         config; /* in force; after a reload: LOCAL and BOOT rows are still those of the start */
-    struct listeners *listeners;     /* NULL: not listening */
-    struct admin *admin;             /* NULL: none */
+    struct listeners *listeners;       /* NULL: not listening */
+    struct admin *admin;               /* NULL: none */
     struct bound_sockets *bound_admin; /* its sockets, bound by root; or NULL */
     struct daemon_watch *signals;
     enum lb_phase phase;

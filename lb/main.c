@@ -67,7 +67,8 @@ int main(int argc, char **argv)
         .check = check,
         .describe = describe,
         .run = lb_run,
-        .more_signals = "USR1 reopens logs, USR2 starts the program anew on the same sockets, and drains",
+        .more_signals =
+            "USR1 reopens logs, USR2 starts the program anew on the same sockets, and drains",
     };
 
     return daemon_main(&program, argc, argv);

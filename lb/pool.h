@@ -32,11 +32,11 @@ struct pool_settings {
     bool single_version;
     double variance;          /* how far above the front's mean backlog a worker may stand */
     uint64_t backlog_history; /* requests over which backlogs are averaged; >= 1 */
-    double max_share;         /* adaptive: part of the workers that one class may live at; 0: 7/16 */
-    double unskilled_score;   /* score that an unskilled worker is given for the class it got */
-    size_t max_classes;       /* classes kept; a tenth of the room is for those on probation */
-    size_t max_waiting;       /* requests parked, or on the way back; over it ERR_QUEUE_FULL */
-    bool backlog_shared;      /* what others have in hand counts (worker_report) */
+    double max_share;       /* adaptive: part of the workers that one class may live at; 0: 7/16 */
+    double unskilled_score; /* score that an unskilled worker is given for the class it got */
+    size_t max_classes;     /* classes kept; a tenth of the room is for those on probation */
+    size_t max_waiting;     /* requests parked, or on the way back; over it ERR_QUEUE_FULL */
+    bool backlog_shared;    /* what others have in hand counts (worker_report) */
     uint64_t backlog_max_age_ms; /* ... for so long after it was reported; >= 1 */
     /* More requests in hand than this, for each that a worker serves at once, are too many
      * (pool_overloaded); 0: never. */

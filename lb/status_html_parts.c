@@ -198,7 +198,8 @@ static void add_map_row(const json_t *row, size_t n, cell_fn add_cell, struct te
 static const char map_words[] =
     "<p class=\"explain\">resumelb keeps each kind of request (a <b>class</b>, one per row) with "
     "the "
-    "few <b>workers</b> (columns) whose caches are already warm for it. One or two strong cells in a "
+    "few <b>workers</b> (columns) whose caches are already warm for it. One or two strong cells in "
+    "a "
     "row "
     "are good; a row that is pale all over is a class that nobody is good at yet.</p>\n"
     "<p class=\"legend\"><span class=\"key\"><i class=\"m0\">0</i><i class=\"m1\">12</i>"

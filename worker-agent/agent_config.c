@@ -254,8 +254,7 @@ static void read_apps(struct agent_config *c, struct diag *d)
     }
     c->apps = xcalloc(map->n + 1, sizeof(struct app_config *));
     for (size_t i = 0; i < map->n; ++i) {
-        struct app_config *app =
-            app_config_read(c, map->keys[i], map->items[i], d);
+        struct app_config *app = app_config_read(c, map->keys[i], map->items[i], d);
 
         if (agent_config_app(c, app->name) != NULL)
             config_complain(&c->yaml, map->keys[i], d, "applications: %s stands here twice",

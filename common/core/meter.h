@@ -43,8 +43,8 @@ void meter_load(struct meter *m, const struct resume *r);
  */
 bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed);
 /*
- * Forget CLS, or everything (NULL). Counts as one request, so that who keeps the resume sees that it
- * has changed. Returns how many classes went.
+ * Forget CLS, or everything (NULL). Counts as one request, so that who keeps the resume sees that
+ * it has changed. Returns how many classes went.
  */
 size_t meter_forget(struct meter *m, const struct slice *cls);
 /*

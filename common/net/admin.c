@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages are few and made while the client waits, so a list and strcmp do. Who may see them:
- *
- *     listeners beyond loopback want a token; then every request must carry it
- *     a Host that is a name of ours, or an address, so that no foreign page in the operator's
- *     browser gets at us by pointing its own name here (DNS rebinding)
- *
- * Answers are never cached, framed, or interpreted as anything but their type, and a page may load
- * only what this address serves: scripts and styles are resources of their own (admin_add).
+ * Pages are few and made while the client waits, so a list and strcmp do. Beyond loopback a token
+ * is wanted; Host must be a name of ours or an address (DNS rebinding). Answers are never cached,
+ * framed or sniffed, and load only what this address serves (admin_add).
  */
 #include "common/net/admin.h"
 #include "common/base/metrics.h"
@@ -36,7 +31,7 @@ struct admin_page {
     admin_page_fn make; /* NULL: bytes */
     void *context;
     struct slice bytes;
-    bool metrics; /* in one of two formats */
+    bool metrics;                /* in one of two formats */
     struct admin_stream *stream; /* or NULL */
 };
 

@@ -50,9 +50,9 @@ struct http_server {
     struct list unseen; /* connections whose end unread bytes would hide: http_watch.c looks */
     struct timer unseen_timer;
     size_t nconns, ntunnels;
-    size_t nrequests;     /* with us */
-    char *spill_room;     /* where http_tap_spill.c reads to */
-    struct text passed;   /* what http_tap_http2.c gives libh2o, for a moment */
+    size_t nrequests;   /* with us */
+    char *spill_room;   /* where http_tap_spill.c reads to */
+    struct text passed; /* what http_tap_http2.c gives libh2o, for a moment */
     struct http2_room http2_room;
     struct addr shown[2]; /* what http_conn_peer and http_conn_local have returned */
     struct timer sweep;

@@ -39,8 +39,8 @@ struct proxy_line {
  * FAULT_PROXY_LINE: malformed; FAULT_PROXY_TOO_LONG; FAULT_PROXY_CHECKSUM: it has a CRC32c of its
  * own, and another one.
  * Source: "The PROXY protocol, versions 1 & 2", sections 2.1 and 2.2. Stricter than it: version 2
- * must have its records whole, even though nobody wants them, and at most one checksum and one about
- * TLS (PP2_TYPE_SSL, section 2.2.6), whose own records must be whole, too.
+ * must have its records whole, even though nobody wants them, and at most one checksum and one
+ * about TLS (PP2_TYPE_SSL, section 2.2.6), whose own records must be whole, too.
  */
 enum request_fault proxy_line_check(struct slice bytes, struct proxy_line *out) must_check;
 

@@ -3,6 +3,7 @@
  * Client connections of the HTTP server: their time, their number, their end, and tunnels.
  */
 #include "tests/unit/net/http_server_fixture.h"
+#include "tests/unit/net/tunnel_fixture.h"
 
 #include <netinet/tcp.h>
 
@@ -22,8 +23,7 @@ static struct http_server_counts counts(struct fixture *f)
 
 static bool has_connections(void *context)
 {
-    struct fixture_wait *w = context;
-
+    const struct fixture_wait *w = context;
     return http_server_connections(w->fixture->server) == w->count;
 }
 
@@ -404,39 +404,6 @@ static void cut_ends_everything(void **state)
     raw_fini(&idle);
     raw_fini(&waiting);
     raw_fini(&streaming);
-}
-
-/* ---- tunnels ---- */
-
-static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes)
-{
-    struct fixture *f = context;
-
-    assert_false(f->tunnel_ended);
-    f->tunnel_ended = true;
-    f->up_bytes = to_worker_bytes;
-    f->down_bytes = to_client_bytes;
-}
-
-/* An upgrade that the worker, played by W, has agreed to; EARLY is what it sent behind its head. */
-static void open_tunnel(struct fixture *f, struct raw_peer *w, const char *early, uint64_t idle_ms)
-{
-    struct http_tunnel_end end = {.ended = on_tunnel_ended, .context = f};
-    int fds[2];
-
-    fixture_await_requests(f, 1);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
-    raw_init(w);
-    w->fd = fds[1];
-    h2o_socket_t *sock = h2o_evloop_socket_create(loop_h2o(f->loop), fds[0], 0);
-    if (*early != '\0') {
-        memcpy(h2o_buffer_reserve(&sock->input, strlen(early)).base, early, strlen(early));
-        sock->input->size += strlen(early);
-    }
-    h2o_req_t *req = f->call->reply.req;
-    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_UPGRADE, "Upgrade",
-                   H2O_STRLIT("websocket"));
-    http_reply_tunnel(&f->call->reply, sock, idle_ms, &end);
 }
 
 static void tunnel_passes_early_and_later_bytes_both_ways(void **state)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/clock.h"
 #include "common/net/loop.h"
+#include "tests/unit/net/last_look.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -527,11 +528,6 @@ static void work_of_each_turn_comes_after_the_last_callback_and_before_sleep(voi
     close(fds[0]);
 }
 
-struct last_look {
-    struct loop_deferred look, deferred;
-    unsigned looks, looks_when_deferred;
-};
-
 /* ---- blocks ---- */
 
 static void a_block_that_was_given_back_is_the_next_one_taken(void **state)
@@ -550,18 +546,6 @@ static void a_block_that_was_given_back_is_the_next_one_taken(void **state)
     /* Not all of them are kept, and what is kept goes with the loop: the leak checker looks. */
     for (int i = 1; i < MANY; ++i)
         loop_give_block(l, blocks[i]);
-}
-
-static void on_last_look(struct loop_deferred *d)
-{
-    ++container_of(d, struct last_look, look)->looks;
-}
-
-static void on_last_deferred(struct loop_deferred *d)
-{
-    struct last_look *s = container_of(d, struct last_look, deferred);
-
-    s->looks_when_deferred = s->looks;
 }
 
 static void work_before_the_wait_comes_after_what_was_deferred_in_the_turn_before(void **state)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A tunnel between a client of the fixture's server and a worker that the test plays. Include after
+ * the fixture of HTTP servers.
+ */
+#ifndef RLB_TESTS_TUNNEL_FIXTURE_H
+#define RLB_TESTS_TUNNEL_FIXTURE_H
+
+static inline void on_tunnel_ended(void *context, uint64_t to_worker_bytes,
+                                   uint64_t to_client_bytes)
+{
+    struct fixture *f = context;
+
+    assert_false(f->tunnel_ended);
+    f->tunnel_ended = true;
+    f->up_bytes = to_worker_bytes;
+    f->down_bytes = to_client_bytes;
+}
+
+/* An upgrade that the worker, played by W, has agreed to; EARLY is what it sent behind its head. */
+static inline void open_tunnel(struct fixture *f, struct raw_peer *w, const char *early,
+                               uint64_t idle_ms)
+{
+    struct http_tunnel_end end = {.ended = on_tunnel_ended, .context = f};
+    int fds[2];
+
+    fixture_await_requests(f, 1);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    raw_init(w);
+    w->fd = fds[1];
+    h2o_socket_t *sock = h2o_evloop_socket_create(loop_h2o(f->loop), fds[0], 0);
+    if (*early != '\0') {
+        memcpy(h2o_buffer_reserve(&sock->input, strlen(early)).base, early, strlen(early));
+        sock->input->size += strlen(early);
+    }
+    h2o_req_t *req = f->call->reply.req;
+    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_UPGRADE, "Upgrade",
+                   H2O_STRLIT("websocket"));
+    http_reply_tunnel(&f->call->reply, sock, idle_ms, &end);
+}
+
+#endif
