@@ -200,6 +200,17 @@ static void add_work(const json_t *w, struct text *out)
     json_decref(holder);
 }
 
+static void add_connections(const json_t *c, struct text *out)
+{
+    html_add(out, "<td class=\"number\"");
+    html_put_sort_key(out, html_real_of(c, "in_use") + html_real_of(c, "idle"));
+    html_add(out, ">");
+    html_put_number(out, c, "in_use");
+    html_add(out, "<small> + ");
+    html_put_number(out, c, "idle");
+    html_add(out, " idle</small></td>");
+}
+
 static void add_worker(const json_t *w, double scale, struct text *out)
 {
     const json_t *v;
@@ -225,6 +236,7 @@ static void add_worker(const json_t *w, double scale, struct text *out)
     add_number(w, "requests_per_s", html_put_number, "", out);
     add_number(w, "failures", html_put_number,
                html_real_of(w, "failures_per_s") > 0.005 ? "bad" : "", out);
+    add_connections(json_object_get(w, "connections"), out);
     add_number(w, "skills", html_put_number, "", out);
     html_add(out, "<td class=\"classes\">");
     json_array_foreach(json_object_get(w, "top_classes"), i, v)
@@ -245,7 +257,9 @@ static const char worker_heads[] =
     "<th scope=\"col\" class=\"number\" title=\"backlog times what a request takes it\">work</th>"
     "<th scope=\"col\" class=\"number\">oldest</th><th scope=\"col\" "
     "class=\"number\">requests/s</th>"
-    "<th scope=\"col\" class=\"number\">errors</th><th scope=\"col\" class=\"number\">skills</th>"
+    "<th scope=\"col\" class=\"number\">errors</th>"
+    "<th scope=\"col\" class=\"number\">connections</th><th scope=\"col\" "
+    "class=\"number\">skills</th>"
     "<th scope=\"col\">most of its requests</th></tr></thead>\n<tbody>\n";
 
 /* Those with Q in their name or state, in order; ALL has room for each. */
@@ -340,6 +354,12 @@ static void add_tree(const json_t *settings, struct text *out)
          "Registrations of another application, or without an address.", true, false},
         {"held", NULL, "held", html_put_number,
          "Workers kept although their registration vanished with many others.", true, false},
+        {"remembered for", NULL, "remembered_age_s", html_put_seconds,
+         "How old the list of workers is, where it is the one kept on disk.", true, false},
+        {"sessions expired", NULL, "expired", html_put_number,
+         "Given up by ZooKeeper; what was registered was registered anew.", false, false},
+        {"nodes not read", NULL, "quarantined", html_put_number,
+         "Because reading them broke the connection.", true, false},
     };
     const json_t *tree = json_object_get(settings, "tree");
 

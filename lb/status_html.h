@@ -36,6 +36,9 @@ void html_put_sort_key(struct text *out, double v);
 /* The map of classes and workers of one application. */
 void html_map(const char *name, const json_t *application, struct text *out);
 void html_classes(const json_t *application, struct text *out);
+
+/* ---- status_html_limits.c, for status_html.c ---- */
+
 void html_limits(const json_t *application, struct text *out);
 
 #endif

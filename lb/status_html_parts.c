@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values, the map, and the tables of classes and pool counters.
+ * Values, the map, and the table of classes.
  *
  * The map is a table, and its own text alternative: each cell says its share as a number, the
  * colour only repeats it. The scale is one hue from light to dark, which every eye can tell apart.
@@ -304,42 +304,4 @@ void html_classes(const json_t *application, struct text *out)
         add_cells(row, columns, ARRAY_LEN(columns), out);
     }
     html_add(out, "</tbody></table></div></details>\n");
-}
-
-void html_limits(const json_t *application, struct text *out)
-{
-    static const struct column columns[] = {
-        {"held", "held", html_put_number, false},
-        {"waiting", "waiting", html_put_number, true},
-        {"workers a key", "workers", html_put_number, false},
-        {"refused", "refused_full", html_put_number, true},
-        {"timed out", "refused_timeout", html_put_number, true},
-        {"coalesced", "coalesced", html_put_number, false},
-        {"stale", "stale", html_put_number, false},
-        {"waited", "waited_s", html_put_seconds, false},
-    };
-    const json_t *rows = json_object_get(application, "limits");
-    const json_t *row;
-    size_t i;
-
-    if (json_array_size(rows) == 0)
-        return;
-    html_add(out, "<h3>Pool counters</h3>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" "
-                  "aria-label=\"Pool counters\"><table class=\"sortable\">\n");
-    add_heads("counter", columns, ARRAY_LEN(columns), out);
-    json_array_foreach(rows, i, row)
-    {
-        const json_t *figures = json_object_get(row, "figures");
-
-        html_add(out, "<tr><th scope=\"row\">");
-        html_put_text(out, row, "name");
-        if (!json_is_object(figures)) {
-            html_add(out, " <span class=\"bad\">not in force: ");
-            html_put_text(out, row, "why");
-            html_add(out, "</span>");
-        }
-        html_add(out, "</th>");
-        add_cells(figures, columns, ARRAY_LEN(columns), out);
-    }
-    html_add(out, "</tbody></table></div>\n");
 }

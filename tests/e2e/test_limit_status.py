@@ -8,10 +8,12 @@ import pytest
 from limit_support import Asked, HeldApp, Poolcounterd, balancer, waits
 from poolcounter_support import Daemon
 from support.base import BIN, free_port, wait_until
+from support.browser import Browser
 from support.http import get
 from test_limits import all_ok, ask
 
 HOSTILE = "/%22%3E%3Cscript%3Ealert(1)%3C/script%3E'%5C%25%7F%0A"
+DASH = '\N{EN DASH}'
 HOSTILE_KEY = 'pages:/"><script>alert(1)</script>\'\\%25%7F%0A'
 
 
@@ -260,7 +262,7 @@ def test_an_application_without_counters_says_so_and_has_no_series(world, app):
     lb = world.resumelb({'workers': [app.address]})
     assert lb.app()['limits'] == [] and lb.app()['pool_counter_servers'] == []
     assert ctl('limits', '-a', lb.admin).stdout == 'default: no pool counters\n'
-    assert not [name for name, _ in metrics(lb) if name.startswith('pool_counter')]
+    assert not [name for name, _ in metrics(lb) if name.startswith('pool_limit')]
 
 
 def accepts(admin):
@@ -304,14 +306,34 @@ def test_hostile_bytes_of_a_key_stay_text_everywhere(world, app):
     assert '<script' not in text and 'pool_limit_held' in text, 'keys are no labels'
 
 
-def test_the_page_has_nothing_of_a_request_and_its_script_makes_only_text(world, app):
-    lb = balancer(world, app, {'pages': PAGES})
-    ask(lb, 1, HOSTILE)
-    page = get(lb.admin, '/', host=lb.admin)
-    assert "default-src 'none'" in page['Content-Security-Policy'] and 'alert' not in page.text
-    assert re.findall(r'<script[^>]*>', page.text) == ['<script src="/page.js" defer>']
-    assert 'Pool counters' in page.text and 'href="/status.json"' in page.text
+TABLE = 'Array.from(document.querySelectorAll(\'[aria-label="%s"] tbody tr\'), r => Array.from(r.cells, c => c.textContent))'
+
+
+def test_the_page_shows_who_holds_waits_and_was_refused_with_hostile_keys_as_text(world, app):
+    daemon = Poolcounterd()
+    lb = balancer(world, app, {'pages': PAGES, 'afar': {'match': {'path': '/afar'}, 'where': 'daemon', 'workers': 3},
+                               'seen': {'match': {'path': '/seen'}, 'workers': 1, 'shadow': True}},
+                  pool_counter_servers=[daemon.address])
+    browser = Browser()
+    try:
+        asked = one_holds_one_waits_one_is_refused(lb, HOSTILE)
+        page = get(lb.admin, '/', host=lb.admin)
+        assert "default-src 'none'" in page['Content-Security-Policy'] and '<script>alert' not in page.text
+        assert re.findall(r'<script[^>]*>', page.text) == ['<script src="/page.js" defer>']
+        browser.call('Page.navigate', url='http://%s/' % lb.admin)
+        rows = wait_until(lambda: {r[0]: r[1:] for r in browser.js(TABLE % 'Pool counters') or ()}, 'the table')
+        assert rows['pages'][:9] == ['each', '1', '1 a key, 7 in all', '1', '1', '0', '0', '0', '0']
+        assert rows['pages'][10].endswith(' ' + HOSTILE_KEY)
+        assert rows['afar'][0] == 'each, at a daemon' and rows['afar'][10] == DASH and rows['seen'][0] == 'each, shadow'
+        assert browser.js(TABLE % 'Pool counter daemons')[0][:2] == [daemon.address, 'in use']
+        app.let_all_go()
+        all_ok(asked)
+        key, waited, waits_n = wait_until(lambda: (browser.js(TABLE % 'Keys most waited for') or [None])[0], 'the key, live')
+        assert key == HOSTILE_KEY and waited != DASH and waits_n == '1'
+        assert browser.complaints == []
+    finally:
+        browser.close()
+        daemon.stop()
     script = get(lb.admin, '/page.js', host=lb.admin).text
-    # It puts in what the server has rendered and escaped, as parsed elements without scripts.
     for way in ('innerHTML', 'outerHTML', 'insertAdjacentHTML', 'document.write', 'eval('):
         assert way not in script, way
