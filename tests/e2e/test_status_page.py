@@ -7,11 +7,10 @@ import socket
 
 import pytest
 from support.base import wait_until
-from support.browser import PROGRAM, Browser
+from support.browser import Browser
 from support.http import get
 from support.scripted import hello, serve
 
-needs_chromium = pytest.mark.skipif(PROGRAM is None, reason='chromium is not installed')
 HOSTILE = '"><script>document.title=1</script><img src=x>'
 
 
@@ -48,7 +47,6 @@ def live(browser):
     return browser.js('document.getElementById("live").textContent') == 'live'
 
 
-@needs_chromium
 def test_the_page_shows_what_there_is_and_loads_only_what_is_ours(lb, open_browser):
     b = open_browser()
     b.open('http://%s/' % lb.admin)
@@ -67,7 +65,6 @@ def test_the_page_shows_what_there_is_and_loads_only_what_is_ours(lb, open_brows
         assert get(lb.admin, link, host=lb.admin).status == 200, link
 
 
-@needs_chromium
 def test_the_page_is_live_and_can_be_paused_sorted_and_searched_by_keyboard(lb, open_browser):
     b = open_browser()
     b.open('http://%s/' % lb.admin)
@@ -100,7 +97,6 @@ def test_the_page_is_live_and_can_be_paused_sorted_and_searched_by_keyboard(lb, 
     assert b.complaints == []
 
 
-@needs_chromium
 def test_every_control_is_reached_by_the_tab_key(lb, open_browser):
     b = open_browser()
     b.open('http://%s/' % lb.admin)
@@ -113,7 +109,6 @@ def test_every_control_is_reached_by_the_tab_key(lb, open_browser):
     assert seen[1:3] == ['q', 'pause'] and seen[3:8] == ['status', 'resumes', 'settings', 'events', 'metrics'], seen
 
 
-@needs_chromium
 @pytest.mark.parametrize('dark', [False, True])
 def test_the_page_follows_the_scheme_and_fits_a_phone(lb, open_browser, dark):
     b = open_browser(width=390, height=844, dark=dark, mobile=True)
@@ -125,7 +120,6 @@ def test_the_page_follows_the_scheme_and_fits_a_phone(lb, open_browser, dark):
     assert b.picture()[:4] == b'\x89PNG'
 
 
-@needs_chromium
 def test_the_page_is_whole_without_scripts(lb, open_browser):
     b = open_browser(scripts=False)
     b.call('Page.navigate', url='http://%s/?q=class-1' % lb.admin)

@@ -96,8 +96,14 @@ class Browser:
 
     def html(self):
         """The document, also where scripts are off."""
-        root = self.call('DOM.getDocument', depth=-1)['root']['nodeId']
-        return self.call('DOM.getOuterHTML', nodeId=root)['outerHTML']
+        def told():
+            try:
+                root = self.call('DOM.getDocument', depth=-1)['root']['nodeId']
+                return self.call('DOM.getOuterHTML', nodeId=root)['outerHTML']
+            except AssertionError as e:     # it has been replaced by the next one in between
+                if 'Could not find node' not in str(e):
+                    raise
+        return wait_until(told, 'a document')
 
     def press(self, key, code=None, text=None):
         for kind in ('keyDown', 'keyUp'):
