@@ -6,92 +6,27 @@
  */
 #include "lb/actions.h"
 
-#include <string.h>
-
 #include "common/base/log.h"
-#include "common/wire/json.h"
+#include "common/net/admin_order.h"
 #include "lb/lb_parts.h"
 #include "lb/membership.h"
 
 enum {
-    ORDER_BYTES_MAX = 4096, /* the admin address takes no longer bodies */
     STATUS_DONE = 200,
     STATUS_BAD = 400,
     STATUS_UNKNOWN = 404,
     STATUS_REFUSED = 409,
 };
 
-/* What an order may say; empty: it does not. */
-struct order {
-    json_t *root;
-    struct slice application, worker, cls;
-    bool has_class; /* "" is a class too */
-};
-
-static int answer_error(struct text *body, int status, const char *why)
-{
-    struct json_writer w = {.out = body};
-
-    json_open_object(&w, NULL);
-    json_put_text(&w, "error", slice_of(why));
-    json_close_object(&w);
-    text_add_char(body, '\n');
-    return status;
-}
-
-/* WHY: constant text. */
-static const char *read_member(struct order *o, const char *name, const json_t *v)
-{
-    struct slice text = {json_string_value(v), json_string_length(v)};
-
-    if (!json_is_string(v))
-        return "each member must be a string";
-    if (strcmp(name, "application") == 0)
-        o->application = text;
-    else if (strcmp(name, "worker") == 0)
-        o->worker = text;
-    else if (strcmp(name, "class") == 0) {
-        o->cls = text;
-        o->has_class = true;
-    } else
-        return "unknown member; known are application, worker, class";
-    return NULL;
-}
-
-/* NULL: fine; else why not. Free o->root in any case. */
-static const char *read_order(struct slice entity, struct order *o)
-{
-    const char *name;
-    const char *why = NULL;
-    json_t *v;
-
-    *o = (struct order){0};
-    if (slice_trim(entity).len == 0)
-        return NULL;
-    if (json_parse(entity, ORDER_BYTES_MAX, &o->root, NULL) != ERR_OK || !json_is_object(o->root))
-        return "the body is not a JSON object";
-    json_object_foreach(o->root, name, v)
-    {
-        if (why == NULL)
-            why = read_member(o, name, v);
-    }
-    return why;
-}
-
 /* ---- whom it concerns ---- */
 
 struct search {
-    const struct order *order;
+    const struct admin_order *order;
     struct application *app;
     size_t napps; /* that fit */
     struct known_worker *found;
     size_t workers, scores; /* forget: asked, forgotten */
 };
-
-static bool fits(const struct order *o, const struct application *a)
-{
-    return o->application.len == 0 || slice_is(o->application, a->name);
-}
 
 static void look_for(void *context, const struct known_worker *k)
 {
@@ -107,7 +42,7 @@ static const char *find_worker(const struct lb *lb, struct search *s)
     if (s->order->worker.len == 0)
         return "which worker? \"worker\" is missing";
     for (size_t i = 0; i < lb->napplications; ++i) {
-        if (!fits(s->order, lb->applications[i]))
+        if (!admin_order_means(s->order, lb->applications[i]->name))
             continue;
         s->app = lb->applications[i];
         ++s->napps;
@@ -125,9 +60,9 @@ static const char *find_worker(const struct lb *lb, struct search *s)
 
 static int set_drained(struct lb *lb, struct slice entity, struct text *body, bool on)
 {
-    struct order o;
+    struct admin_order o;
     struct search s = {.order = &o};
-    const char *why = read_order(entity, &o);
+    const char *why = admin_order_read(&o, entity);
     int status = STATUS_BAD;
 
     if (why == NULL && o.has_class)
@@ -139,8 +74,8 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
             status = STATUS_BAD;
     }
     if (why != NULL) {
-        json_decref(o.root);
-        return answer_error(body, status, why);
+        admin_order_fini(&o);
+        return admin_order_refuse(body, status, why);
     }
     bool changed = s.found->drained != on;
     known_worker_drain(s.found, on);
@@ -154,7 +89,7 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
     json_put_text(&w, "state", slice_of(known_worker_state(s.found)));
     json_close_object(&w);
     text_add_char(body, '\n');
-    json_decref(o.root);
+    admin_order_fini(&o);
     return STATUS_DONE;
 }
 
@@ -184,13 +119,13 @@ static void forget_one(void *context, const struct known_worker *k)
 static int forget(void *context, struct slice entity, struct text *body)
 {
     const struct lb *lb = context;
-    struct order o;
+    struct admin_order o;
     struct search s = {.order = &o};
-    const char *why = read_order(entity, &o);
+    const char *why = admin_order_read(&o, entity);
     int status = STATUS_BAD;
 
     for (size_t i = 0; why == NULL && i < lb->napplications; ++i) {
-        if (!fits(&o, lb->applications[i]))
+        if (!admin_order_means(&o, lb->applications[i]->name))
             continue;
         ++s.napps;
         if (lb->applications[i]->membership != NULL)
@@ -201,19 +136,11 @@ static int forget(void *context, struct slice entity, struct text *body)
         why = s.napps == 0 ? "no such application" : "no such worker";
     }
     if (why != NULL) {
-        json_decref(o.root);
-        return answer_error(body, status, why);
+        admin_order_fini(&o);
+        return admin_order_refuse(body, status, why);
     }
-    log_info(NULL, "skills-forgotten", "workers=%zu scores=%zu", s.workers, s.scores);
-    struct json_writer w = {.out = body};
-
-    json_open_object(&w, NULL);
-    json_put_text(&w, "action", SLICE_LIT("forget"));
-    json_put_int(&w, "workers", (int64_t)s.workers);
-    json_put_int(&w, "scores", (int64_t)s.scores);
-    json_close_object(&w);
-    text_add_char(body, '\n');
-    json_decref(o.root);
+    admin_order_forgotten(body, s.workers, s.scores);
+    admin_order_fini(&o);
     return STATUS_DONE;
 }
 
@@ -226,14 +153,15 @@ static int reload(void *context, struct slice entity, struct text *body)
     int status = STATUS_DONE;
 
     if (slice_trim(entity).len != 0 && !slice_is(slice_trim(entity), "{}"))
-        return answer_error(body, STATUS_BAD, "reload takes no members");
+        return admin_order_refuse(body, STATUS_BAD, "reload takes no members");
     if (lb_phase(lb) != LB_SERVING)
-        return answer_error(body, STATUS_REFUSED, "not serving");
+        return admin_order_refuse(body, STATUS_REFUSED, "not serving");
     if (lb_reload(lb, &problems)) {
         text_add(body, SLICE_LIT("{\"action\":\"reload\"}\n"));
     } else {
-        status = answer_error(body, STATUS_REFUSED,
-                              problems.len != 0 ? text_cstr(&problems) : "refused; see the log");
+        status =
+            admin_order_refuse(body, STATUS_REFUSED,
+                               problems.len != 0 ? text_cstr(&problems) : "refused; see the log");
     }
     text_fini(&problems);
     return status;
