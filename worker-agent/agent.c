@@ -6,13 +6,12 @@
 #include "worker-agent/agent.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/net/bound_sockets.h"
 #include "common/net/http1_client.h"
@@ -98,6 +97,9 @@ static bool make_folders(const struct agent_config *c)
     return true;
 }
 
+/* How long whoever ends may still have state_dir locked. */
+enum { STATE_LOCK_WAIT_MS = 1000 };
+
 static bool lock_state_dir(struct agent *a)
 {
     /* The agent before has it locked still, by the same open file. */
@@ -106,13 +108,13 @@ static bool lock_state_dir(struct agent *a)
         return true;
     char *path = xasprintf("%s/agent.lock", a->config->s.state_dir);
 
-    a->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    bool locked = a->lock_fd >= 0 && flock(a->lock_fd, LOCK_EX | LOCK_NB) == 0;
-    if (!locked)
+    /* Who was killed as it forked its keeper is gone when that has closed what it inherited. */
+    a->lock_fd = file_lock(path, STATE_LOCK_WAIT_MS);
+    if (a->lock_fd < 0)
         log_error(NULL, "state-dir-locked",
                   "path=%s error=\"%s\" advice=\"one agent per state_dir\"", path, strerror(errno));
     free(path);
-    return locked;
+    return a->lock_fd >= 0;
 }
 
 /* ---- SIGHUP ---- */

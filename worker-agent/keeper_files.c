@@ -4,18 +4,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "worker-agent/keeper_wire.h"
@@ -35,24 +32,13 @@ void keeper_files_only(int fd)
 
 bool keeper_files_lock(const char *state_dir, uint64_t wait_ms, int *fd)
 {
-    enum { STEP_MS = 20 };
     char *path = xasprintf("%s/%s", state_dir, KEEPER_LOCK_NAME);
-    uint64_t until_us = clock_mono_us() + wait_ms * 1000;
 
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    *fd = file_lock(path, wait_ms);
     if (*fd < 0)
-        goto failed;
-    while (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK || clock_mono_us() > until_us)
-            goto failed;
-        poll(NULL, 0, STEP_MS);
-    }
+        log_error(NULL, "keeper-lock-failed", "path=%s error=\"%s\"", path, strerror(errno));
     free(path);
-    return true;
-failed:
-    log_error(NULL, "keeper-lock-failed", "path=%s error=\"%s\"", path, strerror(errno));
-    free(path);
-    return false;
+    return *fd >= 0;
 }
 
 /* A socket, or a folder with nothing but a socket in it. */

@@ -4,9 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <unistd.h>
+
+#include "common/base/clock.h"
 
 enum err file_read(const char *path, size_t max, struct text *out)
 {
@@ -98,6 +102,28 @@ enum err file_write(const char *path, struct slice bytes)
 enum err file_write_private(const char *path, struct slice bytes)
 {
     return write_with_mode(path, bytes, 0600);
+}
+
+int file_lock(const char *path, uint64_t wait_ms)
+{
+    enum { STEP_MS = 20 };
+    uint64_t until_us = clock_mono_us() + wait_ms * 1000;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        int error = errno;
+
+        if (error == EINTR)
+            continue;
+        if (error == EWOULDBLOCK && clock_mono_us() < until_us) {
+            poll(NULL, 0, STEP_MS);
+            continue;
+        }
+        close(fd);
+        errno = error;
+        fd = -1;
+    }
+    return fd;
 }
 
 enum err file_set_aside(const char *path)

@@ -21,6 +21,12 @@ bool file_write_all(int fd, struct slice bytes) must_check;
 enum err file_write(const char *path, struct slice bytes) must_check;
 /* The same, for nobody's eyes but our own user's: mode 0600. */
 enum err file_write_private(const char *path, struct slice bytes) must_check;
+/*
+ * Open PATH, made with mode 0600, and lock it as a whole for as long as the descriptor, or one that
+ * a child has inherited, is open; waits up to WAIT_MS for who has it locked.
+ *   -> the descriptor, or -1: errno says; EWOULDBLOCK: it is locked
+ */
+int file_lock(const char *path, uint64_t wait_ms) must_check;
 /* Rename PATH to PATH.bad (replacing an older one), so that somebody can look at it. */
 enum err file_set_aside(const char *path) must_check;
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -117,6 +118,35 @@ static void a_bad_file_is_set_aside_over_an_older_one(void **state)
     text_fini(&t);
 }
 
+static void a_lock_is_refused_while_others_have_it_and_waited_for_when_asked(void **state)
+{
+    struct folder *f = *state;
+    int fd = file_lock(f->file, 0);
+    char byte;
+    int ends[2];
+
+    assert_true(fd >= 0);
+    assert_int_equal(file_lock(f->file, 0), -1);
+    assert_int_equal(errno, EWOULDBLOCK);
+    /* A child that has inherited it has it too, until it closes it. */
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) == 1 ? 0 : 1);
+    }
+    assert_true(child > 0);
+    close(fd);
+    assert_int_equal(file_lock(f->file, 50), -1);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    fd = file_lock(f->file, 60000);
+    assert_true(fd >= 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(fd);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 #define with_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
 
 int main(void)
@@ -127,6 +157,7 @@ int main(void)
         with_folder(a_missing_file_is_no_system_error),
         with_folder(a_failed_write_leaves_nothing_behind),
         with_folder(a_bad_file_is_set_aside_over_an_older_one),
+        with_folder(a_lock_is_refused_while_others_have_it_and_waited_for_when_asked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
