@@ -5,7 +5,7 @@ What slow and greedy clients cost: resumelb, and those of nginx, HAProxy and h2o
 
     bench/edge_slow.py [--only ROW ...] [--servers NAME ...] [--seconds 8] [--scale 1.0]
 
-Rows: window (2,000 HTTP/2 streams of 1 MB, their windows closed), readers (100 clients read 10 MB slowly), share (what
+Rows: others (p99 of somebody else beside each of what follows), window (2,000 HTTP/2 streams of 1 MB, their windows closed), readers (100 clients read 10 MB slowly), share (what
 others get of four workers of one request at a time while 100 slow clients read 200 KiB each, as a share of what they get
 alone), uploads (connections to workers that 300 slow POSTs hold), gigabyte (1 GB down and up), idle (5,000 idle
 connections and 2,000 whose head never ends). Each server is started afresh for each row, with two threads. Memory is
@@ -125,11 +125,16 @@ class QuickWorkers:
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='rlb-origin-'))
         self.ports = [free_port()]
+        self.folder.chmod(0o755)
+        for size in (10 ** 6, 10 ** 7, GIGABYTE):
+            with open(self.folder / str(size), 'wb') as f:
+                f.truncate(size)
         path = self.folder / 'origin.conf'
-        path.write_text('daemon off; worker_processes 1; pid %s/pid; error_log stderr crit; events { worker_connections 4096; }\n'
-                        'http { access_log off; keepalive_requests 1000000000;\n'
-                        '  server { listen 127.0.0.1:%d; location / { return 200 "%s"; } } }\n' % (
-                            self.folder, self.ports[0], 'x' * 1000))
+        path.write_text('daemon off; worker_processes 2; pid %s/pid; error_log stderr crit; events { worker_connections 4096; }\n'
+                        'http { access_log off; keepalive_requests 1000000000; sendfile on; sendfile_max_chunk 128k;\n'
+                        '  server { listen 127.0.0.1:%d; root %s; client_max_body_size 0;\n'
+                        '    location / { return 200 "%s"; } location ~ ^/1000000 { } } }\n' % (
+                            self.folder, self.ports[0], self.folder, 'x' * 1000))
         self.process = Process(['/usr/sbin/nginx', '-c', path, '-p', self.folder], 'origin', self.folder)
         wait_until(lambda: answers(self.ports[0]), 'the origin')
 
@@ -396,15 +401,20 @@ def share(options, cls):
     return ['%s (%s of %s)' % (number(busy['rps'] / quiet['rps'], 2), number(busy['rps']), number(quiet['rps']))]
 
 
+def send_slowly(server, n):
+    socks = []
+    for _ in range(n):
+        s = socket.create_connection(('127.0.0.1', server.port))
+        s.sendall(b'POST /2 HTTP/1.1\r\nHost: a.example\r\nContent-Length: 100000\r\n\r\n' + b'x' * 50000)
+        socks.append(s)
+    return socks
+
+
 def uploads(options, cls):
     workers = Workers(1, False)
     server = cls(workers)
     before = workers.held()
-    socks = []
-    for _ in range(int(300 * options.scale)):
-        s = socket.create_connection(('127.0.0.1', server.port))
-        s.sendall(b'POST /2 HTTP/1.1\r\nHost: a.example\r\nContent-Length: 100000\r\n\r\n' + b'x' * 50000)
-        socks.append(s)
+    socks = send_slowly(server, int(300 * options.scale))
     held = max(0, settled(workers.held, 1.5) - before)
     files = server.files()
     for s in socks:
@@ -432,10 +442,14 @@ class Peak:
         return self.best
 
 
-def transfer(server, request, up):
-    cpu, peak = server.cpu(), Peak(server)
-    with socket.create_connection(('127.0.0.1', server.port), timeout=120) as s:
-        s.sendall(request)
+def gigabyte_request(up):
+    head, length = ('POST /2', 'Content-Length: %d\r\n' % GIGABYTE) if up else ('GET /%d' % GIGABYTE, '')
+    return ('%s HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n%s\r\n' % (head, length)).encode()
+
+
+def transfer_once(port, up):
+    with socket.create_connection(('127.0.0.1', port), timeout=120) as s:
+        s.sendall(gigabyte_request(up))
         piece = bytes(1 << 20)
         left = GIGABYTE if up else 0
         while left > 0:
@@ -447,6 +461,11 @@ def transfer(server, request, up):
                 break
             got += n
     assert got > (50 if up else GIGABYTE), got
+
+
+def transfer(server, up):
+    cpu, peak = server.cpu(), Peak(server)
+    transfer_once(server.port, up)
     return number(server.cpu() - cpu, 2), number(peak.stop(), 1)
 
 
@@ -455,10 +474,7 @@ def gigabyte(options, cls):
     for up in (True, False):
         workers = Workers(1, False)
         server = cls(workers)
-        head = 'POST /2' if up else 'GET /%d' % GIGABYTE
-        length = 'Content-Length: %d\r\n' % GIGABYTE if up else ''
-        request = '%s HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n%s\r\n' % (head, length)
-        cells += transfer(server, request.encode(), up)
+        cells += transfer(server, up)
         server.stop()
         workers.stop()
     return cells
@@ -484,7 +500,46 @@ def idle(options, cls):
     return [number(grown / len(socks)), number(quiet['p99_us'] / 1000, 2), number(busy['p99_us'] / 1000, 2)]
 
 
+class Transfers:
+    """A gigabyte up or down, again and again."""
+
+    def __init__(self, server, up):
+        self.port, self.up = server.port, up
+        self.process = multiprocessing.Process(target=self.run, daemon=True)
+        self.process.start()
+
+    def run(self):
+        while True:
+            transfer_once(self.port, self.up)
+
+    def close(self):
+        self.process.kill()
+        self.process.join()
+
+
+def others(options, cls):
+    """p99 of one client who asks again and again, alone and beside each of the others."""
+    beside = [lambda s: open_streams(s, int(2000 * options.scale)), lambda s: [SlowReaders(s.port, int(100 * options.scale), 10 ** 7)],
+              lambda s: send_slowly(s, int(300 * options.scale)), lambda s: [Transfers(s, True)], lambda s: [Transfers(s, False)]]
+    cells = []
+    for begin in beside:
+        workers = QuickWorkers()
+        server = cls(workers)
+        quiet = wrk(server.address + '/1000', 1, options.seconds)
+        held = begin(server)
+        time.sleep(2)
+        busy = wrk(server.address + '/1000', 1, options.seconds)
+        cells.append('%s to %s' % (number(quiet['p99_us'] / 1000, 2), number(busy['p99_us'] / 1000, 2)))
+        for h in held:
+            h.close() if hasattr(h, 'close') else h.stop()
+        server.stop()
+        workers.stop()
+    return cells
+
+
 ROWS = {
+    'others': (others, ['p99 ms of one client, alone and beside: 2,000 closed streams', '100 slow readers', '300 slow POSTs',
+                        '1 GB up', '1 GB down']),
     'window': (window, ['2,000 closed streams of 1 MB: MB in memory', 'in files']),
     'readers': (readers, ['100 slow readers of 10 MB: MB in memory', 'in files']),
     'share': (share, ['requests/s others get beside 100 slow clients']),

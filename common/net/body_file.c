@@ -16,9 +16,13 @@
 enum {
     /* At once, so that the loop's other sockets have their turn. */
     SEND_MAX = 1 << 20,
+    /* Given back at once, about a millisecond's work; and the pause until the next. */
+    CUT_BYTES = 16 << 20,
+    CUT_PAUSE_MS = 1,
 };
 
 struct body_file {
+    struct list in_bin;
     int fd;
     size_t bytes;
     void *map; /* NULL: not asked for yet */
@@ -63,6 +67,55 @@ void body_file_destroy(struct body_file *f)
     close(f->fd);
     free(f);
 }
+
+/* ---- the bin ---- */
+
+static void on_cut(struct timer *t)
+{
+    struct body_file_bin *b = container_of(t, struct body_file_bin, timer);
+    struct body_file *f = list_first(&b->files, struct body_file, in_bin);
+
+    if (f->bytes > CUT_BYTES && ftruncate(f->fd, (off_t)(f->bytes - CUT_BYTES)) == 0) {
+        f->bytes -= CUT_BYTES;
+    } else {
+        list_remove(&f->in_bin);
+        body_file_destroy(f);
+    }
+    if (!list_empty(&b->files))
+        timer_start(b->loop, &b->timer, CUT_PAUSE_MS);
+}
+
+void body_file_bin_init(struct body_file_bin *b, struct loop *l)
+{
+    b->loop = l;
+    timer_init(&b->timer, on_cut);
+    list_init(&b->files);
+}
+
+void body_file_bin_fini(struct body_file_bin *b)
+{
+    struct list *node;
+
+    timer_stop(&b->timer);
+    while ((node = list_pop_front(&b->files)) != NULL)
+        body_file_destroy(list_entry(node, struct body_file, in_bin));
+}
+
+void body_file_throw(struct body_file_bin *b, struct body_file *f)
+{
+    if (f == NULL || f->bytes <= CUT_BYTES) {
+        body_file_destroy(f);
+        return;
+    }
+    if (f->map != NULL)
+        munmap(f->map, f->bytes);
+    f->map = NULL;
+    list_push_back(&b->files, &f->in_bin);
+    if (!timer_running(&b->timer))
+        timer_start(b->loop, &b->timer, CUT_PAUSE_MS);
+}
+
+/* ---- what is in a file ---- */
 
 bool body_file_add(struct body_file *f, struct slice bytes)
 {

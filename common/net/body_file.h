@@ -6,7 +6,8 @@
 #ifndef RLB_NET_BODY_FILE_H
 #define RLB_NET_BODY_FILE_H
 
-#include "common/base/base.h"
+#include "common/base/list.h"
+#include "common/net/loop.h"
 
 #include <sys/types.h>
 
@@ -15,6 +16,21 @@ struct body_file;
 /* In FOLDER. NULL with errno: no file can be made there. */
 struct body_file *body_file_create(const char *folder);
 void body_file_destroy(struct body_file *f);
+
+/*
+ * Files that are done with. To give back a gigabyte at once takes the system some 60 ms, in which
+ * the loop would stand still; so they are cut short piece by piece, then closed.
+ */
+struct body_file_bin {
+    struct loop *loop;
+    struct timer timer;
+    struct list files;
+};
+void body_file_bin_init(struct body_file_bin *b, struct loop *l);
+/* What is still in it goes at once. */
+void body_file_bin_fini(struct body_file_bin *b);
+/* Destroy F, soon. NULL is fine. */
+void body_file_throw(struct body_file_bin *b, struct body_file *f);
 /* Append. False with errno: the disk is full, or broken. */
 bool body_file_add(struct body_file *f, struct slice bytes) must_check;
 /*

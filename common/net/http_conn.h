@@ -12,6 +12,7 @@
 #ifndef RLB_NET_HTTP_CONN_H
 #define RLB_NET_HTTP_CONN_H
 
+#include "common/net/body_file.h"
 #include "common/net/http_server.h"
 #include "common/net/http_tap.h"
 
@@ -52,6 +53,7 @@ struct http_server {
     size_t nconns, ntunnels;
     size_t nrequests;   /* with us */
     char *spill_room;   /* where http_tap_spill.c reads to */
+    struct body_file_bin body_bin;
     struct text passed; /* what http_tap_http2.c gives libh2o, for a moment */
     struct http2_room http2_room;
     struct addr shown[2]; /* what http_conn_peer and http_conn_local have returned */

@@ -321,6 +321,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     s->options = *o;
     s->server_name = xslicedup(o->server_name);
     http_accept_init(s);
+    body_file_bin_init(&s->body_bin, s->loop);
     list_init(&s->conns);
     list_init(&s->resting);
     list_init(&s->tunnels);
@@ -370,6 +371,7 @@ void http_server_destroy(struct http_server *s)
     free(queue); /* it forgets that, too */
     h2o_config_dispose(&s->conf);
     free(s->spill_room);
+    body_file_bin_fini(&s->body_bin);
     text_fini(&s->passed);
     http2_room_fini(&s->http2_room);
     free(s->server_name);

@@ -56,7 +56,7 @@ static void end_spill(struct http_conn *c)
         (void)no_room(c, errno);
         return;
     }
-    body_file_destroy(t->body);
+    body_file_throw(&c->server->body_bin, t->body);
     t->body = t->file;
     t->file = NULL;
     t->state = TAP_HEAD;
@@ -109,7 +109,7 @@ void http_tap_drop_spill(struct http_conn *c)
 {
     if (!http_tap_spilling(c))
         return;
-    body_file_destroy(c->tap.file);
+    body_file_throw(&c->server->body_bin, c->tap.file);
     c->tap.file = NULL;
 }
 
@@ -150,9 +150,17 @@ void http_tap_go_on_spilling(struct http_conn *c)
         ;
 }
 
+/* A request's. */
+struct owned {
+    struct body_file_bin *bin;
+    struct body_file *file;
+};
+
 static void dispose(void *owner)
 {
-    body_file_destroy(*(struct body_file **)owner);
+    struct owned *o = owner;
+
+    body_file_throw(o->bin, o->file);
 }
 
 const struct body_file *http_tap_give_body(struct http_conn *c, h2o_req_t *req)
@@ -161,9 +169,9 @@ const struct body_file *http_tap_give_body(struct http_conn *c, h2o_req_t *req)
 
     if (body == NULL)
         return NULL;
-    struct body_file **owner = h2o_mem_alloc_shared(&req->pool, sizeof(*owner), dispose);
+    struct owned *owner = h2o_mem_alloc_shared(&req->pool, sizeof(*owner), dispose);
     struct slice bytes = body_file_map(body);
-    *owner = body;
+    *owner = (struct owned){&c->server->body_bin, body};
     c->tap.body = NULL;
     req->entity = h2o_iovec_init(bytes.p, bytes.len);
     return body;
@@ -171,6 +179,6 @@ const struct body_file *http_tap_give_body(struct http_conn *c, h2o_req_t *req)
 
 void http_tap_fini_spill(struct http_conn *c)
 {
-    body_file_destroy(c->tap.file);
-    body_file_destroy(c->tap.body);
+    body_file_throw(&c->server->body_bin, c->tap.file);
+    body_file_throw(&c->server->body_bin, c->tap.body);
 }

@@ -238,6 +238,41 @@ static void file_is_sent_from_wherever_it_was_left(void **state)
     body_file_destroy(file);
 }
 
+static struct body_file *file_of(size_t bytes)
+{
+    static char piece[1 << 20];
+    struct body_file *file = body_file_create("/tmp");
+
+    assert_non_null(file);
+    for (; bytes != 0; bytes -= sizeof(piece))
+        assert_true(body_file_add(file, (struct slice){piece, sizeof(piece)}));
+    return file;
+}
+
+static void large_file_is_given_back_in_pieces_and_a_small_one_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct body_file_bin bin;
+    unsigned turns = 0;
+
+    body_file_bin_init(&bin, f->loop);
+    body_file_throw(&bin, NULL);
+    body_file_throw(&bin, file_of(1 << 20));
+    assert_true(list_empty(&bin.files));
+    body_file_throw(&bin, file_of(48 << 20));
+    body_file_throw(&bin, file_of(32 << 20));
+    while (!list_empty(&bin.files)) {
+        loop_turn(f->loop, 1000);
+        assert_true(++turns < 1000);
+    }
+    /* Three and two pieces, none at once with another. */
+    assert_true(turns >= 5);
+    assert_false(timer_running(&bin.timer));
+    /* What is there at the end goes as well: the leak checker looks. */
+    body_file_throw(&bin, file_of(32 << 20));
+    body_file_bin_fini(&bin);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -247,6 +282,7 @@ int main(void)
         TEST(what_follows_a_large_body_is_the_next_request),
         TEST(head_and_body_may_come_in_any_pieces),
         TEST(client_that_waits_for_continue_gets_it_first),
+        TEST(large_file_is_given_back_in_pieces_and_a_small_one_at_once),
         TEST(client_that_does_not_wait_for_continue_is_served_as_well),
         TEST(client_that_leaves_within_a_large_body_is_no_request),
         TEST(slow_large_body_is_refused_in_time),
