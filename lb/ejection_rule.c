@@ -24,13 +24,20 @@ static unsigned needed(const struct ejection_rule *r, enum worker_fault f)
     return worker_fault_connects(f) ? r->after_refused : r->after;
 }
 
+static uint64_t doubled(const struct strikes *s, uint64_t ms, uint64_t most_ms)
+{
+    return ms > most_ms >> s->doublings ? most_ms : ms << s->doublings;
+}
+
 static uint64_t time_of(const struct strikes *s, const struct ejection_rule *r)
 {
-    uint64_t most_ms = r->time_max_ms > r->time_ms ? r->time_max_ms : r->time_ms;
+    return doubled(s, r->time_ms, r->time_max_ms > r->time_ms ? r->time_max_ms : r->time_ms);
+}
 
-    if (r->time_ms > most_ms >> s->doublings)
-        return most_ms;
-    return r->time_ms << s->doublings;
+uint64_t strikes_probe_ms(const struct strikes *s, const struct ejection_rule *r,
+                          enum worker_fault f)
+{
+    return worker_fault_connects(f) ? doubled(s, r->probe_ms, time_of(s, r)) : 0;
 }
 
 uint64_t strikes_add(struct strikes *s, const struct ejection_rule *r, enum worker_fault f)

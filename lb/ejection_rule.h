@@ -5,7 +5,8 @@
  *
  *   a failed connection counts as enough by itself (after_refused); the other failures have to come
  *   one after the other (after). Each ejection that has run its time doubles the next one, up to
- *   time_max_ms. Any answer of the worker clears the record.
+ *   time_max_ms. Any answer of the worker clears the record. Whose connections fail is tried by
+ *   connecting meanwhile, and out until it accepts one.
  */
 #ifndef RLB_LB_EJECTION_RULE_H
 #define RLB_LB_EJECTION_RULE_H
@@ -29,6 +30,7 @@ bool worker_fault_connects(enum worker_fault f);
 struct ejection_rule {
     uint64_t time_ms;       /* the first ejection's; 0: none at all */
     uint64_t time_max_ms;   /* below time_ms it is as time_ms */
+    uint64_t probe_ms;      /* until an unreachable worker is tried first; 0: it is not tried */
     unsigned after_refused; /* failed connections in a row; 0: they never eject */
     unsigned after;         /* other failures in a row; 0: they never eject */
     double max_share;       /* of the workers in the pool: how many may be out, 0..1 */
@@ -41,7 +43,11 @@ struct strikes {
 
 /* Another failure: for how many ms the worker deserves to be out; 0: not yet. */
 uint64_t strikes_add(struct strikes *s, const struct ejection_rule *r, enum worker_fault f);
-/* An ejection has run its whole time (one that was cut short says nothing). */
+/* How long until it is tried by connecting; 0: never, it is out for its time. */
+uint64_t strikes_probe_ms(const struct strikes *s, const struct ejection_rule *r,
+                          enum worker_fault f);
+/* An ejection has run its whole time, or it accepted a connection (one that was cut short says
+ * nothing). */
 void strikes_served(struct strikes *s);
 /* The worker has answered. */
 void strikes_clear(struct strikes *s);

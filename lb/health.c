@@ -2,6 +2,7 @@
  *
  *   data loop   failure -> eject_locked() under members_lock -> message to the control loop
  *   control     message -> timer -> available again
+ *               message -> timer -> it is connected to -> available again, or the timer once more
  *   any thread  nobody else is left -> all are available again, at once -> message
  *
  * A data loop decides alone and at once, so that the requests behind this one do not try the same
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/net/http1_client.h"
 #include "lb/lb.h"
 #include "lb/member.h"
 #include "lb/route_wait.h"
@@ -27,11 +29,16 @@ struct ejection {
     struct worker *worker; /* counted */
     uint64_t for_ms;
     enum worker_fault why;
+    /* Control thread, while it is tried by connecting. */
+    uint64_t probe_ms; /* the next pause; 0: it is not tried */
+    struct http1_connect *attempt;
 };
 
 static void free_ejection(struct ejection *e)
 {
     timer_stop(&e->timer);
+    if (e->attempt != NULL)
+        http1_connect_cancel(e->attempt);
     worker_unref(e->worker);
     free(e);
 }
@@ -76,9 +83,9 @@ static void post_all(struct application *a, struct list *over)
         loop_post(a->lb->control, list_entry(node, struct loop_message, node));
 }
 
-static void on_timer(struct timer *t)
+/* It has had its time, or it accepts connections. */
+static void end(struct ejection *e)
 {
-    struct ejection *e = container_of(t, struct ejection, timer);
     struct application *a = member_of(e->worker)->app;
     struct list released;
 
@@ -94,6 +101,68 @@ static void on_timer(struct timer *t)
     /* Else whoever ended it has posted the message. */
     if (in_force)
         free_ejection(e);
+}
+
+/* ---- tried by connecting ---- */
+
+static void rest(struct ejection *e)
+{
+    struct member *m = member_of(e->worker);
+    struct loop *l = m->app->lb->control;
+    uint64_t pause_ms = e->probe_ms;
+
+    pthread_mutex_lock(&m->app->members_lock);
+    bool in_force = list_linked(&e->node);
+    if (in_force)
+        atomic_store_explicit(&m->ejected_until_ms, loop_now_ms(l) + pause_ms,
+                              memory_order_relaxed);
+    pthread_mutex_unlock(&m->app->members_lock);
+    if (!in_force)
+        return;
+    timer_start(l, &e->timer, pause_ms);
+    e->probe_ms = pause_ms * 2 < e->for_ms ? pause_ms * 2 : e->for_ms;
+}
+
+static void on_connected(void *context, struct http1_conn *c, enum err failed)
+{
+    struct ejection *e = context;
+
+    (void)failed;
+    e->attempt = NULL;
+    if (c == NULL) {
+        rest(e);
+        return;
+    }
+    http1_close(c);
+    log_info(NULL, "worker-accepts", "application=%s worker=%s", member_of(e->worker)->app->name,
+             worker_name(e->worker));
+    end(e);
+}
+
+/* One that has left the pool meanwhile says by itself when it is back. */
+static bool is_to_be_tried(struct ejection *e)
+{
+    struct member *m = member_of(e->worker);
+
+    if (e->probe_ms == 0)
+        return false;
+    pthread_mutex_lock(&m->app->members_lock);
+    bool yes = m->joined && list_linked(&e->node);
+    pthread_mutex_unlock(&m->app->members_lock);
+    return yes;
+}
+
+static void on_timer(struct timer *t)
+{
+    struct ejection *e = container_of(t, struct ejection, timer);
+    struct member *m = member_of(e->worker);
+
+    if (!is_to_be_tried(e)) {
+        end(e);
+        return;
+    }
+    e->attempt = http1_connect_tls(m->app->lb->control, &m->addr, m->tls,
+                                   m->app->settings->s.connect_timeout_ms, on_connected, e);
 }
 
 static void count(struct ejection *e)
@@ -123,7 +192,10 @@ static void on_message(struct loop_message *msg)
         free_ejection(e);
         return;
     }
-    timer_start(a->lb->control, &e->timer, e->for_ms);
+    if (e->probe_ms != 0)
+        rest(e);
+    else
+        timer_start(a->lb->control, &e->timer, e->for_ms);
     /* Others may have left meanwhile. */
     health_check(a);
 }
@@ -185,6 +257,7 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
 {
     struct application *a = m->app;
     uint64_t for_ms = strikes_add(&m->strikes, &a->eject, f);
+    uint64_t probe_ms = strikes_probe_ms(&m->strikes, &a->eject, f);
 
     atomic_store_explicit(&m->struck, true, memory_order_relaxed);
     if (for_ms == 0)
@@ -196,6 +269,7 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
         return NULL;
     struct ejection *e = new_ejection(m, f, for_ms);
 
+    e->probe_ms = probe_ms;
     eject_locked(m, now_ms, e, released);
     return e;
 }

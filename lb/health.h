@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Passive ejection: a worker that refuses connections, or fails several requests in a row, gets no
- * requests for a while (ejection_rule.h). It fails open: the only one available is not ejected, and
- * who finds none but ejected ones has them all back. Begun by data loops, ended by a timer of the
- * control loop.
+ * requests for a while (ejection_rule.h); one whose connections fail, until it accepts one, which
+ * is tried without any request. It fails open: the only one available is not ejected, and who finds
+ * none but ejected ones has them all back. Begun by data loops, ended by the control loop.
  */
 #ifndef RLB_LB_HEALTH_H
 #define RLB_LB_HEALTH_H

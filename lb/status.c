@@ -111,12 +111,13 @@ static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
     json_put_int(w, "requests", (int64_t)relaxed(&m->requests));
     json_put_int(w, "failures", (int64_t)relaxed(&m->failures));
     json_put_real(w, "service_s", (double)relaxed(&m->service_us) / 1e6);
-    json_put_bool(w, "ejected", ejected > now_ms);
-    if (ejected > now_ms) {
+    json_put_bool(w, "ejected", ejected != 0);
+    if (ejected != 0) {
         unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
 
         json_put_text(w, "ejected_why", slice_of(worker_fault_text((enum worker_fault)why)));
-        json_put_real(w, "ejected_for_s", (double)(ejected - now_ms) / 1000);
+        json_put_real(w, "ejected_for_s",
+                      ejected > now_ms ? (double)(ejected - now_ms) / 1000 : 0.0);
     }
     put_connections(w, m);
 }

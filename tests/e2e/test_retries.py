@@ -219,6 +219,31 @@ def test_a_worker_that_refuses_is_left_alone_for_a_while(world):
     wait_until(lambda: lb.app()['stats']['ejections'] >= 1, 'the count')
 
 
+def test_a_worker_that_accepts_connections_again_is_back_long_before_its_time(world):
+    """It is tried by connecting: no request has to fail for that, and none is sent to it meanwhile."""
+    one, other = world.gunicorn('one'), world.scripted(serve(hello))
+    lb = world.resumelb(static(one.address, other.address, eject_time='10m', eject_probe='50ms', resume='measure'))
+    wait_until(lambda: lb.get('/').body != b'hello', 'the first to serve')
+    one.kill()
+
+    def ejected():
+        lb.get('/')
+        return lb.workers()[one.address]['ejected']
+    wait_until(ejected, 'the ejection')
+    assert lb.workers()[one.address]['ejected_why'] == 'refused'
+    before = lb.app()['stats']
+    requests = lb.workers()[one.address]['requests']
+    for _ in range(20):
+        assert lb.get('/').body == b'hello'
+    assert lb.workers()[one.address]['ejected']
+    one.start()
+    wait_until(lambda: not lb.workers()[one.address]['ejected'], 'the worker to be back')
+    after = lb.app()['stats']
+    assert (after['ejections'], after['connect_failures']) == (before['ejections'], before['connect_failures'])
+    assert lb.workers()[one.address]['requests'] == requests
+    wait_until(lambda: lb.get('/').body != b'hello', 'it to serve')
+
+
 def test_a_get_whose_worker_dies_after_the_head_goes_elsewhere(world):
     """Servers write head and body apart; nothing of the answer has been passed on in between."""
     def script(c):
@@ -335,7 +360,7 @@ def test_a_worker_that_fails_again_when_it_is_back_is_out_for_longer_each_time(w
     port = free_port()
     dead = '127.0.0.1:%d' % port
     good = world.scripted(serve(hello))
-    lb = world.resumelb(static(dead, good.address, eject_time='20ms'))
+    lb = world.resumelb(static(dead, good.address, eject_time='20ms', eject_probe=0))
 
     def out_for_ten_times_as_long():
         assert lb.get('/').body == b'hello'

@@ -52,6 +52,29 @@ static void the_time_doubles_up_to_its_most_and_an_answer_ends_that(void **state
     assert_int_equal(strikes_add(&s, &rule, FAULT_REFUSED), 2000);
 }
 
+static void whose_connections_fail_is_tried_soon_and_later_each_time_it_fails_again(void **state)
+{
+    (void)state;
+    static const uint64_t expected[] = {300, 600, 1200, 2400, 4800, 9600, 10000, 10000};
+    struct ejection_rule r = rule;
+    struct strikes s = {0};
+
+    r.probe_ms = 300;
+    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_RESET), 0);
+    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_FIRST_BYTE_TIMEOUT), 0);
+    for (size_t i = 0; i < ARRAY_LEN(expected); ++i) {
+        assert_int_equal(strikes_probe_ms(&s, &r, FAULT_REFUSED), expected[i]);
+        assert_int_equal(strikes_probe_ms(&s, &r, FAULT_CONNECT_TIMEOUT), expected[i]);
+        strikes_served(&s);
+    }
+    r.probe_ms = 0;
+    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_REFUSED), 0);
+    /* Never later than it would be back without. */
+    s = (struct strikes){0};
+    r.probe_ms = 5000;
+    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_TLS), 2000);
+}
+
 static void an_ejection_that_was_cut_short_doubles_nothing(void **state)
 {
     (void)state;
@@ -124,6 +147,7 @@ int main(void)
         cmocka_unit_test(a_failed_connection_is_enough),
         cmocka_unit_test(other_failures_have_to_come_in_a_row),
         cmocka_unit_test(the_time_doubles_up_to_its_most_and_an_answer_ends_that),
+        cmocka_unit_test(whose_connections_fail_is_tried_soon_and_later_each_time_it_fails_again),
         cmocka_unit_test(an_ejection_that_was_cut_short_doubles_nothing),
         cmocka_unit_test(a_most_below_the_time_is_as_the_time),
         cmocka_unit_test(what_is_switched_off_never_ejects),
