@@ -23,6 +23,8 @@
 #include "lb/limit.h"
 #include "lb/tls_client.h"
 
+#include <errno.h>
+
 enum {
     /*
      * How long a response's head waits for the first bytes of its body: a worker that dies in
@@ -336,6 +338,41 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         http_reply_send(&x->reply, NULL, true);
 }
 
+/* So much is queued: how much more may come. */
+static void make_room(struct exchange *x)
+{
+    size_t limit = exchange_buffer_limit(x);
+
+    exchange_count_buffered(x);
+    if (x->reply.queued_bytes + ROOM_MIN <= limit) {
+        http1_room(x->http, limit - x->reply.queued_bytes);
+        return;
+    }
+    x->paused = true;
+    x->paused_since_us = loop_now_us(x->home->loop);
+    http1_pause(x->http);
+}
+
+/* Whether only the client and its connection want the response's body. */
+static bool may_move(const struct exchange *x)
+{
+    return x->version < 0x200 && http_conn_ssl(x->conn) == NULL && x->copy_maker == NULL;
+}
+
+static ssize_t on_moving(void *context, int fd, size_t max)
+{
+    struct exchange *x = context;
+
+    if (!may_move(x)) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    ssize_t n = http_reply_move(&x->reply, fd, max);
+    if (n > 0)
+        make_room(x);
+    return n;
+}
+
 static void on_body(void *context, struct http1_body *body, bool last)
 {
     struct exchange *x = context;
@@ -346,17 +383,10 @@ static void on_body(void *context, struct http1_body *body, bool last)
     http_reply_send(&x->reply, body, last);
     if (x->client_over)
         return;
-    exchange_count_buffered(x);
     if (last)
-        return;
-    size_t limit = exchange_buffer_limit(x);
-    if (x->reply.queued_bytes + ROOM_MIN <= limit) {
-        http1_room(x->http, limit - x->reply.queued_bytes);
-        return;
-    }
-    x->paused = true;
-    x->paused_since_us = loop_now_us(x->home->loop);
-    http1_pause(x->http);
+        exchange_count_buffered(x);
+    else
+        make_room(x);
 }
 
 void exchange_drained(struct exchange *x)
@@ -414,6 +444,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
 static const struct http1_events events = {
     .on_head = on_head,
     .on_body = on_body,
+    .on_moving = on_moving,
     .on_error = on_error,
     .on_upgrade = on_upgrade,
 };
@@ -468,6 +499,7 @@ void exchange_forward(struct exchange *x)
         .body = {x->req->entity.base, x->req->entity.base != NULL ? x->req->entity.len : 0},
         .body_file = x->body_file,
         .is_head = slice_is((struct slice){x->req->method.base, x->req->method.len}, "HEAD"),
+        .moves = may_move(x),
         .upgrade = x->websocket ? SLICE_LIT("websocket") : SLICE_NULL,
         .first_byte_timeout_ms = s->first_byte_timeout_ms,
         .between_bytes_timeout_ms = s->between_bytes_timeout_ms,

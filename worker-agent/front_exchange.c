@@ -308,6 +308,18 @@ static void on_body(void *context, struct http1_body *body, bool last)
         pause_if_full(x);
 }
 
+static ssize_t on_moving(void *context, int fd, size_t max)
+{
+    struct exchange *x = context;
+    ssize_t n = http_reply_move(x->reply, fd, max);
+
+    if (n > 0) {
+        count_buffered(x);
+        pause_if_full(x);
+    }
+    return n;
+}
+
 static void on_drained(void *context)
 {
     struct exchange *x = context;
@@ -360,7 +372,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
                       &end);
 }
 
-static const struct http1_events http1_exchange_events = {on_head, on_body, on_error, on_upgrade};
+static const struct http1_events http1_exchange_events = {on_head, on_body, on_moving, on_error,
+                                                          on_upgrade};
 
 /* ---- to the process ---- */
 
@@ -385,6 +398,7 @@ static void send_request(struct exchange *x)
         .body = x->body,
         .body_file = x->body_file,
         .is_head = x->is_head,
+        .moves = true,
         .upgrade = x->upgrade ? slice_of_iovec(x->reply->req->upgrade) : SLICE_NULL,
         .first_byte_timeout_ms = x->unready ? 0 : s->first_byte_timeout_ms,
         .between_bytes_timeout_ms = s->between_bytes_timeout_ms,

@@ -60,7 +60,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     on_error(context, ERR_BAD_RESPONSE);
 }
 
-static const struct http1_events events = {on_head, on_body, on_error, on_upgrade};
+static const struct http1_events events = {on_head, on_body, NULL, on_error, on_upgrade};
 
 static void on_connected(void *context, struct http1_conn *c, enum err e)
 {

@@ -15,18 +15,17 @@
  * Every callback may cancel the exchange, close the connection, or give it back and start the next
  * request on it. So whoever calls out compares the exchange's serial number afterwards.
  *
- * Bytes are read where they stay: a head into c->in, a body straight into the struct http1_body
- * that is handed on. What came behind a head in the same read is copied when it is little, and
- * handed on with its buffer when it is much.
+ * Bytes of large bodies may not come here at all: on_moving has them moved from the worker's socket
+ * to the client's. The others are read where they stay: a head into c->in, a body straight into the
+ * struct http1_body that is handed on. What came behind a head in the same read is copied when it
+ * is little, and handed on with its buffer when it is much.
  */
 #include "common/base/text.h"
 #include "common/net/http1_body.h"
 #include "common/net/http1_conn.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 enum {
@@ -34,9 +33,11 @@ enum {
     /* After a large response the next one is expected to be large: one read takes 64 KiB with its
        head. */
     HEAD_READ_LARGE = 80 * 1024,
-    BODY_READ_MIN = 4 * 1024,
+    /* Unless a large body is to be moved: then little of it is read with its head. */
+    HEAD_READ_SMALL = 4 * 1024,
+    /* Moving costs two system calls more than reading, as much as copying so many bytes twice. */
+    MOVE_MIN = 32 * 1024,
     BODY_READ_FIRST = 16 * 1024,
-    BODY_READ_MAX = 128 * 1024,
     BODY_READS_PER_EVENT = 4, /* then the loop's other sockets have their turn */
     /* Up to this much is copied rather than keeping the whole input buffer alive for it. */
     COPY_MAX = 2048,
@@ -258,29 +259,6 @@ static void pass_on_input(struct http1_conn *c)
     pass_on(c, h, rest);
 }
 
-static size_t at_least(size_t n, size_t min)
-{
-    return n > min ? n : min;
-}
-
-static size_t next_read_bytes(const struct http1_exchange *x)
-{
-    size_t room = at_least(x->room_bytes, BODY_READ_MIN);
-    size_t bytes = x->read_bytes < room ? x->read_bytes : room;
-
-    if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < bytes)
-        return (size_t)x->framing.left;
-    return bytes;
-}
-
-static void adapt_read_bytes(struct http1_exchange *x, size_t room, size_t n)
-{
-    if (n == room && x->read_bytes < BODY_READ_MAX)
-        x->read_bytes *= 2;
-    else if (n < x->read_bytes / 4 && x->read_bytes > BODY_READ_MIN)
-        x->read_bytes /= 2;
-}
-
 /* EOF, or an error of the socket. */
 static void on_body_end(struct http1_conn *c, ssize_t n)
 {
@@ -298,7 +276,7 @@ static void on_body_end(struct http1_conn *c, ssize_t n)
 /* One read. Whether there may be more at once. */
 static bool read_body_once(struct http1_conn *c)
 {
-    size_t room = next_read_bytes(&c->x);
+    size_t room = http1_next_read_bytes(&c->x);
     struct held_body *h = held_body_create(room);
     ssize_t n = http1_conn_recv(c, h->bytes, room);
 
@@ -310,7 +288,7 @@ static bool read_body_once(struct http1_conn *c)
         return false;
     }
     size_t got = (size_t)n;
-    adapt_read_bytes(&c->x, room, got);
+    http1_adapt_read_bytes(&c->x, room, got);
     if (got <= room / 2) {
         /* What waits for a slow client must not take many times its size. */
         h = held_body_shrink(h, got);
@@ -318,6 +296,45 @@ static bool read_body_once(struct http1_conn *c)
     arm_timer(c);
     pass_on(c, h, (struct slice){h->bytes, got});
     return got == room;
+}
+
+/* Whether bytes of bodies may go their way without being read. */
+static bool moves(const struct http1_conn *c)
+{
+    return c->x.request.moves && c->tls == NULL;
+}
+
+static bool may_move_body(const struct http1_conn *c)
+{
+    const struct body_framing *f = &c->x.framing;
+
+    return moves(c) && f->kind == HTTP1_BODY_LENGTH && f->left >= MOVE_MIN;
+}
+
+/* As read_body_once. */
+static bool move_body_once(struct http1_conn *c)
+{
+    const struct http1_request r = c->x.request;
+    size_t room = at_least(c->x.room_bytes, HTTP1_BODY_READ_MIN);
+    size_t max = c->x.framing.left < room ? (size_t)c->x.framing.left : room;
+    ssize_t n = r.events->on_moving(r.context, h2o_socket_get_fd(c->sock), max);
+
+    if (n == -1 && errno == ENOTSUP)
+        return read_body_once(c);
+    if (n <= 0) {
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            on_body_end(c, n);
+        return false;
+    }
+    arm_timer(c);
+    c->x.framing.left -= (size_t)n;
+    if (c->x.framing.left == 0) {
+        http1_resume(c); /* an idle connection is listened to */
+        complete(c);
+        r.events->on_body(r.context, http1_body_copy(SLICE_NULL), true);
+        return false;
+    }
+    return (size_t)n == max;
 }
 
 static void read_body(struct http1_conn *c)
@@ -331,7 +348,7 @@ static void read_body(struct http1_conn *c)
         return;
     }
     for (int i = 0; i < BODY_READS_PER_EVENT; ++i) {
-        bool more = read_body_once(c);
+        bool more = may_move_body(c) ? move_body_once(c) : read_body_once(c);
         if (!more || c->serial != serial || c->x.paused)
             return;
     }
@@ -391,9 +408,10 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     x->framing = (struct body_framing){.kind = head->framing, .left = head->content_length};
     bool large = head->framing == HTTP1_BODY_LENGTH && head->content_length > HEAD_READ_BYTES;
     c->head_read_bytes = large ? HEAD_READ_LARGE : HEAD_READ_BYTES;
+    c->large_before = large && head->content_length > MOVE_MIN + HEAD_READ_SMALL;
     /* What is announced may be read at once: bounded by what is left, it cannot be too much. */
     if (large)
-        x->read_bytes = BODY_READ_MAX;
+        x->read_bytes = HTTP1_BODY_READ_MAX;
     x->state = EXCHANGE_BODY;
     c->in = (struct http1_input){0};
     x->request.events->on_head(x->request.context, head, false);
@@ -449,15 +467,25 @@ static void take_heads(struct http1_conn *c)
         on_head_with_body(c, &head);
 }
 
-static void read_head(struct http1_conn *c)
+/* Makes room for more of a head; how much of it to use. */
+static size_t head_room(struct http1_conn *c)
 {
     struct http1_input *in = &c->in;
-
-    size_t first = at_least(c->head_read_bytes, HEAD_READ_BYTES);
+    bool small = in->len == 0 && c->large_before && moves(c);
+    size_t first = small ? HEAD_READ_BYTES : at_least(c->head_read_bytes, HEAD_READ_BYTES);
     size_t room = at_least(c->x.room_bytes, HEAD_READ_BYTES);
 
     http1_input_make_room(c->loop, in, first < room ? first : room);
-    ssize_t n = http1_conn_recv(c, in->p + in->len, in->room - in->len);
+    return small ? HEAD_READ_SMALL : in->room - in->len;
+}
+
+static void read_head(struct http1_conn *c)
+{
+    struct http1_input *in = &c->in;
+    size_t room = head_room(c);
+    uint64_t serial = c->serial;
+    ssize_t n = http1_conn_recv(c, in->p + in->len, room);
+
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
             fail(c, error_of_end(c, n));
@@ -470,6 +498,9 @@ static void read_head(struct http1_conn *c)
     in->len += (size_t)n;
     arm_timer(c);
     take_heads(c);
+    /* Of the body there is more, then. */
+    if ((size_t)n == room && c->serial == serial && c->x.state == EXCHANGE_BODY && !c->x.paused)
+        read_body(c);
 }
 
 static bool is_reading(const struct http1_conn *c)
@@ -540,46 +571,12 @@ void http1_resume(struct http1_conn *c)
         read_ahead_later(c);
 }
 
-/*
- * Bytes that the worker has not taken would keep the end of the connection from it until it has
- * read them all; a reset does not wait.
- */
-static void reset_at_close(const struct http1_conn *c)
-{
-    struct linger reset = {.l_onoff = 1, .l_linger = 0};
-    int fd = h2o_socket_get_fd(c->sock);
-    int queued = 0;
-
-    if (ioctl(fd, SIOCOUTQ, &queued) == 0 && queued != 0)
-        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-}
-
 void http1_cancel(struct http1_conn *c)
 {
     if (c->x.state == EXCHANGE_NONE)
         return;
-    reset_at_close(c);
+    http1_conn_reset_at_close(c);
     leave_exchange(c);
     c->dead = true;
     http1_conn_read_stop(c);
-}
-
-bool http1_reusable(const struct http1_conn *c)
-{
-    return !c->dead && c->x.state == EXCHANGE_NONE;
-}
-
-bool http1_any_written(const struct http1_conn *c)
-{
-    return c->x.any_written;
-}
-
-bool http1_any_received(const struct http1_conn *c)
-{
-    return c->x.any_received;
-}
-
-struct http1_times http1_times(const struct http1_conn *c)
-{
-    return c->x.times;
 }

@@ -82,6 +82,14 @@ struct http1_events {
      */
     void (*on_body)(void *context, struct http1_body *body, bool last);
     /*
+     * For requests with MOVES. Take up to MAX bytes of a body of announced length from FD, the
+     * worker's socket, as recv(2) does without waiting, and pass them on without bringing them
+     * here: how many; 0: the end of the connection; -1 with errno, ENOTSUP when that cannot be
+     * done now: on_body gets them then. After the last one comes on_body with LAST and no bytes.
+     * It may pause, but not end, the exchange.
+     */
+    ssize_t (*on_moving)(void *context, int fd, size_t max);
+    /*
      * The exchange has failed (http1_any_received and http1_any_written tell how far it got). The
      * connection is not reusable.
      * ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED, ERR_BAD_RESPONSE, ERR_TOO_LARGE,
@@ -97,6 +105,7 @@ struct http1_request {
     struct slice body; /* stays valid until the response has ended or the request is cancelled */
     const struct body_file *body_file; /* NULL, or the same bytes to send without a copy */
     bool is_head;                      /* HEAD: the response has no body */
+    bool moves;                        /* on_moving may be asked, unless the worker has TLS */
     /* The protocol that a 101 may switch to; empty: none. Lives as long as the exchange. */
     struct slice upgrade;
     uint64_t

@@ -11,8 +11,10 @@
 #include "common/net/body_file.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
@@ -122,6 +124,16 @@ ssize_t http1_conn_send(struct http1_conn *c, struct slice head, struct slice bo
     return n;
 }
 
+void http1_conn_reset_at_close(struct http1_conn *c)
+{
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    int fd = h2o_socket_get_fd(c->sock);
+    int queued = 0;
+
+    if (ioctl(fd, SIOCOUTQ, &queued) == 0 && queued != 0)
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
+
 void http1_conn_await_writable(struct http1_conn *c)
 {
     if (!h2o_socket_is_writing(c->sock))
@@ -202,6 +214,26 @@ bool http1_is_tls(const struct http1_conn *c, bool *resumed)
 {
     *resumed = c->tls != NULL && tls_link_resumed(c->tls);
     return c->tls != NULL;
+}
+
+bool http1_reusable(const struct http1_conn *c)
+{
+    return !c->dead && c->x.state == EXCHANGE_NONE;
+}
+
+bool http1_any_written(const struct http1_conn *c)
+{
+    return c->x.any_written;
+}
+
+bool http1_any_received(const struct http1_conn *c)
+{
+    return c->x.any_received;
+}
+
+struct http1_times http1_times(const struct http1_conn *c)
+{
+    return c->x.times;
 }
 
 struct st_h2o_socket_t *http1_take_socket(struct http1_conn **cp)

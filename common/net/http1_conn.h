@@ -32,6 +32,11 @@ struct http1_input {
 void http1_input_free(struct loop *l, struct http1_input *in);
 void http1_input_make_room(struct loop *l, struct http1_input *in, size_t first);
 
+enum {
+    HTTP1_BODY_READ_MIN = 4 * 1024,
+    HTTP1_BODY_READ_MAX = 128 * 1024,
+};
+
 struct http1_output {
     struct slice head, body; /* what is left to write */
     char *head_copy;         /* holds HEAD once a write was incomplete */
@@ -62,11 +67,20 @@ struct http1_conn {
     struct timer timer;
     struct http1_input in;
     size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
+    bool large_before;      /* the last response's body was worth moving */
     struct http1_exchange x;
     uint64_t serial; /* of the exchange: tells a callback's caller that it has changed */
     bool dead;       /* can serve no (further) request */
     bool closed;
 };
+
+static inline size_t at_least(size_t n, size_t min)
+{
+    return n > min ? n : min;
+}
+/* http1_input.c's: how much of a body to read at once, and that so many bytes of ROOM came. */
+size_t http1_next_read_bytes(const struct http1_exchange *x);
+void http1_adapt_read_bytes(struct http1_exchange *x, size_t room, size_t n);
 
 /* http1_client.c's: called when there is something to read, to write, or to go on with. */
 void http1_exchange_readable(struct http1_conn *c);
@@ -86,6 +100,9 @@ static inline ssize_t http1_conn_recv(struct http1_conn *c, char *p, size_t room
         return tls_link_recv(c->tls, p, room);
     return recv(h2o_socket_get_fd(c->sock), p, room, MSG_DONTWAIT);
 }
+/* Bytes that the worker has not taken would keep the end of the connection from it until it has
+ * read them all; a reset does not wait. */
+void http1_conn_reset_at_close(struct http1_conn *c);
 /* How many bytes of HEAD, then BODY, the socket took; -1 with errno. */
 ssize_t http1_conn_send(struct http1_conn *c, struct slice head, struct slice body);
 /* Have http1_exchange_writable called once, when the socket takes bytes. */

@@ -4,7 +4,8 @@
  * and their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
  * http_watch.c (clients that leave), http_proxied.c (whose they are), http_tap.c (their bytes),
  * http_tap_spill.c (large bodies),
- * http_check.c (requests refused), http_reply.c, http_reply_head.c and http2_head.c (the way back),
+ * http_check.c (requests refused), http_reply.c, http_reply_direct.c, http_reply_head.c and
+ * http2_head.c (the way back),
  * http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
@@ -51,12 +52,13 @@ struct http_server {
     struct list unseen; /* connections whose end unread bytes would hide: http_watch.c looks */
     struct timer unseen_timer;
     size_t nconns, ntunnels;
-    size_t nrequests;   /* with us */
-    char *spill_room;   /* where http_tap_spill.c reads to */
+    size_t nrequests; /* with us */
+    char *spill_room; /* where http_tap_spill.c reads to */
     struct body_file_bin body_bin;
     struct text passed; /* what http_tap_http2.c gives libh2o, for a moment */
     struct http2_room http2_room;
     struct addr shown[2]; /* what http_conn_peer and http_conn_local have returned */
+    int pipe[2];          /* http_reply_direct.c's, empty between two calls; -1: not open yet */
     struct timer sweep;
     struct timer accept_again; /* runs after descriptors ran out */
     bool accept_paused, held, draining;
@@ -225,10 +227,30 @@ bool http_proxied_sweep(struct http_conn *c, uint64_t now_ms);
 /* The client of an HTTP/1 connection has gone. May end everything of R's request. */
 void http_reply_client_left(struct http_reply *r);
 
+/* Whether R's answer goes on, and all that was queued has been sent. */
+bool http_reply_flows(const struct http_reply *r);
+/* Begin a held answer, and send its head and what is queued. */
+void http_reply_flush(struct http_reply *r);
+
+/* ---- http_reply_direct.c ---- */
+/*
+ * Write the *N vectors at *IOV to the socket of R's HTTP/1 connection, as far as it takes them and
+ * nothing else is being written; *N and *IOV are what is left. True: nothing. A failure leaves what
+ * could not be written: libh2o, which gets it, finds out.
+ */
+bool http_direct_write(struct http_reply *r, h2o_iovec_t **iov, size_t *n);
+/* S has moved its last byte. */
+void http_direct_fini(struct http_server *s);
+
 /* ---- http_reply_head.c ---- */
 /* The head of REQ's answer (HTTP/1; to be sent before all else of it), in REQ's pool: with LINES
  * after the fields of REQ->res. libh2o writes none then. */
 h2o_iovec_t http_reply_write_head(h2o_req_t *req, struct slice lines, bool chunked);
+/*
+ * Makes the N vectors of IOV the body of one chunk, of R's answer, and the last chunk with it when
+ * that ENDS it; there is room for one vector before them and one after.
+ */
+size_t http_reply_frame_chunk(struct http_reply *r, h2o_iovec_t **iov, size_t n, bool ends);
 /* libh2o, which REQ's head has been given to, has written none. Aborts if it has. */
 void http_reply_check_head(const h2o_req_t *req);
 

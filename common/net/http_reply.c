@@ -15,8 +15,10 @@
  *
  * HTTP/1: libh2o does not tell whether the final h2o_send succeeded. So all bytes, the last chunk
  * included, go out by sends that are not final, and an empty final one follows when they have been
- * taken: that one needs no system call. HTTP/2: the final send carries the last bytes, and
- * req->bytes_sent tells at the end whether all were sent.
+ * taken: that one needs no system call. Most are never libh2o's: they are written by ourselves as
+ * far as the socket takes them, and bodies may be moved from the worker's (http_reply_direct.c).
+ * HTTP/2: the final send carries the last bytes, and req->bytes_sent tells at the end whether all
+ * were sent.
  *
  * over is the one end: gone() has been called, everything is released, and what the user still
  * calls does nothing. It comes from the destructor of the request's pool, from libh2o's stop, or
@@ -44,43 +46,6 @@ struct reply_guard {
 
 enum reply_state { REPLY_NEW, REPLY_HELD, REPLY_OPEN, REPLY_TUNNEL, REPLY_CLOSED };
 
-/* ---- chunked framing of HTTP/1.1 answers without a known length ---- */
-
-static size_t write_chunk_head(char *out, size_t bytes)
-{
-    static const char digits[] = "0123456789abcdef";
-    size_t n = 0;
-    int shift = 0;
-
-    while (shift + 4 < (int)(8 * sizeof(bytes)) && bytes >> (shift + 4) != 0)
-        shift += 4;
-    for (; shift >= 0; shift -= 4)
-        out[n++] = digits[bytes >> shift & 0xf];
-    out[n++] = '\r';
-    out[n++] = '\n';
-    return n;
-}
-
-/*
- * Makes the N vectors of IOV the body of one chunk, and the last chunk with it when that ENDS it;
- * there is room for one vector before them and one after.
- */
-static size_t frame_chunk(struct http_reply *r, h2o_iovec_t **iov, size_t n, bool ends)
-{
-    size_t bytes = 0;
-
-    for (size_t i = 0; i < n; ++i)
-        bytes += (*iov)[i].len;
-    if (bytes == 0) {
-        (*iov)[0] = h2o_iovec_init(H2O_STRLIT("0\r\n\r\n"));
-        return ends ? 1 : 0;
-    }
-    (*iov)[n] =
-        ends ? h2o_iovec_init(H2O_STRLIT("\r\n0\r\n\r\n")) : h2o_iovec_init(H2O_STRLIT("\r\n"));
-    *--*iov = h2o_iovec_init(r->chunk_head, write_chunk_head(r->chunk_head, bytes));
-    return n + 2;
-}
-
 static bool is_bodyless(const h2o_req_t *req)
 {
     return req->res.status < 200 || req->res.status == 204 || req->res.status == 304 ||
@@ -106,6 +71,7 @@ static void end_reply(struct http_reply *r, bool done)
     r->guard->reply = NULL; /* the pool may live on, while R need not */
     timer_stop(&r->send_timer);
     timer_stop(&r->flush_timer);
+    list_remove(&r->end_later.node);
     release_bodies(&r->parts);
     release_bodies(&r->sending);
     r->queued_bytes = 0;
@@ -218,6 +184,41 @@ static void send_cut(struct http_reply *r)
     h2o_send(r->req, &head, head.len != 0 ? 1 : 0, H2O_SEND_STATE_ERROR);
 }
 
+/* What was being sent is with the client's kernel. */
+static void release_sent(struct http_reply *r)
+{
+    struct list *it;
+
+    list_for_each (it, &r->sending) {
+        r->queued_bytes -= list_entry(it, struct http1_body, node)->bytes;
+        r->sent_bytes += list_entry(it, struct http1_body, node)->bytes;
+    }
+    release_bodies(&r->sending);
+    if (r->queued_bytes == 0)
+        http_slow_drained(r);
+}
+
+/*
+ * The same without libh2o. The end of all is put off, as whoever called has the request in hand.
+ */
+static void sent_directly(struct http_reply *r, bool last)
+{
+    release_sent(r);
+    if (!last)
+        return;
+    r->in_flight = true;
+    r->last_in_flight = true;
+    loop_defer(r->conn->server->loop, &r->end_later);
+}
+
+static void on_end_later(struct loop_deferred *d)
+{
+    struct http_reply *r = container_of(d, struct http_reply, end_later);
+
+    r->in_flight = false;
+    finish(r);
+}
+
 /* Of IOV's vectors N are the body's, with room for ours around them. */
 static void send_http1(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool last)
 {
@@ -226,16 +227,20 @@ static void send_http1(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
 
     if (n == 0 && !head && !ends) {
         if (last)
-            finish(r);
+            sent_directly(r, true);
         return;
     }
     if (r->chunked)
-        n = frame_chunk(r, &iov, n, ends);
+        n = http_reply_frame_chunk(r, &iov, n, ends);
     if (head) {
         *--iov = http_reply_write_head(r->req, r->lines, r->chunked);
         ++n;
     }
     r->head_sent = true;
+    if (http_direct_write(r, &iov, &n)) {
+        sent_directly(r, last);
+        return;
+    }
     r->in_flight = true;
     r->last_in_flight = last;
     http_slow_arm_timer(r);
@@ -263,8 +268,8 @@ static void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
         h2o_send(r->req, iov, n, state);
 }
 
-/* Send what may be sent. May be the end of R. */
-static void pump(struct http_reply *r)
+/* Send what may be sent at once. May be the end of R; whether there is more to send. */
+static bool pump_once(struct http_reply *r)
 {
     h2o_iovec_t room[IOV_BEFORE + REPLY_IOV_MAX + IOV_AFTER];
     h2o_iovec_t *iov = room + IOV_BEFORE;
@@ -275,31 +280,33 @@ static void pump(struct http_reply *r)
     size_t n = gather(r, iov);
     if (n == 0 && r->abort_queued) {
         send_cut(r);
-        return;
+        return false;
     }
-    bool last = r->final_queued && list_empty(&r->parts);
+    bool more = list_linked(&r->parts);
+    bool last = r->final_queued && !more;
     if (r->conn->http2)
         send_http2(r, iov, n, last);
     else
         send_http1(r, iov, n, last);
+    /* Of R there may be nothing after the last. */
+    return (more || (!last && n != 0 && r->abort_queued)) && !r->in_flight;
+}
+
+static void pump(struct http_reply *r)
+{
+    while (pump_once(r))
+        continue;
 }
 
 static void on_proceed(h2o_generator_t *super, h2o_req_t *req)
 {
     struct http_reply *r = container_of(super, struct http_reply, super);
     size_t before = r->queued_bytes;
-    struct list *it;
 
     (void)req;
     r->in_flight = false;
     timer_stop(&r->send_timer);
-    list_for_each (it, &r->sending) {
-        r->queued_bytes -= list_entry(it, struct http1_body, node)->bytes;
-        r->sent_bytes += list_entry(it, struct http1_body, node)->bytes;
-    }
-    release_bodies(&r->sending);
-    if (r->queued_bytes == 0)
-        http_slow_drained(r);
+    release_sent(r);
     bool drained = r->queued_bytes < before && !r->final_queued && !r->abort_queued;
     if (r->last_in_flight) {
         finish(r);
@@ -330,6 +337,12 @@ static bool is_chunked(const struct http_reply *r)
     return r->req->version == 0x101 && r->req->res.content_length == SIZE_MAX && !r->bodyless;
 }
 
+bool http_reply_flows(const struct http_reply *r)
+{
+    return (r->state == REPLY_HELD || r->state == REPLY_OPEN) && !r->in_flight &&
+           list_empty(&r->parts) && !r->final_queued && !r->abort_queued;
+}
+
 /* The answer begins for libh2o. Its head goes out with the next pump. */
 static void open_reply(struct http_reply *r)
 {
@@ -339,13 +352,16 @@ static void open_reply(struct http_reply *r)
     r->state = REPLY_OPEN;
 }
 
-static void on_flush(struct timer *t)
+void http_reply_flush(struct http_reply *r)
 {
-    struct http_reply *r = container_of(t, struct http_reply, flush_timer);
-
     if (r->state == REPLY_HELD)
         open_reply(r);
     pump(r);
+}
+
+static void on_flush(struct timer *t)
+{
+    http_reply_flush(container_of(t, struct http_reply, flush_timer));
 }
 
 /* ---- what the user calls ---- */
@@ -370,6 +386,7 @@ void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
     list_init(&r->sending);
     http_slow_init_timer(r);
     timer_init(&r->flush_timer, on_flush);
+    r->end_later.run = on_end_later;
     list_push_back(&c->replies, &r->node);
     http_conn_begin(c);
     if (!c->http2)

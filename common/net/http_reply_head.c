@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The head of an HTTP/1 answer, written by us: libh2o prints its own by format, which costs as much
- * as all else that it does for a request. It sends ours as the first bytes of the body, and is told
- * that its own has gone: by a flag behind the last output stream of the connection, a private field
- * that is locked to this version of the library as the tap's is (http_tap_library.c). Each answer
- * proves that libh2o has understood: it notes when its own head goes out, and must not.
+ * The framing of an HTTP/1 answer. Its head is written by us: libh2o prints its own by format,
+ * which costs as much as all else that it does for a request. It sends ours as the first bytes of
+ * the body, and is told that its own has gone: by a flag behind the last output stream of the
+ * connection, a private field that is locked to this version of the library as the tap's is
+ * (http_tap_library.c). Each answer proves that libh2o has understood: it notes when its own head
+ * goes out, and must not.
  */
 #include "common/net/http_conn.h"
 
@@ -121,4 +122,37 @@ h2o_iovec_t http_reply_write_head(h2o_req_t *req, struct slice lines, bool chunk
 void http_reply_check_head(const h2o_req_t *req)
 {
     ASSERT(req->timestamps.response_start_at.tv_sec == 0);
+}
+
+/* ---- chunked framing of HTTP/1.1 answers without a known length ---- */
+
+static size_t write_chunk_head(char *out, size_t bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t n = 0;
+    int shift = 0;
+
+    while (shift + 4 < (int)(8 * sizeof(bytes)) && bytes >> (shift + 4) != 0)
+        shift += 4;
+    for (; shift >= 0; shift -= 4)
+        out[n++] = digits[bytes >> shift & 0xf];
+    out[n++] = '\r';
+    out[n++] = '\n';
+    return n;
+}
+
+size_t http_reply_frame_chunk(struct http_reply *r, h2o_iovec_t **iov, size_t n, bool ends)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < n; ++i)
+        bytes += (*iov)[i].len;
+    if (bytes == 0) {
+        (*iov)[0] = h2o_iovec_init(H2O_STRLIT("0\r\n\r\n"));
+        return ends ? 1 : 0;
+    }
+    (*iov)[n] =
+        ends ? h2o_iovec_init(H2O_STRLIT("\r\n0\r\n\r\n")) : h2o_iovec_init(H2O_STRLIT("\r\n"));
+    *--*iov = h2o_iovec_init(r->chunk_head, write_chunk_head(r->chunk_head, bytes));
+    return n + 2;
 }

@@ -319,6 +319,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
 
     s->loop = l;
     s->options = *o;
+    s->pipe[0] = s->pipe[1] = -1;
     s->server_name = xslicedup(o->server_name);
     http_accept_init(s);
     body_file_bin_init(&s->body_bin, s->loop);
@@ -372,6 +373,7 @@ void http_server_destroy(struct http_server *s)
     h2o_config_dispose(&s->conf);
     free(s->spill_room);
     body_file_bin_fini(&s->body_bin);
+    http_direct_fini(s);
     text_fini(&s->passed);
     http2_room_fini(&s->http2_room);
     free(s->server_name);

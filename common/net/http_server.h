@@ -183,9 +183,11 @@ struct http_reply {
     struct slice lines;         /* http_reply_lines */
     struct timer send_timer;
     struct timer flush_timer;
+    struct loop_deferred end_later; /* the last byte has been written by ourselves */
     int state;
     bool bodyless, chunked, head_sent, in_flight, last_in_flight, watched_progress;
     bool final_queued, abort_queued, done, over;
+    bool moving;                     /* more follows at once what is written now */
     char chunk_head[CHUNK_HEAD_MAX]; /* of the chunk that is being sent */
 };
 
@@ -232,6 +234,13 @@ bool http_reply_withdraw(struct http_reply *r);
  * (HEAD, 204, 304) drops all.
  */
 void http_reply_send(struct http_reply *r, struct http1_body *body, bool final);
+/*
+ * Queue up to MAX bytes of the body that lie in FD, a stream socket; those that the client's
+ * connection takes at once do not pass through this program's memory. HTTP/1 without TLS, of an
+ * announced length, when nothing else is queued: how many, as recv(2) without waiting; or -1 with
+ * errno, ENOTSUP: not now, so that they have to be read; so where R is NULL.
+ */
+ssize_t http_reply_move(struct http_reply *r, int fd, size_t max);
 /*
  * The answer cannot be completed: after what is queued the client sees it cut short, never
  * complete. When nothing has gone out yet it is a 502.
