@@ -83,8 +83,9 @@ static void plain_fini(struct plain_pool *p)
 
 /* ---- connections that are none ---- */
 
-static bool always_alive(struct pooled_conn *c)
+static bool always_alive(struct pooled_conn *c, bool sure)
 {
+    (void)sure;
     return c->backend != NULL;
 }
 

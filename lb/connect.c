@@ -252,6 +252,7 @@ static void checkout(struct exchange *x)
     struct conn_checkout o = {
         .fresh = x->fresh || must_be_fresh(x),
         .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
+        .sure = !x->safe,
     };
 
     if (o.fresh && !x->safe)
@@ -276,7 +277,7 @@ static void checkout(struct exchange *x)
 /* The pool looks at those it takes from a stack, not at those that come on their way to us. */
 static bool may_use(const struct exchange *x, struct pooled_conn *c)
 {
-    return x->safe || (!must_be_fresh(x) && http1_conn_pool_ops.alive(c));
+    return (x->safe || !must_be_fresh(x)) && http1_conn_pool_ops.alive(c, !x->safe);
 }
 
 static void on_conn_ready(struct conn_waiter *w)

@@ -433,7 +433,8 @@ static void connect_to_process(struct exchange *x)
 {
     uint64_t unsafe_idle_ms = settings(x)->unsafe_reuse_idle_ms;
     const struct conn_checkout o = {.fresh = x->retried || (!x->safe && unsafe_idle_ms == 0),
-                                    .max_idle_ms = x->safe ? 0 : unsafe_idle_ms};
+                                    .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
+                                    .sure = !x->safe};
 
     switch (conn_checkout(x->place.backend, x->front->loop, &o, &x->waiter)) {
     case CONN_REUSED:

@@ -21,15 +21,21 @@ static bool young_enough(const struct pooled_conn *c, const struct conn_checkout
     return o->max_idle_ms == 0 || c->idle_since_ms + o->max_idle_ms > now_ms;
 }
 
-/* The latest idle connection of this loop, if it will do; used from now on. */
+/*
+ * The latest idle connection of this loop that has rested, as it needs no look of its own; else the
+ * latest; if it will do. Used from now on.
+ */
 static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_shard *s,
                                            const struct conn_checkout *o, uint64_t now_ms,
                                            struct conn_work *k)
 {
-    if (o->fresh || list_empty(&s->idle))
+    if (o->fresh)
         return NULL;
-    struct pooled_conn *c = list_first(&s->idle, struct pooled_conn, stack_node);
-    if (!young_enough(c, o, now_ms))
+    conn_rested_locked(s);
+    struct pooled_conn *c = conn_latest_locked(s);
+    if (c != NULL && !young_enough(c, o, now_ms) && !list_empty(&s->resting))
+        c = list_first(&s->resting, struct pooled_conn, stack_node);
+    if (c == NULL || !young_enough(c, o, now_ms))
         return NULL;
     conn_enter_locked(b, c, PLACE_USED, k);
     return c;
@@ -43,11 +49,12 @@ static struct pooled_conn *find_elsewhere_locked(struct conn_backend *b,
     struct pooled_conn *best = NULL;
 
     for (unsigned i = 0; i < b->pool->nloops; ++i) {
-        struct conn_shard *s = &b->shards[i];
-        if (s == own || list_empty(&s->idle))
+        const struct conn_shard *s = &b->shards[i];
+        if (s == own)
             continue;
-        struct list *node = oldest ? s->idle.prev : s->idle.next;
-        struct pooled_conn *c = list_entry(node, struct pooled_conn, stack_node);
+        struct pooled_conn *c = oldest ? conn_oldest_locked(s) : conn_latest_locked(s);
+        if (c == NULL)
+            continue;
         if (best == NULL || (c->idle_since_ms < best->idle_since_ms) == oldest)
             best = c;
     }
@@ -77,9 +84,10 @@ static enum conn_result open_or_wait_locked(struct conn_backend *b, struct conn_
         return refuse_locked(b, w, ERR_NO_WORKER);
     if (conn_has_room_locked(b))
         return open_locked(b);
-    if (!list_empty(&own->idle)) {
+    struct pooled_conn *oldest = conn_oldest_locked(own);
+    if (oldest != NULL) {
         /* Too old for this one, or it wants a fresh one: make room at once. */
-        conn_drop_locked(b, list_entry(own->idle.prev, struct pooled_conn, stack_node), k);
+        conn_drop_locked(b, oldest, k);
         ASSERT(conn_has_room_locked(b));
         return open_locked(b);
     }
@@ -120,7 +128,7 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
         ++b->reused;
         ++c->uses;
         pthread_mutex_unlock(&b->mutex);
-        if (b->pool->ops->alive(c))
+        if (b->pool->ops->alive(c, o->sure))
             break;
         pthread_mutex_lock(&b->mutex);
         --b->reused;
@@ -295,6 +303,7 @@ static void check_backend_locked(struct conn_backend *b)
     for (unsigned i = 0; i < b->pool->nloops; ++i) {
         struct conn_shard *s = &b->shards[i];
         idle += count_places(&s->idle, PLACE_IDLE, i);
+        idle += count_places(&s->resting, PLACE_IDLE, i);
         moving += count_places(&s->leaving, PLACE_LEAVING, i);
         moving += count_places(&s->arriving, PLACE_ARRIVING, i);
         ready += count_waiters(&s->ready, WAITER_READY);

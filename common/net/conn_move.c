@@ -52,7 +52,7 @@ static void move_out(struct conn_shard *s, struct pooled_conn *c, bool close)
     struct conn_work k;
 
     conn_work_init(&k);
-    bool usable = close || ops->alive(c);
+    bool usable = close || ops->alive(c, true);
     bool detached = !close && usable && ops->detach(c);
     pthread_mutex_lock(&b->mutex);
     if (detached)

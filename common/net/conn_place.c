@@ -67,6 +67,31 @@ static bool over_limit_locked(const struct conn_backend *b)
     return b->max_connections != 0 && total_locked(b) > b->max_connections;
 }
 
+struct pooled_conn *conn_latest_locked(const struct conn_shard *s)
+{
+    const struct list *from = list_empty(&s->idle) ? &s->resting : &s->idle;
+
+    return list_empty(from) ? NULL : list_first(from, struct pooled_conn, stack_node);
+}
+
+struct pooled_conn *conn_oldest_locked(const struct conn_shard *s)
+{
+    const struct list *from = list_empty(&s->idle) ? &s->resting : &s->idle;
+
+    return list_empty(from) ? NULL : list_entry(from->prev, struct pooled_conn, stack_node);
+}
+
+void conn_rested_locked(struct conn_shard *s)
+{
+    uint64_t waits = loop_waits(s->loop);
+
+    if (s->rested_at == waits)
+        return;
+    s->rested_at = waits;
+    list_splice_back(&s->resting, &s->idle);
+    list_splice_back(&s->idle, &s->resting);
+}
+
 void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
                        struct conn_work *k)
 {
@@ -89,7 +114,8 @@ void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_
     case PLACE_GRANTED:
         break;
     case PLACE_IDLE:
-        list_push_front(&s->idle, &c->stack_node);
+        conn_rested_locked(s);
+        list_push_front(&s->resting, &c->stack_node);
         break;
     case PLACE_LEAVING:
         list_push_back(&s->leaving, &c->stack_node);

@@ -47,11 +47,11 @@ void conn_pool_destroy(struct conn_pool *p)
 static void drop_idle(struct conn_backend *b, struct loop *l, uint64_t before_ms,
                       struct conn_work *k)
 {
-    struct list *idle = &b->shards[loop_index(l)].idle;
+    const struct conn_shard *s = &b->shards[loop_index(l)];
+    struct pooled_conn *oldest;
 
     pthread_mutex_lock(&b->mutex);
-    while (!list_empty(idle)) {
-        struct pooled_conn *oldest = list_entry(idle->prev, struct pooled_conn, stack_node);
+    while ((oldest = conn_oldest_locked(s)) != NULL) {
         if (before_ms != 0 && oldest->idle_since_ms >= before_ms)
             break;
         conn_drop_locked(b, oldest, k);
@@ -128,6 +128,7 @@ static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_con
         shard->loop = p->loops[i];
         shard->message.run = conn_shard_on_message;
         list_init(&shard->idle);
+        list_init(&shard->resting);
         list_init(&shard->leaving);
         list_init(&shard->arriving);
         list_init(&shard->ready);
@@ -255,10 +256,10 @@ static void condemn_idle_locked(struct conn_backend *b, unsigned n, struct conn_
 {
     while (n != 0 && b->idle != 0) {
         for (unsigned i = 0; i < b->pool->nloops && n != 0; ++i) {
-            struct list *idle = &b->shards[i].idle;
-            if (list_empty(idle))
+            struct pooled_conn *oldest = conn_oldest_locked(&b->shards[i]);
+            if (oldest == NULL)
                 continue;
-            conn_condemn_locked(b, list_entry(idle->prev, struct pooled_conn, stack_node), k);
+            conn_condemn_locked(b, oldest, k);
             --n;
         }
     }

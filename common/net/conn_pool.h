@@ -38,8 +38,8 @@ struct pooled_conn {
 
 struct conn_pool_ops {
     /* On the owning loop: whether an idle connection still looks usable (nothing to read, no
-     * error). */
-    bool (*alive)(struct pooled_conn *c);
+     * error). Not SURE: what the loop has heard of it in this turn is enough. */
+    bool (*alive)(struct pooled_conn *c, bool sure);
     /* On the owning loop: close and free it (end of turn). The pool has forgotten it already. */
     void (*close)(struct pooled_conn *c);
     /* On the owning loop: detach from the loop. False: it cannot be (TLS, bytes pending); it stays.
@@ -113,12 +113,14 @@ struct conn_waiter {
 struct conn_checkout {
     bool fresh;           /* no kept connection: a new one, even when idle ones are there */
     uint64_t max_idle_ms; /* kept ones only when idle for less; 0 = any */
+    bool sure; /* a kept one is looked at by itself: what is sent on it must not be lost */
 };
 
 /*
- * On loop L: take an idle connection of this loop (latest first; dead ones are closed on the way),
- * or permission to open one; at the limit, have an idle one handed over from another loop, or wait
- * in line. fresh at the limit: an idle connection (of any loop) is closed to make room.
+ * On loop L: take an idle connection of this loop (latest first of those that were given back
+ * before the loop's last wait, else latest first; dead ones are closed on the way), or permission
+ * to open one; at the limit, have an idle one handed over from another loop, or wait in line. fresh
+ * at the limit: an idle connection (of any loop) is closed to make room.
  */
 enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
                                const struct conn_checkout *o, struct conn_waiter *w) must_check;

@@ -31,7 +31,7 @@
 enum conn_place {
     PLACE_GONE, /* not the pool's: before conn_opened, after conn_forget, or waiting to be closed */
     PLACE_USED, /* a user has it; no list */
-    PLACE_IDLE, /* its shard's idle stack */
+    PLACE_IDLE, /* its shard's idle stack, by way of the resting one */
     PLACE_LEAVING, /* its shard's leaving list: to be detached by its loop, or closed when condemned
                     */
     PLACE_HELD,    /* its loop is detaching or attaching it, without the lock; no list */
@@ -55,7 +55,9 @@ enum waiter_state {
 struct conn_shard {
     struct conn_backend *backend;
     struct loop *loop;
-    struct list idle; /* latest first */
+    struct list idle;    /* latest first: given back before the loop's wait number RESTED_AT */
+    struct list resting; /* latest first: given back after it */
+    uint64_t rested_at;
     struct list leaving, arriving;
     struct list ready;
     struct loop_message message;
@@ -116,6 +118,11 @@ void conn_unlock_and_do(struct conn_backend *b, struct conn_work *k);
 bool conn_has_room_locked(const struct conn_backend *b);
 void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
                        struct conn_work *k);
+/* The latest and the oldest of a shard's idle connections; NULL: it has none. */
+struct pooled_conn *conn_latest_locked(const struct conn_shard *s);
+struct pooled_conn *conn_oldest_locked(const struct conn_shard *s);
+/* On the shard's loop: those that were given back before its last wait rest no longer. */
+void conn_rested_locked(struct conn_shard *s);
 void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum waiter_state to,
                          struct conn_work *k);
 /* C is on its way to W from now on. */

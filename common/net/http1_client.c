@@ -81,6 +81,7 @@ static void leave_exchange(struct http1_conn *c)
 {
     c->x.state = EXCHANGE_NONE;
     c->x.paused = false;
+    c->quiet_since = loop_waits(c->loop);
     ++c->serial;
     timer_stop(&c->timer);
     list_remove(&c->work.node);

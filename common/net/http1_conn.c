@@ -44,6 +44,7 @@ void http1_conn_read_start(struct http1_conn *c)
 {
     h2o_socket_dont_read(c->sock, 1);
     h2o_socket_read_start(c->sock, on_readable);
+    c->quiet_since = loop_waits(c->loop);
 }
 
 void http1_conn_read_stop(struct http1_conn *c)
@@ -259,13 +260,25 @@ struct st_h2o_socket_t *http1_take_socket(struct http1_conn **cp)
 
 /* ---- for the pool ---- */
 
-static bool conn_alive(struct pooled_conn *p)
+/*
+ * Whether the loop's last wait would have told of anything there was to read: then on_readable has
+ * seen it. What TLS has read ahead is in no socket.
+ */
+static bool is_heard(const struct http1_conn *c)
+{
+    return c->quiet_since < loop_waits(c->loop) && loop_heard_all(c->loop) &&
+           h2o_socket_is_reading(c->sock) && (c->tls == NULL || !tls_link_more(c->tls));
+}
+
+static bool conn_alive(struct pooled_conn *p, bool sure)
 {
     struct http1_conn *c = http1_of_pooled(p);
     char byte;
 
     if (c->dead)
         return false;
+    if (!sure && is_heard(c))
+        return true;
     /* Its end may have come since the loop last looked. */
     if (c->tls != NULL)
         return tls_link_quiet(c->tls);

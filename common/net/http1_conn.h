@@ -70,7 +70,9 @@ struct http1_conn {
     bool large_before;      /* the last response's body was worth moving */
     struct http1_exchange x;
     uint64_t serial; /* of the exchange: tells a callback's caller that it has changed */
-    bool dead;       /* can serve no (further) request */
+    /* Idle and listened for since before the loop's waits that come after this one. */
+    uint64_t quiet_since;
+    bool dead; /* can serve no (further) request */
     bool closed;
 };
 

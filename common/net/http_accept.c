@@ -100,8 +100,11 @@ static void serve(struct http_listener *l, const struct http_accepted *a)
         close(a->fd);
         return;
     }
-    struct http_conn *c =
-        http_conn_create(l, h2o_evloop_socket_create(loop_h2o(s->loop), a->fd, 0), &a->peer);
+    /* An accepted one: clients have their turn after workers, so that what these have to say of
+     * their connections is known before a request takes one (loop_heard_all). */
+    h2o_socket_t *sock =
+        h2o_evloop_socket_create(loop_h2o(s->loop), a->fd, H2O_SOCKET_FLAG_IS_ACCEPTED_CONNECTION);
+    struct http_conn *c = http_conn_create(l, sock, &a->peer);
 
     http_proxied_accept(c);
 }

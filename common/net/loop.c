@@ -10,6 +10,10 @@
  * after its timers. It also means that nothing is pending when we wait. Waking is cheap: who posts
  * writes to the eventfd only when the loop has said that it is about to sleep. libh2o's own clock
  * is wall time; ours is monotonic, and libh2o's timers are left to libh2o.
+ *
+ * libh2o does not say how many sockets a wait has told of, at most 256. So libc's epoll_wait has a
+ * stand-in here, which a program that is linked with the library has it call. Should it not, then
+ * nothing is ever known of a wait, and loop_heard_all says so.
  */
 #include "common/net/loop.h"
 #include "common/base/clock.h"
@@ -20,6 +24,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -42,8 +47,14 @@ struct loop_clock {
     bool in_turn;    /* outside of a turn time is read each time */
 };
 
+struct loop_wait {
+    uint64_t count;
+    bool complete; /* this turn's has told of all sockets that were ready */
+};
+
 struct loop {
     h2o_evloop_t *h2o;
+    struct loop_wait wait;
     unsigned index;
     pthread_t thread;
     struct loop_clock *clock; /* apart, so that asking a const loop for the time may read it */
@@ -265,6 +276,34 @@ static void run_deferred(struct loop *l)
     }
 }
 
+/* ---- waits ---- */
+
+/* Of the loop that is about to wait. */
+static _Thread_local struct loop_wait *waiting;
+
+/* Seen by libh2o, which is a shared library. */
+__attribute__((visibility("default"), used)) int epoll_wait(int epoll, struct epoll_event *events,
+                                                            int max, int timeout_ms)
+{
+    struct loop_wait *w = waiting;
+
+    waiting = NULL; /* what callbacks wait for is their own */
+    int n = epoll_pwait(epoll, events, max, timeout_ms, NULL);
+    if (w != NULL)
+        w->complete = n >= 0 && n < max;
+    return n;
+}
+
+uint64_t loop_waits(const struct loop *l)
+{
+    return l->wait.count;
+}
+
+bool loop_heard_all(const struct loop *l)
+{
+    return l->wait.complete && l->h2o->_pending_as_client == NULL;
+}
+
 /* ---- turns ---- */
 
 static unsigned until_next_timer_ms(struct loop *l, unsigned max_wait_ms)
@@ -309,7 +348,11 @@ static bool run_pending(struct loop *l)
 
 static void wait_and_run_h2o(struct loop *l, unsigned wait_ms)
 {
-    if (h2o_evloop_run(l->h2o, (int32_t)wait_ms) == 0 || errno == EINTR)
+    ++l->wait.count;
+    waiting = &l->wait;
+    int failed = h2o_evloop_run(l->h2o, (int32_t)wait_ms);
+    waiting = NULL;
+    if (failed == 0 || errno == EINTR)
         return;
     log_error(NULL, "loop-wait-failed", "loop=%u errno=%d", l->index, errno);
     /* When epoll refuses the last socket whose interest changed, libh2o leaves the tail of that
@@ -336,6 +379,7 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     l->again = run_pending(l);
     run_deferred(l);
     l->again |= run_pending(l);
+    l->wait.complete = false;
     l->clock->in_turn = false;
 }
 

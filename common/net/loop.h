@@ -33,6 +33,15 @@ unsigned loop_index(const struct loop *l);
 uint64_t loop_now_ms(const struct loop *l);
 uint64_t loop_now_us(const struct loop *l);
 
+/* How often L has waited for its sockets: one more from the wait of each turn on. */
+uint64_t loop_waits(const struct loop *l);
+/*
+ * Whether this turn's wait has heard of every socket with anything to tell, and nothing of it is
+ * left to be run but what concerns accepted sockets. False when that is not known, as before the
+ * wait and between turns.
+ */
+bool loop_heard_all(const struct loop *l);
+
 /* ---- timers: embedded; zero or timer_init before first use; O(1) to start and stop ---- */
 struct timer {
     struct list node;

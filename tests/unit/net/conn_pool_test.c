@@ -23,6 +23,68 @@ static void checkout_takes_the_latest_idle_connection_first(void **state)
     gone(a);
 }
 
+static void a_connection_given_back_rests_until_its_loop_has_waited(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_conn *first = opened(f, 0);
+    struct fake_conn *second = opened(f, 0);
+    struct asker *a = asker();
+    struct asker *b = asker();
+
+    give_back(f, first);
+    turn(f, 0);
+    give_back(f, second);
+    assert_int_equal(ask(f, 0, &any, a), CONN_REUSED);
+    assert_ptr_equal(a->w.conn, &first->pooled);
+    /* Where no other is to be had it need not rest. */
+    assert_int_equal(ask(f, 0, &any, b), CONN_REUSED);
+    assert_ptr_equal(b->w.conn, &second->pooled);
+    give_back(f, second);
+    give_back(f, first);
+    turn(f, 0);
+    assert_int_equal(ask(f, 0, &any, a), CONN_REUSED);
+    assert_ptr_equal(a->w.conn, &first->pooled); /* the latest, once both have rested */
+    give_back(f, first);
+    gone(a);
+    gone(b);
+}
+
+static void a_connection_that_rests_is_taken_by_who_finds_the_others_too_old(void **state)
+{
+    struct fixture *f = *state;
+    const struct conn_checkout young = {.max_idle_ms = 20};
+    struct fake_conn *old = opened(f, 0);
+    struct fake_conn *new = opened(f, 0);
+    struct asker *a = asker();
+
+    give_back(f, old);
+    uint64_t given_back_ms = old->pooled.idle_since_ms;
+    while (loop_now_ms(f->loops[0]) < given_back_ms + 20)
+        turn(f, 0);
+    give_back(f, new);
+    assert_int_equal(ask(f, 0, &young, a), CONN_REUSED);
+    assert_ptr_equal(a->w.conn, &new->pooled);
+    give_back(f, new);
+    gone(a);
+}
+
+static void who_must_be_sure_has_the_connection_itself_looked_at(void **state)
+{
+    struct fixture *f = *state;
+    const struct conn_checkout sure = {.sure = true};
+    struct fake_conn *c = opened(f, 0);
+    struct asker *a = asker();
+
+    give_back(f, c);
+    assert_int_equal(ask(f, 0, &sure, a), CONN_REUSED);
+    assert_true(c->looked_at_surely);
+    give_back(f, c);
+    assert_int_equal(ask(f, 0, &any, a), CONN_REUSED);
+    assert_false(c->looked_at_surely);
+    give_back(f, c);
+    gone(a);
+}
+
 static void checkout_closes_dead_connections_on_its_way(void **state)
 {
     struct fixture *f = *state;
@@ -344,6 +406,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(checkout_takes_the_latest_idle_connection_first),
+        TEST(a_connection_given_back_rests_until_its_loop_has_waited),
+        TEST(a_connection_that_rests_is_taken_by_who_finds_the_others_too_old),
+        TEST(who_must_be_sure_has_the_connection_itself_looked_at),
         TEST(checkout_closes_dead_connections_on_its_way),
         TEST(permissions_count_against_the_limit),
         TEST(a_backend_without_limit_always_permits),

@@ -2,7 +2,10 @@
  *
  * Worker connections: opened, given up, idle, moved, upgraded.
  */
+#include "common/net/http1_conn.h"
 #include "tests/unit/net/http1_fixture.h"
+
+#include <poll.h>
 
 /* ---- giving up ---- */
 
@@ -84,11 +87,11 @@ static void idle_connection_that_ends_is_found_dead(void **state)
     struct fixture *f = *state;
 
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
-    assert_true(http1_conn_pool_ops.alive(http1_pooled(f->conn)));
+    assert_true(http1_conn_pool_ops.alive(http1_pooled(f->conn), true));
     raw_close(&f->worker);
     while (http1_reusable(f->conn))
         loop_turn(f->loop, RAW_TURN_MS);
-    assert_false(http1_conn_pool_ops.alive(http1_pooled(f->conn)));
+    assert_false(http1_conn_pool_ops.alive(http1_pooled(f->conn), true));
     struct http1_request r = get_request(f);
     start(f, &r);
     assert_false(f->failed); /* not inside the call */
@@ -146,6 +149,104 @@ static void idle_connection_that_ends_leaves_its_pool(void **state)
     loop_destroy(f->loop);
     conn_pool_destroy(pool);
     f->loop = loop_create(0);
+}
+
+/* ---- a look at idle connections ---- */
+
+/* At the end of a turn of the loop: late bytes come, and then somebody would take the connection.
+ */
+struct taker {
+    struct loop_deferred at_end;
+    struct fixture *f;
+    bool done, unsure, sure; /* whether it seemed alive */
+};
+
+static void await_late_bytes(struct fixture *f)
+{
+    struct pollfd in = {.fd = h2o_socket_get_fd(f->conn->sock), .events = POLLIN};
+
+    assert_int_equal(send(f->worker.fd, "late", 4, 0), 4);
+    assert_int_equal(poll(&in, 1, RAW_DEADLINE_MS), 1);
+}
+
+static void take_with_late_bytes(struct loop_deferred *d)
+{
+    struct taker *t = container_of(d, struct taker, at_end);
+
+    await_late_bytes(t->f);
+    t->unsure = http1_conn_pool_ops.alive(http1_pooled(t->f->conn), false);
+    t->sure = http1_conn_pool_ops.alive(http1_pooled(t->f->conn), true);
+    t->done = true;
+}
+
+static void a_rested_connection_needs_no_look_in_the_turn_that_has_heard_nothing_of_it(void **state)
+{
+    struct fixture *f = *state;
+    struct taker t = {.f = f, .at_end.run = take_with_late_bytes};
+
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    loop_defer(f->loop, &t.at_end);
+    loop_turn(f->loop, 0);
+    assert_true(t.done);
+    assert_true(t.unsure); /* no system call: the loop's wait was the look */
+    assert_false(t.sure);
+    /* And the next one hears of it before anybody can take it. */
+    loop_turn(f->loop, RAW_TURN_MS);
+    assert_false(http1_reusable(f->conn));
+}
+
+static struct taker *taker_at_end;
+
+static void defer_taker(struct fixture *f)
+{
+    loop_defer(f->loop, &taker_at_end->at_end);
+}
+
+static void a_connection_that_was_used_in_this_turn_is_looked_at_by_itself(void **state)
+{
+    struct fixture *f = *state;
+    struct taker t = {.f = f, .at_end.run = take_with_late_bytes};
+
+    taker_at_end = &t;
+    f->at_end = defer_taker;
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    assert_true(t.done); /* in the same turn */
+    assert_false(t.unsure);
+    assert_false(t.sure);
+}
+
+static void between_turns_a_connection_is_looked_at_by_itself(void **state)
+{
+    struct fixture *f = *state;
+
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    loop_turn(f->loop, 0);
+    assert_true(http1_conn_pool_ops.alive(http1_pooled(f->conn), false));
+    await_late_bytes(f);
+    assert_false(http1_conn_pool_ops.alive(http1_pooled(f->conn), false));
+}
+
+static void move_and_take(struct loop_deferred *d)
+{
+    struct taker *t = container_of(d, struct taker, at_end);
+    struct fixture *f = t->f;
+
+    assert_true(http1_conn_pool_ops.detach(http1_pooled(f->conn)));
+    assert_true(http1_conn_pool_ops.attach(http1_pooled(f->conn), f->loop));
+    take_with_late_bytes(d);
+}
+
+static void a_connection_that_came_from_another_loop_in_this_turn_is_looked_at(void **state)
+{
+    struct fixture *f = *state;
+    struct taker t = {.f = f, .at_end.run = move_and_take};
+
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    loop_turn(f->loop, 0);
+    loop_defer(f->loop, &t.at_end);
+    loop_turn(f->loop, 0);
+    assert_true(t.done);
+    assert_false(t.unsure);
 }
 
 /* ---- opening ---- */
@@ -267,6 +368,10 @@ int main(void)
         TEST(idle_connection_that_ends_is_found_dead),
         TEST(connection_moves_between_loops),
         TEST(idle_connection_that_ends_leaves_its_pool),
+        TEST(a_rested_connection_needs_no_look_in_the_turn_that_has_heard_nothing_of_it),
+        TEST(a_connection_that_was_used_in_this_turn_is_looked_at_by_itself),
+        TEST(between_turns_a_connection_is_looked_at_by_itself),
+        TEST(a_connection_that_came_from_another_loop_in_this_turn_is_looked_at),
         TEST(refused_connection_is_told_apart),
         TEST(missing_unix_socket_is_refused),
         TEST(unix_socket_with_a_full_backlog_times_out),

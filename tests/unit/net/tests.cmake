@@ -1,4 +1,4 @@
-foreach(noun addr address_counts client_addr conn_move conn_pool conn_pool_thread daemon loop networks packet packet_queue packet_talk program timer_wheel)
+foreach(noun addr address_counts client_addr conn_move conn_pool conn_pool_thread daemon loop loop_wait networks packet packet_queue packet_talk program timer_wheel)
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()
 set_tests_properties(unit.net.address_counts unit.net.conn_move unit.net.conn_pool unit.net.conn_pool_thread unit.net.loop PROPERTIES LABELS "unit;thread")

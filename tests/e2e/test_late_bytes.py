@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that send more than they announced: what is too much is nobody's answer, however many clients there are."""
+import fcntl
+import termios
+import threading
+
+import pytest
+
+from support.base import wait_until
+from support.http import Client
+from support.scripted import serve
+
+CLIENTS = 8
+ROUNDS = 30
+POISON = b'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison'
+# More than a head's read takes: what is left is read to its announced end, and what is behind stays in the socket.
+LARGE = 20000
+
+
+def config(w, **settings):
+    return dict({'workers': [{'address': w.address}], 'pool': {'policy': 'classless'}}, **settings)
+
+
+def echo(size):
+    """An answer that begins with the request's path."""
+    def answer(c, head, body):
+        path = head.split(b' ')[1]
+        c.answer(path + b' ' * (size - len(path)))
+    return answer
+
+
+def echo_and_more(c, head, body):
+    """The same, and the poison in the same write."""
+    path = head.split(b' ')[1]
+    c.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % LARGE + path + b' ' * (LARGE - len(path)) + POISON)
+
+
+def has_arrived(sock):
+    """Whether nothing that was written is still on its way. Under load not even loopback delivers at once."""
+    try:
+        return fcntl.ioctl(sock, termios.TIOCOUTQ, b'\0' * 4) == b'\0' * 4
+    except (OSError, ValueError):
+        return True             # it has been closed
+
+
+def ask_at_once(lb, rounds, between=None):
+    """CLIENTS ask ROUNDS times each; the wrong answers. BETWEEN is called after each round, when nobody asks."""
+    wrong = []
+    barrier = threading.Barrier(CLIENTS, action=between)
+
+    def run(number):
+        try:
+            with Client(lb.address) as c:
+                for i in range(rounds):
+                    path = b'/%d/%d' % (number, i)
+                    got = c.request(target=path.decode())
+                    if got.status != 200 or got.body.strip() != path:
+                        wrong.append((path, got.status, got.body[:20]))
+                    if between is not None:
+                        barrier.wait(60)
+        except Exception as e:
+            wrong.append((number, e))
+            barrier.abort()
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(CLIENTS)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return wrong
+
+
+@pytest.mark.parametrize('most', [1, 3, 64])
+def test_bytes_behind_an_answer_are_not_the_next_one(world, most):
+    w = world.scripted(serve(echo_and_more))
+    lb = world.resumelb(config(w, max_connections=most), threads=1)
+    assert ask_at_once(lb, ROUNDS) == []
+    # A connection that held more than its answer has not been used again.
+    assert len(w.requests) == len(w.connections) == CLIENTS * ROUNDS
+
+
+@pytest.mark.parametrize('most', [1, 3, 64])
+def test_connections_of_a_worker_that_sends_what_it_announced_are_kept(world, most):
+    w = world.scripted(serve(echo(LARGE)))
+    lb = world.resumelb(config(w, max_connections=most), threads=1)
+    assert ask_at_once(lb, ROUNDS) == []
+    assert len(w.requests) == CLIENTS * ROUNDS
+    assert len(w.connections) <= min(most, CLIENTS)
+
+
+@pytest.mark.parametrize('size', [40, LARGE])
+def test_bytes_that_come_while_connections_idle_are_not_the_next_answers(world, size):
+    w = world.scripted(serve(echo(size)))
+    lb = world.resumelb(config(w), threads=1)
+
+    def poison():
+        sent = []
+        for c in w.connections:
+            try:
+                c.write(POISON)
+                sent.append(c.sock)
+            except OSError:
+                pass            # closed for what came a round before
+        wait_until(lambda: all(has_arrived(s) for s in sent), 'the bytes to arrive')
+    assert ask_at_once(lb, ROUNDS, between=poison) == []
+    # All that were idle had to be closed in each round.
+    assert len(w.connections) >= ROUNDS

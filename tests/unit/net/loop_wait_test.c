@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a loop knows of its waits: that one has heard of every socket with anything to tell.
+ */
+#include "common/net/loop.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <h2o.h>
+
+#include <cmocka.h>
+
+enum {
+    MORE_THAN_ONE_WAIT_TELLS = 300, /* of 256 */
+};
+
+/* A descriptor that is always readable, and what its callback was told. */
+struct ringing {
+    struct loop *loop;
+    struct watch *watch;
+    int fd;
+    unsigned calls;
+    bool heard_all; /* in the last call */
+};
+
+struct fixture {
+    struct loop *loop;
+    struct loop_deferred at_end;
+    bool heard_all_at_end;
+    unsigned ends;
+};
+
+static void on_end(struct loop_deferred *d)
+{
+    struct fixture *f = container_of(d, struct fixture, at_end);
+
+    f->heard_all_at_end = loop_heard_all(f->loop);
+    ++f->ends;
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = xcalloc(1, sizeof(*f));
+
+    f->loop = loop_create(0);
+    f->at_end.run = on_end;
+    loop_each_turn(f->loop, &f->at_end);
+    loop_turn(f->loop, 0); /* what the loop watches itself is in epoll from now on */
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    list_remove(&f->at_end.node);
+    loop_destroy(f->loop);
+    free(f);
+    return 0;
+}
+
+static void on_ring(void *context)
+{
+    struct ringing *r = context;
+
+    ++r->calls;
+    r->heard_all = loop_heard_all(r->loop);
+}
+
+static void ring(struct fixture *f, struct ringing *r)
+{
+    *r = (struct ringing){.loop = f->loop, .fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC)};
+    assert_int_not_equal(r->fd, -1);
+    r->watch = watch_start(f->loop, r->fd, on_ring, r);
+}
+
+static void silence(struct ringing *r)
+{
+    watch_stop(r->watch);
+    close(r->fd);
+}
+
+static void a_wait_with_nothing_to_tell_has_heard_all(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t before = loop_waits(f->loop);
+
+    loop_turn(f->loop, 0);
+    assert_true(f->heard_all_at_end);
+    assert_int_equal(loop_waits(f->loop), before + 1);
+}
+
+static void between_turns_nothing_is_known(void **state)
+{
+    struct fixture *f = *state;
+
+    loop_turn(f->loop, 0);
+    assert_true(f->heard_all_at_end);
+    assert_false(loop_heard_all(f->loop));
+}
+
+static void before_the_wait_nothing_is_known(void **state)
+{
+    struct fixture *f = *state;
+
+    list_remove(&f->at_end.node);
+    loop_before_wait(f->loop, &f->at_end);
+    f->ends = 0;
+    f->heard_all_at_end = true;
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->ends, 1);
+    assert_false(f->heard_all_at_end);
+}
+
+static void while_another_socket_still_waits_to_be_called_not_all_is_heard(void **state)
+{
+    struct fixture *f = *state;
+    struct ringing two[2];
+
+    ring(f, &two[0]);
+    ring(f, &two[1]);
+    loop_turn(f->loop, 0);
+    assert_int_equal(two[0].calls, 1);
+    assert_int_equal(two[1].calls, 1);
+    /* Only whoever came last knew of the other. */
+    assert_int_equal(two[0].heard_all + two[1].heard_all, 1);
+    assert_true(f->heard_all_at_end);
+    silence(&two[0]);
+    silence(&two[1]);
+}
+
+static void a_wait_that_could_not_tell_of_all_sockets_has_not_heard_all(void **state)
+{
+    struct fixture *f = *state;
+    struct ringing many[MORE_THAN_ONE_WAIT_TELLS];
+    unsigned calls = 0;
+
+    for (unsigned i = 0; i < MORE_THAN_ONE_WAIT_TELLS; ++i)
+        ring(f, &many[i]);
+    f->heard_all_at_end = true;
+    loop_turn(f->loop, 0);
+    for (unsigned i = 0; i < MORE_THAN_ONE_WAIT_TELLS; ++i)
+        calls += many[i].calls;
+    assert_in_range(calls, 1, MORE_THAN_ONE_WAIT_TELLS - 1);
+    assert_false(f->heard_all_at_end);
+    for (unsigned i = 0; i < MORE_THAN_ONE_WAIT_TELLS; ++i)
+        silence(&many[i]);
+    loop_turn(f->loop, 0);
+    assert_true(f->heard_all_at_end);
+}
+
+/* Waits on another descriptor in a callback, as who brings an epoll of his own. */
+static void on_own_wait(void *context)
+{
+    struct ringing *r = context;
+    struct epoll_event one, want = {.events = EPOLLIN};
+
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    assert_int_not_equal(epoll, -1);
+    assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, r->fd, &want), 0);
+    assert_int_equal(epoll_wait(epoll, &one, 1, 0), 1); /* as full as can be */
+    close(epoll);
+    on_ring(r);
+}
+
+static void what_a_callback_waits_for_is_not_taken_for_the_loops_wait(void **state)
+{
+    struct fixture *f = *state;
+    struct ringing r;
+
+    ring(f, &r);
+    watch_stop(r.watch);
+    r.watch = watch_start(f->loop, r.fd, on_own_wait, &r);
+    loop_turn(f->loop, 0);
+    assert_int_equal(r.calls, 1);
+    assert_true(r.heard_all);
+    silence(&r);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_wait_with_nothing_to_tell_has_heard_all),
+        TEST(between_turns_nothing_is_known),
+        TEST(before_the_wait_nothing_is_known),
+        TEST(while_another_socket_still_waits_to_be_called_not_all_is_heard),
+        TEST(a_wait_that_could_not_tell_of_all_sockets_has_not_heard_all),
+        TEST(what_a_callback_waits_for_is_not_taken_for_the_loops_wait),
+    };
+
+    return cmocka_run_group_tests_name("loop_wait", tests, NULL, NULL);
+}
