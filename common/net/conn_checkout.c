@@ -41,13 +41,45 @@ static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_s
     return c;
 }
 
-/* An idle connection of another loop: the one least likely to be dead, or the oldest if it is to be
- * closed. */
+/* The latest that is attached to no loop, if it will do; used from now on, and yet to be attached
+ * to L. */
+static struct pooled_conn *take_parked_locked(struct conn_backend *b, struct loop *l,
+                                              const struct conn_checkout *o, uint64_t now_ms,
+                                              struct conn_work *k)
+{
+    if (o->fresh || b->retired || list_empty(&b->parked))
+        return NULL;
+    struct pooled_conn *c = list_first(&b->parked, struct pooled_conn, stack_node);
+    if (!young_enough(c, o, now_ms))
+        return NULL;
+    if (c->loop_index != loop_index(l))
+        b->parks_left = CONN_PARKS;
+    conn_enter_locked(b, c, PLACE_USED, k);
+    c->loop_index = loop_index(l);
+    ++b->handed_over;
+    return c;
+}
+
+/* On its loop, or on the one that it is to be attached to. */
+static bool is_usable(const struct conn_pool *p, struct pooled_conn *c, struct loop *l, bool sure)
+{
+    if (c->detached) {
+        c->detached = !p->ops->attach(c, l);
+        if (c->detached)
+            return false;
+    }
+    return p->ops->alive(c, sure);
+}
+
+/* An idle connection of another loop, or a parked one: the one least likely to be dead, or the
+ * oldest if it is to be closed. */
 static struct pooled_conn *find_elsewhere_locked(struct conn_backend *b,
                                                  const struct conn_shard *own, bool oldest)
 {
     struct pooled_conn *best = NULL;
 
+    if (!list_empty(&b->parked))
+        best = list_entry(oldest ? b->parked.prev : b->parked.next, struct pooled_conn, stack_node);
     for (unsigned i = 0; i < b->pool->nloops; ++i) {
         const struct conn_shard *s = &b->shards[i];
         if (s == own)
@@ -84,7 +116,7 @@ static enum conn_result open_or_wait_locked(struct conn_backend *b, struct conn_
         return refuse_locked(b, w, ERR_NO_WORKER);
     if (conn_has_room_locked(b))
         return open_locked(b);
-    struct pooled_conn *oldest = conn_oldest_locked(own);
+    struct pooled_conn *oldest = conn_oldest_of_locked(b, loop_index(own->loop));
     if (oldest != NULL) {
         /* Too old for this one, or it wants a fresh one: make room at once. */
         conn_drop_locked(b, oldest, k);
@@ -98,6 +130,8 @@ static enum conn_result open_or_wait_locked(struct conn_backend *b, struct conn_
     conn_backend_ref(b);
     w->queued = true;
     w->fresh = o->fresh || (c != NULL && !young_enough(c, o, now_ms));
+    if (c != NULL)
+        b->parks_left = CONN_PARKS;
     if (c == NULL) {
         waiter_enter_locked(b, w, WAITER_IN_LINE, k);
         return CONN_WAIT;
@@ -124,11 +158,12 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
     w->conn = NULL;
     w->state = WAITER_NONE;
     pthread_mutex_lock(&b->mutex);
-    while ((c = take_own_locked(b, s, o, now_ms, &k)) != NULL) {
+    while ((c = take_own_locked(b, s, o, now_ms, &k)) != NULL ||
+           (c = take_parked_locked(b, l, o, now_ms, &k)) != NULL) {
         ++b->reused;
         ++c->uses;
         pthread_mutex_unlock(&b->mutex);
-        if (b->pool->ops->alive(c, o->sure))
+        if (is_usable(b->pool, c, l, o->sure))
             break;
         pthread_mutex_lock(&b->mutex);
         --b->reused;
@@ -216,7 +251,12 @@ void conn_checkin(struct pooled_conn **conn, struct loop *l)
     pthread_mutex_lock(&b->mutex);
     ASSERT(c->place == PLACE_USED);
     c->idle_since_ms = now_ms;
-    conn_settle_locked(b, c, &k);
+    /* Not detached here: who calls us may have been called on account of C, and look at it once
+     * more. */
+    if (conn_should_park_locked(b, c))
+        conn_enter_locked(b, c, PLACE_LEAVING, &k);
+    else
+        conn_settle_locked(b, c, &k);
     conn_unlock_and_do(b, &k);
 }
 
@@ -281,6 +321,22 @@ static unsigned count_places(const struct list *list, enum conn_place place, uns
     return n;
 }
 
+static unsigned count_parked(const struct conn_backend *b)
+{
+    unsigned n = 0;
+    struct list *it;
+
+    list_for_each (it, &b->parked) {
+        const struct pooled_conn *c = list_entry(it, struct pooled_conn, stack_node);
+        ASSERT(c->place == PLACE_PARKED);
+        ASSERT(c->detached);
+        ASSERT(c->waiter == NULL);
+        ASSERT(c->loop_index < b->pool->nloops);
+        ++n;
+    }
+    return n;
+}
+
 static unsigned count_waiters(const struct list *list, enum waiter_state state)
 {
     unsigned n = 0;
@@ -296,14 +352,16 @@ static unsigned count_waiters(const struct list *list, enum waiter_state state)
 
 static void check_backend_locked(struct conn_backend *b)
 {
-    unsigned idle = 0;
+    unsigned idle = b->nparked;
     unsigned moving = 0;
     unsigned ready = 0;
 
+    ASSERT(b->nparked == count_parked(b));
     for (unsigned i = 0; i < b->pool->nloops; ++i) {
         struct conn_shard *s = &b->shards[i];
-        idle += count_places(&s->idle, PLACE_IDLE, i);
-        idle += count_places(&s->resting, PLACE_IDLE, i);
+        ASSERT(s->nidle ==
+               count_places(&s->idle, PLACE_IDLE, i) + count_places(&s->resting, PLACE_IDLE, i));
+        idle += s->nidle;
         moving += count_places(&s->leaving, PLACE_LEAVING, i);
         moving += count_places(&s->arriving, PLACE_ARRIVING, i);
         ready += count_waiters(&s->ready, WAITER_READY);

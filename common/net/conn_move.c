@@ -20,43 +20,35 @@ static struct pooled_conn *take_first_locked(struct conn_backend *b, struct list
     return c;
 }
 
-/* C has been detached from its loop. Send it to its waiter, or to the first in line, or back where
- * it was. */
-static void send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
-{
-    struct conn_waiter *w = c->waiter;
+enum way {
+    WAY_NONE, /* no further than here, or over already */
+    WAY_PARK, /* whoever takes it will look at it */
+    WAY_ON,   /* to its waiter */
+};
 
-    if (b->retired || c->condemned) {
-        conn_drop_locked(b, c, k);
-        return;
-    }
-    if (w == NULL && !list_empty(&b->line)) {
-        w = list_first(&b->line, struct conn_waiter, node);
-        if (w->fresh) {
-            conn_drop_locked(b, c, k); /* which makes room for it */
-            return;
-        }
-        conn_pair(c, w);
-        waiter_enter_locked(b, w, WAITER_COMING, k);
-    }
-    if (w != NULL)
-        c->loop_index = loop_index(w->loop);
-    conn_enter_locked(b, c, PLACE_ARRIVING, k);
+static enum way way_of_locked(const struct conn_backend *b, const struct pooled_conn *c)
+{
+    if (c->detached || c->condemned || b->retired)
+        return WAY_NONE;
+    if (c->waiter != NULL)
+        return c->waiter->fresh ? WAY_NONE : WAY_ON;
+    return conn_should_park_locked(b, c) ? WAY_PARK : WAY_NONE;
 }
 
-/* One connection that is to leave this loop. */
-static void move_out(struct conn_shard *s, struct pooled_conn *c, bool close)
+/* One connection that was to leave this loop. */
+static void move_out(struct conn_shard *s, struct pooled_conn *c, enum way way)
 {
     struct conn_backend *b = s->backend;
     const struct conn_pool_ops *ops = b->pool->ops;
     struct conn_work k;
 
     conn_work_init(&k);
-    bool usable = close || ops->alive(c, true);
-    bool detached = !close && usable && ops->detach(c);
+    bool usable = way != WAY_ON || ops->alive(c, true);
+    bool detaches = way != WAY_NONE && usable && ops->detach(c);
     pthread_mutex_lock(&b->mutex);
-    if (detached)
-        send_locked(b, c, &k);
+    c->detached |= detaches;
+    if (c->detached)
+        conn_send_locked(b, c, &k);
     else if (usable && c->waiter == NULL)
         conn_settle_locked(b, c, &k); /* nobody wants it elsewhere any more */
     else
@@ -74,13 +66,11 @@ static void move_all_out(struct conn_shard *s)
         conn_work_init(&k);
         pthread_mutex_lock(&b->mutex);
         struct pooled_conn *c = take_first_locked(b, &s->leaving, &k);
-        /* Without a waiter it need not leave, and is settled here. */
-        bool stays =
-            c != NULL && (c->waiter == NULL || c->waiter->fresh || c->condemned || b->retired);
+        enum way way = c != NULL ? way_of_locked(b, c) : WAY_NONE;
         conn_unlock_and_do(b, &k);
         if (c == NULL)
             return;
-        move_out(s, c, stays);
+        move_out(s, c, way);
     }
 }
 
@@ -93,6 +83,7 @@ static void move_in(struct conn_shard *s, struct pooled_conn *c)
     conn_work_init(&k);
     bool attached = b->pool->ops->attach(c, s->loop);
     pthread_mutex_lock(&b->mutex);
+    c->detached = !attached;
     if (attached)
         ++b->handed_over;
     if (!attached || b->retired || c->condemned)
@@ -146,18 +137,30 @@ static struct conn_waiter *take_ready(struct conn_backend *b, struct list *ready
     return w;
 }
 
-/* Those who are ready now; what their ready() leads to comes with another message. */
-static void tell_ready(struct conn_shard *s)
+/*
+ * The end of a message, unless connections have come meanwhile: READY are those who are ready now.
+ * From then on there may be another message. Not before, as what was noted up to here is done.
+ */
+static bool end_message(struct conn_shard *s, struct list *ready)
 {
     struct conn_backend *b = s->backend;
-    struct conn_waiter *w;
-    struct list ready;
 
-    list_init(&ready);
     pthread_mutex_lock(&b->mutex);
-    list_splice_back(&ready, &s->ready);
+    bool ends = list_empty(&s->leaving) && list_empty(&s->arriving);
+    if (ends) {
+        list_splice_back(ready, &s->ready);
+        s->posted = false;
+    }
     pthread_mutex_unlock(&b->mutex);
-    while ((w = take_ready(b, &ready)) != NULL) {
+    return ends;
+}
+
+/* What their ready() leads to comes with another message. */
+static void tell_ready(struct conn_backend *b, struct list *ready)
+{
+    struct conn_waiter *w;
+
+    while ((w = take_ready(b, ready)) != NULL) {
         w->ready(w); /* W may be gone after this */
         conn_backend_release(b);
     }
@@ -167,12 +170,13 @@ void conn_shard_on_message(struct loop_message *m)
 {
     struct conn_shard *s = container_of(m, struct conn_shard, message);
     struct conn_backend *b = s->backend;
+    struct list ready;
 
-    pthread_mutex_lock(&b->mutex);
-    s->posted = false;
-    pthread_mutex_unlock(&b->mutex);
-    move_all_out(s);
-    move_all_in(s);
-    tell_ready(s);
+    list_init(&ready);
+    do {
+        move_all_out(s);
+        move_all_in(s);
+    } while (!end_message(s, &ready));
+    tell_ready(b, &ready);
     conn_backend_release(b); /* the message's */
 }

@@ -81,6 +81,20 @@ struct pooled_conn *conn_oldest_locked(const struct conn_shard *s)
     return list_empty(from) ? NULL : list_entry(from->prev, struct pooled_conn, stack_node);
 }
 
+struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop)
+{
+    struct pooled_conn *c = conn_oldest_locked(&b->shards[loop]);
+
+    for (struct list *it = b->parked.prev; it != &b->parked; it = it->prev) {
+        struct pooled_conn *parked = list_entry(it, struct pooled_conn, stack_node);
+        if (c != NULL && c->idle_since_ms <= parked->idle_since_ms)
+            break;
+        if (parked->loop_index == loop)
+            return parked;
+    }
+    return c;
+}
+
 void conn_rested_locked(struct conn_shard *s)
 {
     uint64_t waits = loop_waits(s->loop);
@@ -88,8 +102,35 @@ void conn_rested_locked(struct conn_shard *s)
     if (s->rested_at == waits)
         return;
     s->rested_at = waits;
+    if (list_empty(&s->resting))
+        return;
     list_splice_back(&s->resting, &s->idle);
     list_splice_back(&s->idle, &s->resting);
+}
+
+/* C counts at its place: BY is 1 when it has come there, and -1 when it is about to leave. */
+static void count_locked(struct conn_backend *b, const struct pooled_conn *c, int by)
+{
+    switch ((enum conn_place)c->place) {
+    case PLACE_GONE:
+        return;
+    case PLACE_IDLE:
+        b->shards[c->loop_index].nidle += (unsigned)by;
+        b->idle += (unsigned)by;
+        return;
+    case PLACE_PARKED:
+        b->nparked += (unsigned)by;
+        b->idle += (unsigned)by;
+        return;
+    case PLACE_USED:
+    case PLACE_LEAVING:
+    case PLACE_HELD:
+    case PLACE_ARRIVING:
+    case PLACE_GRANTED:
+        b->in_use += (unsigned)by;
+        return;
+    }
+    UNREACHABLE();
 }
 
 void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
@@ -98,15 +139,9 @@ void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_
     struct conn_shard *s = &b->shards[c->loop_index];
 
     list_remove(&c->stack_node);
-    if (c->place == PLACE_IDLE)
-        --b->idle;
-    else if (c->place != PLACE_GONE)
-        --b->in_use;
+    count_locked(b, c, -1);
     c->place = (int)to;
-    if (to == PLACE_IDLE)
-        ++b->idle;
-    else if (to != PLACE_GONE)
-        ++b->in_use;
+    count_locked(b, c, 1);
     switch (to) {
     case PLACE_GONE:
     case PLACE_USED:
@@ -116,6 +151,9 @@ void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_
     case PLACE_IDLE:
         conn_rested_locked(s);
         list_push_front(&s->resting, &c->stack_node);
+        break;
+    case PLACE_PARKED:
+        list_push_front(&b->parked, &c->stack_node);
         break;
     case PLACE_LEAVING:
         list_push_back(&s->leaving, &c->stack_node);
@@ -233,14 +271,55 @@ void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn
     list_push_back(&k->closing, &c->stack_node);
 }
 
+static bool unwanted_locked(const struct conn_backend *b, const struct pooled_conn *c)
+{
+    return b->retired || c->condemned || over_limit_locked(b) ||
+           atomic_load(&b->pool->loop_closed[c->loop_index]);
+}
+
+/*
+ * While other loops lack connections that this one has idle, it keeps its part of all that there
+ * may be, and parks the rest: what others take there needs no message, which would wake two loops.
+ * Parking costs an epoll_ctl, and so does taking; so it ends when the others take nothing more.
+ */
+bool conn_should_park_locked(const struct conn_backend *b, const struct pooled_conn *c)
+{
+    return b->parks_left != 0 && list_empty(&b->line) && !unwanted_locked(b, c) &&
+           !conn_has_room_locked(b) &&
+           b->shards[c->loop_index].nidle >= b->max_connections / b->pool->nloops;
+}
+
+void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    struct conn_waiter *w = c->waiter;
+
+    ASSERT(c->detached);
+    if (w == NULL)
+        w = first_in_line(b);
+    if (unwanted_locked(b, c) || (w != NULL && w->fresh)) {
+        conn_drop_locked(b, c, k); /* which makes room for who waits */
+        return;
+    }
+    if (w == NULL) {
+        b->parks_left -= b->parks_left != 0;
+        conn_enter_locked(b, c, PLACE_PARKED, k);
+        return;
+    }
+    if (c->waiter == NULL) {
+        conn_pair(c, w);
+        waiter_enter_locked(b, w, WAITER_COMING, k);
+    }
+    c->loop_index = loop_index(w->loop);
+    conn_enter_locked(b, c, PLACE_ARRIVING, k);
+}
+
 void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
 {
     struct conn_waiter *w = first_in_line(b);
-    bool unwanted = b->retired || c->condemned || over_limit_locked(b) ||
-                    atomic_load(&b->pool->loop_closed[c->loop_index]);
 
     ASSERT(c->waiter == NULL);
-    if (unwanted || (w != NULL && w->fresh)) {
+    ASSERT(!c->detached);
+    if (unwanted_locked(b, c) || (w != NULL && w->fresh)) {
         conn_drop_locked(b, c, k);
     } else if (w == NULL) {
         conn_enter_locked(b, c, PLACE_IDLE, k);

@@ -47,11 +47,10 @@ void conn_pool_destroy(struct conn_pool *p)
 static void drop_idle(struct conn_backend *b, struct loop *l, uint64_t before_ms,
                       struct conn_work *k)
 {
-    const struct conn_shard *s = &b->shards[loop_index(l)];
     struct pooled_conn *oldest;
 
     pthread_mutex_lock(&b->mutex);
-    while ((oldest = conn_oldest_locked(s)) != NULL) {
+    while ((oldest = conn_oldest_of_locked(b, loop_index(l))) != NULL) {
         if (before_ms != 0 && oldest->idle_since_ms >= before_ms)
             break;
         conn_drop_locked(b, oldest, k);
@@ -115,6 +114,7 @@ static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_con
     atomic_init(&b->refs, 1);
     b->max_connections = max_connections;
     b->settings = *s;
+    list_init(&b->parked);
     list_init(&b->line);
     /* Held for some list operations at a time: to spin a little is cheaper than to sleep. */
     pthread_mutexattr_init(&attr);
@@ -256,7 +256,7 @@ static void condemn_idle_locked(struct conn_backend *b, unsigned n, struct conn_
 {
     while (n != 0 && b->idle != 0) {
         for (unsigned i = 0; i < b->pool->nloops && n != 0; ++i) {
-            struct pooled_conn *oldest = conn_oldest_locked(&b->shards[i]);
+            struct pooled_conn *oldest = conn_oldest_of_locked(b, i);
             if (oldest == NULL)
                 continue;
             conn_condemn_locked(b, oldest, k);
@@ -323,6 +323,7 @@ void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out)
     *out = (struct conn_backend_view){
         .in_use = b->in_use,
         .idle = b->idle,
+        .parked = b->nparked,
         .opening = b->opening,
         .waiting = b->waiting,
         .max_connections = b->max_connections,

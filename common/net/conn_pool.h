@@ -4,11 +4,12 @@
  *
  * A map of backends under a read-write lock, keyed "address#incarnation", so that a worker that
  * came back never gets an old connection. Each entry has its own mutex, a count of connections
- * against its limit, one LIFO stack of idle connections per loop, and one FIFO of waiters across
- * loops. Taking or giving back never needs the map's lock, let alone its write lock: users hold a
- * backend handle. A connection is used by one loop at a time; at the limit an idle one of another
- * loop is handed over by message (export / import). No call-outs, logging or system calls under a
- * lock.
+ * against its limit, one LIFO stack of idle connections per loop, one beside the loops, and one
+ * FIFO of waiters across loops. Taking or giving back never needs the map's lock, let alone its
+ * write lock: users hold a backend handle. A connection is used by one loop at a time; at the limit
+ * an idle one of another loop is handed over by message (export / import), and while loops lack
+ * them, what is given back stands beside the loops, where any of them takes it without a message.
+ * No call-outs, logging or system calls under a lock.
  *
  * The pool knows nothing of HTTP: connections are whatever embeds a struct pooled_conn, with the
  * functions of struct conn_pool_ops. Owned by the program; outlives its loops' use of it, and every
@@ -31,7 +32,8 @@ struct pooled_conn {
     uint64_t idle_since_ms;       /* loop_now_ms of the check-in */
     unsigned loop_index;
     uint64_t uses;              /* requests it was checked out for */
-    int place;                  /* the pool's, under the backend's mutex, as are the next two */
+    int place;                  /* the pool's, under the backend's mutex, as are the next three */
+    bool detached;              /* from LOOP_INDEX's loop, and attached to no other one */
     bool condemned;             /* to be closed as soon as its loop can */
     struct conn_waiter *waiter; /* on its way to */
 };
@@ -118,9 +120,10 @@ struct conn_checkout {
 
 /*
  * On loop L: take an idle connection of this loop (latest first of those that were given back
- * before the loop's last wait, else latest first; dead ones are closed on the way), or permission
- * to open one; at the limit, have an idle one handed over from another loop, or wait in line. fresh
- * at the limit: an idle connection (of any loop) is closed to make room.
+ * before the loop's last wait, else latest first; then of those beside the loops; dead ones are
+ * closed on the way), or permission to open one; at the limit, have an idle one handed over from
+ * another loop, or wait in line. fresh at the limit: an idle connection (of any loop) is closed to
+ * make room.
  */
 enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
                                const struct conn_checkout *o, struct conn_waiter *w) must_check;
@@ -154,6 +157,7 @@ void conn_pool_recycle(struct conn_pool *p, struct loop *l);
 
 struct conn_backend_view {
     unsigned in_use, idle, opening, waiting, max_connections;
+    unsigned parked; /* of those idle: attached to no loop */
     uint64_t reused, opened, handed_over, waits, refused;
 };
 void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out);

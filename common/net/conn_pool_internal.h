@@ -20,6 +20,7 @@
  *               +----------------------- conn_checkin ----------------------+
  *               v                                                           |
  *     USED -> IDLE -> USED                 taken by its own loop            |
+ *     USED -> LEAVING -> HELD -> PARKED -> USED      detached; taken, and attached, by any loop
  *     USED, IDLE -> LEAVING -> HELD -> ARRIVING -> HELD -> GRANTED -> USED -+
  *             to a waiter on another loop  |  detached         |  attached
  *     USED -> GRANTED -> USED              |  to a waiter on the same loop
@@ -37,6 +38,7 @@ enum conn_place {
     PLACE_HELD,    /* its loop is detaching or attaching it, without the lock; no list */
     PLACE_ARRIVING, /* its new shard's arriving list: to be attached by that loop */
     PLACE_GRANTED, /* attached to its waiter's loop, whose ready() is about to be called; no list */
+    PLACE_PARKED,  /* idle and attached to no loop: the backend's stack; closed by its last loop */
 };
 
 /* Where a waiter is (conn_waiter.state); waiter_enter_locked alone moves. */
@@ -58,18 +60,20 @@ struct conn_shard {
     struct list idle;    /* latest first: given back before the loop's wait number RESTED_AT */
     struct list resting; /* latest first: given back after it */
     uint64_t rested_at;
+    unsigned nidle; /* of both */
     struct list leaving, arriving;
     struct list ready;
     struct loop_message message;
-    bool posted; /* the message is, or is about to be, in the loop's mailbox; counts as a reference
-                  */
+    /* The message is, or is about to be, in the loop's mailbox, or looks at the lists; counts as a
+     * reference. */
+    bool posted;
     struct conn_shard *next_post; /* while about to be */
 } __attribute__((aligned(64)));
 
 /*
  * Invariants, under the mutex (conn_pool_check):
  *   somebody in line  =>  not retired, limited, no room, and no idle connection on any loop
- *   idle              ==  sum of the shards' idle stacks
+ *   idle              ==  sum of the shards' idle stacks, and the parked ones
  * References: one for each handle, connection, permission, waiter and posted message.
  */
 struct conn_backend {
@@ -84,8 +88,11 @@ struct conn_backend {
     bool retired;
     unsigned max_connections;
     struct conn_pool_settings settings;
-    unsigned in_use; /* every place but IDLE and GONE */
+    unsigned in_use; /* every place but IDLE, PARKED and GONE */
     unsigned idle, opening, condemned;
+    struct list parked; /* idle connections beside the loops, latest first */
+    unsigned nparked;
+    unsigned parks_left;       /* so many more may be parked, unless a loop lacks one again */
     struct list line;          /* of waiters */
     unsigned in_line, waiting; /* waiting: in line, coming and ready */
     uint64_t reused, opened, handed_over, waits, refused;
@@ -100,6 +107,11 @@ struct conn_pool {
     pthread_rwlock_t lock;
     struct map backends; /* under lock: those that conn_pool_backend finds */
     struct list all;     /* under lock: retired ones too, until they are freed */
+};
+
+enum {
+    /* So many connections are parked, at most, without another loop taking one. */
+    CONN_PARKS = 64,
 };
 
 /* What is to be done once the mutex is released: posting and closing are call-outs. */
@@ -146,6 +158,15 @@ void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn
 /* C, attached to the calling loop and nobody's, goes to the first in line, or idle, or is closed.
  */
 void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
+/*
+ * C, detached, goes to its waiter or to the first in line; else it parks, for any loop to take; or
+ * it is closed.
+ */
+void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
+/* Whether C, given back on its loop, should be detached and parked. */
+bool conn_should_park_locked(const struct conn_backend *b, const struct pooled_conn *c);
+/* The oldest idle connection of loop LOOP_INDEX, parked ones that were its last among them. */
+struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop_index);
 /* An idle connection of any loop will be closed there, or at once on the loop that calls. */
 void conn_condemn_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
 

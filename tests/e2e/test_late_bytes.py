@@ -69,19 +69,20 @@ def ask_at_once(lb, rounds, between=None):
     return wrong
 
 
-@pytest.mark.parametrize('most', [1, 3, 64])
-def test_bytes_behind_an_answer_are_not_the_next_one(world, most):
+@pytest.mark.parametrize('most, threads', [(1, 1), (3, 1), (64, 1), (1, 4), (3, 4), (64, 4)])
+def test_bytes_behind_an_answer_are_not_the_next_one(world, most, threads):
+    """At the limit connections go from who has them to who waits, and from loop to loop."""
     w = world.scripted(serve(echo_and_more))
-    lb = world.resumelb(config(w, max_connections=most), threads=1)
+    lb = world.resumelb(config(w, max_connections=most), threads=threads)
     assert ask_at_once(lb, ROUNDS) == []
     # A connection that held more than its answer has not been used again.
     assert len(w.requests) == len(w.connections) == CLIENTS * ROUNDS
 
 
-@pytest.mark.parametrize('most', [1, 3, 64])
-def test_connections_of_a_worker_that_sends_what_it_announced_are_kept(world, most):
+@pytest.mark.parametrize('most, threads', [(1, 1), (3, 1), (64, 1), (1, 4), (3, 4)])
+def test_connections_of_a_worker_that_sends_what_it_announced_are_kept(world, most, threads):
     w = world.scripted(serve(echo(LARGE)))
-    lb = world.resumelb(config(w, max_connections=most), threads=1)
+    lb = world.resumelb(config(w, max_connections=most), threads=threads)
     assert ask_at_once(lb, ROUNDS) == []
     assert len(w.requests) == CLIENTS * ROUNDS
     assert len(w.connections) <= min(most, CLIENTS)

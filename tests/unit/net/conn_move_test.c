@@ -17,6 +17,7 @@ static void at_the_limit_an_idle_connection_of_another_loop_is_handed_over(void 
     turn(f, 1);
     assert_ptr_equal(a->w.conn, &c->pooled);
     told_of(f, a, CONN_REUSED);
+    turn(f, 1);
     assert_int_equal(view(f).handed_over, 1);
     assert_int_equal(view(f).idle, 2);
     assert_int_equal(c->pooled.loop_index, 1);
