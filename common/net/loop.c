@@ -187,7 +187,8 @@ void loop_post(struct loop *l, struct loop_message *m)
     ASSERT(!list_linked(&m->node));
     list_push_back(&l->mail, &m->node);
     atomic_store(&l->has_mail, true);
-    bool must_wake = take_sleep(l);
+    /* Its own thread posts within a turn, whose callbacks come before its mail, or between two. */
+    bool must_wake = !pthread_equal(l->thread, pthread_self()) && take_sleep(l);
     pthread_mutex_unlock(&l->mutex);
     if (must_wake)
         wake(l);

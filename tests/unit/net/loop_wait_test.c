@@ -183,6 +183,48 @@ static void what_a_callback_waits_for_is_not_taken_for_the_loops_wait(void **sta
     silence(&r);
 }
 
+struct posting {
+    struct ringing ringing;
+    struct loop_message message;
+    struct timer timer;
+    unsigned messages, expired;
+};
+
+static void on_message(struct loop_message *m)
+{
+    ++container_of(m, struct posting, message)->messages;
+}
+
+static void on_timer(struct timer *t)
+{
+    ++container_of(t, struct posting, timer)->expired;
+}
+
+static void ring_and_post(void *context)
+{
+    struct posting *p = container_of(context, struct posting, ringing);
+
+    watch_stop(p->ringing.watch);
+    loop_post(p->ringing.loop, &p->message);
+}
+
+static void a_loop_that_posts_to_itself_is_not_woken_for_it(void **state)
+{
+    struct fixture *f = *state;
+    struct posting p = {.message.run = on_message};
+
+    timer_init(&p.timer, on_timer);
+    ring(f, &p.ringing);
+    watch_stop(p.ringing.watch);
+    p.ringing.watch = watch_start(f->loop, p.ringing.fd, ring_and_post, &p.ringing);
+    loop_turn(f->loop, 1000); /* about to sleep, it is told of the socket */
+    assert_int_equal(p.messages, 1);
+    timer_start(f->loop, &p.timer, 20);
+    loop_turn(f->loop, 1000);
+    assert_int_equal(p.expired, 1); /* it has slept until then */
+    close(p.ringing.fd);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -193,6 +235,7 @@ int main(void)
         TEST(while_another_socket_still_waits_to_be_called_not_all_is_heard),
         TEST(a_wait_that_could_not_tell_of_all_sockets_has_not_heard_all),
         TEST(what_a_callback_waits_for_is_not_taken_for_the_loops_wait),
+        TEST(a_loop_that_posts_to_itself_is_not_woken_for_it),
     };
 
     return cmocka_run_group_tests_name("loop_wait", tests, NULL, NULL);
