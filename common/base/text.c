@@ -8,18 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EACH_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
+#include "common/base/nocase.h"
 
-/* Four to seven bytes as a word, those in the middle twice. */
-static uint64_t load_short(const char *p, size_t len)
-{
-    uint32_t first;
-    uint32_t last;
-
-    memcpy(&first, p, sizeof(first));
-    memcpy(&last, p + len - sizeof(last), sizeof(last));
-    return (uint64_t)last << 32 | first;
-}
+#define EACH_BYTE(b) NOCASE_EACH_BYTE(b)
 
 static void store_short(char *p, size_t len, uint64_t word)
 {
@@ -30,54 +21,9 @@ static void store_short(char *p, size_t len, uint64_t word)
     memcpy(p + len - sizeof(last), &last, sizeof(last));
 }
 
-static uint64_t load_word(const char *p)
-{
-    uint64_t word;
-
-    memcpy(&word, p, sizeof(word));
-    return word;
-}
-
-/* Eight bytes at once: the top bit of each is borrowed to tell whether it is between 'A' and 'Z'.
- */
-static uint64_t lower_word(uint64_t word)
-{
-    uint64_t low_bits = word & EACH_BYTE(0x7f);
-    uint64_t from_a = low_bits + EACH_BYTE(0x80 - 'A');
-    uint64_t after_z = low_bits + EACH_BYTE(0x80 - 'Z' - 1);
-    uint64_t capital = (from_a ^ after_z) & ~word & EACH_BYTE(0x80);
-
-    return word | capital >> 2;
-}
-
-/* Most that are the same are so to the last bit, or but for capitals. */
-static bool same_but_for_case(uint64_t a, uint64_t b)
-{
-    uint64_t differ = a ^ b;
-
-    if (differ == 0)
-        return true;
-    return (differ & ~EACH_BYTE(0x20)) == 0 && lower_word(a) == lower_word(b);
-}
-
 bool bytes_eq_nocase(const char *a, const char *b, size_t len)
 {
-    size_t i = 0;
-
-    for (; i + 8 <= len; i += 8) {
-        if (!same_but_for_case(load_word(a + i), load_word(b + i)))
-            return false;
-    }
-    /* The last eight bytes, some of them again. */
-    if (len >= 8)
-        return i == len || same_but_for_case(load_word(a + len - 8), load_word(b + len - 8));
-    if (len >= 4)
-        return same_but_for_case(load_short(a, len), load_short(b, len));
-    for (; i < len; ++i) {
-        if (ascii_lower(a[i]) != ascii_lower(b[i]))
-            return false;
-    }
-    return true;
+    return nocase_eq(a, b, len);
 }
 
 void ascii_lower_copy(char *to, struct slice from)
@@ -86,14 +32,14 @@ void ascii_lower_copy(char *to, struct slice from)
     uint64_t word;
 
     for (; i + 8 <= from.len; i += 8) {
-        word = lower_word(load_word(from.p + i));
+        word = nocase_lower(nocase_load(from.p + i));
         memcpy(to + i, &word, sizeof(word));
     }
     if (from.len >= 8) {
-        word = lower_word(load_word(from.p + from.len - 8));
+        word = nocase_lower(nocase_load(from.p + from.len - 8));
         memcpy(to + from.len - 8, &word, sizeof(word));
     } else if (from.len >= 4) {
-        store_short(to, from.len, lower_word(load_short(from.p, from.len)));
+        store_short(to, from.len, nocase_lower(nocase_load_short(from.p, from.len)));
     } else {
         for (; i < from.len; ++i)
             to[i] = ascii_lower(from.p[i]);
@@ -127,26 +73,6 @@ struct slice slice_trim(struct slice s)
     return s;
 }
 
-size_t slice_find(struct slice s, char c)
-{
-    const char *at = s.len != 0 ? memchr(s.p, c, s.len) : NULL;
-
-    return at != NULL ? (size_t)(at - s.p) : SIZE_MAX;
-}
-
-struct slice slice_cut(struct slice *rest, char c)
-{
-    struct slice whole = *rest;
-    size_t at = slice_find(whole, c);
-
-    if (at == SIZE_MAX) {
-        *rest = SLICE_NULL;
-        return whole;
-    }
-    *rest = (struct slice){whole.p + at + 1, whole.len - at - 1};
-    return (struct slice){whole.p, at};
-}
-
 /* Whether any byte of WORD is B; a wrong carry can only accuse a byte above a guilty one. */
 static inline uint64_t bytes_equal(uint64_t word, unsigned char b)
 {
@@ -173,10 +99,10 @@ bool ascii_is_plain(struct slice s)
         return found == 0;
     }
     if (s.len < 8)
-        return not_plain(load_short(s.p, s.len)) == 0;
+        return not_plain(nocase_load_short(s.p, s.len)) == 0;
     for (size_t i = 0; i + 8 <= s.len; i += 8)
-        found |= not_plain(load_word(s.p + i));
-    return (found | not_plain(load_word(s.p + s.len - 8))) == 0;
+        found |= not_plain(nocase_load(s.p + i));
+    return (found | not_plain(nocase_load(s.p + s.len - 8))) == 0;
 }
 
 void ascii_clean(char *s)
@@ -273,12 +199,40 @@ bool parse_double(struct slice s, double *out)
     return true;
 }
 
+/* The top bit of each byte that percent_encode may have to encode; as above, of others as well. */
+static inline uint64_t maybe_encoded(uint64_t word)
+{
+    return (word | (word - EACH_BYTE(0x21)) | bytes_equal(word, 0x7f) | bytes_equal(word, '%')) &
+           EACH_BYTE(0x80);
+}
+
+/* Copy what needs no encoding as long as there are eight bytes of it; how many those were. */
+static size_t copy_plain(struct slice raw, char *out, size_t max)
+{
+    size_t n = 0;
+
+    if (max < raw.len)
+        return 0;
+    for (; raw.len - n >= 8; n += 8) {
+        uint64_t word = nocase_load(raw.p + n);
+
+        if (maybe_encoded(word) != 0)
+            return n;
+        memcpy(out + n, &word, sizeof(word));
+    }
+    /* The last eight bytes, some of them again. */
+    if (raw.len < 8 || maybe_encoded(nocase_load(raw.p + raw.len - 8)) != 0)
+        return n;
+    memcpy(out + raw.len - 8, raw.p + raw.len - 8, 8);
+    return raw.len;
+}
+
 size_t percent_encode(struct slice raw, char *out, size_t max)
 {
     static const char hex[] = "0123456789ABCDEF";
-    size_t n = 0;
+    size_t n = copy_plain(raw, out, max);
 
-    for (size_t i = 0; i < raw.len; ++i) {
+    for (size_t i = n; i < raw.len; ++i) {
         unsigned char c = (unsigned char)raw.p[i];
         bool plain = c >= 0x21 && c <= 0x7e && c != '%';
 

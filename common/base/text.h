@@ -15,7 +15,8 @@ static inline struct slice slice_of(const char *s)
 
 static inline bool slice_eq(struct slice a, struct slice b)
 {
-    return a.len == b.len && (a.len == 0 || memcmp(a.p, b.p, a.len) == 0);
+    /* B's length is the one that mostly is known when this is compiled. */
+    return a.len == b.len && (b.len == 0 || memcmp(a.p, b.p, b.len) == 0);
 }
 
 /* ASCII only, whatever the locale; A and B are LEN bytes long. */
@@ -34,11 +35,27 @@ bool slice_starts(struct slice s, struct slice prefix);
 bool slice_ends(struct slice s, struct slice suffix);
 /* Without leading and trailing blanks and tabs. */
 struct slice slice_trim(struct slice s);
+/* Index of C, or SIZE_MAX. */
+static inline size_t slice_find(struct slice s, char c)
+{
+    const char *at = s.len != 0 ? memchr(s.p, c, s.len) : NULL;
+
+    return at != NULL ? (size_t)(at - s.p) : SIZE_MAX;
+}
 /* The part before the first C, which leaves *REST; all of it, and *REST empty, when there is none.
  */
-struct slice slice_cut(struct slice *rest, char c);
-/* Index of C, or SIZE_MAX. */
-size_t slice_find(struct slice s, char c);
+static inline struct slice slice_cut(struct slice *rest, char c)
+{
+    struct slice whole = *rest;
+    size_t at = slice_find(whole, c);
+
+    if (at == SIZE_MAX) {
+        *rest = SLICE_NULL;
+        return whole;
+    }
+    *rest = (struct slice){whole.p + at + 1, whole.len - at - 1};
+    return (struct slice){whole.p, at};
+}
 
 static inline char ascii_lower(char c)
 {

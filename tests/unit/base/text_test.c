@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -119,6 +120,33 @@ static void percent_encoding_keeps_what_is_visible_ascii(void **state)
     assert_true(percent_encode(SLICE_LIT("    "), out, sizeof(out)) == 12);
     assert_true(percent_encode(SLICE_LIT("     "), out, sizeof(out)) == SIZE_MAX);
     assert_true(percent_encode(SLICE_LIT("ab"), out, 1) == SIZE_MAX);
+}
+
+static void what_needs_no_encoding_is_copied_up_to_the_first_byte_that_does(void **state)
+{
+    char raw[24];
+    char out[3 * sizeof(raw)];
+    char wanted[3 * sizeof(raw) + 1];
+
+    (void)state;
+    for (size_t len = 1; len <= sizeof(raw); ++len) {
+        for (size_t at = 0; at < len; ++at) {
+            for (int c = 0; c < 256; ++c) {
+                bool plain = c > 0x20 && c < 0x7f && c != '%';
+                size_t whole = plain ? len : len + 2;
+
+                memset(raw, 'x', len);
+                raw[at] = (char)c;
+                memset(wanted, 'x', sizeof(wanted));
+                snprintf(wanted + at, 4, plain ? "%c" : "%%%02X", (unsigned)c);
+                wanted[at + (plain ? 1 : 3)] = 'x';
+                assert_int_equal(percent_encode((struct slice){raw, len}, out, sizeof(out)), whole);
+                assert_memory_equal(out, wanted, whole);
+                assert_int_equal(percent_encode((struct slice){raw, len}, out, whole), whole);
+                assert_true(percent_encode((struct slice){raw, len}, out, whole - 1) == SIZE_MAX);
+            }
+        }
+    }
 }
 
 static void a_text_grows(void **state)
@@ -308,6 +336,7 @@ int main(void)
         cmocka_unit_test(whole_numbers_are_digits_within_a_bound),
         cmocka_unit_test(numbers_are_finite_and_decimal),
         cmocka_unit_test(percent_encoding_keeps_what_is_visible_ascii),
+        cmocka_unit_test(what_needs_no_encoding_is_copied_up_to_the_first_byte_that_does),
         cmocka_unit_test(a_text_grows),
         cmocka_unit_test(a_real_is_as_short_as_reads_back),
         cmocka_unit_test(escaped_text_fits_one_line),

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing many small pieces one behind the other into room that has been made for all of them: most
+ * are shorter than what a call of memcpy costs. Each returns where the next goes. Any thread.
+ */
+#ifndef RLB_BASE_PUT_H
+#define RLB_BASE_PUT_H
+
+#include "common/base/base.h"
+
+/* S, whose bytes are not those at AT. */
+static inline char *put_slice(char *at, struct slice s)
+{
+    const char *p = s.p;
+    size_t n = s.len;
+
+    /* Two copies that overlap do for any length between one and two times theirs. */
+    if (n > 32) {
+        memcpy(at, p, n);
+    } else if (n >= 16) {
+        memcpy(at, p, 16);
+        memcpy(at + n - 16, p + n - 16, 16);
+    } else if (n >= 8) {
+        memcpy(at, p, 8);
+        memcpy(at + n - 8, p + n - 8, 8);
+    } else if (n >= 4) {
+        memcpy(at, p, 4);
+        memcpy(at + n - 4, p + n - 4, 4);
+    } else if (n != 0) {
+        at[0] = p[0];
+        at[n / 2] = p[n / 2];
+        at[n - 1] = p[n - 1];
+    }
+    return at + n;
+}
+
+static inline char *put_bytes(char *at, const char *p, size_t n)
+{
+    memcpy(at, p, n);
+    return at + n;
+}
+
+/* A string literal. */
+#define PUT(at, literal) put_bytes((at), "" literal, sizeof(literal) - 1)
+
+/* A line of a message's head; it takes four bytes more than NAME and VALUE. */
+static inline char *put_line(char *at, struct slice name, struct slice value)
+{
+    /* Mostly they still stand as they were read. */
+    if (value.p == name.p + name.len + 2 && name.p[name.len] == ':' &&
+        name.p[name.len + 1] == ' ') {
+        at = put_slice(at, (struct slice){name.p, name.len + 2 + value.len});
+    } else {
+        at = PUT(put_slice(at, name), ": ");
+        at = put_slice(at, value);
+    }
+    return PUT(at, "\r\n");
+}
+enum { PUT_LINE_EXTRA = 4 };
+/* The same for a name that is a string literal. */
+#define PUT_LINE(at, name, value) PUT(put_slice(PUT(at, name ": "), (value)), "\r\n")
+
+#endif
