@@ -5,15 +5,22 @@
  * a byte above a guilty one, so the exact check that follows decides).
  */
 #include "common/wire/http1_bytes.h"
+#include "common/wire/http1_scan.h"
 
 #define EACH_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
 
-/* RFC 9110 section 5.6.2: tchar. */
-static const bool token_bytes[256] = {
+const bool http1_token_bytes[256] = {
     ['!'] = true,         ['#'] = true,         ['$'] = true,         ['%'] = true, ['&'] = true,
     ['\''] = true,        ['*'] = true,         ['+'] = true,         ['-'] = true, ['.'] = true,
     ['^'] = true,         ['_'] = true,         ['`'] = true,         ['|'] = true, ['~'] = true,
     ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true,
+};
+
+const bool http1_target_bytes[256] = {
+    ['!'] = true,
+    ['$' ... ';'] = true,
+    ['='] = true,
+    ['?' ... '~'] = true,
 };
 
 /* The top bits of the bytes that may be controls; the lowest that is set tells the truth. */
@@ -82,7 +89,7 @@ bool http1_is_text(struct slice s)
     return !may_have_control(last) || is_text_bytewise(s.p + s.len - 8, 8);
 }
 
-size_t http1_text_length(struct slice s)
+size_t http1_text_length_words(struct slice s)
 {
     size_t i = 0;
 
@@ -104,17 +111,14 @@ size_t http1_text_length(struct slice s)
     return i;
 }
 
+size_t http1_text_length(struct slice s)
+{
+    return http1_scan_text(s);
+}
+
 size_t http1_token_length(struct slice s)
 {
-    const unsigned char *p = (const unsigned char *)s.p;
-    size_t i = 0;
-
-    while (s.len - i >= 4 && token_bytes[p[i]] & token_bytes[p[i + 1]] & token_bytes[p[i + 2]] &
-                                 token_bytes[p[i + 3]])
-        i += 4;
-    while (i < s.len && token_bytes[p[i]])
-        ++i;
-    return i;
+    return http1_scan_token(s);
 }
 
 bool http1_is_token(struct slice s)
@@ -122,26 +126,9 @@ bool http1_is_token(struct slice s)
     return s.len != 0 && http1_token_length(s) == s.len;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 bool http1_split_text(struct slice line, struct slice *name, struct slice *value)
 {
-    size_t n = http1_token_length(line);
-    size_t start = n + 1;
-    size_t end = line.len;
-
-    if (n == 0 || n == line.len || line.p[n] != ':')
-        return false;
-    while (start < end && is_blank(line.p[start]))
-        ++start;
-    while (end > start && is_blank(line.p[end - 1]))
-        --end;
-    *name = (struct slice){line.p, n};
-    *value = (struct slice){line.p + start, end - start};
-    return true;
+    return http1_scan_field(line, http1_scan_token(line), name, value);
 }
 
 bool http1_split_header(struct slice line, struct slice *name, struct slice *value)

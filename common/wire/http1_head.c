@@ -4,14 +4,14 @@
  *
  *     status line -> header line ... header line -> blank line -> framing
  *
- * A line's end is where its text ends, looked for eight bytes at a time, as this runs for every
- * response. Where RFC 9112 lets a recipient be lenient (bare LF, folded lines, blanks before a
- * colon) we are not: whoever guesses differently from us behind or before us would see another
- * message.
+ * A line's end is where its text ends (http1_scan.h), as this runs for every response. Where RFC
+ * 9112 lets a recipient be lenient (bare LF, folded lines, blanks before a colon) we are not:
+ * whoever guesses differently from us behind or before us would see another message.
  */
 #include "common/wire/http1_head.h"
+#include "common/base/nocase.h"
 #include "common/base/text.h"
-#include "common/wire/http1_bytes.h"
+#include "common/wire/http1_scan.h"
 
 enum {
     STATUS_LINE_MIN = 12, /* "HTTP/1.1 200" */
@@ -38,10 +38,14 @@ bool http1_list_has(struct slice value, struct slice token)
     return false;
 }
 
-/* One line without its CRLF, all text; *LINE ends at the CR. ERR_BUSY: not whole yet. */
-static enum err take_line(struct slice *rest, struct slice *line)
+/*
+ * One line without its CRLF, all text; *LINE ends at the CR. TOKEN: as http1_scan_line tells it.
+ * ERR_BUSY: not whole yet.
+ */
+static inline __attribute__((always_inline)) enum err take_line(struct slice *rest,
+                                                                struct slice *line, size_t *token)
 {
-    size_t len = http1_text_length(*rest);
+    size_t len = http1_scan_line(*rest, token);
 
     if (len == rest->len)
         return ERR_BUSY;
@@ -102,7 +106,7 @@ static enum err note_coding(struct slice value, struct framing_facts *f)
 {
     /* More than one line, or any coding but this one, and the end of the body is a matter of taste.
      */
-    if (f->has_coding || !slice_eq_nocase(value, SLICE_LIT("chunked")))
+    if (f->has_coding || !SLICE_IS_WORD(value, "chunked"))
         return ERR_SYNTAX;
     f->has_coding = true;
     return ERR_OK;
@@ -111,8 +115,8 @@ static enum err note_coding(struct slice value, struct framing_facts *f)
 /* Hardly any says more than one of two words. */
 static void note_connection(struct slice value, struct framing_facts *f)
 {
-    bool keep_alive = slice_eq_nocase(value, SLICE_LIT("keep-alive"));
-    bool close = slice_eq_nocase(value, SLICE_LIT("close"));
+    bool keep_alive = SLICE_IS_WORD(value, "keep-alive");
+    bool close = SLICE_IS_WORD(value, "close");
 
     if (!keep_alive && !close) {
         f->lists = true;
@@ -128,15 +132,15 @@ static enum err note_header(const struct http1_header *h, struct framing_facts *
     /* The three names differ in length. */
     switch (h->name.len) {
     case 10:
-        if (slice_eq_nocase(h->name, SLICE_LIT("connection")))
+        if (SLICE_IS_WORD(h->name, "connection"))
             note_connection(h->value, f);
         return ERR_OK;
     case 14:
-        if (slice_eq_nocase(h->name, SLICE_LIT("content-length")))
+        if (SLICE_IS_WORD(h->name, "content-length"))
             return note_length(h->value, f);
         return ERR_OK;
     case 17:
-        if (slice_eq_nocase(h->name, SLICE_LIT("transfer-encoding")))
+        if (SLICE_IS_WORD(h->name, "transfer-encoding"))
             return note_coding(h->value, f);
         return ERR_OK;
     default:
@@ -149,7 +153,8 @@ static enum err parse_headers(struct slice *rest, struct http1_head *out, struct
     out->nheaders = 0;
     for (;;) {
         struct slice line;
-        enum err e = take_line(rest, &line);
+        size_t token;
+        enum err e = take_line(rest, &line, &token);
         if (e != ERR_OK)
             return e;
         if (line.len == 0)
@@ -157,7 +162,7 @@ static enum err parse_headers(struct slice *rest, struct http1_head *out, struct
         if (out->nheaders == RESPONSE_HEADERS_MAX)
             return ERR_TOO_LARGE;
         struct http1_header *h = &out->headers[out->nheaders++];
-        if (!http1_split_text(line, &h->name, &h->value))
+        if (!http1_scan_field(line, token, &h->name, &h->value))
             return ERR_SYNTAX;
         e = note_header(h, f);
         if (e != ERR_OK)
@@ -204,7 +209,8 @@ static enum err decide_framing(const struct framing_facts *f, bool is_head, stru
 static enum err parse_lines(struct slice *rest, struct http1_head *out, struct framing_facts *f)
 {
     struct slice line;
-    enum err e = take_line(rest, &line);
+    size_t unused;
+    enum err e = take_line(rest, &line, &unused);
 
     if (e == ERR_OK)
         e = parse_status_line(line, out);

@@ -4,9 +4,11 @@
  * so no reader after us can see a line end where we see none.
  */
 #include "common/wire/http1_request.h"
+#include "common/base/nocase.h"
 #include "common/base/text.h"
 #include "common/wire/http1_bytes.h"
 #include "common/wire/http1_head.h"
+#include "common/wire/http1_scan.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -48,11 +50,12 @@ static enum request_fault bad_line(struct slice bytes, enum request_fault otherw
     return lf != NULL && (lf == bytes.p || lf[-1] != '\r') ? FAULT_BARE_LINE_END : otherwise;
 }
 
-/* One line without its CRLF. OTHERWISE: what a line that is not whole counts as. */
-static enum request_fault take_line(struct slice *rest, enum request_fault otherwise,
-                                    struct slice *line)
+/* One line without its CRLF. OTHERWISE: what a line that is not whole counts as. TOKEN: as
+ * http1_scan_line tells it. */
+static inline __attribute__((always_inline)) enum request_fault
+take_line(struct slice *rest, enum request_fault otherwise, struct slice *line, size_t *token)
 {
-    size_t len = http1_text_length(*rest);
+    size_t len = http1_scan_line(*rest, token);
 
     if (rest->len - len < 2 || rest->p[len] != '\r' || rest->p[len + 1] != '\n')
         return bad_line(*rest, otherwise);
@@ -62,24 +65,9 @@ static enum request_fault take_line(struct slice *rest, enum request_fault other
     return FAULT_NONE;
 }
 
-/*
- * RFC 3986, and what browsers send although it is in no URI: []{}|\^`. Not '#', which readers cut
- * off or do not; not what no browser sends raw: '"', '<', '>' and bytes of no ASCII.
- */
-static const bool target_bytes[256] = {
-    ['!'] = true,
-    ['$' ... ';'] = true,
-    ['='] = true,
-    ['?' ... '~'] = true,
-};
-
 static bool is_target(struct slice s)
 {
-    for (size_t i = 0; i < s.len; ++i) {
-        if (!target_bytes[(unsigned char)s.p[i]])
-            return false;
-    }
-    return s.len != 0;
+    return s.len != 0 && http1_scan_target(s) == s.len;
 }
 
 /* "HTTP/" DIGIT "." DIGIT */
@@ -95,8 +83,14 @@ static enum request_fault check_version(struct slice s, struct http1_request_fac
     return FAULT_NONE;
 }
 
-/* method SP target SP version */
-static enum request_fault check_request_line(struct slice line, struct http1_request_facts *out)
+/* What comes behind the first N bytes. */
+static struct slice behind(struct slice s, size_t n)
+{
+    return (struct slice){s.p + n, s.len - n};
+}
+
+/* Why a line is none that check_request_line takes at once. */
+static enum request_fault bad_request_line(struct slice line, struct http1_request_facts *out)
 {
     struct slice rest = line;
 
@@ -104,9 +98,25 @@ static enum request_fault check_request_line(struct slice line, struct http1_req
     out->target = slice_cut(&rest, ' ');
     if (!http1_is_token(out->method))
         return FAULT_METHOD;
-    if (!is_target(out->target))
-        return FAULT_TARGET;
-    return check_version(rest, out);
+    return is_target(out->target) ? FAULT_REQUEST_LINE : FAULT_TARGET;
+}
+
+/* method SP target SP version: LINE, which its CRLF follows and TOKEN bytes of a token begin. */
+static enum request_fault check_request_line(struct slice line, size_t token,
+                                             struct http1_request_facts *out)
+{
+    size_t method = line.p[token] == ' ' ? token : http1_token_length_bytes(line, token);
+
+    if (method == 0 || line.p[method] != ' ')
+        return bad_request_line(line, out);
+    /* What may stand in a target ends at the CR at the latest. */
+    struct slice rest = {line.p + method + 1, line.len - method};
+    size_t target = http1_scan_target(rest);
+    if (target == 0 || rest.p[target] != ' ')
+        return bad_request_line(line, out);
+    out->method = (struct slice){line.p, method};
+    out->target = (struct slice){rest.p, target};
+    return check_version(behind(line, method + target + 2), out);
 }
 
 static enum request_fault note_length(struct slice value, struct head_counts *n,
@@ -141,29 +151,45 @@ static enum request_fault check_expectation(struct slice value)
     return slice_eq_nocase(value, SLICE_LIT("100-continue")) ? FAULT_NONE : FAULT_EXPECTATION;
 }
 
-static enum request_fault check_header(struct slice line, struct head_counts *n,
-                                       struct http1_request_facts *out)
+static void note_connection(struct slice value, struct head_counts *n)
+{
+    n->close |= http1_list_has(value, SLICE_LIT("close"));
+    n->keep_alive |= http1_list_has(value, SLICE_LIT("keep-alive"));
+}
+
+static enum request_fault check_field(struct slice name, struct slice value, struct head_counts *n,
+                                      struct http1_request_facts *out)
+{
+    switch (name.len) {
+    case 4:
+        return SLICE_IS_WORD(name, "host") ? note_host(value, n, out) : FAULT_NONE;
+    case 6:
+        return SLICE_IS_WORD(name, "expect") ? check_expectation(value) : FAULT_NONE;
+    case 10:
+        if (SLICE_IS_WORD(name, "connection"))
+            note_connection(value, n);
+        return FAULT_NONE;
+    case 14:
+        return SLICE_IS_WORD(name, "content-length") ? note_length(value, n, out) : FAULT_NONE;
+    case 17:
+        return SLICE_IS_WORD(name, "transfer-encoding") ? note_coding(value, n, out) : FAULT_NONE;
+    default:
+        return FAULT_NONE;
+    }
+}
+
+static inline enum request_fault check_header(struct slice line, size_t token,
+                                              struct head_counts *n,
+                                              struct http1_request_facts *out)
 {
     struct slice name;
     struct slice value;
 
     ++out->nheaders;
-    if (!http1_split_text(line, &name, &value))
+    if (!http1_scan_field(line, token, &name, &value))
         return FAULT_HEADER;
-    if (name.len == 10 && slice_eq_nocase(name, SLICE_LIT("connection"))) {
-        n->close |= http1_list_has(value, SLICE_LIT("close"));
-        n->keep_alive |= http1_list_has(value, SLICE_LIT("keep-alive"));
-    }
     out->padded |= value.p + value.len != line.p + line.len;
-    if (name.len == 4 && slice_eq_nocase(name, SLICE_LIT("host")))
-        return note_host(value, n, out);
-    if (name.len == 6 && slice_eq_nocase(name, SLICE_LIT("expect")))
-        return check_expectation(value);
-    if (name.len == 14 && slice_eq_nocase(name, SLICE_LIT("content-length")))
-        return note_length(value, n, out);
-    if (name.len == 17 && slice_eq_nocase(name, SLICE_LIT("transfer-encoding")))
-        return note_coding(value, n, out);
-    return FAULT_NONE;
+    return check_field(name, value, n, out);
 }
 
 static enum request_fault check_whole(const struct head_counts *n,
@@ -193,15 +219,16 @@ enum request_fault http1_request_check(struct slice bytes, struct http1_request_
         rest = (struct slice){bytes.p + 2, bytes.len - 2};
     if (rest.len != 0 && (rest.p[0] == '\r' || rest.p[0] == '\n'))
         return FAULT_BLANK_LINE;
-    enum request_fault f = take_line(&rest, FAULT_REQUEST_LINE, &line);
+    size_t token;
+    enum request_fault f = take_line(&rest, FAULT_REQUEST_LINE, &line, &token);
     if (f == FAULT_NONE)
-        f = check_request_line(line, out);
+        f = check_request_line(line, token, out);
     while (f == FAULT_NONE) {
-        f = take_line(&rest, FAULT_HEADER, &line);
+        f = take_line(&rest, FAULT_HEADER, &line, &token);
         out->bytes = (size_t)(rest.p - bytes.p);
         if (f != FAULT_NONE || line.len == 0)
             break;
-        f = check_header(line, &n, out);
+        f = check_header(line, token, &n, out);
     }
     out->keep_alive = !n.close && (n.keep_alive || out->minor_version != 0);
     return f != FAULT_NONE ? f : check_whole(&n, out);
@@ -282,13 +309,15 @@ static bool is_encoded_byte(struct slice s, size_t at)
     return !control && !(s.p[at + 1] == '7' && ascii_lower(s.p[at + 2]) == 'f');
 }
 
-static bool host_name_valid(struct slice s)
+/* How many bytes at its start make a name. */
+static size_t host_name_length(struct slice s)
 {
-    for (size_t i = 0; i < s.len; ++i) {
-        if (!host_bytes[(unsigned char)s.p[i]] && (s.p[i] != '%' || !is_encoded_byte(s, i)))
-            return false;
-    }
-    return s.len != 0;
+    size_t i = 0;
+
+    while (i < s.len &&
+           (host_bytes[(unsigned char)s.p[i]] || (s.p[i] == '%' && is_encoded_byte(s, i))))
+        ++i;
+    return i;
 }
 
 static bool port_valid(struct slice port)
@@ -315,17 +344,14 @@ static bool ipv6_valid(struct slice s)
 
 bool http_authority_valid(struct slice authority)
 {
-    bool literal = authority.len != 0 && authority.p[0] == '[';
-    size_t end = slice_find(authority, literal ? ']' : ':');
+    if (authority.len != 0 && authority.p[0] == '[') {
+        size_t end = slice_find(authority, ']');
 
-    if (literal && end == SIZE_MAX)
-        return false;
-    size_t host_len = end == SIZE_MAX ? authority.len : end + literal;
-    struct slice port = {authority.p + host_len, authority.len - host_len};
-    struct slice host = {authority.p, host_len};
-    if (!port_valid(port))
-        return false;
-    return literal ? ipv6_valid((struct slice){host.p + 1, host.len - 2}) : host_name_valid(host);
+        return end != SIZE_MAX && port_valid(behind(authority, end + 1)) &&
+               ipv6_valid((struct slice){authority.p + 1, end - 1});
+    }
+    size_t end = host_name_length(authority);
+    return end != 0 && port_valid(behind(authority, end));
 }
 
 bool http_target_split(struct slice target, struct slice *authority, struct slice *path)

@@ -3,10 +3,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
 #include "common/wire/http1_bytes.h"
+#include "common/wire/http1_scan.h"
 
 enum { LONGEST = 19 };
 
@@ -72,6 +74,75 @@ static void a_token_ends_where_any_other_byte_stands(void **state)
     }
 }
 
+enum { LONGEST_LINE = 36 };
+
+static size_t length_of(const bool bytes[256], struct slice s)
+{
+    size_t n = 0;
+
+    while (n < s.len && bytes[(unsigned char)s.p[n]])
+        ++n;
+    return n;
+}
+
+/* S, scanned in whatever strides this machine has, and byte by byte. */
+static void assert_scanned_alike(struct slice s)
+{
+    size_t text = 0;
+    size_t token = 0;
+
+    while (text < s.len && is_text_byte((unsigned char)s.p[text]))
+        ++text;
+    assert_int_equal(http1_scan_text(s), text);
+    assert_int_equal(http1_text_length_words(s), text);
+    assert_int_equal(http1_scan_line(s, &token), text);
+    assert_true(token <= length_of(http1_token_bytes, s));
+    assert_int_equal(http1_token_length_bytes(s, token), length_of(http1_token_bytes, s));
+    assert_int_equal(http1_scan_token(s), length_of(http1_token_bytes, s));
+    assert_int_equal(http1_token_length_bytes(s, 0), length_of(http1_token_bytes, s));
+    assert_int_equal(http1_scan_target(s), length_of(http1_target_bytes, s));
+    assert_int_equal(http1_target_length_bytes(s, 0), length_of(http1_target_bytes, s));
+}
+
+static void scanning_in_strides_finds_what_scanning_byte_by_byte_finds(void **state)
+{
+    static const char around[] = {'x', '_', '\t', (char)0xff};
+
+    (void)state;
+    for (size_t a = 0; a < sizeof(around); ++a) {
+        for (size_t len = 0; len <= LONGEST_LINE; ++len) {
+            /* Of that very size, so that a byte read beyond it is found out. */
+            char *room = malloc(len != 0 ? len : 1);
+
+            assert_non_null(room);
+            memset(room, around[a], len);
+            for (size_t at = 0; at < len; ++at) {
+                for (int byte = 0; byte < 256; ++byte) {
+                    room[at] = (char)byte;
+                    assert_scanned_alike((struct slice){room, len});
+                }
+                room[at] = around[a];
+            }
+            free(room);
+        }
+    }
+}
+
+static void tokens_and_targets_have_the_bytes_that_their_rules_name(void **state)
+{
+    static const char tchar[] = "!#$%&'*+-.^_`|~";
+
+    (void)state;
+    for (int c = 0; c < 256; ++c) {
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        bool digit = c >= '0' && c <= '9';
+
+        assert_int_equal(http1_token_bytes[c],
+                         letter || digit || (c != 0 && strchr(tchar, c) != NULL));
+        assert_int_equal(http1_target_bytes[c], c > 0x20 && c < 0x7f && strchr("\"#<>", c) == NULL);
+    }
+}
+
 static void a_line_is_split_at_its_colon_and_blanks_go(void **state)
 {
     struct slice name;
@@ -95,6 +166,8 @@ int main(void)
         cmocka_unit_test(one_control_character_anywhere_makes_it_no_text),
         cmocka_unit_test(text_ends_at_the_first_control_byte_whatever_stands_around_it),
         cmocka_unit_test(a_token_ends_where_any_other_byte_stands),
+        cmocka_unit_test(scanning_in_strides_finds_what_scanning_byte_by_byte_finds),
+        cmocka_unit_test(tokens_and_targets_have_the_bytes_that_their_rules_name),
         cmocka_unit_test(a_line_is_split_at_its_colon_and_blanks_go),
     };
 
