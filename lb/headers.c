@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#include "common/base/nocase.h"
+#include "common/base/put.h"
 #include "common/wire/http1_bytes.h"
 #include "lb/settings.h"
 #include "lb/worker.h"
@@ -181,35 +183,33 @@ static bool connection_lists(const h2o_headers_t *headers)
         struct slice value = slice_of_iovec(headers->entries[i].value);
 
         if (headers->entries[i].name == &H2O_TOKEN_CONNECTION->buf &&
-            !slice_eq_nocase(value, SLICE_LIT("keep-alive")) &&
-            !slice_eq_nocase(value, SLICE_LIT("close")))
+            !SLICE_IS_WORD(value, "keep-alive") && !SLICE_IS_WORD(value, "close"))
             return true;
     }
     return false;
 }
 
 /* All fields of one kind as one, glued, with LAST (may be empty) at the end. */
-static void put_merged(const h2o_headers_t *headers, enum http_field kind, struct slice name,
-                       struct slice glue, struct slice last, struct text *out)
+static char *put_merged(char *at, const h2o_headers_t *headers, enum http_field kind,
+                        struct slice name, struct slice glue, struct slice last)
 {
     bool first = true;
 
-    text_add(out, name);
-    text_add(out, SLICE_LIT(": "));
+    at = PUT(put_slice(at, name), ": ");
     for (size_t i = 0; i < headers->size; ++i) {
         if (field_at(headers, i) != kind)
             continue;
         if (!first)
-            text_add(out, glue);
-        text_add(out, slice_of_iovec(headers->entries[i].value));
+            at = put_slice(at, glue);
+        at = put_slice(at, slice_of_iovec(headers->entries[i].value));
         first = false;
     }
     if (last.len != 0) {
         if (!first)
-            text_add(out, glue);
-        text_add(out, last);
+            at = put_slice(at, glue);
+        at = put_slice(at, last);
     }
-    text_add(out, SLICE_LIT("\r\n"));
+    return PUT(at, "\r\n");
 }
 
 struct put_state {
@@ -219,7 +219,7 @@ struct put_state {
 };
 
 /* The field as the worker gets it, or nothing. */
-static void put_passed(struct put_state *s, size_t i, struct text *out)
+static char *put_passed(struct put_state *s, size_t i, char *at)
 {
     const struct headers_request *r = s->r;
     const h2o_headers_t *headers = &r->req->headers;
@@ -227,74 +227,64 @@ static void put_passed(struct put_state *s, size_t i, struct text *out)
     struct slice name = slice_of_iovec(*h->name);
     struct slice sent_name = {h->orig_name != NULL ? h->orig_name : name.p, name.len};
     bool set = r->forwarded == FORWARDED_SET;
+    bool passes = false;
+    enum http_field kind = http_field_kind(name);
 
-    switch (http_field_of(name)) {
+    switch (kind) {
     case FIELD_HOP:
     case FIELD_OURS:
-        return;
+        return at;
     case FIELD_COOKIE:
         if (!s->cookie && !(s->listing && http_request_lists(headers, name)))
-            put_merged(headers, FIELD_COOKIE, sent_name, SLICE_LIT("; "), SLICE_NULL, out);
+            at = put_merged(at, headers, FIELD_COOKIE, sent_name, SLICE_LIT("; "), SLICE_NULL);
         s->cookie = true;
-        return;
+        return at;
     case FIELD_FOR:
         /* Appending writes them all, with ours, at the end. */
-        if (r->forwarded == FORWARDED_OFF)
-            http_put_field(out, sent_name, slice_of_iovec(h->value));
-        return;
+        passes = r->forwarded == FORWARDED_OFF;
+        break;
     case FIELD_PROTO:
     case FIELD_FORWARDED_HOST:
-        if (set)
-            return;
-        *(http_field_of(name) == FIELD_PROTO ? &s->proto : &s->host) = true;
-        http_put_field(out, sent_name, slice_of_iovec(h->value));
-        return;
+        passes = !set;
+        if (passes)
+            *(kind == FIELD_PROTO ? &s->proto : &s->host) = true;
+        break;
     case FIELD_FORWARDED:
-        if (!set)
-            http_put_field(out, sent_name, slice_of_iovec(h->value));
-        return;
+        passes = !set;
+        break;
     case FIELD_REQUEST_ID:
-        if (r->request_id.len == 0)
-            http_put_field(out, sent_name, slice_of_iovec(h->value));
-        return;
+        passes = r->request_id.len == 0;
+        break;
     case FIELD_CLAIM:
-        http_put_field(out, sent_name, slice_of_iovec(h->value));
-        return;
+        passes = true;
+        break;
     case FIELD_OTHER:
     case FIELD_DATE:
     case FIELD_SERVER:
-        if (!s->listing || !http_request_lists(headers, name))
-            http_put_field(out, sent_name, slice_of_iovec(h->value));
-        return;
+        passes = !s->listing || !http_request_lists(headers, name);
+        break;
     }
+    return passes ? put_line(at, sent_name, slice_of_iovec(h->value)) : at;
 }
 
-static void put_forwarded(const struct put_state *s, struct text *out)
+static char *put_forwarded(const struct put_state *s, char *at)
 {
     const struct headers_request *r = s->r;
 
     if (r->forwarded == FORWARDED_OFF)
-        return;
+        return at;
     if (r->forwarded == FORWARDED_SET)
-        http_put_field(out, SLICE_LIT("X-Forwarded-For"), r->client);
+        at = PUT_LINE(at, "X-Forwarded-For", r->client);
     else
-        put_merged(&r->req->headers, FIELD_FOR, SLICE_LIT("X-Forwarded-For"), SLICE_LIT(", "),
-                   r->peer, out);
+        at = put_merged(at, &r->req->headers, FIELD_FOR, SLICE_LIT("X-Forwarded-For"),
+                        SLICE_LIT(", "), r->peer);
     if (!s->proto)
-        http_put_field(out, SLICE_LIT("X-Forwarded-Proto"),
-                       r->tls ? SLICE_LIT("https") : SLICE_LIT("http"));
+        at = r->tls ? PUT(at, "X-Forwarded-Proto: https\r\n")
+                    : PUT(at, "X-Forwarded-Proto: http\r\n");
     if (!s->host)
-        http_put_field(out, SLICE_LIT("X-Forwarded-Host"),
-                       r->forwarded_host.len != 0 ? r->forwarded_host : r->authority);
-}
-
-static void put_via(struct text *out, struct slice version, struct slice name)
-{
-    text_add(out, SLICE_LIT("Via: "));
-    text_add(out, version);
-    text_add_char(out, ' ');
-    text_add(out, name);
-    text_add(out, SLICE_LIT("\r\n"));
+        at = PUT_LINE(at, "X-Forwarded-Host",
+                      r->forwarded_host.len != 0 ? r->forwarded_host : r->authority);
+    return at;
 }
 
 static struct slice version_text(int version)
@@ -304,29 +294,60 @@ static struct slice version_text(int version)
     return version == 0x100 ? SLICE_LIT("1.0") : SLICE_LIT("1.1");
 }
 
-void headers_put_request(const struct headers_request *r, struct text *out)
+static char *put_via(char *at, struct slice version, struct slice name)
+{
+    at = put_slice(PUT(at, "Via: "), version);
+    return PUT(put_slice(PUT(at, " "), name), "\r\n");
+}
+
+/* For all that put_head writes. Fields that are merged take less room than apart. */
+static size_t room_for_head(const struct headers_request *r)
+{
+    const h2o_headers_t *headers = &r->req->headers;
+    size_t n = sizeof("  HTTP/1.1\r\nHost: \r\nX-Forwarded-For: , \r\nX-Forwarded-Proto: https\r\n"
+                      "X-Forwarded-Host: \r\nX-SSL-Client-Verify: \r\nX-SSL-Client-S-DN: \r\n"
+                      "Via: 1.1 \r\nX-Request-ID: \r\nResumelb-Class: \r\n"
+                      "Resumelb-Classifier: \r\n");
+
+    n += r->req->method.len + r->target.len + 2 * r->authority.len + r->forwarded_host.len +
+         r->client.len + r->peer.len + r->client_verdict.len + r->client_subject.len + r->via.len +
+         r->request_id.len + r->cls.len + r->fingerprint.len;
+    for (size_t i = 0; i < headers->size; ++i)
+        n += headers->entries[i].name->len + headers->entries[i].value.len + PUT_LINE_EXTRA;
+    return n;
+}
+
+static char *put_head(const struct headers_request *r, char *at)
 {
     const h2o_req_t *req = r->req;
     struct put_state state = {.r = r, .listing = connection_lists(&req->headers)};
 
-    text_add(out, slice_of_iovec(req->method));
-    text_add_char(out, ' ');
-    text_add(out, r->target);
-    text_add(out, SLICE_LIT(" HTTP/1.1\r\n"));
-    http_put_field(out, SLICE_LIT("Host"), r->authority);
+    at = PUT(put_slice(at, slice_of_iovec(req->method)), " ");
+    at = PUT(put_slice(at, r->target), " HTTP/1.1\r\n");
+    at = PUT_LINE(at, "Host", r->authority);
     for (size_t i = 0; i < req->headers.size; ++i)
-        put_passed(&state, i, out);
-    put_forwarded(&state, out);
+        at = put_passed(&state, i, at);
+    at = put_forwarded(&state, at);
     if (r->client_verdict.p != NULL)
-        http_put_field(out, SLICE_LIT("X-SSL-Client-Verify"), r->client_verdict);
+        at = PUT_LINE(at, "X-SSL-Client-Verify", r->client_verdict);
     if (r->client_subject.p != NULL)
-        http_put_field(out, SLICE_LIT("X-SSL-Client-S-DN"), r->client_subject);
+        at = PUT_LINE(at, "X-SSL-Client-S-DN", r->client_subject);
     if (r->via.len != 0)
-        put_via(out, version_text(req->version), r->via);
+        at = put_via(at, version_text(req->version), r->via);
     if (r->request_id.len != 0)
-        http_put_field(out, SLICE_LIT("X-Request-ID"), r->request_id);
-    http_put_field(out, SLICE_LIT("Resumelb-Class"), r->cls);
-    http_put_field(out, SLICE_LIT("Resumelb-Classifier"), r->fingerprint);
+        at = PUT_LINE(at, "X-Request-ID", r->request_id);
+    at = PUT_LINE(at, "Resumelb-Class", r->cls);
+    return PUT_LINE(at, "Resumelb-Classifier", r->fingerprint);
+}
+
+void headers_put_request(const struct headers_request *r, struct text *out)
+{
+    size_t room = room_for_head(r);
+    char *start = text_reserve(out, room);
+    size_t bytes = (size_t)(put_head(r, start) - start);
+
+    ASSERT(bytes <= room);
+    out->len += bytes;
     if (r->home != NULL) {
         text_add(out, SLICE_LIT("Resumelb-Home: "));
         home_told_print(r->home, out);
@@ -334,7 +355,7 @@ void headers_put_request(const struct headers_request *r, struct text *out)
     }
     if (r->websocket)
         text_add(out, SLICE_LIT("Connection: upgrade\r\nUpgrade: websocket\r\n"));
-    http_put_length(req, out);
+    http_put_length(r->req, out);
     text_add(out, SLICE_LIT("\r\n"));
 }
 
@@ -342,7 +363,7 @@ void headers_put_request(const struct headers_request *r, struct text *out)
 
 static bool passes_back(const struct headers_response *r, struct slice name)
 {
-    switch (http_field_of(name)) {
+    switch (http_field_kind(name)) {
     case FIELD_HOP:
     case FIELD_OURS:
     case FIELD_DATE: /* libh2o writes one */
@@ -473,28 +494,12 @@ void headers_take_response(const struct headers_response *r, const struct http1_
         headers_add(req, SLICE_LIT("X-Request-ID"), r->request_id);
 }
 
-/* Where lines of a head go: room that has been made for all of them. */
-static void put_line(char **at, struct slice name, struct slice value)
-{
-    char *to = *at;
-
-    memcpy(to, name.p, name.len);
-    to += name.len;
-    memcpy(to, ": ", 2);
-    to += 2;
-    if (value.len != 0)
-        memcpy(to, value.p, value.len);
-    to += value.len;
-    memcpy(to, "\r\n", 2);
-    *at = to + 2;
-}
-
 static size_t room_for_lines(const struct headers_response *r, const struct http1_head *head)
 {
     size_t bytes = sizeof("Via: 1.1 \r\nX-Request-ID: \r\n") + r->via.len + r->request_id.len;
 
     for (size_t i = 0; i < head->nheaders; ++i)
-        bytes += head->headers[i].name.len + head->headers[i].value.len + 4;
+        bytes += head->headers[i].name.len + head->headers[i].value.len + PUT_LINE_EXTRA;
     return bytes;
 }
 
@@ -510,25 +515,16 @@ struct slice headers_response_lines(const struct headers_response *r, const stru
         const struct http1_header *h = &head->headers[i];
 
         if (passes_back(r, h->name) && !(listing && http_response_lists(head, h->name)))
-            put_line(&at, h->name, h->value);
+            at = put_line(at, h->name, h->value);
     }
-    if (r->via.len != 0) {
-        put_line(&at, SLICE_LIT("Via"), version_of(head));
-        at -= 2;
-        *at++ = ' ';
-        memcpy(at, r->via.p, r->via.len);
-        at += r->via.len;
-        memcpy(at, "\r\n", 2);
-        at += 2;
-    }
+    if (r->via.len != 0)
+        at = put_via(at, version_of(head), r->via);
     if (r->request_id.len != 0)
-        put_line(&at, SLICE_LIT("X-Request-ID"), r->request_id);
+        at = PUT_LINE(at, "X-Request-ID", r->request_id);
     ASSERT((size_t)(at - lines) <= room);
     req->res.status = head->status;
     req->res.reason = at;
-    if (head->reason.len != 0)
-        memcpy(at, head->reason.p, head->reason.len);
-    at[head->reason.len] = '\0';
+    *put_slice(at, head->reason) = '\0';
     return (struct slice){lines, (size_t)(at - lines)};
 }
 

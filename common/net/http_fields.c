@@ -1,44 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each field is looked up in one short table. RFC 9110 7.6.1 (Connection), 8.6 (Content-Length).
+ * Each name is compared with the one or two known ones of its length. RFC 9110 7.6.1
+ * (Connection), 8.6 (Content-Length).
  */
 #include "common/net/http_fields.h"
 
-/* By length: field_at[n] is where those of n bytes begin. */
-static const struct field_name {
-    struct slice name;
-    enum http_field field;
-} field_names[] = {
-    {{"te", 2}, FIELD_HOP},
-    {{"date", 4}, FIELD_DATE},
-    {{"host", 4}, FIELD_HOP},
-    {{"cookie", 6}, FIELD_COOKIE},
-    {{"expect", 6}, FIELD_HOP},
-    {{"server", 6}, FIELD_SERVER},
-    {{"trailer", 7}, FIELD_HOP},
-    {{"upgrade", 7}, FIELD_HOP},
-    {{"forwarded", 9}, FIELD_FORWARDED},
-    {{"x-real-ip", 9}, FIELD_CLAIM},
-    {{"connection", 10}, FIELD_HOP},
-    {{"keep-alive", 10}, FIELD_HOP},
-    {{"x-request-id", 12}, FIELD_REQUEST_ID},
-    {{"content-length", 14}, FIELD_HOP},
-    {{"http2-settings", 14}, FIELD_HOP},
-    {{"x-forwarded-for", 15}, FIELD_FOR},
-    {{"proxy-connection", 16}, FIELD_HOP},
-    {{"x-forwarded-host", 16}, FIELD_FORWARDED_HOST},
-    {{"x-forwarded-proto", 17}, FIELD_PROTO},
-    {{"transfer-encoding", 17}, FIELD_HOP},
-    {{"proxy-authorization", 19}, FIELD_HOP},
+#include "common/base/nocase.h"
+#include "common/base/put.h"
+
+#define LETTER(c) (UINT32_C(1) << ((c)&31))
+
+/* R for Resumelb-*, X for X-Forwarded-*. */
+const uint32_t http_field_letters[FIELD_LENGTHS + 1] = {
+    [2] = LETTER('t'),
+    [4] = LETTER('d') | LETTER('h'),
+    [6] = LETTER('c') | LETTER('e') | LETTER('s'),
+    [7] = LETTER('t') | LETTER('u'),
+    [9] = LETTER('f') | LETTER('x') | LETTER('r'),
+    [10] = LETTER('c') | LETTER('k') | LETTER('r'),
+    [11] = LETTER('r'),
+    [12] = LETTER('x') | LETTER('r'),
+    [13] = LETTER('x') | LETTER('r'),
+    [14] = LETTER('c') | LETTER('h') | LETTER('x') | LETTER('r'),
+    [15] = LETTER('x') | LETTER('r'),
+    [16] = LETTER('p') | LETTER('x') | LETTER('r'),
+    [17] = LETTER('t') | LETTER('x') | LETTER('r'),
+    [18] = LETTER('x') | LETTER('r'),
+    [19] = LETTER('p') | LETTER('x') | LETTER('r'),
+    [20] = LETTER('x') | LETTER('r'),
 };
 
 enum { LONGEST_NAME = 19 };
-
-static const unsigned char field_at[LONGEST_NAME + 2] = {
-    [3] = 1,   [4] = 1,   [5] = 3,   [6] = 3,   [7] = 6,   [8] = 8,
-    [9] = 8,   [10] = 10, [11] = 12, [12] = 12, [13] = 13, [14] = 13,
-    [15] = 15, [16] = 16, [17] = 18, [18] = 20, [19] = 20, [20] = ARRAY_LEN(field_names),
-};
 
 static const struct slice ours = {"resumelb-", 9};
 static const struct slice forwarded = {"x-forwarded-", 12};
@@ -61,11 +53,75 @@ static bool begins(struct slice name, struct slice with)
     return true;
 }
 
-/* The same as begins() with a name of its own length; hardly any has a '_'. */
-static bool is_name(struct slice name, struct slice known)
+#define IS(literal, field)                                                                         \
+    if (SLICE_IS_WORD(name, literal))                                                              \
+    return field
+
+/* Those with a name of their own, by their length. */
+static enum http_field known_field(struct slice name)
 {
-    return slice_eq_nocase(name, known) ||
-           (slice_find(name, '_') != SIZE_MAX && begins(name, known));
+    switch (name.len) {
+    case 2:
+        IS("te", FIELD_HOP);
+        break;
+    case 4:
+        IS("date", FIELD_DATE);
+        IS("host", FIELD_HOP);
+        break;
+    case 6:
+        IS("server", FIELD_SERVER);
+        IS("cookie", FIELD_COOKIE);
+        IS("expect", FIELD_HOP);
+        break;
+    case 7:
+        IS("trailer", FIELD_HOP);
+        IS("upgrade", FIELD_HOP);
+        break;
+    case 9:
+        IS("forwarded", FIELD_FORWARDED);
+        IS("x-real-ip", FIELD_CLAIM);
+        break;
+    case 10:
+        IS("connection", FIELD_HOP);
+        IS("keep-alive", FIELD_HOP);
+        break;
+    case 12:
+        IS("x-request-id", FIELD_REQUEST_ID);
+        break;
+    case 14:
+        IS("content-length", FIELD_HOP);
+        IS("http2-settings", FIELD_HOP);
+        break;
+    case 15:
+        IS("x-forwarded-for", FIELD_FOR);
+        break;
+    case 16:
+        IS("x-forwarded-host", FIELD_FORWARDED_HOST);
+        IS("proxy-connection", FIELD_HOP);
+        break;
+    case 17:
+        IS("x-forwarded-proto", FIELD_PROTO);
+        IS("transfer-encoding", FIELD_HOP);
+        break;
+    case LONGEST_NAME:
+        IS("proxy-authorization", FIELD_HOP);
+        break;
+    default:
+        break;
+    }
+    return FIELD_OTHER;
+}
+
+/* The same with '_' for '-'; hardly any name has one. */
+static enum http_field known_variable(struct slice name)
+{
+    char room[LONGEST_NAME];
+
+    if (name.len > LONGEST_NAME || slice_find(name, '_') == SIZE_MAX)
+        return FIELD_OTHER;
+    for (size_t i = 0; i < name.len; ++i)
+        room[i] = normal(name.p[i]);
+    return known_field((struct slice){room, name.len});
 }
 
 bool http_field_is_ours(struct slice name)
@@ -80,19 +136,15 @@ bool http_field_is_client_certificate(struct slice name)
 
 enum http_field http_field_of(struct slice name)
 {
-    char first = name.len != 0 ? normal(name.p[0]) : '\0';
+    enum http_field field = known_field(name);
 
-    if (first == ours.p[0] && http_field_is_ours(name))
+    if (field == FIELD_OTHER)
+        field = known_variable(name);
+    if (field != FIELD_OTHER)
+        return field;
+    if (http_field_is_ours(name))
         return FIELD_OURS;
-    if (name.len <= LONGEST_NAME) {
-        for (size_t i = field_at[name.len]; i < field_at[name.len + 1]; ++i) {
-            const struct field_name *f = &field_names[i];
-
-            if (f->name.p[0] == first && is_name(name, f->name))
-                return f->field;
-        }
-    }
-    return first == forwarded.p[0] && begins(name, forwarded) ? FIELD_CLAIM : FIELD_OTHER;
+    return begins(name, forwarded) ? FIELD_CLAIM : FIELD_OTHER;
 }
 
 bool http_request_lists(const h2o_headers_t *headers, struct slice name)
@@ -108,7 +160,7 @@ bool http_request_lists(const h2o_headers_t *headers, struct slice name)
 bool http_response_lists(const struct http1_head *head, struct slice name)
 {
     for (size_t i = 0; i < head->nheaders; ++i) {
-        if (slice_eq_nocase(head->headers[i].name, SLICE_LIT("connection")) &&
+        if (SLICE_IS_WORD(head->headers[i].name, "connection") &&
             http1_list_has(head->headers[i].value, name))
             return true;
     }
@@ -118,15 +170,9 @@ bool http_response_lists(const struct http1_head *head, struct slice name)
 void http_put_field(struct text *out, struct slice name, struct slice value)
 {
     /* Room for all at once; the rest is then mere copying. */
-    char *at = text_reserve(out, name.len + value.len + 4);
+    char *at = text_reserve(out, name.len + value.len + PUT_LINE_EXTRA);
 
-    memcpy(at, name.p, name.len);
-    at += name.len;
-    memcpy(at, ": ", 2);
-    if (value.len != 0)
-        memcpy(at + 2, value.p, value.len);
-    memcpy(at + 2 + value.len, "\r\n", 2);
-    out->len += name.len + value.len + 4;
+    out->len = (size_t)(put_line(at, name, value) - out->p);
 }
 
 /* RFC 9110 8.6 */

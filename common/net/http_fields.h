@@ -34,6 +34,19 @@ static inline struct slice slice_of_iovec(h2o_iovec_t v)
 
 /* In any case, and with '_' for '-': to a CGI or WSGI application both are one variable. */
 enum http_field http_field_of(struct slice name);
+/* By a name's length: the letters that one of a field that is not FIELD_OTHER may begin with, each
+ * a bit. Longer ones: as the last. */
+enum { FIELD_LENGTHS = 20 };
+extern const uint32_t http_field_letters[FIELD_LENGTHS + 1];
+/* The same as http_field_of: most fields are told from the others by length and first letter. */
+static inline enum http_field http_field_kind(struct slice name)
+{
+    uint32_t letters = http_field_letters[name.len < FIELD_LENGTHS ? name.len : FIELD_LENGTHS];
+
+    if (letters == 0 || (letters >> (name.p[0] & 31) & 1) == 0)
+        return FIELD_OTHER;
+    return http_field_of(name);
+}
 bool http_field_is_ours(struct slice name);
 /* X-SSL-Client-*: what a load balancer says of a client's certificate. */
 bool http_field_is_client_certificate(struct slice name);

@@ -7,7 +7,9 @@
  * (http_tap_library.c). Each answer proves that libh2o has understood: it notes when its own head
  * goes out, and must not.
  */
+#include "common/base/put.h"
 #include "common/net/http_conn.h"
+#include "common/net/http_fields.h"
 
 enum {
     STATUS_LINE = sizeof("HTTP/1.1 200 \r\n") - 1,
@@ -24,14 +26,6 @@ struct last_stream {
     int head_sent;
 };
 
-static char *put(char *at, const char *p, size_t n)
-{
-    memcpy(at, p, n);
-    return at + n;
-}
-
-#define PUT(at, literal) put((at), (literal), sizeof(literal) - 1)
-
 static char *put_number(char *at, uint64_t n)
 {
     char digits[20];
@@ -40,7 +34,7 @@ static char *put_number(char *at, uint64_t n)
     do {
         digits[--i] = (char)('0' + n % 10);
     } while ((n /= 10) != 0);
-    return put(at, digits + i, sizeof(digits) - i);
+    return put_bytes(at, digits + i, sizeof(digits) - i);
 }
 
 static char *put_status_line(char *at, int status, const char *reason, size_t reason_len)
@@ -52,7 +46,7 @@ static char *put_status_line(char *at, int status, const char *reason, size_t re
     *at++ = (char)('0' + status / 10 % 10);
     *at++ = (char)('0' + status % 10);
     *at++ = ' ';
-    at = put(at, reason, reason_len);
+    at = put_slice(at, (struct slice){reason, reason_len});
     return PUT(at, "\r\n");
 }
 
@@ -62,7 +56,7 @@ static char *put_own_fields(char *at, const h2o_req_t *req, h2o_iovec_t server)
 
     (void)h2o_get_timestamp(ctx, NULL, NULL); /* brings the cache up to date */
     at = PUT(at, "Date: ");
-    at = put(at, ctx->_timestamp_cache.value->rfc1123, H2O_TIMESTR_RFC1123_LEN);
+    at = put_bytes(at, ctx->_timestamp_cache.value->rfc1123, H2O_TIMESTR_RFC1123_LEN);
     at = req->http1_is_persistent ? PUT(at, "\r\nConnection: keep-alive\r\n")
                                   : PUT(at, "\r\nConnection: close\r\n");
     if (req->res.content_length != SIZE_MAX) {
@@ -73,17 +67,15 @@ static char *put_own_fields(char *at, const h2o_req_t *req, h2o_iovec_t server)
     if (server.len == 0)
         return at;
     at = PUT(at, "Server: ");
-    at = put(at, server.base, server.len);
+    at = put_slice(at, slice_of_iovec(server));
     return PUT(at, "\r\n");
 }
 
 static char *put_field(char *at, const h2o_header_t *h)
 {
-    at = put(at, h->orig_name != NULL ? h->orig_name : h->name->base, h->name->len);
-    at = PUT(at, ": ");
-    if (h->value.len != 0)
-        at = put(at, h->value.base, h->value.len);
-    return PUT(at, "\r\n");
+    const char *name = h->orig_name != NULL ? h->orig_name : h->name->base;
+
+    return put_line(at, (struct slice){name, h->name->len}, slice_of_iovec(h->value));
 }
 
 static size_t room_for(const h2o_req_t *req, size_t reason_len, h2o_iovec_t server)
@@ -110,8 +102,7 @@ h2o_iovec_t http_reply_write_head(h2o_req_t *req, struct slice lines, bool chunk
     at = put_own_fields(at, req, server);
     for (size_t i = 0; i < req->res.headers.size; ++i)
         at = put_field(at, &req->res.headers.entries[i]);
-    if (lines.len != 0)
-        at = put(at, lines.p, lines.len);
+    at = put_slice(at, lines);
     if (chunked)
         at = PUT(at, "Transfer-Encoding: chunked\r\n");
     at = PUT(at, "\r\n");

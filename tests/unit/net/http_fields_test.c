@@ -48,6 +48,65 @@ static void ours_are_told_by_their_beginning(void **state)
     assert_false(http_field_is_ours(SLICE_LIT("x-resumelb-feed")));
 }
 
+/* Of every length and first byte, and each name that is known, with one byte changed. */
+static void a_kind_is_told_by_length_and_first_letter_only_where_it_is_other(void **state)
+{
+    static const char *const known[] = {"te",
+                                        "date",
+                                        "host",
+                                        "cookie",
+                                        "expect",
+                                        "server",
+                                        "trailer",
+                                        "upgrade",
+                                        "forwarded",
+                                        "x-real-ip",
+                                        "connection",
+                                        "keep-alive",
+                                        "x-request-id",
+                                        "content-length",
+                                        "http2-settings",
+                                        "x-forwarded-for",
+                                        "proxy-connection",
+                                        "x-forwarded-host",
+                                        "x-forwarded-proto",
+                                        "transfer-encoding",
+                                        "proxy-authorization",
+                                        "resumelb-feed",
+                                        "x-forwarded-anything-else"};
+    char name[48];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(known); ++i) {
+        size_t len = strlen(known[i]);
+
+        assert_int_not_equal(of(known[i]), FIELD_OTHER);
+        for (size_t at = 0; at < len; ++at) {
+            for (int byte = 0; byte < 256; ++byte) {
+                memcpy(name, known[i], len);
+                name[at] = (char)byte;
+                struct slice s = {name, len};
+                bool same =
+                    ascii_lower((char)byte) == known[i][at] || (byte == '_' && known[i][at] == '-');
+
+                assert_int_equal(http_field_kind(s), http_field_of(s));
+                if (same)
+                    assert_int_equal(http_field_of(s), of(known[i]));
+                else if (len < 12)
+                    assert_int_equal(http_field_of(s), FIELD_OTHER);
+            }
+        }
+    }
+    for (size_t len = 0; len < sizeof(name); ++len) {
+        memset(name, 'x', sizeof(name));
+        for (int byte = 0; byte < 256; ++byte) {
+            name[0] = (char)byte;
+            assert_int_equal(http_field_kind((struct slice){name, len}), FIELD_OTHER);
+            assert_int_equal(http_field_of((struct slice){name, len}), FIELD_OTHER);
+        }
+    }
+}
+
 static void a_response_lists_what_its_connection_fields_name(void **state)
 {
     struct http1_head head = {.nheaders = 2};
@@ -94,6 +153,7 @@ int main(void)
         cmocka_unit_test(a_field_is_known_in_any_case_and_with_underscores),
         cmocka_unit_test(what_clients_may_claim_is_told_by_its_beginning),
         cmocka_unit_test(ours_are_told_by_their_beginning),
+        cmocka_unit_test(a_kind_is_told_by_length_and_first_letter_only_where_it_is_other),
         cmocka_unit_test(a_response_lists_what_its_connection_fields_name),
         cmocka_unit_test(a_length_is_told_of_a_body_or_of_none_where_one_is_expected),
     };
