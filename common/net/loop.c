@@ -42,22 +42,17 @@ enum {
     SPARE_BLOCKS_MAX = 16,
 };
 
-struct loop_clock {
-    uint64_t now_us; /* 0: to be read */
-    bool in_turn;    /* outside of a turn time is read each time */
-};
-
 struct loop_wait {
     uint64_t count;
     bool complete; /* this turn's has told of all sockets that were ready */
 };
 
 struct loop {
+    struct loop_time time;
     h2o_evloop_t *h2o;
     struct loop_wait wait;
     unsigned index;
     pthread_t thread;
-    struct loop_clock *clock; /* apart, so that asking a const loop for the time may read it */
     struct timer_wheel wheel;
     struct list before_wait;
     struct list each_turn;
@@ -93,18 +88,15 @@ static void assert_own_thread(const struct loop *l)
 
 /* ---- time ---- */
 
-uint64_t loop_now_us(const struct loop *l)
+struct loop_clock loop_read_clock(const struct loop *l)
 {
-    if (!l->clock->in_turn)
-        return clock_mono_us();
-    if (l->clock->now_us == 0)
-        l->clock->now_us = clock_mono_us();
-    return l->clock->now_us;
-}
+    struct loop_clock *c = l->time.clock;
+    uint64_t now_us = clock_mono_us();
+    struct loop_clock now = {.now_us = now_us, .now_ms = now_us / 1000, .in_turn = c->in_turn};
 
-uint64_t loop_now_ms(const struct loop *l)
-{
-    return loop_now_us(l) / 1000;
+    if (c->in_turn)
+        *c = now;
+    return now;
 }
 
 /* ---- timers ---- */
@@ -365,12 +357,12 @@ static void wait_and_run_h2o(struct loop *l, unsigned wait_ms)
 void loop_turn(struct loop *l, unsigned max_wait_ms)
 {
     assert_own_thread(l);
-    ASSERT(!l->clock->in_turn);
-    *l->clock = (struct loop_clock){.in_turn = true};
+    ASSERT(!l->time.clock->in_turn);
+    *l->time.clock = (struct loop_clock){.in_turn = true};
     l->again |= run_pending(l); /* of calls made between the turns */
     run_each(&l->before_wait);
     unsigned wait_ms = prepare_wait_ms(l, max_wait_ms);
-    l->clock->now_us = 0;
+    l->time.clock->now_us = 0;
     wait_and_run_h2o(l, wait_ms);
     run_timers(l);
     (void)run_pending(l);
@@ -381,7 +373,7 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     run_deferred(l);
     l->again |= run_pending(l);
     l->wait.complete = false;
-    l->clock->in_turn = false;
+    *l->time.clock = (struct loop_clock){0};
 }
 
 void loop_run(struct loop *l)
@@ -457,7 +449,7 @@ struct loop *loop_create(unsigned index)
     l->index = index;
     l->thread = pthread_self();
     l->h2o = h2o_evloop_create();
-    l->clock = xcalloc(1, sizeof(*l->clock));
+    l->time.clock = xcalloc(1, sizeof(*l->time.clock));
     timer_wheel_init(&l->wheel, clock_mono_us() / 1000);
     list_init(&l->before_wait);
     list_init(&l->each_turn);
@@ -498,7 +490,7 @@ void loop_destroy(struct loop *l)
     while (l->nspare_blocks != 0)
         free(l->spare_blocks[--l->nspare_blocks]);
     pthread_mutex_destroy(&l->mutex);
-    free(l->clock);
+    free(l->time.clock);
     free(l);
 }
 

@@ -30,8 +30,27 @@ unsigned loop_index(const struct loop *l);
 
 /* Monotonic time, read once a turn (when first asked for after waiting); outside of turns each
  * time. */
-uint64_t loop_now_ms(const struct loop *l);
-uint64_t loop_now_us(const struct loop *l);
+struct loop_clock {
+    uint64_t now_us, now_ms; /* of the turn; now_us is 0 as long as it has not been read */
+    bool in_turn;            /* outside of a turn time is read each time */
+};
+/* What a struct loop begins with. */
+struct loop_time {
+    struct loop_clock *clock; /* apart, so that asking a const loop for the time may read it */
+};
+struct loop_clock loop_read_clock(const struct loop *l);
+static inline uint64_t loop_now_us(const struct loop *l)
+{
+    const struct loop_clock *c = ((const struct loop_time *)(const void *)l)->clock;
+
+    return c->now_us != 0 ? c->now_us : loop_read_clock(l).now_us;
+}
+static inline uint64_t loop_now_ms(const struct loop *l)
+{
+    const struct loop_clock *c = ((const struct loop_time *)(const void *)l)->clock;
+
+    return c->now_us != 0 ? c->now_ms : loop_read_clock(l).now_ms;
+}
 
 /* How often L has waited for its sockets: one more from the wait of each turn on. */
 uint64_t loop_waits(const struct loop *l);
