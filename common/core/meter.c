@@ -26,10 +26,14 @@ struct metered {
     double score;
 };
 
+/* Most requests for a class come few requests of others after its last: their powers are kept. */
+enum { POWERS_KEPT = 64 };
+
 struct meter {
     struct meter_settings settings;
     struct classes classes;
     double decay;
+    double kept_after[POWERS_KEPT]; /* decay_steps of the index */
     uint64_t generation;
 };
 
@@ -74,6 +78,8 @@ void meter_set(struct meter *m, const struct meter_settings *s)
     check_settings(s);
     m->settings = *s;
     m->decay = decay_over((double)s->history);
+    for (size_t i = 0; i < POWERS_KEPT; ++i)
+        m->kept_after[i] = decay_steps(m->decay, (double)i);
     classes_set_max(&m->classes, s->max_classes);
 }
 
@@ -131,9 +137,15 @@ static void drop_old(struct meter *m, struct list *least_recent_first)
     }
 }
 
+static double kept_after(const struct meter *m, uint64_t requests)
+{
+    return requests < POWERS_KEPT ? m->kept_after[requests]
+                                  : decay_steps(m->decay, (double)requests);
+}
+
 static void count_served(struct meter *m, struct metered *c, double service_s, bool failed)
 {
-    double kept = decay_steps(m->decay, (double)(m->generation - c->generation));
+    double kept = kept_after(m, m->generation - c->generation);
 
     if (failed && service_s < c->service.mean)
         service_s = c->service.mean;
