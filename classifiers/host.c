@@ -10,7 +10,7 @@
 
 static struct slice without_port(struct slice host)
 {
-    if (slice_starts(host, SLICE_LIT("["))) {
+    if (host.len != 0 && host.p[0] == '[') {
         size_t end = slice_find(host, ']');
 
         return end != SIZE_MAX ? (struct slice){host.p, end + 1} : host;
@@ -29,7 +29,7 @@ static size_t host_classify(const struct classifier *k, const struct rlb_environ
         return CLASSIFIER_NONE;
     host = without_port(slice_trim(host));
     /* The root's dot: the same name to DNS. */
-    if (slice_ends(host, SLICE_LIT(".")))
+    if (host.len != 0 && host.p[host.len - 1] == '.')
         --host.len;
     if (host.len >= 4 && slice_eq_nocase((struct slice){host.p, 4}, SLICE_LIT("www.")))
         host = (struct slice){host.p + 4, host.len - 4};

@@ -133,10 +133,12 @@ struct application *application_find(const struct lb *lb, struct slice host, str
 {
     const struct application_index *x = lb->index;
     char room[HOST_ROOM];
-    struct slice name = normalise(host, room);
     bool known = false;
 
-    while (name.len > 0 && x->hosts.first != NULL) {
+    if (x->hosts.first == NULL)
+        return entry_pick(&x->fallback, path);
+    struct slice name = normalise(host, room);
+    while (name.len > 0) {
         const struct host_entry *e = entry_find(x, name);
         struct application *a = e != NULL ? entry_pick(e, path) : NULL;
 

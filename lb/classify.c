@@ -233,22 +233,22 @@ static struct slice get_host(struct classify_environment *e)
 }
 
 static const struct variable {
-    const char *name;
+    struct slice name;
     struct slice (*get)(struct classify_environment *e);
 } variables[] = {
-    {"HTTP_HOST", get_host},
-    {"PATH_INFO", get_path_info},
-    {"REQUEST_METHOD", get_method},
-    {"QUERY_STRING", get_query},
-    {"SCRIPT_NAME", get_script_name},
-    {"SERVER_NAME", get_server_name},
-    {"SERVER_PORT", get_server_port},
-    {"SERVER_PROTOCOL", get_protocol},
-    {"REMOTE_ADDR", get_remote_addr},
-    {"REMOTE_PORT", get_remote_port},
-    {"CONTENT_TYPE", get_content_type},
-    {"CONTENT_LENGTH", get_content_length},
-    {"wsgi.url_scheme", get_scheme},
+    {{"HTTP_HOST", 9}, get_host},
+    {{"PATH_INFO", 9}, get_path_info},
+    {{"REQUEST_METHOD", 14}, get_method},
+    {{"QUERY_STRING", 12}, get_query},
+    {{"SCRIPT_NAME", 11}, get_script_name},
+    {{"SERVER_NAME", 11}, get_server_name},
+    {{"SERVER_PORT", 11}, get_server_port},
+    {{"SERVER_PROTOCOL", 15}, get_protocol},
+    {{"REMOTE_ADDR", 11}, get_remote_addr},
+    {{"REMOTE_PORT", 11}, get_remote_port},
+    {{"CONTENT_TYPE", 12}, get_content_type},
+    {{"CONTENT_LENGTH", 14}, get_content_length},
+    {{"wsgi.url_scheme", 15}, get_scheme},
 };
 
 static const struct slice http_prefix = {"HTTP_", 5};
@@ -256,7 +256,7 @@ static const struct slice http_prefix = {"HTTP_", 5};
 static const struct variable *find_variable(struct slice name)
 {
     for (size_t i = 0; i < ARRAY_LEN(variables); ++i) {
-        if (slice_is(name, variables[i].name))
+        if (slice_eq(name, variables[i].name))
             return &variables[i];
     }
     return NULL;

@@ -74,11 +74,25 @@ void exchange_enter(struct exchange *x, enum step to)
 
 /* ---- memory ---- */
 
+static void put_hex(char *to, uint64_t v, unsigned digits)
+{
+    while (digits-- != 0) {
+        to[digits] = "0123456789abcdef"[v & 15];
+        v >>= 4;
+    }
+}
+
 struct exchange_loop *exchange_loop_create(struct lb_loop *home)
 {
     struct exchange_loop *l = xcalloc(1, sizeof(*l));
 
     l->home = home;
+    /* The count goes on when a loop's front is made anew. */
+    if (home->exchange_id[0] == '\0') {
+        memcpy(home->exchange_id, home->lb->instance, 12);
+        put_hex(home->exchange_id + 12, home->index, 4);
+        put_hex(home->exchange_id + 16, 0, 16);
+    }
     list_init(&l->spare);
     return l;
 }
@@ -466,21 +480,25 @@ static void find_class(struct exchange *x)
     x->cls = (struct slice){x->cls_room, classify(x->app->classifier, &r, x->cls_room)};
 }
 
-static void put_hex(char *to, uint64_t v, unsigned digits)
+/* The next number in hexadecimal digits. */
+static void count_up(char *digits, unsigned n)
 {
-    while (digits-- != 0) {
-        to[digits] = "0123456789abcdef"[v & 15];
-        v >>= 4;
+    while (n-- != 0) {
+        if (digits[n] == 'f') {
+            digits[n] = '0';
+            continue;
+        }
+        digits[n] = (char)(digits[n] == '9' ? 'a' : digits[n] + 1);
+        return;
     }
 }
 
-/* Unique among all load balancers: 12 digits of this process's life, 4 of the loop, 16 counted. */
+/* Unique among all load balancers. */
 static void make_id(struct exchange *x)
 {
-    memcpy(x->id, x->home->lb->instance, 12);
-    put_hex(x->id + 12, x->home->index, 4);
-    put_hex(x->id + 16, ++x->home->exchange_serial, 16);
-    x->request_id = (struct slice){x->id, 32};
+    count_up(x->home->exchange_id + 16, 16);
+    memcpy(x->id, x->home->exchange_id, EXCHANGE_ID_LEN);
+    x->request_id = (struct slice){x->id, EXCHANGE_ID_LEN};
 }
 
 static void enter_application(struct exchange *x)

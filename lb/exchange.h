@@ -34,8 +34,6 @@ const char *step_text(enum step s);
 /* Whether step.def has the edge. */
 bool step_may(enum step from, enum step to);
 
-enum { EXCHANGE_ID_MAX = 48 };
-
 /* What the exchanges of one data loop share. */
 struct exchange_loop {
     struct lb_loop *home;
@@ -149,7 +147,7 @@ struct exchange {
     bool paused;          /* the client is slower than the worker */
     bool retrying;        /* counted in the application's retry_budget */
 
-    char id[EXCHANGE_ID_MAX];
+    char id[EXCHANGE_ID_LEN];
     char cls_room[CLASS_BYTES_MAX];
     char peer_room[ADDR_TEXT_MAX];
     char client_room[ADDR_TEXT_MAX];

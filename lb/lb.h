@@ -23,6 +23,9 @@ struct observer;
 struct self_measure;
 struct traffic;
 
+/* Hexadecimal digits of an exchange's id: 12 of this process's life, 4 of the loop, 16 counted. */
+enum { EXCHANGE_ID_LEN = 32 };
+
 /* One data loop and what hangs on it; on cache lines of its own. */
 struct lb_loop {
     _Alignas(CACHE_LINE_BYTES) struct lb *lb;
@@ -30,9 +33,9 @@ struct lb_loop {
     int cpu; /* that its thread stays on; -1: any */
     struct loop *loop;
     struct front *front;
-    struct exchange_loop *exchanges; /* exchange.c's; made and destroyed with the front */
-    struct traffic *traffic;         /* notes for the status page */
-    uint64_t exchange_serial;        /* last part of exchange and request ids; this loop only */
+    struct exchange_loop *exchanges;   /* exchange.c's; made and destroyed with the front */
+    struct traffic *traffic;           /* notes for the status page */
+    char exchange_id[EXCHANGE_ID_LEN]; /* of the latest exchange; this loop only */
 };
 
 struct lb {

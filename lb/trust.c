@@ -83,7 +83,8 @@ void exchange_trust(struct exchange *x)
 {
     const struct networks *trusted = application_trusted(x->al);
 
-    if (!networks_have(trusted, http_conn_peer(x->conn))) {
+    /* So far the client is who is connected. */
+    if (!networks_have(trusted, &x->client_addr)) {
         headers_drop_claims(x->req);
         return;
     }
