@@ -72,10 +72,9 @@ struct exchange {
     h2o_req_t *req; /* NULL once it is gone */
     struct http_conn *conn;
     const struct body_file *body_file; /* of the request, or NULL */
-    struct http_reply reply;
-    int status;      /* of the answer; 0: none yet */
-    int version;     /* as h2o_req_t's */
-    size_t buffered; /* of reply.queued_bytes, as counted */
+    int status;                        /* of the answer; 0: none yet */
+    int version;                       /* as h2o_req_t's */
+    size_t buffered;                   /* of reply.queued_bytes, as counted */
     uint64_t received_bytes, sent_bytes;
     struct slice authority, target; /* as a worker gets them */
     struct slice request_id;        /* the client's, or id */
@@ -116,11 +115,10 @@ struct exchange {
     struct http1_times times; /* of the last try */
     struct timer wait_timer;  /* for any worker, or a connection */
     struct refused_wait refused;
-    uint64_t refused_since_ms;       /* when it first waited there; 0: it has not */
-    struct worker *tried[TRIED_MAX]; /* counted: must not be picked (again) */
-    unsigned ntried;
-    unsigned nbarred; /* the first of them: for good; the others have only refused it */
-    unsigned retries; /* used up */
+    uint64_t refused_since_ms; /* when it first waited there; 0: it has not */
+    unsigned ntried;           /* of TRIED */
+    unsigned nbarred;          /* the first of them: for good; the others have only refused it */
+    unsigned retries;          /* used up */
     unsigned picks;
     enum pick_reason reason; /* of the last pick */
     enum outcome failure;    /* what the last try ended with, when ntried != 0 */
@@ -147,7 +145,10 @@ struct exchange {
     bool paused;          /* the client is slower than the worker */
     bool retrying;        /* counted in the application's retry_budget */
 
+    /* ---- from here on nothing is zeroed for a new one ---- */
     char id[EXCHANGE_ID_LEN];
+    struct http_reply reply;         /* the client's side; exchange_create's */
+    struct worker *tried[TRIED_MAX]; /* counted: must not be picked (again) */
     char cls_room[CLASS_BYTES_MAX];
     char peer_room[ADDR_TEXT_MAX];
     char client_room[ADDR_TEXT_MAX];

@@ -390,7 +390,7 @@ static struct lb *lb_create(struct configuration *config, const char *file)
     timer_init(&lb->parts->timer, on_timer);
     settings_copy(&program_table, &config->program, &lb->settings);
     lb->nloops = config->nloops;
-    lb->name = xstrdup("resumelb");
+    lb->name = SLICE_LIT("resumelb");
     lb->addresses = address_counts_create();
     lb->balance = http_balance_create(lb->nloops);
     lb->started_ms = clock_mono_us() / 1000;
@@ -432,7 +432,6 @@ static void lb_destroy(struct lb *lb)
     configuration_fini(&p->config);
     address_counts_destroy(lb->addresses);
     http_balance_destroy(lb->balance);
-    free(lb->name);
     free(p);
     free(lb);
 }

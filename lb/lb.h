@@ -55,7 +55,7 @@ struct lb {
     struct http_balance *balance;        /* of client connections over the loops */
     _Atomic bool client_certificates;    /* some listener asks for them; never back to false */
     char instance[33];                   /* random id of this process's life */
-    char *name;                          /* "resumelb", for Via */
+    struct slice name;                   /* "resumelb", for Via */
     struct application_index *index;     /* for application_find */
     struct self_measure *self_measure;   /* has its own lock */
     struct data_loops *data_loops;       /* the threads of `loops` */

@@ -55,7 +55,7 @@ static void answer(struct exchange *x, struct copy *copy, enum copy_use use, str
     struct copy_answer a;
     struct headers_response r = {
         .req = x->req,
-        .via = s->via ? slice_of(x->home->lb->name) : SLICE_NULL,
+        .via = s->via ? x->home->lb->name : SLICE_NULL,
         .request_id = s->request_id ? x->request_id : SLICE_NULL,
         .own_server = x->shared->own_server,
     };

@@ -9,7 +9,7 @@
 #include "common/base/base.h"
 
 /* S, whose bytes are not those at AT. */
-static inline char *put_slice(char *at, struct slice s)
+static inline __attribute__((always_inline)) char *put_slice(char *at, struct slice s)
 {
     const char *p = s.p;
     size_t n = s.len;

@@ -246,6 +246,14 @@ static void run_each(struct list *all)
     struct list now;
     struct list *node;
 
+    /* One alone, as in most loops, is run where it is. */
+    if (all->next == all->prev) {
+        if (!list_empty(all)) {
+            struct loop_deferred *only = list_entry(all->next, struct loop_deferred, node);
+            only->run(only);
+        }
+        return;
+    }
     list_init(&now);
     list_splice_back(&now, all);
     /* Each goes back before it runs, so that it, or another, can take it out for good. */

@@ -312,10 +312,13 @@ static bool is_encoded_byte(struct slice s, size_t at)
 /* How many bytes at its start make a name. */
 static size_t host_name_length(struct slice s)
 {
+    const unsigned char *p = (const unsigned char *)s.p;
     size_t i = 0;
 
-    while (i < s.len &&
-           (host_bytes[(unsigned char)s.p[i]] || (s.p[i] == '%' && is_encoded_byte(s, i))))
+    while (s.len - i >= 4 &&
+           host_bytes[p[i]] & host_bytes[p[i + 1]] & host_bytes[p[i + 2]] & host_bytes[p[i + 3]])
+        i += 4;
+    while (i < s.len && (host_bytes[p[i]] || (p[i] == '%' && is_encoded_byte(s, i))))
         ++i;
     return i;
 }
