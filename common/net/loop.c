@@ -88,15 +88,16 @@ static void assert_own_thread(const struct loop *l)
 
 /* ---- time ---- */
 
-struct loop_clock loop_read_clock(const struct loop *l)
+uint64_t loop_read_clock_us(const struct loop *l)
 {
     struct loop_clock *c = l->time.clock;
     uint64_t now_us = clock_mono_us();
-    struct loop_clock now = {.now_us = now_us, .now_ms = now_us / 1000, .in_turn = c->in_turn};
 
-    if (c->in_turn)
-        *c = now;
-    return now;
+    if (c->in_turn) {
+        c->now_us = now_us;
+        c->now_ms = now_us / 1000;
+    }
+    return now_us;
 }
 
 /* ---- timers ---- */

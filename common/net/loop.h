@@ -38,18 +38,19 @@ struct loop_clock {
 struct loop_time {
     struct loop_clock *clock; /* apart, so that asking a const loop for the time may read it */
 };
-struct loop_clock loop_read_clock(const struct loop *l);
+/* The time when a turn is asked for it first, or none is on. */
+uint64_t loop_read_clock_us(const struct loop *l);
 static inline uint64_t loop_now_us(const struct loop *l)
 {
     const struct loop_clock *c = ((const struct loop_time *)(const void *)l)->clock;
 
-    return c->now_us != 0 ? c->now_us : loop_read_clock(l).now_us;
+    return c->now_us != 0 ? c->now_us : loop_read_clock_us(l);
 }
 static inline uint64_t loop_now_ms(const struct loop *l)
 {
     const struct loop_clock *c = ((const struct loop_time *)(const void *)l)->clock;
 
-    return c->now_us != 0 ? c->now_ms : loop_read_clock(l).now_ms;
+    return c->now_us != 0 ? c->now_ms : loop_read_clock_us(l) / 1000;
 }
 
 /* How often L has waited for its sockets: one more from the wait of each turn on. */
