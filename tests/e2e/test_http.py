@@ -47,6 +47,17 @@ def test_headers_that_only_we_may_set_never_pass_from_outside(world):
         assert gone not in headers, gone
 
 
+def test_request_ids_of_one_loop_count_up_in_hexadecimal(world):
+    w = world.scripted(serve(hello))
+    lb = world.resumelb(static(w.address), threads=1)
+    with Client(lb.address) as c:
+        ids = [c.request()['X-Request-ID'] for _ in range(300)]
+    assert all(len(i) == 32 and i == i.lower() for i in ids)
+    assert {i[:16] for i in ids} == {ids[0][:16]}, 'the process and the loop'
+    counts = [int(i[16:], 16) for i in ids]
+    assert counts == list(range(counts[0], counts[0] + 300))
+
+
 def test_keep_alive_and_pipelining_keep_their_order(world):
     def answer(c, head, body):
         c.answer(head.split(b' ')[1])
