@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A block is aligned to its size, so that an object's address tells its block. Objects that have
+ * never been taken are not touched: their pages cost nothing. A block that is empty is freed when
+ * another has room.
+ */
+#include "common/base/slab.h"
+
+#include <stdalign.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CHECKED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define CHECKED
+#endif
+
+#ifdef CHECKED
+/* A block of the heap for each object, freed with it: so it is seen who uses it after that, and
+ * what it points to is not taken for lost. */
+enum { OBJECTS_MAX = 1, SPARE_BLOCKS = 0 };
+#else
+enum { OBJECTS_MAX = SLAB_BLOCK_BYTES, SPARE_BLOCKS = 1 };
+#endif
+
+/* An object that has been given back. */
+struct gap {
+    struct gap *next;
+};
+
+struct block {
+    struct list node; /* unlinked: full */
+    struct gap *gaps;
+    size_t fresh; /* objects from the end of the others on, never taken */
+    size_t taken;
+    alignas(max_align_t) char objects[];
+};
+
+static size_t objects_of_block(const struct slab *s)
+{
+    size_t n = (SLAB_BLOCK_BYTES - sizeof(struct block)) / s->object_bytes;
+
+    return n < OBJECTS_MAX ? n : OBJECTS_MAX;
+}
+
+static struct block *block_of(void *object)
+{
+    char *p = object;
+
+    return (struct block *)(void *)(p - ((uintptr_t)object & (SLAB_BLOCK_BYTES - 1)));
+}
+
+void slab_init(struct slab *s, size_t object_bytes)
+{
+    size_t unit = alignof(max_align_t);
+
+    ASSERT(object_bytes != 0);
+    ASSERT(object_bytes <= SLAB_OBJECT_MAX);
+    *s = (struct slab){.object_bytes = (object_bytes + unit - 1) / unit * unit};
+    list_init(&s->open);
+}
+
+#ifdef CHECKED
+static struct block *map_block(void)
+{
+    struct block *b = aligned_alloc(SLAB_BLOCK_BYTES, SLAB_BLOCK_BYTES);
+
+    ASSERT(b != NULL);
+    return b;
+}
+
+static void unmap_block(struct block *b)
+{
+    free(b);
+}
+#else
+/* Not from the heap, where the way to such an address would be a hole. */
+static struct block *map_block(void)
+{
+    char *p = mmap(NULL, 2 * SLAB_BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                   -1, 0);
+
+    ASSERT(p != MAP_FAILED);
+    size_t before = -(uintptr_t)p & (SLAB_BLOCK_BYTES - 1);
+    if (before != 0)
+        munmap(p, before);
+    munmap(p + before + SLAB_BLOCK_BYTES, SLAB_BLOCK_BYTES - before);
+    return (struct block *)(void *)(p + before);
+}
+
+static void unmap_block(struct block *b)
+{
+    munmap(b, SLAB_BLOCK_BYTES);
+}
+#endif
+
+static struct block *add_block(struct slab *s)
+{
+    struct block *b = map_block();
+
+    *b = (struct block){.fresh = objects_of_block(s)};
+    list_push_back(&s->open, &b->node);
+    ++s->blocks;
+    return b;
+}
+
+static void drop_block(struct slab *s, struct block *b)
+{
+    list_remove(&b->node);
+    unmap_block(b);
+    --s->blocks;
+}
+
+void slab_fini(struct slab *s)
+{
+    ASSERT(s->objects == 0);
+    while (!list_empty(&s->open))
+        drop_block(s, list_first(&s->open, struct block, node));
+    ASSERT(s->blocks == 0);
+}
+
+static void *take_from(const struct slab *s, struct block *b)
+{
+    if (b->gaps != NULL) {
+        struct gap *g = b->gaps;
+        b->gaps = g->next;
+        return g;
+    }
+    size_t n = objects_of_block(s) - b->fresh--;
+    return b->objects + n * s->object_bytes;
+}
+
+void *slab_take(struct slab *s)
+{
+    struct block *b =
+        list_empty(&s->open) ? add_block(s) : list_first(&s->open, struct block, node);
+    void *object = take_from(s, b);
+
+    ++b->taken;
+    ++s->objects;
+    if (b->gaps == NULL && b->fresh == 0)
+        list_remove(&b->node);
+    return memset(object, 0, s->object_bytes);
+}
+
+void slab_give(struct slab *s, void *object)
+{
+    struct block *b = block_of(object);
+    struct gap *g = object;
+
+    ASSERT(b->taken != 0);
+    g->next = b->gaps;
+    b->gaps = g;
+    --b->taken;
+    --s->objects;
+    /* Blocks that were full are the oldest, and to be filled up first. */
+    if (!list_linked(&b->node))
+        list_push_front(&s->open, &b->node);
+    if (b->taken == 0 && (SPARE_BLOCKS == 0 || s->open.next != s->open.prev))
+        drop_block(s, b);
+}
