@@ -74,20 +74,27 @@ static void on_close(void *data)
     small_addr_fini(&c->local);
     --s->nconns;
     http_listener_release(c->listener);
-    free(c);
+    slab_give(&s->conn_slab, c);
     http_server_conn_gone(s);
+}
+
+void http_conn_set_socket(struct http_conn *c, h2o_socket_t *sock)
+{
+    c->sock = sock;
+    sock->on_close.cb = on_close;
+    sock->on_close.data = c;
 }
 
 struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock,
                                    const struct addr *peer)
 {
-    struct http_conn *c = xcalloc(1, sizeof(*c));
+    struct http_conn *c = slab_take(&l->server->conn_slab);
 
     small_addr_set(&c->peer, peer);
     c->server = l->server;
     c->listener = l;
     ++l->refs;
-    c->sock = sock;
+    http_conn_set_socket(c, sock);
     list_init(&c->replies);
     list_init(&c->tap.node);
     list_init(&c->unseen);
@@ -95,8 +102,6 @@ struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock,
     ++c->server->nconns;
     http_server_load_changed(c->server);
     enter_phase(c, PHASE_NEW);
-    sock->on_close.cb = on_close;
-    sock->on_close.data = c;
     return c;
 }
 
@@ -305,12 +310,15 @@ static uint64_t idle_limit_ms(const struct http_conn *c)
 
 /*
  * Nothing happens to an idle connection until bytes come, or its time is over, so that thousands
- * of these cost nothing.
+ * of these cost nothing but memory, and not much of that.
  */
-static void rest(struct http_conn *c)
+static void rest(struct http_conn *c, uint64_t now_ms)
 {
-    if (c->http2 || c->tap.state != TAP_HEAD || c->read_shut || c->cut || c->server->draining)
+    if (c->tap.state != TAP_HEAD && c->tap.state != TAP_RESTING)
         return;
+    if (c->read_shut || c->cut || c->server->draining || !http_rest_is_due(c, now_ms))
+        return;
+    http_rest_soon(c);
     list_remove(&c->node);
     list_push_back(&c->server->resting, &c->node);
     c->resting = true;
@@ -321,6 +329,7 @@ void http_conn_wake(struct http_conn *c)
     if (!c->resting)
         return;
     c->resting = false;
+    list_remove(&c->tap.node);
     list_remove(&c->node);
     list_push_back(&c->server->conns, &c->node);
 }
@@ -366,7 +375,7 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
         return;
     case PHASE_IDLE:
         if (!phase_over(c, idle_limit_ms(c), now_ms)) {
-            rest(c);
+            rest(c, now_ms);
             return;
         }
         /* The second time it is one that libh2o closes, and that does not take TLS's last word. */

@@ -2,10 +2,9 @@
  *
  * The inside of the HTTP server: http_server.c, http_accept.c (listeners), http_conn.c (connections
  * and their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
- * http_watch.c (clients that leave), http_proxied.c (whose they are), http_tap.c (their bytes),
- * http_tap_spill.c (large bodies),
- * http_check.c (requests refused), http_reply.c, http_reply_direct.c, http_reply_head.c and
- * http2_head.c (the way back),
+ * http_watch.c (clients that leave), http_rest.c (idle ones), http_proxied.c (whose they are),
+ * http_tap.c (their bytes), http_tap_spill.c (large bodies), http_check.c (requests refused),
+ * http_reply.c, http_reply_direct.c, http_reply_head.c and http2_head.c (the way back),
  * http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
@@ -13,6 +12,7 @@
 #ifndef RLB_NET_HTTP_CONN_H
 #define RLB_NET_HTTP_CONN_H
 
+#include "common/base/slab.h"
 #include "common/net/body_file.h"
 #include "common/net/http_server.h"
 #include "common/net/http_tap.h"
@@ -29,6 +29,7 @@ enum server_count {
     COUNT_SLOW_READERS,
     COUNT_RESETS,
     COUNT_ACCEPT_PAUSES,
+    COUNT_RESTS,
     COUNT_TLS12,
     COUNT_TLS13,
     COUNT_TLS_RESUMED,
@@ -45,12 +46,16 @@ struct http_server {
     h2o_context_t ctx;
     h2o_buffer_mmap_settings_t spill;
     struct list listeners, conns, tunnels;
-    struct list resting;  /* idle HTTP/1 connections, longest first: no sweep looks at these */
-    struct list untapped; /* connections that http_tap.c looks at before each wait */
-    struct list holding;  /* connections whose next request is there, held back by http_tap.c */
+    struct slab conn_slab; /* connections' memory: http_rest.c gives back what was between */
+    struct list resting;   /* idle HTTP/1 connections, longest first: no sweep looks at these */
+    struct list untapped;  /* connections that http_tap.c looks at before each wait */
+    struct list holding;   /* connections whose next request is there, held back by http_tap.c */
     struct loop_deferred tap_look, tap_hand_on;
     struct list unseen; /* connections whose end unread bytes would hide: http_watch.c looks */
     struct timer unseen_timer;
+    struct list tired; /* of those that rest: http_rest.c is to take libh2o off them */
+    size_t taken_off;  /* since memory was last given back for it */
+    struct timer rest_timer;
     size_t nconns, ntunnels;
     size_t nrequests; /* with us */
     char *spill_room; /* where http_tap_spill.c reads to */
@@ -110,7 +115,7 @@ struct http_conn {
     struct list node; /* in the server's */
     struct http_server *server;
     struct http_listener *listener;
-    h2o_socket_t *sock; /* libh2o's; lives as long as this */
+    h2o_socket_t *sock; /* libh2o's; another one after a rest */
     struct small_addr peer, local;
     bool tls_before_us;            /* with a proxy in front, which says so (proxy_from) */
     struct address_count *address; /* where PEER is counted; NULL: it is not */
@@ -141,6 +146,8 @@ void http_server_count(struct http_server *s, size_t which);
 /* Take on an accepted socket. */
 struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock,
                                    const struct addr *peer);
+/* SOCK is what C has from now on; C ends when it is closed. */
+void http_conn_set_socket(struct http_conn *c, h2o_socket_t *sock);
 /* A request begins (its reply is in C->replies) or ends. */
 void http_conn_begin(struct http_conn *c);
 void http_conn_end(struct http_conn *c, bool done);
@@ -166,6 +173,14 @@ void http_watch_stop_server(struct http_server *s);
  * gives the socket away, unwatch. */
 void http_conn_watch(struct http_conn *c);
 void http_conn_unwatch(struct http_conn *c);
+
+/* ---- http_rest.c ---- */
+void http_rest_start_server(struct http_server *s);
+void http_rest_stop_server(struct http_server *s);
+/* Whether C, which is idle, has been for so long that it should rest. */
+bool http_rest_is_due(const struct http_conn *c, uint64_t now_ms);
+/* Take libh2o off C soon, unless bytes come before, or it has been. */
+void http_rest_soon(struct http_conn *c);
 
 /* ---- http_slow.c ---- */
 /* R's send timer: bytes have been handed to libh2o. */

@@ -56,6 +56,7 @@ void http_server_read_counts(const struct http_server *s, struct http_server_cou
         .slow_readers = count_of(s, COUNT_SLOW_READERS),
         .resets = count_of(s, COUNT_RESETS),
         .accept_pauses = count_of(s, COUNT_ACCEPT_PAUSES),
+        .rests = count_of(s, COUNT_RESTS),
         .tls12 = count_of(s, COUNT_TLS12),
         .tls13 = count_of(s, COUNT_TLS13),
         .tls_resumed = count_of(s, COUNT_TLS_RESUMED),
@@ -324,6 +325,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     http_accept_init(s);
     body_file_bin_init(&s->body_bin, s->loop);
     list_init(&s->conns);
+    slab_init(&s->conn_slab, sizeof(struct http_conn));
     list_init(&s->resting);
     list_init(&s->tunnels);
     timer_init(&s->sweep, on_sweep);
@@ -332,6 +334,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     set_spill(s);
     http_tap_start_server(s);
     http_watch_start_server(s);
+    http_rest_start_server(s);
     timer_start(l, &s->sweep, sweep_ms(o));
     return s;
 }
@@ -365,6 +368,7 @@ void http_server_destroy(struct http_server *s)
     list_remove(&s->end_of_drain.node);
     http_tap_stop_server(s);
     http_watch_stop_server(s);
+    http_rest_stop_server(s);
     if (h2o_socket_buffer_prototype.mmap_settings == &s->spill)
         h2o_socket_buffer_prototype.mmap_settings = &h2o_socket_buffer_mmap_settings;
     h2o_multithread_queue_t *queue = s->ctx.queue;
@@ -374,6 +378,7 @@ void http_server_destroy(struct http_server *s)
     free(s->spill_room);
     body_file_bin_fini(&s->body_bin);
     http_direct_fini(s);
+    slab_fini(&s->conn_slab);
     text_fini(&s->passed);
     http2_room_fini(&s->http2_room);
     free(s->server_name);

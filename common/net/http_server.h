@@ -51,6 +51,7 @@ struct http_server_options {
     uint64_t header_timeout_ms;     /* a request head must be complete within */
     uint64_t body_timeout_ms;       /* a request body must be complete within */
     uint64_t keep_alive_timeout_ms; /* an idle client connection is closed after */
+    uint64_t rest_ms;               /* an idle one costs little memory after; 0: after a second */
     uint64_t send_timeout_ms;       /* a client must take some bytes within (looked at once per that
                                        time), or its connection is cut. 0 = none, as for the others */
     /* Bytes per second, on average over each grace time in full; 0 = any rate. Of a body below it
@@ -132,6 +133,7 @@ struct http_server_counts {
     uint64_t slow_readers;  /* connections cut for reading below min_send_rate */
     uint64_t resets;        /* HTTP/2 connections cut for abandoning most of many requests */
     uint64_t accept_pauses; /* times accepting paused: too many connections, or no descriptors */
+    uint64_t rests;         /* times an idle connection came to rest (rest_ms) */
     uint64_t tls12, tls13;  /* handshakes finished, by version */
     uint64_t tls_resumed;   /* of those: with a session of before */
     uint64_t tls_failed[TLS_FAILURES]; /* handshakes not finished, by reason */

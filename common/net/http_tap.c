@@ -529,17 +529,32 @@ static bool serve(struct http_conn *c, bool http2)
     ASSERT(c->tap.read != NULL);
     sock->_cb.read = on_read;
     c->tap.reads = !http2 && sock->ssl == NULL;
-    if (c->tap.reads)
-        h2o_socket_dont_read(sock, 1);
+    h2o_socket_dont_read(sock, c->tap.reads);
     return true;
 }
 
-/* Who says nothing yet costs no more than the socket. */
+/* Bytes are there, for the first time or after a rest. What is TLS's is read by libh2o, now. */
 static void on_first(h2o_socket_t *sock, const char *err)
 {
+    struct http_conn *c = sock->on_close.data;
+
     (void)err; /* nothing is read */
-    if (serve(sock->on_close.data, false))
+    http_conn_wake(c);
+    if (serve(c, false) && c->tap.reads)
         on_read(sock, NULL);
+}
+
+/* Who says nothing costs no more than the socket. */
+static void await_first(struct http_conn *c)
+{
+    h2o_socket_dont_read(c->sock, 1);
+    h2o_socket_read_start(c->sock, on_first);
+}
+
+void http_tap_wait(struct http_conn *c)
+{
+    c->tap.state = TAP_RESTING;
+    await_first(c);
 }
 
 static void on_handshake(h2o_socket_t *sock, const char *err)
@@ -562,8 +577,7 @@ void http_tap_accept(struct http_conn *c)
     if (ssl != NULL) {
         h2o_socket_ssl_handshake(c->sock, ssl, NULL, on_handshake);
     } else if (!c->listener->http2 && c->sock->input->size == 0) {
-        h2o_socket_dont_read(c->sock, 1);
-        h2o_socket_read_start(c->sock, on_first);
+        await_first(c);
     } else if (serve(c, c->listener->http2)) {
         hand_on(c);
     }

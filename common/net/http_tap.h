@@ -26,6 +26,7 @@ enum tap_state {
     TAP_UNSERVED, /* libh2o has it not yet: the header of a proxy in front is to come */
     TAP_NONE,     /* no requests yet: TLS is being set up, or nothing has come; or none any more: a
                      tunnel */
+    TAP_RESTING,  /* HTTP/1, between requests: libh2o has it no more (http_rest.c) */
     TAP_HEAD,     /* HTTP/1: a request head is read, or expected */
     TAP_LENGTH,   /* a body of known length */
     TAP_CHUNKED,  /* a chunked one */
@@ -51,7 +52,7 @@ struct http_tap {
     bool reads;         /* we read the socket, not libh2o */
     h2o_socket_cb read; /* libh2o's */
     struct list node;   /* linked while libh2o may put its callback back, or for a turn: the
-                            server's untapped, or holding */
+                            server's untapped, or holding; or, of an idle one, tired */
     bool *gone;         /* set when the connection goes while libh2o is being called */
     /* The head of the present request. */
     uint32_t scanned; /* of it, without finding its end */
@@ -81,6 +82,8 @@ void http_tap_stop_server(struct http_server *s);
 
 /* Have libh2o serve the accepted socket of C, from TLS on. C may be gone then. */
 void http_tap_accept(struct http_conn *c);
+/* C rests: have libh2o serve it again when bytes come. */
+void http_tap_wait(struct http_conn *c);
 /* A request has ended: libh2o goes on reading, by a callback of its own. */
 void http_tap_look_again(struct http_conn *c);
 /* What was checked of the present HTTP/1 request. False: nothing was. Slices are of the input. */
