@@ -21,6 +21,7 @@ struct ticket_key {
 struct tls_tickets {
     _Atomic unsigned refs;
     uint64_t newest_since_ms; /* control thread; 0: not counting yet */
+    EVP_CIPHER *cipher;       /* fetched once: to look it up takes longer than to use it */
     pthread_mutex_t lock;
     struct ticket_key keys[TICKET_KEYS_KEPT]; /* under the lock; the newest first */
     size_t n;
@@ -37,7 +38,9 @@ struct tls_tickets *tls_tickets_create(void)
 {
     struct tls_tickets *t = xcalloc(1, sizeof(*t));
 
-    if (!make_key(&t->keys[0])) {
+    t->cipher = EVP_CIPHER_fetch(NULL, "AES-256-CBC", NULL);
+    if (t->cipher == NULL || !make_key(&t->keys[0])) {
+        EVP_CIPHER_free(t->cipher);
         free(t);
         return NULL;
     }
@@ -59,6 +62,7 @@ void tls_tickets_unref(struct tls_tickets *t)
         return;
     pthread_mutex_destroy(&t->lock);
     OPENSSL_cleanse(t->keys, sizeof(t->keys));
+    EVP_CIPHER_free(t->cipher);
     free(t);
 }
 
@@ -102,9 +106,8 @@ bool tls_tickets_seal(struct tls_tickets *t, unsigned char name[TICKET_NAME_BYTE
     k = t->keys[0];
     pthread_mutex_unlock(&t->lock);
     memcpy(name, k.name, sizeof(k.name));
-    bool good = RAND_bytes(iv, EVP_CIPHER_get_iv_length(EVP_aes_256_cbc())) == 1 &&
-                EVP_EncryptInit_ex(cipher, EVP_aes_256_cbc(), NULL, k.cipher, iv) == 1 &&
-                set_mac(mac, &k);
+    bool good = RAND_bytes(iv, EVP_CIPHER_get_iv_length(t->cipher)) == 1 &&
+                EVP_EncryptInit_ex(cipher, t->cipher, NULL, k.cipher, iv) == 1 && set_mac(mac, &k);
     OPENSSL_cleanse(&k, sizeof(k));
     return good;
 }
@@ -133,8 +136,7 @@ int tls_tickets_open(struct tls_tickets *t, const unsigned char name[TICKET_NAME
 
     if (at == TICKET_KEYS_KEPT)
         return 0;
-    bool good =
-        EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), NULL, k.cipher, iv) == 1 && set_mac(mac, &k);
+    bool good = EVP_DecryptInit_ex(cipher, t->cipher, NULL, k.cipher, iv) == 1 && set_mac(mac, &k);
     OPENSSL_cleanse(&k, sizeof(k));
     if (!good)
         return -1;
