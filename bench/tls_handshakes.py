@@ -5,7 +5,9 @@
     bench/tls_handshakes.py [--subjects resumelb,nginx,haproxy,h2o] [--handshakes N] [--rounds N]
 
 TLS 1.2 and 1.3, certificates of ECDSA P-256 and of RSA 2048. Each connection has one small request, so that all of a
-handshake is over when it is counted; a connection without TLS costs so much less, and that is taken off. Subjects take turns.
+handshake is over when it is counted; a connection without TLS costs so much less, and that is taken off. All pass the request
+on to the same worker, over connections that are kept: who waits for a worker finds the caches cold that TLS has filled, and
+that is not taken off. Subjects take turns.
 A resumed handshake is one with the ticket of an earlier connection: one that was not is an error. CPU time is the kernel's,
 of all threads of all processes of a subject (schedstat). Peers that are not installed are left out.
 """
@@ -40,9 +42,9 @@ workers: [{{address: "127.0.0.1:{worker}"}}]
 NGINX = """\
 daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/log;
 events {{ worker_connections 512; }}
-http {{ access_log off;
+http {{ access_log off; upstream worker {{ server 127.0.0.1:{worker}; keepalive 8; }}
   server {{ listen 127.0.0.1:{plain}; listen 127.0.0.1:{tls} ssl; ssl_certificate {folder}/c.pem; ssl_certificate_key {folder}/k.pem;
-    ssl_protocols TLSv1.2 TLSv1.3; location / {{ return 200 ok; }} }} }}
+    ssl_protocols TLSv1.2 TLSv1.3; location / {{ proxy_pass http://worker; proxy_http_version 1.1; proxy_set_header Connection ""; }} }} }}
 """
 HAPROXY = """\
 global
@@ -55,13 +57,16 @@ defaults
 frontend f
     bind 127.0.0.1:{plain}
     bind 127.0.0.1:{tls} ssl crt {folder}/both.pem
-    http-request return status 200 content-type text/plain string ok
+    default_backend b
+backend b
+    http-reuse always
+    server worker 127.0.0.1:{worker}
 """
 H2O = """\
 num-threads: 1
 listen: {{host: 127.0.0.1, port: {plain}}}
 listen: {{host: 127.0.0.1, port: {tls}, ssl: {{certificate-file: {folder}/c.pem, key-file: {folder}/k.pem, minimum-version: TLSv1.2}}}}
-hosts: {{default: {{paths: {{/: {{file.dir: {folder}/www}}}}}}}}
+hosts: {{default: {{paths: {{/: {{proxy.reverse.url: "http://127.0.0.1:{worker}/"}}}}}}}}
 """
 SUBJECTS = {
     'resumelb': (RESUMELB, lambda bin, conf: [bin, '-c', conf]),
@@ -109,8 +114,6 @@ class Subject:
         folder = pathlib.Path(self.folder)
         folder.chmod(0o755)
         (folder / 'both.pem').write_text((folder / 'c.pem').read_text() + (folder / 'k.pem').read_text())
-        (folder / 'www').mkdir()
-        (folder / 'www' / 'index.html').write_text('ok')
         self.plain, self.tls = free_port(), free_port()
         config, command = SUBJECTS[name]
         conf = folder / 'conf'
