@@ -8,7 +8,7 @@ What slow and greedy clients cost: resumelb, and those of nginx, HAProxy and h2o
 Rows: others (p99 of somebody else beside each of what follows), window (2,000 HTTP/2 streams of 1 MB, their windows closed), readers (100 clients read 10 MB slowly), share (what
 others get of four workers of one request at a time while 100 slow clients read 200 KiB each, as a share of what they get
 alone), uploads (connections to workers that 300 slow POSTs hold), gigabyte (1 GB down and up), idle (5,000 idle
-connections and 2,000 whose head never ends). Each server is started afresh for each row, with two threads. Memory is
+connections and 2,000 whose head never ends), kept (connections between two requests, 5,000 plain and 3,000 of TLS 1.3, four seconds after). Each server is started afresh for each row, with two threads. Memory is
 what its processes have that is backed by no file (RssAnon), files are those they hold open and have written. --scale: of
 the numbers of clients. RLB_BIN: where our programs are, else build/bin.
 """
@@ -35,6 +35,7 @@ from support.http import get
 MB = 1e6
 GIGABYTE = 10 ** 9
 SLOW_READ_S = 6.0       # how long slow clients are there before memory is looked at
+REST_S = 4.0            # and idle ones
 
 
 def parse():
@@ -500,6 +501,48 @@ def idle(options, cls):
     return [number(grown / len(socks)), number(quiet['p99_us'] / 1000, 2), number(busy['p99_us'] / 1000, 2)]
 
 
+def ask(sock):
+    sock.sendall(b'GET /1000 HTTP/1.1\r\nHost: a.example\r\n\r\n')
+    data = b''
+    while not data.endswith(b'x' * 1000):
+        more = sock.recv(65536)
+        assert more, 'the connection has ended'
+        data += more
+    return sock
+
+
+def kept_connections(server, tls, n):
+    """Bytes for each: at once, and when they have rested."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def one():
+        sock = socket.create_connection(('127.0.0.1', server.tls_port if tls else server.port))
+        return ask(context.wrap_socket(sock, server_hostname='a.example') if tls else sock)
+
+    socks = [one() for _ in range(100)]     # what is made once
+    time.sleep(REST_S)
+    before = server.memory()
+    socks += [one() for _ in range(n)]
+    figures = [server.memory() - before]
+    time.sleep(REST_S)
+    figures.append(server.memory() - before)
+    for s in socks:
+        s.close()
+    return [number(f / n) for f in figures]
+
+
+def kept(options, cls):
+    cells = []
+    for tls, n in ((False, 5000), (True, 3000)):
+        workers = QuickWorkers()
+        server = cls(workers)
+        cells += kept_connections(server, tls, int(n * options.scale))
+        server.stop()
+        workers.stop()
+    return cells
+
+
 class Transfers:
     """A gigabyte up or down, again and again."""
 
@@ -545,6 +588,7 @@ ROWS = {
     'share': (share, ['requests/s others get beside 100 slow clients']),
     'uploads': (uploads, ['worker connections held by 300 slow POSTs', 'MB in files']),
     'gigabyte': (gigabyte, ['1 GB up: CPU s', 'MB grown', '1 GB down: CPU s', 'MB grown']),
+    'kept': (kept, ['bytes a connection between two requests, at once', 'after 4 s', 'TLS 1.3, at once', 'after 4 s']),
     'idle': (idle, ['bytes a connection, 5,000 idle and 2,000 with half a head', 'others: p99 ms without them', 'with']),
 }
 
