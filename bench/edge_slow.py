@@ -21,7 +21,6 @@ import re
 import resource
 import shutil
 import socket
-import ssl
 import sys
 import tempfile
 import threading
@@ -29,8 +28,8 @@ import time
 
 from agent_support import cpu_seconds, descendants, number, table, wrk
 from support.base import BIN, Process, free_port, wait_until
-from support.certificates import Pair
-from support.http import get
+from support.certificates import Pair, blind_context
+from support.http import Client, get
 
 MB = 1e6
 GIGABYTE = 10 ** 9
@@ -297,8 +296,7 @@ def frame(kind, flags, stream, payload):
 
 def open_streams(server, n, per_connection=100):
     """GET /1000000 on N streams, none of which has a window. Every header a literal, so that nothing is remembered."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context = blind_context()
     context.set_alpn_protocols(['h2'])
 
     def literal(name, value):
@@ -501,45 +499,29 @@ def idle(options, cls):
     return [number(grown / len(socks)), number(quiet['p99_us'] / 1000, 2), number(busy['p99_us'] / 1000, 2)]
 
 
-def ask(sock):
-    sock.sendall(b'GET /1000 HTTP/1.1\r\nHost: a.example\r\n\r\n')
-    data = b''
-    while not data.endswith(b'x' * 1000):
-        more = sock.recv(65536)
-        assert more, 'the connection has ended'
-        data += more
-    return sock
-
-
 def kept_connections(server, tls, n):
-    """Bytes for each: at once, and when they have rested."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-
-    def one():
+    def dial(context=blind_context()):
         sock = socket.create_connection(('127.0.0.1', server.tls_port if tls else server.port))
-        return ask(context.wrap_socket(sock, server_hostname='a.example') if tls else sock)
+        client = Client(None, sock=context.wrap_socket(sock) if tls else sock)
+        assert client.request('GET', '/1000').status == 200
+        return client
 
-    socks = [one() for _ in range(100)]     # what is made once
+    kept = [dial() for _ in range(100)]     # what is made once
     time.sleep(REST_S)
     before = server.memory()
-    socks += [one() for _ in range(n)]
-    figures = [server.memory() - before]
+    kept += [dial() for _ in range(n)]
+    at_once = server.memory()
     time.sleep(REST_S)
-    figures.append(server.memory() - before)
-    for s in socks:
-        s.close()
-    return [number(f / n) for f in figures]
+    return [number((m - before) / n) for m in (at_once, server.memory())]
 
 
 def kept(options, cls):
-    cells = []
-    for tls, n in ((False, 5000), (True, 3000)):
-        workers = QuickWorkers()
+    workers, cells = QuickWorkers(), []
+    for tls, n in (False, 5000), (True, 3000):
         server = cls(workers)
         cells += kept_connections(server, tls, int(n * options.scale))
         server.stop()
-        workers.stop()
+    workers.stop()
     return cells
 
 
