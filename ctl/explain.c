@@ -89,6 +89,16 @@ static void print_values(const json_t *page, struct text *out)
         text_add_char(out, '\n');
 }
 
+/* The reason, as a sentence; older load balancers have none. */
+static void add_because(const json_t *page, struct text *out)
+{
+    if (!json_is_string(json_object_get(page, "because")))
+        return;
+    text_add(out, SLICE_LIT("  "));
+    page_add_text(out, page, "because");
+    text_add_char(out, '\n');
+}
+
 enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
     const json_t *cls = json_object_get(page, "class");
@@ -110,6 +120,7 @@ enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struc
         text_add(out, SLICE_LIT(" would get it: "));
         page_add_text(out, page, "reason");
         text_add_char(out, '\n');
+        add_because(page, out);
     } else {
         text_add(out, SLICE_LIT("nobody would get it: it would wait for a worker\n"));
     }

@@ -330,6 +330,10 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
                                .serve_us = h->now_us,
                                .expected_us = (uint32_t)plan->choice.expected_us,
                                .passing = !homes_is_home(p)};
+    /* The first of a class that was handed over here: others are to see what it will take. */
+    if (homes_is_home(p) && !p->touched && plan->choice.reason == HOMES_HOME &&
+        h->cold_us > t->expected_us)
+        t->expected_us = (uint32_t)h->cold_us;
     if (w == plan->worker && homes_is_home(p)) {
         t->kind = kind_of(plan->choice.reason);
         t->from = t->kind == HOME_MOVE ? plan->choice.from : NULL;

@@ -40,7 +40,8 @@ enum homes_reason {
     HOMES_NEW,    /* the class had no home, and has its first now */
     HOMES_WARM,   /* the same, at a worker that is skilled by its published resume */
     HOMES_COPY,   /* to a further home: waiting costs more than filling a cache */
-    HOMES_MOVE,   /* the home is slow because of others, or flooded: the class moved away */
+    HOMES_MOVE,   /* the home is slow because of others, or flooded, or was given the class by
+                     hand-over and has no time for it yet: the class moved away */
     HOMES_DRAW,   /* the home has more to do than the least loaded worker, which drew the class */
     HOMES_DETOUR, /* no home may be had for this request: elsewhere, once */
     HOMES_REASONS
@@ -143,6 +144,21 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
  */
 void homes_begin(struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
                  struct homes_worker *w, struct homes_ticket *t);
+/*
+ * FROM is about to leave for good: its classes get other homes now, rather than each with its next
+ * request. What it has in hand still ends there.
+ *   to  who takes its place, with nothing in its cache: all classes that live at FROM live there
+ *       from now on, and what FROM did of late counts as its work.
+ *       NULL: nobody does, and FROM stands aside. The classes that have no other home in the line
+ *       get one each, at the least loaded worker, those with the most work first, at most
+ *       HOMES_HAND_OVER_MAX. The rest move with their next requests; so do all with several load
+ *       balancers
+ *   r   now_us, and who may not have any; its class is not looked at
+ * -> how many homes have been handed over.
+ * Cost: O(n log n) for n homes at FROM.
+ */
+size_t homes_hand_over(struct homes *h, struct homes_worker *from, struct homes_worker *to,
+                       const struct homes_request *r);
 /* W has had a request since STARTED_US of which nothing else is known. Pair with homes_end. */
 void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
                  struct homes_ticket *t);
@@ -192,6 +208,8 @@ struct homes_view {
     double median_us;   /* of B; of a sample, with many workers */
     double patience_us; /* V */
 };
+/* Of one more home, for the class of PLAN; 0 when it has none. */
+double homes_price(const struct homes *h, const struct homes_plan *plan);
 struct homes_worker_view {
     bool in_line;
     size_t homes;
@@ -204,6 +222,24 @@ struct homes_worker_view {
 void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out);
 void homes_view_worker(struct homes *h, const struct homes_worker *w, uint64_t now_us,
                        struct homes_worker_view *out);
+/* A worker as the rule sees it for a request; microseconds of work. */
+struct homes_sight {
+    struct homes_worker *worker;
+    bool home;      /* of the class */
+    bool in_line;   /* homes may stand aside */
+    bool refused;   /* it may not have the request */
+    double work_us; /* B */
+    double
+        saves_us; /* that much less than the home with the least has; <= 0: nothing, or no home */
+    /* L + (B - min B) / P: a class that needs a home, or another one, gets the least of these. */
+    double cost;
+};
+/*
+ * Everybody, as PLAN (of R, just made) has seen them: homes in the line, homes that stand aside,
+ * the others by B roughly. At most MAX. -> how many there are.
+ */
+size_t homes_look_round(struct homes *h, const struct homes_request *r,
+                        const struct homes_plan *plan, struct homes_sight out[], size_t max);
 /* The homes of a class, at most MAX. -> how many it has. */
 size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max);
 /* Asserts every invariant; for tests. */

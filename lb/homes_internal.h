@@ -49,6 +49,9 @@
 #define HOMES_FLOODED_REQUESTS 14
 #define HOMES_FLOODED_PART 0.75
 #define HOMES_FLOODED_COLD 4.0
+/* A home that has served nothing yet, as its class was handed over to it, keeps the class waiting
+ * for so many cold requests at the most. */
+#define HOMES_CLAIM_COLD 1.5
 /* A worker's load: how much of it is its share of the work; the rest is its share of homes. */
 #define HOMES_LOAD_WORK 0.5
 /* A class is drawn when its home's load is above the least by this, and by twice its own. */
@@ -80,6 +83,9 @@ enum {
     /* How often workers are looked at for signs of life; and so much later for each there is. */
     HOMES_LOOK_US = 5000,
     HOMES_LOOK_WORKER_US = 10,
+    /* Classes that get another home in one call when their worker is about to leave: some ms, under
+     * the pool's lock. */
+    HOMES_HAND_OVER_MAX = 8192,
 };
 
 struct fading {

@@ -13,6 +13,8 @@
  *     else w = the home with the least B, x as above of those that are no homes:
  *       B(w) - B(x) > P h / (PER_SHARE s), which is <= V, and there is room for a home: x     COPY
  *       B(w) - min B > V, the class has little of it, and x saves more than V / 2: x          MOVE
+ *       w was given the class by hand-over, has served nothing of it yet, and
+ *         x saves more than CLAIM_COLD * P: x                                              MOVE
  *       another class floods w, and x saves more than FLOODED_COLD * P: x                     MOVE
  *       one home, s is not too small, and L(w) is far above the least L: there                DRAW
  *       w                                                                                     HOME
@@ -45,6 +47,13 @@ static bool refused(const struct homes_request *r, const struct homes_worker *w)
 double homes_patience(const struct homes *h)
 {
     return HOMES_PATIENCE_COLD * h->cold_us + HOMES_PATIENCE_MEDIAN * homes_median(h);
+}
+
+double homes_price(const struct homes *h, const struct homes_plan *plan)
+{
+    const struct homes_choice *c = &plan->choice;
+
+    return c->homes == 0 ? 0 : h->cold_us * (double)c->homes / (HOMES_PER_SHARE * c->share);
 }
 
 /* ---- how much a class needs ---- */
@@ -199,7 +208,7 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     double own_us = (double)h->nbalancers * (double)home->own_us / home->worker->concurrency;
     bool victim = own_us < HOMES_VICTIM_OWN * out->home_us;
 
-    out->price_us = h->cold_us * (double)out->homes / (HOMES_PER_SHARE * out->share);
+    out->price_us = homes_price(h, g->plan);
     if (!(room && over > out->price_us) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
         return false;
     double patience = out->patience_us = homes_patience(h);
@@ -236,6 +245,20 @@ static bool flee(struct choosing *g, struct homes_pair *home)
     return move_to(g, home, x, HOMES_MOVE);
 }
 
+/* Away from a home that the class was handed over to, where nothing of it has been served yet:
+ * there is no more in its cache than elsewhere. */
+static bool pass_on(struct choosing *g, struct homes_pair *home)
+{
+    double saves = HOMES_CLAIM_COLD * g->h->cold_us;
+
+    if (home->touched || g->out->homes != 1 || g->out->home_us - g->least_us <= saves)
+        return false;
+    struct homes_worker *x = best_other(g);
+    if (x == NULL || g->out->home_us - x->key[HOMES_BY_WORK] <= saves)
+        return false;
+    return move_to(g, home, x, HOMES_MOVE);
+}
+
 /* To the least loaded worker. */
 static bool draw(struct choosing *g, struct homes_pair *home)
 {
@@ -264,8 +287,8 @@ static bool choose(struct choosing *g)
         return decide(g, best_other(g), HOMES_DETOUR);
     g->out->home_us = home->worker->key[HOMES_BY_WORK];
     g->owned = homes_owns(g->h, g->r->cls);
-    return relieve(g, home) || (g->owned && flee(g, home)) || (g->owned && draw(g, home)) ||
-           decide(g, home->worker, HOMES_HOME);
+    return pass_on(g, home) || relieve(g, home) || (g->owned && flee(g, home)) ||
+           (g->owned && draw(g, home)) || decide(g, home->worker, HOMES_HOME);
 }
 
 void homes_plan(struct homes *h, const struct homes_request *r, struct homes_plan *out)

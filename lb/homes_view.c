@@ -51,6 +51,59 @@ size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], s
     return c->nhomes;
 }
 
+/* ---- one request ---- */
+
+struct round {
+    const struct homes *h;
+    const struct homes_request *r;
+    const struct homes_plan *plan;
+    struct homes_sight *out;
+    size_t n, max;
+};
+
+static void see(struct round *s, struct homes_worker *w, bool home)
+{
+    const struct homes_choice *c = &s->plan->choice;
+    double work_us = homes_work_of(w);
+
+    if (s->n++ >= s->max)
+        return;
+    s->out[s->n - 1] = (struct homes_sight){
+        .worker = w,
+        .home = home,
+        .in_line = w->in_line,
+        .refused = s->r->refuses != NULL && s->r->refuses(s->r->context, w->context),
+        .work_us = work_us,
+        .saves_us = c->homes != 0 ? c->home_us - work_us : 0,
+        .cost = homes_load(s->h, w) + (work_us - c->least_us) / s->h->cold_us,
+    };
+}
+
+static void see_homes(struct round *s, bool in_line)
+{
+    const struct homes_class *c = s->plan->cls;
+
+    for (uint32_t i = 0; c != NULL && i < c->nhomes; ++i) {
+        if (c->pairs[i]->worker->in_line == in_line)
+            see(s, c->pairs[i]->worker, true);
+    }
+}
+
+size_t homes_look_round(struct homes *h, const struct homes_request *r,
+                        const struct homes_plan *plan, struct homes_sight out[], size_t max)
+{
+    const struct homes_heap *heap = &h->heaps[HOMES_BY_WORK];
+    struct round s = {.h = h, .r = r, .plan = plan, .out = out, .max = max};
+
+    see_homes(&s, true);
+    see_homes(&s, false);
+    for (size_t i = 0; i < heap->n; ++i) {
+        if (!homes_is_home_of(plan->cls, heap->at[i]))
+            see(&s, heap->at[i], false);
+    }
+    return s.n;
+}
+
 /* ---- invariants ---- */
 
 static void check_pair(const struct homes_pair *p, const struct homes_class *c, uint32_t at)

@@ -126,19 +126,25 @@ static void make_worker(struct known_worker *k, const char *incarnation, unsigne
         member_set_unavailable(member_of(k->worker), MEMBER_DRAINED, true);
 }
 
-static void end_worker(struct known_worker *k, const char *why)
+/* It is W no more. */
+static void retire(struct known_worker *k, struct worker *w, const char *why)
 {
-    if (k->worker == NULL)
-        return;
-    struct member *m = member_of(k->worker);
+    struct member *m = member_of(w);
 
     log_info(NULL, "worker-gone", "application=%s worker=%s incarnation=%s why=%s requests=%llu",
-             k->app->name, k->name, worker_incarnation(k->worker), why,
+             k->app->name, k->name, worker_incarnation(w), why,
              (unsigned long long)atomic_load_explicit(&m->requests, memory_order_relaxed));
     if (!k->streams)
         self_measure_leave(k->app->lb->self_measure, m);
     member_retire(m);
-    worker_unref(k->worker);
+    worker_unref(w);
+}
+
+static void end_worker(struct known_worker *k, const char *why)
+{
+    if (k->worker == NULL)
+        return;
+    retire(k, k->worker, why);
     k->worker = NULL;
     k->silent = false;
     resume_line_fini(&k->last);
@@ -204,22 +210,38 @@ static void keep_line(struct known_worker *k, const struct resume_line *line)
         k->starting_ms = loop_now_ms(k->app->lb->control);
 }
 
+/* Its place is K's worker's now. When that is in the pool already, classes stay where they are: the
+ * agent had it ready before the old one left. */
+static void succeed(struct known_worker *k, struct worker *before)
+{
+    if (known_worker_in_pool(k))
+        pool_hand_over(k->app->pool, before, k->worker);
+    retire(k, before, "another-incarnation");
+}
+
 static void on_resume(void *context, const struct resume_line *line)
 {
     struct known_worker *k = context;
+    struct worker *before = NULL;
 
-    if (k->worker != NULL && strcmp(worker_incarnation(k->worker), line->incarnation) != 0)
-        end_worker(k, "another-incarnation");
+    if (k->worker != NULL && strcmp(worker_incarnation(k->worker), line->incarnation) != 0) {
+        before = k->worker;
+        k->worker = NULL;
+    }
     keep_line(k, line);
     if (k->worker == NULL)
         make_worker(k, line->incarnation, line->concurrency);
     struct member *m = member_of(k->worker);
     k->silent = false;
     /* In the order that never shows the pool a worker which is not to be picked. */
-    if (line->state == RESUME_DRAINING)
-        member_set_unavailable(m, MEMBER_DRAINING, true);
+    bool leaves =
+        line->state == RESUME_DRAINING && member_set_unavailable(m, MEMBER_DRAINING, true);
     if (known_worker_in_pool(k) || line->state == RESUME_READY)
         known_worker_join(k);
+    if (before != NULL)
+        succeed(k, before);
+    if (leaves)
+        pool_hand_over(k->app->pool, k->worker, NULL);
     if (line->state != RESUME_DRAINING)
         member_set_unavailable(m, MEMBER_DRAINING, false);
     member_set_unavailable(m, MEMBER_SILENT, false);
@@ -327,6 +349,7 @@ static void move(struct known_worker *k)
     k->worker = NULL;
     make_worker(k, incarnation_of(k, room), k->concurrency);
     self_measure_inherit(sm, member_of(k->worker), member_of(old));
+    pool_hand_over(k->app->pool, old, k->worker);
     self_measure_leave(sm, member_of(old));
     member_retire(member_of(old));
     worker_unref(old);
@@ -472,6 +495,8 @@ void known_worker_drain(struct known_worker *k, bool on)
     if (k->worker == NULL)
         return;
     member_set_unavailable(member_of(k->worker), MEMBER_DRAINED, on);
+    if (on)
+        pool_hand_over(k->app->pool, k->worker, NULL);
     membership_sort(k);
     health_check(k->app);
     membership_reserve(k->membership);

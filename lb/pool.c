@@ -23,6 +23,18 @@ const char *pick_reason_text(enum pick_reason r)
     return texts[r];
 }
 
+const char *pick_reason_doc(enum pick_reason r)
+{
+    static const char *const docs[PICK_REASONS] = {
+#define REASON(name, text, doc) [PICK_##name] = (doc),
+#include "lb/pick_reason.def"
+#undef REASON
+    };
+
+    ASSERT((unsigned)r < PICK_REASONS);
+    return docs[r];
+}
+
 static void apply_locked(struct pool *p, const struct pool_settings *s)
 {
     ASSERT(isfinite(s->variance));
@@ -202,6 +214,15 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
         pool_reseat_locked(p);
         pool_release_locked(p, released);
     }
+    pool_unlock(p);
+}
+
+void pool_hand_over(struct pool *p, struct worker *from, struct worker *to)
+{
+    pool_lock(p);
+    bool aside = from->place == WORKER_ASIDE;
+    if (to != NULL ? is_member(from) && is_member(to) : aside)
+        pool_policy_leaves_locked(p, from, to);
     pool_unlock(p);
 }
 

@@ -57,6 +57,8 @@ enum pick_reason {
     PICK_REASONS
 };
 const char *pick_reason_text(enum pick_reason r);
+/* A sentence on it. */
+const char *pick_reason_doc(enum pick_reason r);
 
 /*
  * A request that waits for any worker. Embedded in the exchange; owned by it. While parked it is in
@@ -154,6 +156,14 @@ size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls);
  * do, keeping backlog, means and resume, and come back to its front. May precede the first resume.
  */
 void pool_set_available(struct pool *p, struct worker *w, bool available, struct list *released);
+
+/*
+ * FROM is about to leave for good, and gets no more requests (it is not available), or TO, another
+ * member, is the same worker in another life. What FROM has in hand it still ends. Policy adaptive
+ * finds its classes other homes at once, all of them at TO when that is not NULL; the others have
+ * nothing to hand over. Nothing when FROM is no member, or TO is none.
+ */
+void pool_hand_over(struct pool *p, struct worker *from, struct worker *to);
 
 /*
  * Pick a worker for one request and count the request on it. Pair with pool_put().

@@ -127,6 +127,21 @@ static bool refuses(void *context, void *worker)
     return w->call == WORKER_TO_WAKE || !pool_may_choose(context, w);
 }
 
+/* Nobody asks, so there is no question: who is spared is for requests. */
+static bool has_no_process(void *context, void *worker)
+{
+    (void)context;
+    return ((const struct worker *)worker)->call == WORKER_TO_WAKE;
+}
+
+static void leaves(struct pool *p, struct worker *w, struct worker *to)
+{
+    struct homes_request r = {.now_us = p->now_us, .refuses = has_no_process};
+
+    homes_hand_over(state_of(p)->homes, homes_of_worker(w), to != NULL ? homes_of_worker(to) : NULL,
+                    &r);
+}
+
 static enum pick_reason reason_of(enum homes_reason r)
 {
     static const enum pick_reason reasons[HOMES_REASONS] = {
@@ -136,54 +151,6 @@ static enum pick_reason reason_of(enum homes_reason r)
     };
 
     return reasons[r];
-}
-
-static void explain_homes(const struct pool *p, const struct pool_question *q,
-                          const struct homes_plan *plan)
-{
-    struct homes *h = state_of(p)->homes;
-    struct homes_worker *homes[EXPLAIN_CANDIDATES_MAX];
-    size_t n = homes_of(h, q->request->cls, homes, EXPLAIN_CANDIDATES_MAX);
-    bool seen = false;
-
-    for (size_t i = 0; i < n && i < EXPLAIN_CANDIDATES_MAX; ++i) {
-        struct homes_worker_view v;
-        const char *why = NULL;
-
-        homes_view_worker(h, homes[i], q->now_us, &v);
-        seen |= homes[i] == plan->worker;
-        if (!v.in_line)
-            why = "a home that stands aside";
-        else if (refuses((void *)(uintptr_t)q, worker_of(homes[i])))
-            why = "a home that may not get it";
-        else if (homes[i] != plan->worker)
-            why = "a home with more work in hand, or one that costs more than another worker";
-        pool_explain_candidate(q->explain, worker_of(homes[i]), v.load, v.work_us / 1e6, why);
-    }
-    if (plan->worker != NULL && !seen) {
-        struct homes_worker_view v;
-
-        homes_view_worker(h, plan->worker, q->now_us, &v);
-        pool_explain_candidate(q->explain, worker_of(plan->worker), v.load, v.work_us / 1e6, NULL);
-    }
-    pool_explain_step(q->explain, "homes of the class", p->nline, plan->choice.homes);
-    pool_explain_value(q->explain, "owned", homes_owns(h, q->request->cls));
-}
-
-static void explain(const struct pool *p, const struct pool_question *q,
-                    const struct homes_plan *plan)
-{
-    const struct homes_choice *c = &plan->choice;
-    struct pool_explain *e = q->explain;
-
-    explain_homes(p, q, plan);
-    pool_explain_value(e, "expected_s", c->expected_us / 1e6);
-    pool_explain_value(e, "share_workers", c->share);
-    pool_explain_value(e, "homes_max", (double)c->homes_max);
-    pool_explain_value(e, "home_work_s", c->home_us / 1e6);
-    pool_explain_value(e, "least_work_s", c->least_us / 1e6);
-    pool_explain_value(e, "price_of_a_home_s", c->price_us / 1e6);
-    pool_explain_value(e, "patience_s", c->patience_us / 1e6);
 }
 
 static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
@@ -198,7 +165,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
     out->worker = a->plan.worker != NULL ? worker_of(a->plan.worker) : q->front;
     out->reason = a->plan.worker != NULL ? reason_of(a->plan.choice.reason) : PICK_DETOUR;
     if (q->explain != NULL)
-        explain(p, q, &a->plan);
+        pool_adaptive_explain(a->homes, q, &r, &a->plan);
 }
 
 static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
@@ -263,6 +230,7 @@ const struct pool_rule pool_rule_adaptive = {
     .left = left,
     .seated = seated,
     .unseated = unseated,
+    .leaves = leaves,
     .choose = choose,
     .begin = begin,
     .adopt = adopt,

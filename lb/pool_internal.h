@@ -164,6 +164,8 @@ struct pool_rule {
     /* W stands in the line, or no longer: drained, ejected, of another version, about to leave. */
     void (*seated)(struct pool *p, struct worker *w);
     void (*unseated)(struct pool *p, struct worker *w);
+    /* W, a member that stands aside, is about to leave; or TO, another member, takes its place. */
+    void (*leaves)(struct pool *p, struct worker *w, struct worker *to);
     /* W, a member, has sent a resume: R, empty when it is of another classifier. */
     void (*learned)(struct pool *p, struct worker *w, const struct resume *r);
 
@@ -326,6 +328,8 @@ void pool_policy_left_locked(struct pool *p, struct worker *w);
 void pool_policy_gone_locked(struct pool *p, struct worker *w);
 void pool_policy_seated_locked(struct pool *p, struct worker *w);
 void pool_policy_unseated_locked(struct pool *p, struct worker *w);
+/* TO may be NULL: then W stands aside. */
+void pool_policy_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
 void pool_policy_learned_locked(struct pool *p, struct worker *w, const struct resume *r);
 /* Who gets the request, and why. No side effect. */
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
@@ -363,6 +367,10 @@ void pool_explain_step(struct pool_explain *e, const char *name, size_t before, 
 /* WHY: it was passed over; NULL: it was not. */
 void pool_explain_candidate(struct pool_explain *e, struct worker *w, double score, double work_s,
                             const char *why);
+
+/* pool_adaptive_explain.c: what H has planned for R, told to Q */
+void pool_adaptive_explain(struct homes *h, const struct pool_question *q,
+                           const struct homes_request *r, const struct homes_plan *plan);
 
 /* pool.c */
 /* Fills OUT but for explain. False: there is nobody who may be chosen. */

@@ -79,6 +79,13 @@ void pool_policy_unseated_locked(struct pool *p, struct worker *w)
         p->rule->unseated(p, w);
 }
 
+void pool_policy_leaves_locked(struct pool *p, struct worker *w, struct worker *to)
+{
+    ASSERT(p->held);
+    if (p->rule->leaves != NULL)
+        p->rule->leaves(p, w, to);
+}
+
 void pool_policy_learned_locked(struct pool *p, struct worker *w, const struct resume *r)
 {
     ASSERT(p->held);

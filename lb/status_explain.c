@@ -137,6 +137,8 @@ static void put_explanation(struct json_writer *w, const struct application *app
     json_put_text(w, "worker", e->worker != NULL ? slice_of(worker_name(e->worker)) : SLICE_NULL);
     json_put_text(w, "reason",
                   e->worker != NULL ? slice_of(pick_reason_text(e->reason)) : SLICE_NULL);
+    json_put_text(w, "because",
+                  e->worker != NULL ? slice_of(pick_reason_doc(e->reason)) : SLICE_NULL);
     json_put_int(w, "considered", (int64_t)e->considered);
     put_candidates(w, e);
     put_steps(w, e);

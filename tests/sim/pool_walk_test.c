@@ -104,6 +104,17 @@ static void step_worker_available(struct walk *w)
         return;
     w->available[i] = below(w, 2) != 0;
     pool_set_available(w->pool, w->workers[i], w->available[i], &w->released);
+    if (!w->available[i] && below(w, 2) != 0)
+        pool_hand_over(w->pool, w->workers[i], NULL);
+}
+
+static void step_worker_is_followed(struct walk *w)
+{
+    struct worker *from = w->workers[below(w, WORKERS)];
+    struct worker *to = w->workers[below(w, WORKERS)];
+
+    if (from != NULL && to != NULL && from != to)
+        pool_hand_over(w->pool, from, to);
 }
 
 static void step_worker_refuses(struct walk *w)
@@ -237,6 +248,8 @@ static void take_step(struct walk *w)
         step_worker_refuses(w);
     else if (kind < 27)
         step_settings(w);
+    else if (kind < 28)
+        step_worker_is_followed(w);
     else
         step_request(w);
     collect_turns(w);

@@ -220,23 +220,103 @@ static void a_choice_explains_itself_without_an_effect(void **state)
     for (int i = 0; i < 3; ++i) {
         pool_explain(f.pool, &r, 5, &e);
         assert_int_equal(e.reason, PICK_NEW);
-        assert_int_equal(e.ncandidates, 1);
+        assert_int_equal(e.ncandidates, 4);
         pool_explain_fini(&e);
     }
     int home = serve(&f, "a");
     pool_explain(f.pool, &r, 5, &e);
     assert_int_equal(e.reason, PICK_HOME);
     assert_ptr_equal(e.worker, f.workers[home]);
-    assert_int_equal(e.ncandidates, 1);
+    assert_int_equal(e.ncandidates, 4);
+    assert_ptr_equal(e.candidates[0].worker, f.workers[home]);
     assert_null(e.candidates[0].why);
+    for (size_t i = 1; i < e.ncandidates; ++i)
+        assert_string_equal(e.candidates[i].why, "no home, and no less work in hand than the home");
+    assert_string_equal(e.steps[0].name, "homes of the class");
+    assert_int_equal(e.steps[0].after, 1);
+    assert_string_equal(e.steps[3].name, "others with less work in hand than the home");
+    assert_int_equal(e.steps[3].after, 0);
     assert_true(e.nvalues >= 5);
     pool_explain_fini(&e);
     pool_set_available(f.pool, f.workers[home], false, &f.released);
     pool_explain(f.pool, &r, 5, &e);
     assert_int_equal(e.reason, PICK_NEW);
-    assert_int_equal(e.ncandidates, 2);
+    assert_int_equal(e.ncandidates, 4);
+    assert_ptr_equal(e.candidates[0].worker, f.workers[home]);
     assert_non_null(e.candidates[0].why);
     pool_explain_fini(&e);
+    fixture_end(&f);
+}
+
+/* What it says of WORKER; fails when it says nothing. */
+static const char *why_of(const struct pool_explain *e, const struct worker *w)
+{
+    for (size_t i = 0; i < e->ncandidates; ++i) {
+        if (e->candidates[i].worker == w)
+            return e->candidates[i].why;
+    }
+    fail_msg("not a candidate: %s", worker_name(w));
+    return NULL;
+}
+
+static void a_further_home_is_explained_by_what_waiting_would_cost(void **state)
+{
+    struct fixture f;
+    struct pool_explain e;
+    struct pool_request r = {.cls = slice_of("a")};
+
+    (void)state;
+    start(&f, 4);
+    int home = fixture_get(&f, "a");
+    pool_explain(f.pool, &r, 5, &e);
+    assert_int_equal(e.reason, PICK_COPY);
+    assert_string_equal(why_of(&e, f.workers[home]),
+                        "a home: waiting there costs more than one more home");
+    assert_null(why_of(&e, e.worker));
+    assert_string_equal(e.steps[4].name, "others where one more home would pay");
+    assert_int_equal(e.steps[4].before, 3);
+    assert_int_equal(e.steps[4].after, 3);
+    pool_explain_fini(&e);
+    fixture_end(&f);
+}
+
+static void who_is_replaced_leaves_its_classes_to_its_successor(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start(&f, 3);
+    int home = fixture_get(&f, "a");
+    fixture_resume(&f, 3, "");
+    pool_hand_over(f.pool, f.workers[home], f.workers[3]);
+    fixture_remove(&f, home);
+    assert_int_equal(serve(&f, "a"), 3);
+    assert_int_equal(fixture_backlog(&f, home), 1);
+    fixture_put(&f, home);
+    fixture_end(&f);
+}
+
+static void who_leaves_for_good_has_no_class_left_before_anybody_asks(void **state)
+{
+    struct fixture f;
+    struct pool_explain e;
+    struct pool_request r = {.cls = slice_of("a")};
+
+    (void)state;
+    start(&f, 3);
+    int home = serve(&f, "a");
+    fixture_available(&f, home, false);
+    pool_hand_over(f.pool, f.workers[home], NULL);
+    pool_explain(f.pool, &r, 5, &e);
+    assert_int_equal(e.reason, PICK_HOME);
+    assert_ptr_not_equal(e.worker, f.workers[home]);
+    int next = fixture_number(&f, e.worker);
+    pool_explain_fini(&e);
+    /* Who is no member has nothing to hand over, nor to whom. */
+    fixture_remove(&f, home);
+    pool_hand_over(f.pool, f.workers[home], NULL);
+    pool_hand_over(f.pool, f.workers[next], f.workers[home]);
+    assert_int_equal(serve(&f, "a"), next);
     fixture_end(&f);
 }
 
@@ -253,6 +333,9 @@ int main(void)
         cmocka_unit_test(the_policy_may_change_with_requests_in_hand),
         cmocka_unit_test(what_another_load_balancer_sends_counts),
         cmocka_unit_test(a_choice_explains_itself_without_an_effect),
+        cmocka_unit_test(a_further_home_is_explained_by_what_waiting_would_cost),
+        cmocka_unit_test(who_is_replaced_leaves_its_classes_to_its_successor),
+        cmocka_unit_test(who_leaves_for_good_has_no_class_left_before_anybody_asks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
