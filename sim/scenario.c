@@ -168,6 +168,43 @@ static enum err build_crash(struct plan *p)
     return e;
 }
 
+/* As crash, for comparison. */
+static enum err build_drain(struct plan *p)
+{
+    enum err e = build_crash(p);
+
+    if (e != ERR_OK)
+        return e;
+    struct plan_phase *phase = &p->phases[1];
+    struct world_event gone = phase->events[0];
+    phase->events[0].change = WORLD_DRAIN;
+    gone.at = plan_scaled(p, CRASH_AT + DRAINED_AFTER);
+    add_event(phase, phase->events[1].at, WORLD_START, gone.worker);
+    phase->events[1] = gone;
+    return ERR_OK;
+}
+
+static enum err build_rolling(struct plan *p)
+{
+    unsigned workers = p->options.world.workers;
+    enum err e = closed(p, "warm", (struct workload_part){.n = 10000, .seed = 1});
+
+    p->main = 1;
+    if (e == ERR_OK)
+        e = closed(p, "replaced", (struct workload_part){.n = 16000, .seed = 2});
+    if (e == ERR_OK)
+        e = closed(p, "killed", (struct workload_part){.n = 16000, .seed = 3});
+    for (unsigned i = 0; i < workers && e == ERR_OK; ++i) {
+        size_t replaced = p->phases[1].trace.n * i / workers;
+        size_t killed = p->phases[2].trace.n * i / workers;
+
+        add_event(&p->phases[1], replaced, WORLD_REPLACE, i);
+        add_event(&p->phases[2], killed, WORLD_KILL, i);
+        add_event(&p->phases[2], killed, WORLD_START, i);
+    }
+    return e;
+}
+
 static enum err build_hetero(struct plan *p)
 {
     enum err e = closed(p, "warm", (struct workload_part){.n = 6000, .seed = 1, .costly = true});
@@ -205,6 +242,7 @@ static enum err (*const builders[SCENARIOS])(struct plan *p) = {
     [SCENARIO_steady] = build_steady,         [SCENARIO_light] = build_light,
     [SCENARIO_flash] = build_flash,           [SCENARIO_crawl] = build_crawl,
     [SCENARIO_newworkers] = build_newworkers, [SCENARIO_crash] = build_crash,
+    [SCENARIO_drain] = build_drain,           [SCENARIO_rolling] = build_rolling,
     [SCENARIO_hetero] = build_hetero,         [SCENARIO_shift] = build_shift,
     [SCENARIO_shareddb] = build_shareddb,
 };

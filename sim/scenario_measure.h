@@ -15,6 +15,7 @@ enum {
     NEW_AT = 1500,
     FULL_LAST = 4000,
     CRASH_AT = 2000,
+    DRAINED_AFTER = 300,
     JUST_AFTER = 1000,
     REPLACED_AT = 5000,
     SHIFT_AT = 2000,

@@ -135,6 +135,19 @@ static void measure_crash(struct done *d)
           workers * figures_share(d->records[2], &later, who, who + 1));
 }
 
+static void measure_rolling(struct done *d)
+{
+    struct figures killed = measure_all(d, 2, ALL_TAGS);
+    size_t half = phase_n(d, 0) / 2;
+
+    extra(d, "before_loads", "before: loads/req", 2,
+          measure(d, 0, part_of(d, 0, half, SIZE_MAX, ALL_TAGS)).loads);
+    extra(d, "replaced_loads", "replaced: loads/req", 2, d->out->main.loads);
+    extra(d, "replaced_p99_ms", "p99 ms", 0, d->out->main.p99_ms);
+    extra(d, "killed_loads", "killed: loads/req", 2, killed.loads);
+    extra(d, "killed_p99_ms", "p99 ms", 0, killed.p99_ms);
+}
+
 static void measure_hetero(struct done *d)
 {
     struct figures cheap = measure_all(d, 1, TRACE_TAG_NORMAL);
@@ -171,10 +184,11 @@ static void measure_replay(struct done *d)
 }
 
 static void (*const measures[SCENARIOS])(struct done *d) = {
-    [SCENARIO_steady] = measure_steady, [SCENARIO_flash] = measure_hot,
-    [SCENARIO_crawl] = measure_hot,     [SCENARIO_newworkers] = measure_newworkers,
-    [SCENARIO_crash] = measure_crash,   [SCENARIO_hetero] = measure_hetero,
-    [SCENARIO_shift] = measure_shift,   [SCENARIO_replay] = measure_replay,
+    [SCENARIO_steady] = measure_steady,   [SCENARIO_flash] = measure_hot,
+    [SCENARIO_crawl] = measure_hot,       [SCENARIO_newworkers] = measure_newworkers,
+    [SCENARIO_crash] = measure_crash,     [SCENARIO_drain] = measure_crash,
+    [SCENARIO_rolling] = measure_rolling, [SCENARIO_hetero] = measure_hetero,
+    [SCENARIO_shift] = measure_shift,     [SCENARIO_replay] = measure_replay,
 };
 
 /* ---- the course ---- */

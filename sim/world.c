@@ -11,14 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/core/home_records.h"
-#include "common/core/meter.h"
 #include "sim/draw.h"
-#include "sim/event_queue.h"
-#include "sim/lru.h"
+#include "sim/world_internal.h"
 
-static const uint64_t NS_PER_MS = 1000000;
-static const uint64_t NS_PER_US = 1000;
 /* Pools take 0 for "never". */
 static const uint64_t FIRST_NS = 10000000000;
 /* Between two runs. */
@@ -26,121 +21,7 @@ static const uint64_t PAUSE_NS = 100000000;
 /* Workers publish decisions so often. */
 static const uint64_t DECISION_NS = 100000000;
 
-/* A request in hand. */
-struct job {
-    struct list node; /* member->jobs, in the order of arrival; or world->free_jobs */
-    struct pool_pick pick;
-    struct member *member;
-    unsigned life; /* of the worker */
-    unsigned balancer;
-    size_t request;
-    uint64_t start_ns, sent_ns, service_ns;
-    uint16_t hits, loads;
-};
-
-/* A worker. Each balancer knows it by a struct worker of its own. */
-struct member {
-    unsigned index;
-    bool up;
-    unsigned life;
-    struct worker **known; /* by balancer */
-    struct meter *meter;
-    struct home_records *homes;
-    uint64_t homes_told; /* the cursor */
-    uint64_t published_ns;
-    struct lru *cache;
-    uint64_t free_ns;
-    size_t in_hand;
-    struct list jobs;
-};
-
-struct world {
-    struct world_options options;
-    struct pool **pools;
-    struct member *members;
-    uint64_t *db_free_ns; /* of each slot */
-    struct event_queue events;
-    struct list free_jobs;
-    uint64_t now_ns;
-    size_t turn; /* requests given to balancers */
-
-    /* Of this run. */
-    const struct world_run *run;
-    struct world_record *records;
-    uint64_t begin_ns;
-    size_t next, next_event;
-    size_t in_hand;
-};
-
 /* ---- life ---- */
-
-static uint64_t now_ms(const struct world *w)
-{
-    return w->now_ns / NS_PER_MS;
-}
-
-static uint64_t now_us(const struct world *w)
-{
-    return w->now_ns / NS_PER_US;
-}
-
-static void send_resume(struct world *w, struct member *m)
-{
-    struct resume r = {0};
-
-    meter_resume(m->meter, SIZE_MAX, &r);
-    for (unsigned b = 0; b < w->options.balancers; ++b)
-        pool_new_resume(w->pools[b], m->known[b], &r, "", "", NULL);
-    resume_fini(&r);
-}
-
-/* The worker begins a life: cold, and knowing nothing. */
-static void start_member(struct world *w, struct member *m)
-{
-    enum { CLASSES_MAX = 100000 };
-    char name[24];
-    char incarnation[24];
-    struct meter_settings s = {.history = w->options.history, .max_classes = CLASSES_MAX};
-
-    ASSERT(!m->up);
-    m->up = true;
-    ++m->life;
-    m->free_ns = 0;
-    m->meter = meter_create(&s);
-    m->homes = home_records_create(CLASSES_MAX);
-    m->homes_told = 0;
-    snprintf(name, sizeof(name), "w%u", m->index);
-    snprintf(incarnation, sizeof(incarnation), "%u", m->life);
-    for (unsigned b = 0; b < w->options.balancers; ++b) {
-        struct worker_options o = {.name = slice_of(name),
-                                   .incarnation = slice_of(incarnation),
-                                   .concurrency = 1,
-                                   .context = m};
-        m->known[b] = worker_create(&o);
-    }
-    send_resume(w, m);
-}
-
-static void stop_member(struct world *w, struct member *m)
-{
-    ASSERT(m->up);
-    m->up = false;
-    for (unsigned b = 0; b < w->options.balancers; ++b)
-        pool_remove(w->pools[b], m->known[b], NULL);
-    meter_destroy(m->meter);
-    m->meter = NULL;
-    home_records_destroy(m->homes);
-    m->homes = NULL;
-    lru_clear(m->cache);
-}
-
-static void forget_member(struct world *w, struct member *m)
-{
-    for (unsigned b = 0; b < w->options.balancers; ++b) {
-        worker_unref(m->known[b]);
-        m->known[b] = NULL;
-    }
-}
 
 /* The balancers know of each other. */
 static void introduce(struct world *w)
@@ -187,7 +68,7 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
         list_init(&m->jobs);
         /* Not all in the same moment. */
         m->published_ns = w->now_ns - o->homes_delay_ns * i / o->workers;
-        start_member(w, m);
+        world_start_member(w, m);
     }
     return w;
 }
@@ -200,8 +81,8 @@ void world_destroy(struct world *w)
         struct member *m = &w->members[i];
 
         if (m->up) {
-            stop_member(w, m);
-            forget_member(w, m);
+            world_stop_member(w, m);
+            world_forget_member(w, m);
         }
         lru_destroy(m->cache);
         free(m->known);
@@ -261,7 +142,7 @@ static void serve(struct world *w, struct member *m, struct job *j)
 
 /* ---- a request's way ---- */
 
-static struct job *take_job(struct world *w)
+struct job *world_take_job(struct world *w)
 {
     if (list_empty(&w->free_jobs))
         return xcalloc(1, sizeof(struct job));
@@ -280,9 +161,9 @@ static void record(struct world *w, const struct job *j, bool failed)
     struct world_record *r = &w->records[j->request];
 
     *r = (struct world_record){
-        .start_us = (j->start_ns - w->begin_ns) / NS_PER_US,
-        .latency_us = (w->now_ns - j->start_ns) / NS_PER_US,
-        .service_us = j->service_ns / NS_PER_US,
+        .start_us = (j->start_ns - w->begin_ns) / WORLD_NS_PER_US,
+        .latency_us = (w->now_ns - j->start_ns) / WORLD_NS_PER_US,
+        .service_us = j->service_ns / WORLD_NS_PER_US,
         .cls = w->run->classes[j->request],
         .worker = failed ? 0 : (uint16_t)j->member->index,
         .hits = j->hits,
@@ -299,15 +180,14 @@ static void tell(struct world *w, const struct job *j)
     struct slice from = p->home_from != NULL ? slice_of(worker_name(p->home_from)) : SLICE_NULL;
 
     if (p->told != POOL_TOLD_PASSING)
-        home_records_use(j->member->homes, class_of(w, j->request), p->home, from, now_us(w));
+        home_records_use(j->member->homes, class_of(w, j->request), p->home, from, world_now_us(w));
 }
 
-/* To a worker, or nowhere. */
-static void send(struct world *w, struct job *j)
+void world_send(struct world *w, struct job *j)
 {
     struct pool_request r = {.cls = class_of(w, j->request)};
 
-    if (pool_get(w->pools[j->balancer], &r, now_us(w), &j->pick) == ERR_OK) {
+    if (pool_get(w->pools[j->balancer], &r, world_now_us(w), &j->pick) == ERR_OK) {
         j->sent_ns = w->now_ns;
         serve(w, worker_context(j->pick.worker), j);
         tell(w, j);
@@ -341,7 +221,7 @@ static void hear_report(struct world *w, uint64_t value)
         return;
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         if (b != (value & 0xff))
-            worker_report(m->known[b], total, now_ms(w));
+            worker_report(m->known[b], total, world_now_ms(w));
     }
 }
 
@@ -352,20 +232,33 @@ static void finish(struct world *w, struct job *j)
     uint64_t total = m->in_hand < WORKER_REPORT_MAX ? m->in_hand : WORKER_REPORT_MAX;
 
     uint64_t service_ns = w->options.queue_is_service ? w->now_ns - j->sent_ns : j->service_ns;
-    struct pool_served how = {.now_us = now_us(w), .service_us = service_ns / NS_PER_US};
+    struct pool_served how = {.now_us = world_now_us(w),
+                              .service_us = service_ns / WORLD_NS_PER_US};
 
     record(w, j, false);
-    worker_report(j->pick.worker, total, now_ms(w));
+    worker_report(j->pick.worker, total, world_now_ms(w));
     spread_report(w, j, total);
     bool due = meter_add(m->meter, cls, (double)j->service_ns / 1e9, false);
-    home_records_served(m->homes, cls, j->service_ns / NS_PER_US, now_us(w));
+    home_records_served(m->homes, cls, j->service_ns / WORLD_NS_PER_US, world_now_us(w));
     pool_put(w->pools[j->balancer], &j->pick, &how, NULL);
     --m->in_hand;
     --w->in_hand;
     list_remove(&j->node);
     list_push_back(&w->free_jobs, &j->node);
     if (due)
-        send_resume(w, m);
+        world_send_resume(w, m);
+}
+
+/* One that its process has ended after another took its place: it says nothing of that one. */
+static void finish_past(struct world *w, struct job *j)
+{
+    struct pool_served how = {.now_us = world_now_us(w),
+                              .service_us = j->service_ns / WORLD_NS_PER_US};
+
+    record(w, j, false);
+    pool_put(w->pools[j->balancer], &j->pick, &how, NULL);
+    --w->in_hand;
+    list_push_back(&w->free_jobs, &j->node);
 }
 
 /* ---- where classes live ---- */
@@ -400,7 +293,7 @@ static void publish_one(void *context, const struct home_record *r)
                                  .used_us = r->used_us,
                                  .rate = r->rate};
 
-        pool_new_homes(w->pools[b], p->by->known[b], &home, 1, now_us(w));
+        pool_new_homes(w->pools[b], p->by->known[b], &home, 1, world_now_us(w));
     }
 }
 
@@ -427,53 +320,10 @@ static void publish(struct world *w)
 
         if (!is_due(w, m))
             continue;
-        m->homes_told =
-            home_records_changed(m->homes, m->homes_told, 0, SIZE_MAX, now_us(w), publish_one, &p);
+        m->homes_told = home_records_changed(m->homes, m->homes_told, 0, SIZE_MAX, world_now_us(w),
+                                             publish_one, &p);
         m->published_ns = w->now_ns;
     }
-}
-
-/* ---- what happens to workers ---- */
-
-/* The process is gone; its requests are sent anew, in their order. Their ends, which are in the
- * queue of events, are told by LIFE. */
-static void kill_member(struct world *w, struct member *m)
-{
-    struct pool_served how = {.now_us = now_us(w), .failed = true};
-    struct list lost;
-    struct list *it;
-
-    list_init(&lost);
-    stop_member(w, m);
-    while (!list_empty(&m->jobs)) {
-        struct job *old = list_entry(m->jobs.next, struct job, node);
-        struct job *j = take_job(w);
-
-        /* The old one stays where the queue of events knows it. */
-        j->balancer = old->balancer;
-        j->request = old->request;
-        j->start_ns = old->start_ns;
-        pool_put(w->pools[old->balancer], &old->pick, &how, NULL);
-        list_remove(&old->node);
-        list_push_back(&lost, &j->node);
-    }
-    m->in_hand = 0;
-    forget_member(w, m);
-    while ((it = lost.next) != &lost) {
-        list_remove(it);
-        send(w, list_entry(it, struct job, node));
-    }
-}
-
-static void change(struct world *w, const struct world_event *e)
-{
-    ASSERT(e->worker < w->options.workers);
-    struct member *m = &w->members[e->worker];
-
-    if (e->change == WORLD_KILL && m->up)
-        kill_member(w, m);
-    else if (e->change == WORLD_START && !m->up)
-        start_member(w, m);
 }
 
 /* ---- a run ---- */
@@ -499,14 +349,14 @@ static void issue(struct world *w)
     const struct world_run *run = w->run;
 
     while (w->next_event < run->nevents && run->events[w->next_event].at == w->next)
-        change(w, &run->events[w->next_event++]);
+        world_change(w, &run->events[w->next_event++]);
     publish(w);
-    struct job *j = take_job(w);
+    struct job *j = world_take_job(w);
     j->request = w->next++;
     j->balancer = (unsigned)(w->turn++ % w->options.balancers);
     j->start_ns = w->now_ns;
     ++w->in_hand;
-    send(w, j);
+    world_send(w, j);
 }
 
 static void happen(struct world *w)
@@ -519,6 +369,8 @@ static void happen(struct world *w)
         hear_report(w, e.value);
     else if (j->life == j->member->life && j->member->up)
         finish(w, j);
+    else if (j->pick.worker != NULL)
+        finish_past(w, j);
     else
         list_push_back(&w->free_jobs, &j->node);
 }

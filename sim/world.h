@@ -50,7 +50,13 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
 void world_destroy(struct world *w);
 
 /* Something happens to a worker before the request at AT is issued. */
-enum world_change { WORLD_KILL, WORLD_START };
+enum world_change {
+    WORLD_KILL, /* the process is gone, and what it had in hand is sent anew */
+    WORLD_START,
+    WORLD_DRAIN,   /* it says that it will leave: it ends what it has, and gets nothing new */
+    WORLD_REPLACE, /* another process, with an empty cache, takes its place; the old one ends what
+                      it has beside it */
+};
 struct world_event {
     size_t at;
     enum world_change change;
