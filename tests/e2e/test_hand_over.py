@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policy adaptive, when a worker says that it will leave: its classes live elsewhere before it has gone, and no request fails."""
+import json
+import signal
+import threading
+
+import pytest
+from agent_support import TinyAgent, alive
+from support.base import free_port, wait_until
+from support.http import Client, get
+
+SITES = ['site%d.example' % i for i in range(24)]
+TOKEN = 'a-word-that-nobody-guesses'
+
+
+class Balancer:
+    """A load balancer before agents of one application; it takes orders."""
+
+    def __init__(self, world, agents):
+        self.admin = '127.0.0.1:%d' % free_port()
+        self.lb = world.resumelb({
+            'admin': {'address': self.admin, 'actions_token': TOKEN},
+            'applications': {'app': {'tree': 'directory:%s' % agents[0].tree, 'tree_path': '/app'}}}, wait=False)
+        self.lb.admin = self.admin
+        wait_until(self.lb.listening, 'the load balancer')
+        addresses = [a for agent in agents for a in agent.addresses]
+        wait_until(lambda: [self.state(a) for a in addresses] == ['ready'] * len(addresses), 'the workers')
+
+    def state(self, address):
+        return self.lb.workers('app').get(address, {}).get('state')
+
+    def order(self, what, address):
+        r = get(self.admin, '/actions/' + what, method='POST', host=self.admin, headers=[('Authorization', 'Bearer ' + TOKEN)],
+                body=json.dumps({'worker': address}).encode())
+        assert r.status == 200, r.text
+
+    def explain(self, site):
+        r = get(self.admin, '/explain?application=app&class=' + site, host=self.admin)
+        assert r.status == 200, r.text
+        return json.loads(r.text)
+
+    def homes(self):
+        """{site: the worker that its next request would go to}, of those that have a home."""
+        told = {site: self.explain(site) for site in SITES}
+        return {site: t['worker'] for site, t in told.items() if t['reason'] == 'home'}
+
+    def visit(self, rounds=1, held=0):
+        """{site: pid that answered}, while HELD other requests are in hand."""
+        pids = {}
+        for _ in range(rounds):
+            for site in SITES:
+                r = self.lb.get(host=site)
+                assert r.status == 200
+                pids[site] = json.loads(r.text)['pid']
+        wait_until(lambda: self.lb.app('app')['backlog'] == held, 'nothing else in hand')
+        return pids
+
+    def hold(self, site, gate):
+        """A request that is in hand until the file GATE is there."""
+        client = Client(self.lb.address, seconds=60)
+        client.send(host=site, headers=[('X-Until', str(gate))])
+        wait_until(lambda: self.lb.app('app')['backlog'] == 1, 'the request to be in hand')
+        return client
+
+
+class Load:
+    """Clients that ask for one site after the other until stopped."""
+
+    def __init__(self, lb, clients=4):
+        self.lb, self.n, self.bad = lb, [0] * clients, []
+        self.stopping = threading.Event()
+        self.threads = [threading.Thread(target=self._run, args=(i,)) for i in range(clients)]
+        for t in self.threads:
+            t.start()
+
+    def _run(self, who):
+        while not self.stopping.is_set():
+            try:
+                r = self.lb.get(host=SITES[(self.n[who] * 7 + who) % len(SITES)])
+                if r.status != 200:
+                    self.bad.append((r.status, r.text[:200]))
+            except Exception as e:  # any failure is one that a client has seen
+                self.bad.append(repr(e))
+            self.n[who] += 1
+
+    def more(self, n):
+        target = sum(self.n) + n
+        wait_until(lambda: sum(self.n) >= target, '%d more requests' % n, 60)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        for t in self.threads:
+            t.join()
+
+
+def test_a_drained_worker_has_no_class_left_while_it_ends_what_it_has(world):
+    agent = TinyAgent(world, slots=4).wait_ready()
+    b = Balancer(world, [agent])
+    b.visit(3)
+    before = b.homes()
+    assert sorted(before) == sorted(SITES) and set(before.values()) == set(agent.addresses)
+    held = b.hold(SITES[0], world.folder / 'gate')
+    leaving = before[SITES[0]]
+    b.order('drain', leaving)
+    after = b.homes()
+    # Nobody has asked for any: each has its home at once, and only those that had to have another.
+    assert sorted(after) == sorted(SITES) and leaving not in after.values()
+    assert all(after[s] == before[s] for s in SITES if before[s] != leaving)
+    moved = [after[s] for s in SITES if before[s] == leaving]
+    assert len(moved) > 3 and len(set(moved)) == 3, moved
+    assert b.lb.workers('app')[leaving]['backlog'] == 1
+    b.visit(held=1)
+    assert b.lb.workers('app')[leaving]['backlog'] == 1, 'what it has, and nothing new'
+    (world.folder / 'gate').write_text('')
+    assert held.receive().status == 200
+    # What comes back has to draw classes like any new one.
+    b.order('undrain', leaving)
+    assert {s: w for s, w in b.homes().items() if w == leaving} == {}
+
+
+def test_an_agent_that_stops_has_handed_over_before_its_processes_end(world):
+    first = TinyAgent(world, slots=2, name='first').wait_ready()
+    second = TinyAgent(world, slots=2, name='second').wait_ready()
+    b = Balancer(world, [first, second])
+    b.visit(3)
+    leaving = next(s for s, w in b.homes().items() if w in first.addresses)
+    process = first.pid(first.addresses.index(b.homes()[leaving]))
+    held = b.hold(leaving, world.folder / 'gate')
+    first.process.kill(signal.SIGTERM)
+    wait_until(lambda: b.homes() and set(b.homes().values()) <= set(second.addresses), 'all classes to live at the other')
+    assert sorted(b.homes()) == sorted(SITES) and len(set(b.homes().values())) == 2
+    assert alive(process), 'it has a request'
+    b.visit(held=1)
+    (world.folder / 'gate').write_text('')
+    assert held.receive().status == 200
+    assert first.process.wait() == 0
+
+
+def test_an_agent_that_stops_under_load_fails_no_request(world):
+    first = TinyAgent(world, slots=2, name='first').wait_ready()
+    second = TinyAgent(world, slots=2, name='second').wait_ready()
+    b = Balancer(world, [first, second])
+    with Load(b.lb) as load:
+        load.more(200)
+        first.process.kill(signal.SIGTERM)
+        assert first.process.wait() == 0
+        load.more(200)
+    assert not load.bad, load.bad[:5]
+
+
+def incarnations(b):
+    # One that leaves is still told of, by the same name, while it has requests in hand.
+    return {w['name']: w['incarnation'] for w in b.lb.app('app')['workers'] if w['state'] == 'ready'}
+
+
+@pytest.mark.parametrize('persistent', [True, False])
+def test_processes_that_are_replaced_leave_their_classes_to_their_successors(world, persistent):
+    (world.folder / 'tmp').mkdir(mode=0o755)
+    agent = TinyAgent(world, slots=3, persistent=persistent).wait_ready()
+    b = Balancer(world, [agent])
+    pids = b.visit(3)
+    before, lives = b.homes(), incarnations(b)
+    assert sorted(before) == sorted(SITES)
+    held = b.hold(SITES[0], world.folder / 'gate')
+    (world.folder / 'tmp' / 'restart.txt').touch()
+    wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'three new processes', 60)
+    # The old one is still there, with what it had; its classes are at the new one, and nothing else has moved.
+    assert alive(pids[SITES[0]])
+    assert b.homes() == before
+    now = b.visit(held=1)
+    assert not set(now.values()) & set(pids.values())
+    assert b.homes() == before
+    (world.folder / 'gate').write_text('')
+    r = held.receive()
+    assert r.status == 200 and json.loads(r.text)['pid'] == pids[SITES[0]]
+    wait_until(lambda: not alive(pids[SITES[0]]), 'the old one to end')
+
+
+def test_a_rolling_restart_under_load_fails_no_request(world):
+    (world.folder / 'tmp').mkdir(mode=0o755)
+    agent = TinyAgent(world, slots=4).wait_ready()
+    b = Balancer(world, [agent])
+    with Load(b.lb) as load:
+        load.more(200)
+        lives = incarnations(b)
+        pids = [slot['process']['pid'] for slot in agent.app()['slots']]
+        (world.folder / 'tmp' / 'restart.txt').touch()
+        wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'four new processes', 60)
+        load.more(200)
+    assert not load.bad, load.bad[:5]
+    wait_until(lambda: not any(alive(p) for p in pids), 'the old ones to end')
+    assert set(b.homes()) == set(SITES)
