@@ -63,6 +63,16 @@ void page_add_real(struct text *out, const json_t *object, const char *name)
         text_add_char(out, '-');
 }
 
+void page_add_cutoff(const json_t *application, struct text *out)
+{
+    const char *policy = json_string_value(json_object_get(application, "policy"));
+
+    if (policy != NULL && strcmp(policy, "resume") != 0)
+        return;
+    text_add(out, SLICE_LIT(", cutoff "));
+    page_add_real(out, application, "max_backlog");
+}
+
 void page_add_duration(struct text *out, double seconds)
 {
     enum { MINUTE = 60, HOUR = 60 * MINUTE, DAY = 24 * HOUR };

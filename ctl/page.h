@@ -22,6 +22,8 @@ void cell_real(struct table *t, const json_t *object, const char *name, const ch
 /* A text for one line, "-" when it is not there. */
 void page_add_text(struct text *out, const json_t *object, const char *name);
 void page_add_real(struct text *out, const json_t *object, const char *name);
+/* ", cutoff 9" of an application whose policy has one, or has none that is known. */
+void page_add_cutoff(const json_t *application, struct text *out);
 /* Seconds as "3d 4h", "2h 5m", "1m 7s", "12s". */
 void page_add_duration(struct text *out, double seconds);
 

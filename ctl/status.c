@@ -199,8 +199,7 @@ static void print_application(const char *name, json_t *a, const struct ctl_opti
     page_add_text(out, a, "policy");
     text_addf(out, ", backlog %" PRId64 " (mean ", page_int(a, "backlog"));
     page_add_real(out, a, "mean_backlog");
-    text_add(out, SLICE_LIT(", cutoff "));
-    page_add_real(out, a, "max_backlog");
+    page_add_cutoff(a, out);
     text_addf(out, "), waiting %" PRId64 ", classes %" PRId64 "\n", page_int(a, "waiting"),
               page_int(a, "classes"));
     print_warnings(a, o->colours, out);

@@ -344,8 +344,7 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
     }
     text_addf(&line, ", backlog %.0f, mean ", number(now, "backlog"));
     page_add_real(&line, now, "mean_backlog");
-    text_add(&line, SLICE_LIT(", cutoff "));
-    page_add_real(&line, now, "max_backlog");
+    page_add_cutoff(now, &line);
     text_addf(&line, ", waiting %.0f, classes %.0f", number(now, "waiting"),
               number(now, "classes"));
     add_line(s, text_slice(&line), TABLE_PLAIN);

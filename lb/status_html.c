@@ -53,6 +53,15 @@ static void put_workers(struct text *out, const json_t *application, const char 
               json_array_size(json_object_get(application, name)));
 }
 
+/* Of the one policy that has it. */
+static void put_cutoff(struct text *out, const json_t *application, const char *name)
+{
+    if (slice_is(html_text_of(application, "policy"), "resume"))
+        html_put_number(out, application, name);
+    else
+        html_add(out, "&ndash;");
+}
+
 static void add_pool(const json_t *application, struct text *out)
 {
     static const struct figure figures[] = {
@@ -63,8 +72,9 @@ static void add_pool(const json_t *application, struct text *out)
         {"99 % within", "now", "p99_s", html_put_seconds,
          "Of a hundred requests one took longer, lately (p99).", false, true},
         {"to skilled workers", "now", "skilled_share", html_put_percent,
-         "Share of requests that a worker got which is known to be good at their class.", false,
-         true},
+         "Share of requests that a worker got which their class lives at, or which is known to be "
+         "good at it.",
+         false, true},
         {"failed/s", "now", "failed_per_s", html_put_number,
          "Answers 5xx and requests without a whole answer.", true, true},
         {"workers active", NULL, "workers", put_workers, "In the line, of those known.", false,
@@ -73,8 +83,9 @@ static void add_pool(const json_t *application, struct text *out)
          "Requests handed to workers and not finished.", false, false},
         {"mean backlog", NULL, "mean_backlog", html_put_number, "Its decayed average.", false,
          false},
-        {"cutoff", NULL, "max_backlog", html_put_number,
-         "How far above the front of the line a skilled worker may stand.", false, false},
+        {"cutoff", NULL, "max_backlog", put_cutoff,
+         "Policy resume: how far above the front of the line a skilled worker may stand.", false,
+         false},
         {"queue", NULL, "waiting", html_put_number, "Requests that wait for any worker.", true,
          false},
         {"classes with scores", NULL, "classes", html_put_number,

@@ -81,7 +81,7 @@ static void status_shows_each_application_and_its_workers(void **state)
            "     -  "
            "      -                -\n"
            "\n"
-           "empty: policy classless, backlog 0 (mean -, cutoff -), waiting 0, classes 0\n"
+           "empty: policy classless, backlog 0 (mean -), waiting 0, classes 0\n"
            "  no workers\n");
 }
 
