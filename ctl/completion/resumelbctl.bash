@@ -158,7 +158,7 @@ _resumelbctl()
         case $prev in
         -p|--policy) COMPREPLY=(); return ;;
         -c|--classifier) _resumelbctl_words "$cur" 'host segment path regex:'; return ;;
-        -s|--scenario) _resumelbctl_words "$cur" 'steady light flash crawl newworkers crash hetero shift shareddb all'; return ;;
+        -s|--scenario) _resumelbctl_words "$cur" 'steady light flash crawl newworkers crash drain rolling hetero shift shareddb all'; return ;;
         -o|--plot) _resumelbctl_files "$cur"; return ;;
         --workers) COMPREPLY=(); return ;;
         --cache) COMPREPLY=(); return ;;

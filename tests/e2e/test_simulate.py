@@ -70,7 +70,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not():
 
 def test_every_scenario_runs_with_its_own_figures():
     stories = figures('--scenario', 'all', '--policy', 'resume,classless', *SMALL)['scenarios']
-    assert [s['scenario'] for s in stories] == ['steady', 'light', 'flash', 'crawl', 'newworkers', 'crash', 'hetero', 'shift',
+    assert [s['scenario'] for s in stories] == ['steady', 'light', 'flash', 'crawl', 'newworkers', 'crash', 'drain', 'rolling', 'hetero', 'shift',
                                                 'shareddb']
     of = {s['scenario']: variants(s)['resume', 'host']['of_scenario'] for s in stories}
     assert 'open_p99_ms' in of['steady'] and 'hot_workers' in of['flash'] and 'new_share' in of['crash']
