@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policy adaptive over real processes: one that hangs, one that fails fast, and a class that floods."""
+import json
+import threading
+from collections import Counter
+
+import pytest
+from agent_support import TinyAgent
+from support.base import wait_until
+from support.http import Client, get
+from support.scripted import serve
+
+SITES = ['site%d.example' % i for i in range(16)]
+
+
+def explain(lb, site):
+    return json.loads(get(lb.admin, '/explain?class=' + site, host=lb.admin).text)
+
+
+def config(agent, **pool):
+    return {'applications': {'app': {'tree': 'directory:%s' % agent.tree, 'tree_path': '/app', 'pool': pool}}}
+
+
+def balancer(world, agent, **pool):
+    lb = world.resumelb(config(agent, **pool), wait=False)
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(lambda: [lb.workers('app').get(a, {}).get('state') for a in agent.addresses] == ['ready'] * len(agent.addresses),
+               'the workers')
+    return lb
+
+
+def visit(lb, rounds=1, held=0):
+    for _ in range(rounds):
+        for site in SITES:
+            assert lb.get(host=site).status == 200
+    wait_until(lambda: lb.app('app')['backlog'] == held, 'nothing else in hand')
+
+
+def test_a_worker_that_hangs_gets_no_more_work(world):
+    agent = TinyAgent(world, slots=4).wait_ready()
+    lb = balancer(world, agent)
+    visit(lb, 3)
+    home = {site: explain(lb, site)['worker'] for site in SITES}
+    hung = home[SITES[0]]
+    victims = [s for s in SITES[1:] if home[s] == hung]
+    assert victims
+    gate = world.folder / 'gate'
+    hang = Client(lb.address, seconds=60)
+    hang.send(host=SITES[0], headers=[('X-Until', str(gate))])
+    # As time goes by without a sign of life, all others go elsewhere, and so does what is new.
+    wait_until(lambda: all(explain(lb, s)['worker'] != hung for s in victims + ['new.example']), 'nobody to be sent there')
+    told = explain(lb, victims[0])
+    assert told['reason'] in ('move', 'copy'), told
+    (passed,) = [c for c in told['candidates'] if c['worker'] == hung]
+    assert passed['work_s'] > 0 and passed['passed_over'].startswith('a home')
+    visit_all_but_the_first(lb)
+    assert lb.workers('app')[hung]['backlog'] == 1
+    gate.write_text('')
+    assert hang.receive().status == 200
+
+
+def visit_all_but_the_first(lb):
+    for site in SITES[1:] * 3:
+        assert lb.get(host=site).status == 200
+
+
+@pytest.mark.parametrize('eject_after', [0, 5])
+def test_a_worker_that_fails_fast_gets_no_more_than_the_others(world, eject_after):
+    """Whoever answers at once with an error has the least in hand, and must not draw classes by that."""
+    def worker(failing):
+        def answer(c, head, body):
+            if not failing:
+                threading.Event().wait(.004)
+            c.answer(b'', '500 Oops' if failing else '200 OK')
+        return world.scripted(serve(answer))
+
+    workers = [worker(i == 0) for i in range(4)]
+    lb = world.resumelb({'workers': [w.address for w in workers], 'eject_after': eject_after, 'history': 10})
+    statuses = Counter()
+
+    def client(k):
+        for i in range(150):
+            statuses[lb.get('/', host='c%d.example' % ((i * 5 + k) % 40)).status] += 1
+    threads = [threading.Thread(target=client, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    served = [lb.workers()[w.address]['requests'] for w in workers]
+    assert sum(served) == 600 and statuses[500] + statuses[200] == 600
+    assert served[0] <= 600 / 4 * 1.5, served
+
+
+def pids_of_a_flood(lb, clients=8, requests=40):
+    """{pid: requests} of one class that many ask for at once."""
+    pids = Counter()
+
+    def client():
+        for _ in range(requests):
+            r = lb.get(host='flood.example', headers=[('X-Delay', '0.01')])
+            assert r.status == 200
+            pids[json.loads(r.text)['pid']] += 1
+    threads = [threading.Thread(target=client) for _ in range(clients)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sum(pids.values()) == clients * requests
+    return pids
+
+
+def test_a_class_that_floods_stays_within_its_share_of_the_workers(world):
+    agent = TinyAgent(world, slots=4).wait_ready()
+    lb = balancer(world, agent, max_share=0.25)
+    visit(lb, 2)
+    assert len(pids_of_a_flood(lb)) == 1
+    assert explain(lb, 'flood.example')['values']['homes_max'] == 1
+    # It is live.
+    lb.reload(config(agent, max_share=1))
+    wait_until(lambda: lb.app('app')['settings']['max_share']['value'] == '1', 'the setting')
+    assert len(pids_of_a_flood(lb)) > 1
