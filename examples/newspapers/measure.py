@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The same traffic to the newspapers once under `policy: classless` and once under `policy: resume`: a table.
+"""The same traffic to the newspapers once under `policy: classless` and once under `policy: adaptive`: a table.
 
 Each policy gets fresh processes with empty caches, a warm-up, then the measured requests.
 """
@@ -24,7 +24,7 @@ COLUMNS = (('policy', 'policy', '%s'), ('requests/s', 'requests_per_second', '%.
 
 def parse():
     p = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    p.add_argument('--policies', default='classless,resume')
+    p.add_argument('--policies', default='classless,adaptive')
     p.add_argument('--processes', type=int, default=4)
     p.add_argument('--warmup', type=int, default=10000, help='requests before measuring')
     p.add_argument('--requests', type=int, default=10000)

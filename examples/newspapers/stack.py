@@ -83,7 +83,7 @@ class Stack:
     two load balancers and two agents, which share the processes; ports: of the first load balancer.
     """
 
-    def __init__(self, folder, processes=4, policy='resume', ports=None, binaries=None, environment=None, history=100,
+    def __init__(self, folder, processes=4, policy='adaptive', ports=None, binaries=None, environment=None, history=100,
                  pool=None, zookeeper=False):
         self.folder = pathlib.Path(folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)

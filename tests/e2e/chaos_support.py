@@ -208,7 +208,7 @@ class Chaos:
         if self.zookeeper_back is None:
             r = self.random
             self.tree.set('', variance=r.randrange(1, 9), backlog_history=r.randrange(2, 50), max_connections=r.choice([4, 16, 64]),
-                          response_buffer=r.choice(['16KiB', '64KiB', '256KiB']), policy=r.choice(['resume', 'classless']),
+                          response_buffer=r.choice(['16KiB', '64KiB', '256KiB']), policy=r.choice(['adaptive', 'adaptive', 'resume', 'classless', 'hash', 'p2c']),
                           idle_connection_timeout=r.choice(['1s', '60s']))
 
     def garbled_settings(self):

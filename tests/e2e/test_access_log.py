@@ -38,7 +38,7 @@ def test_a_line_has_every_field_that_the_documentation_has_and_no_other(world):
     (line,) = lines(lb, 1)
     documented = re.findall(r'^\| `(\w+)` \| (?:text|number|bytes|microseconds) \|', DOCS.read_text(), re.M)
     assert list(line) == ['time'] + documented
-    assert line['class'] == 'a.example' and line['worker'] == lb.worker.address and line['reason'] == 'unskilled'
+    assert line['class'] == 'a.example' and line['worker'] == lb.worker.address and line['reason'] == 'new'
     assert line['backlog'] == 0 and line['tries'] == 1 and line['outcome'] == 'answered'
     parts = ['limit_wait_us', 'worker_wait_us', 'connection_wait_us', 'service_us', 'deliver_us']
     assert sum(line[p] for p in parts) <= line['total_us'] and line['first_byte_us'] <= line['service_us']
@@ -92,7 +92,7 @@ def test_a_client_that_may_know_is_told_how_it_was_routed(world):
               'classifier': {'regex': {'variable': 'HTTP_X_CLASS', 'pattern': '^(?<class>.*)$'}}}
     lb = world.resumelb(config)
     told = lb.get('/', headers=[('X-Forwarded-For', '192.0.2.9'), ('X-Class', 'a"b')])
-    assert re.fullmatch(r'class="a\\"b"; worker="%s"; why=unskilled; backlog=0; tries=1; limit_us=0; '
+    assert re.fullmatch(r'class="a\\"b"; worker="%s"; why=new; backlog=0; tries=1; limit_us=0; '
                         r'worker_us=\d+; connection_us=\d+' % re.escape(w.address), told['Resumelb-Route'])
     assert lb.get('/')['Resumelb-Route'] is None
     lb.reload(dict(config, route_receipt=[]))

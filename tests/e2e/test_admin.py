@@ -26,7 +26,7 @@ def test_status_json_has_the_pool_and_its_workers(lb):
     status = lb.json()
     app = status['applications']['default']
     assert status['version'] and status['pid'] == lb.process.pid
-    assert app['backlog'] == 0 and 0 < app['mean_backlog'] <= 1 and app['policy'] == 'resume'
+    assert app['backlog'] == 0 and 0 < app['mean_backlog'] <= 1 and app['policy'] == 'adaptive'
     (w,) = app['workers']
     assert w['name'] == lb.worker.address and w['requests'] == 6 and w['backlog'] == 0
     assert 0 < w['mean_backlog'] <= 1 and w['oldest_s'] is None and w['skills'] == 1
@@ -105,7 +105,7 @@ def test_the_access_log_has_the_combined_format_and_ours(lb, world):
         m = LINE.fullmatch(line)
         assert m and m[1] == str(i), line
         assert 'class="a.example"' in m[2] and 'worker="%s"' % lb.worker.address in m[2]
-        assert 'reason="%s"' % ('unskilled' if i == 0 else 'skilled') in m[2] and 'tries=1' in m[2]
+        assert 'reason="%s"' % ('new' if i == 0 else 'home') in m[2] and 'tries=1' in m[2]
     # rotated: the new file is made at SIGHUP
     path.rename(world.folder / 'access.log.1')
     lb.reload()

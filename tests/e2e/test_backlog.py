@@ -13,8 +13,11 @@ from test_waiting import Tree
 
 
 def balancer(world, name, addresses, wait=True, **settings):
-    """A load balancer that knows these workers by their streams."""
-    pool = {'backlog_max_age': '60s'}
+    """
+    A load balancer that knows these workers by their streams. Policy resume: a single report moves its next request;
+    adaptive smooths reports, and weighs them against a cold cache.
+    """
+    pool = {'policy': 'resume', 'backlog_max_age': '60s'}
     pool.update(settings.pop('pool', {}))
     config = {'workers': addresses, 'resume': 'stream', 'start_wait': '50ms', 'via': False, 'pool': pool}
     config.update(settings)

@@ -54,7 +54,7 @@ def test_explain_names_the_worker_that_then_gets_the_request(site):
     for i in range(6):
         host = 'h%d.example' % i
         told = site.ctl('explain', '--json', 'http://%s/page?x=1' % host).json()
-        assert told['class'] == host and told['reason'] == 'skilled'
+        assert told['class'] == host and told['policy'] == 'adaptive' and told['reason'] == 'home'
         before = {w: len(x.requests) for w, x in zip(site.names, site.workers)}
         site.lb.get(host=host)
         grown = [w for w, x in zip(site.names, site.workers) if len(x.requests) > before[w]]
@@ -65,9 +65,11 @@ def test_explain_names_the_worker_that_then_gets_the_request(site):
 def test_explain_tells_class_candidates_steps_and_values(site):
     site.visit(1)
     out = site.ctl('explain', '--class', 'h0.example').out
-    assert 'class h0.example, policy resume, 2 workers' in out
-    assert re.search(r'^127\.0\.0\.1:\d+ would get it: skilled$', out, re.M), out
-    assert 'max_backlog' in out and '1. skilled at the class: 1 of 2' in out
+    assert 'class h0.example, policy adaptive, 2 workers' in out
+    assert re.search(r"^127\.0\.0\.1:\d+ would get it: home\n  Policy adaptive: the class's home with the least work in hand\.$",
+                     out, re.M), out
+    assert 'homes_max' in out and '1. homes of the class: 1 of 2' in out
+    assert 'no home, and no less work in hand than the home' in out
     assert re.search(r'^  >  127\.0\.0\.1:\d+ +\d', out, re.M) and 'gets it' in out
     assert '\033' not in out
 
@@ -239,7 +241,7 @@ def test_without_a_token_an_agent_takes_no_orders(world):
 
 def test_status_is_shown_again_until_the_count_is_full(site):
     out = site.ctl('status', '--watch', '1', '--count', '2').out
-    assert out.count('default: policy resume') == 2 and '\033' not in out
+    assert out.count('default: policy adaptive') == 2 and '\033' not in out
     told = [json.loads(line) for line in site.ctl('status', '-j', '-w', '1', '--count', '2').out.splitlines()]
     assert len(told) == 2 and told[1]['uptime_s'] > told[0]['uptime_s']
     site.ctl('status', '--count', '2', code=2)

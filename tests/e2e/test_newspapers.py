@@ -150,14 +150,14 @@ def test_resumelbctl_shows_workers_and_what_they_are_good_at(newspapers):
     code, out, _ = ctl('status')
     assert code == 0
     assert out.count(' ready ') == PROCESSES
-    assert 'newspapers: policy resume' in out
+    assert 'newspapers: policy adaptive' in out
 
     def skilled():
         code, out, _ = ctl('resumes', '--class', HOSTS[4], 'newspapers')
         return code == 0 and '1 of %d workers skilled' % PROCESSES in out
     wait_until(skilled, 'a resume with the class')
     code, out, _ = ctl('--json', 'status')
-    assert json.loads(out)['applications']['newspapers']['policy'] == 'resume'
+    assert json.loads(out)['applications']['newspapers']['policy'] == 'adaptive'
     code, _, err = ctl('status', 'nothing')
     assert (code, "no application 'nothing'" in err) == (1, True)
 

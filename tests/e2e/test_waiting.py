@@ -200,7 +200,7 @@ def test_a_burst_of_changes_ends_with_the_last_one(world):
 
 
 def test_resumes_change_where_requests_go(world):
-    tree, lb = tree_lb(world)
+    tree, lb = tree_lb(world, pool={'policy': 'resume'})
     slow, quick = feeding(world, 's', answer=b'slow', skills={'a': 1.0}), feeding(world, 'q', answer=b'quick', skills={'a': 99.0})
     tree.register(slow.address)
     tree.register(quick.address)
