@@ -283,24 +283,64 @@ void text_add_u64(struct text *t, uint64_t v)
 
 void text_addf(struct text *t, const char *fmt, ...)
 {
+    enum { USUAL = 64 };
     va_list args;
     va_list again;
 
     va_start(args, fmt);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    /* vsnprintf wants a place for its NUL. Most of what is printed fits where there is room. */
+    char *at = text_reserve(t, USUAL);
+    int n = vsnprintf(at, t->room - t->len, fmt, args);
     va_end(args);
     ASSERT(n >= 0);
-    /* vsnprintf wants a place for its NUL. */
-    vsnprintf(text_reserve(t, (size_t)n + 1), (size_t)n + 1, fmt, again);
+    if ((size_t)n >= t->room - t->len)
+        vsnprintf(text_reserve(t, (size_t)n + 1), (size_t)n + 1, fmt, again);
     va_end(again);
     t->len += (size_t)n;
+}
+
+/*
+ * V as N / 10^PLACES with the fewest places, up to MAX_PLACES, that read back as the same number:
+ * both are whole numbers that a double holds, so that their quotient is what strtod makes of the
+ * digits. False: there is none, or it is too large.
+ */
+static bool add_decimal(struct text *t, double v)
+{
+    enum { MAX_PLACES = 6 };
+    static const uint64_t powers[MAX_PLACES + 1] = {1, 10, 100, 1000, 10000, 100000, 1000000};
+    const double most = 1e15; /* so many digits a double holds for certain */
+    double size = fabs(v);
+    uint64_t n = 0;
+    unsigned places = 0;
+
+    /* printf's %g turns to exponents there. */
+    if (size != 0 && size < 1e-4)
+        return false;
+    for (;; ++places) {
+        if (places > MAX_PLACES || !(size * (double)powers[places] < most))
+            return false;
+        n = (uint64_t)(size * (double)powers[places] + 0.5);
+        if ((double)n / (double)powers[places] == size)
+            break;
+    }
+    if (signbit(v))
+        text_add_char(t, '-');
+    text_add_u64(t, n / powers[places]);
+    if (places == 0)
+        return true;
+    text_add_char(t, '.');
+    for (unsigned i = places; i-- != 0;)
+        text_add_char(t, (char)('0' + n / powers[i] % 10));
+    return true;
 }
 
 void text_add_real(struct text *t, double v)
 {
     char digits[40];
 
+    if (add_decimal(t, v))
+        return;
     for (int precision = 15; precision <= 17; ++precision) {
         snprintf(digits, sizeof(digits), "%.*g", precision, v);
         if (strtod(digits, NULL) == v)

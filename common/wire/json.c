@@ -6,7 +6,6 @@
  */
 #include "common/wire/json.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +131,7 @@ bool json_scalar_text(const json_t *v, struct text *out)
     UNREACHABLE();
 }
 
+/* C does not stand for itself. */
 static void add_ascii(struct text *out, unsigned char c)
 {
     if (c == '"' || c == '\\') {
@@ -139,18 +139,32 @@ static void add_ascii(struct text *out, unsigned char c)
         text_add_char(out, (char)c);
     } else if (c == '\n') {
         text_add(out, SLICE_LIT("\\n"));
-    } else if (c < 0x20 || c == 0x7f) {
-        text_addf(out, "\\u%04x", c);
     } else {
-        text_add_char(out, (char)c);
+        text_addf(out, "\\u%04x", c);
     }
+}
+
+/* How many bytes at the beginning of S stand for themselves. */
+static size_t plain_length(struct slice s)
+{
+    size_t n = 0;
+
+    while (n < s.len && s.p[n] >= 0x20 && s.p[n] < 0x7f && s.p[n] != '"' && s.p[n] != '\\')
+        ++n;
+    return n;
 }
 
 static void add_string(struct text *out, struct slice s)
 {
     text_reserve(out, s.len + 2);
     text_add_char(out, '"');
-    while (s.len != 0) {
+    for (;;) {
+        size_t plain = plain_length(s);
+
+        text_add(out, (struct slice){s.p, plain});
+        s = (struct slice){s.p + plain, s.len - plain};
+        if (s.len == 0)
+            break;
         size_t len = utf8_length(s);
 
         if (len == 1)
@@ -176,6 +190,13 @@ static void begin_value(struct json_writer *w, struct slice name)
         add_string(w->out, name);
         text_add_char(w->out, ':');
     }
+}
+
+static void add_int(struct text *out, int64_t v)
+{
+    if (v < 0)
+        text_add_char(out, '-');
+    text_add_u64(out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
 static void open_with(struct json_writer *w, const char *name, char bracket)
@@ -220,7 +241,7 @@ void json_put_text(struct json_writer *w, const char *name, struct slice v)
 void json_put_int(struct json_writer *w, const char *name, int64_t v)
 {
     begin_value(w, slice_of(name));
-    text_addf(w->out, "%" PRId64, v);
+    add_int(w->out, v);
 }
 
 static void put_real(struct json_writer *w, struct slice name, double v)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -187,6 +188,86 @@ static void a_real_is_as_short_as_reads_back(void **state)
     text_fini(&t);
 }
 
+/* What text_add_real was before it had a way around printf. */
+static void print_real(double v, char out[40])
+{
+    for (int precision = 15; precision <= 17; ++precision) {
+        snprintf(out, 40, "%.*g", precision, v);
+        if (strtod(out, NULL) == v)
+            return;
+    }
+}
+
+static void reals_are_printed_as_printf_would(void **state)
+{
+    static const double some[] = {0,
+                                  -0.0,
+                                  1,
+                                  10,
+                                  0.5,
+                                  0.0001,
+                                  0.00011,
+                                  0.00009,
+                                  1e-6,
+                                  123.456789,
+                                  1e9,
+                                  1795224806.123,
+                                  999999999999999,
+                                  1e15,
+                                  1e16,
+                                  1e300,
+                                  4.35,
+                                  0.1 + 0.7,
+                                  1.0 / 3,
+                                  2.675,
+                                  5e-324,
+                                  1.7976931348623157e308,
+                                  1234567.0000005};
+    char want[40];
+    uint64_t seed = 1;
+
+    (void)state;
+    for (size_t i = 0; i < 200000; ++i) {
+        struct text t = {0};
+        double v = 0;
+
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        if (i < ARRAY_LEN(some))
+            v = some[i];
+        else if (i % 3 == 0)
+            memcpy(&v, &seed, sizeof(v)); /* any pattern of bits */
+        else
+            v = (double)(int64_t)(seed >> (11 + i % 40)) / (i % 3 == 1 ? 1e6 : 1e3);
+        if (!isfinite(v))
+            continue;
+        for (int sign = 0; sign < 2; ++sign, v = -v) {
+            text_clear(&t);
+            text_add_real(&t, v);
+            print_real(v, want);
+            assert_string_equal(text_cstr(&t), want);
+        }
+        text_fini(&t);
+    }
+}
+
+static void what_is_printed_by_format_is_whole_however_long(void **state)
+{
+    char long_one[1000];
+
+    (void)state;
+    memset(long_one, 'x', sizeof(long_one) - 1);
+    long_one[sizeof(long_one) - 1] = '\0';
+    for (size_t len = 0; len < sizeof(long_one); ++len) {
+        struct text t = {0};
+
+        text_addf(&t, "%s", &long_one[sizeof(long_one) - 1 - len]);
+        text_addf(&t, "<%zu>", len);
+        assert_int_equal(strspn(text_cstr(&t), "x"), len);
+        assert_int_equal(strtoul(text_cstr(&t) + len + 1, NULL, 10), len);
+        text_fini(&t);
+    }
+}
+
 static void escaped_text_fits_one_line(void **state)
 {
     struct text t = {0};
@@ -339,6 +420,8 @@ int main(void)
         cmocka_unit_test(what_needs_no_encoding_is_copied_up_to_the_first_byte_that_does),
         cmocka_unit_test(a_text_grows),
         cmocka_unit_test(a_real_is_as_short_as_reads_back),
+        cmocka_unit_test(reals_are_printed_as_printf_would),
+        cmocka_unit_test(what_is_printed_by_format_is_whole_however_long),
         cmocka_unit_test(escaped_text_fits_one_line),
         cmocka_unit_test(visible_text_keeps_letters_and_nothing_that_hides),
         cmocka_unit_test(html_has_no_markup_of_strangers),
