@@ -51,6 +51,7 @@ struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
     struct pool *p = xcalloc(1, sizeof(*p));
 
     pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->look_lock, NULL);
     list_init(&p->members);
     list_init(&p->line);
     list_init(&p->aside);
@@ -81,6 +82,7 @@ void pool_destroy(struct pool *p)
     pool_policy_fini(p);
     pool_skills_fini(p);
     pool_versions_fini(p);
+    pthread_mutex_destroy(&p->look_lock);
     pthread_mutex_destroy(&p->lock);
     free(p->fingerprint);
     free(p);
@@ -108,6 +110,7 @@ static void admit(struct pool *p, struct worker *w)
 {
     ASSERT(w->pool == NULL || w->pool == p);
     if (w->place == WORKER_LEAVING) {
+        pool_look_past_locked(p, &w->place_node);
         list_remove(&w->place_node);
         --p->nleaving;
     } else {
@@ -129,9 +132,16 @@ static void set_version(struct pool *p, struct worker *w, struct version *v)
     if (w->version == v)
         return;
     /* Of its new group it is the youngest. */
+    pool_look_past_locked(p, &w->member_node);
     list_remove(&w->member_node);
     list_push_back(&p->members, &w->member_node);
     w->version = v;
+}
+
+static void keep(struct worker *w, const struct resume *r)
+{
+    resume_copy(&w->kept, r);
+    ++w->lost;
 }
 
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
@@ -151,7 +161,7 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     if (w->place == WORKER_IN_LINE)
         pool_skills_replace(p, w, r);
     else
-        resume_copy(&w->kept, r);
+        keep(w, r);
     pool_policy_learned_locked(p, w, r);
     if (p->shadow != NULL)
         pool_shadow_resume_locked(p, w, r);
@@ -174,10 +184,12 @@ static void expel(struct pool *p, struct worker *w)
     if (w->place == WORKER_IN_LINE)
         pool_unseat_locked(p, w, false);
     pool_uncall_locked(p, w);
+    pool_look_past_locked(p, &w->member_node);
     list_remove(&w->place_node);
     list_remove(&w->member_node);
     --p->nmembers;
     resume_fini(&w->kept);
+    ++w->lost;
     w->version = NULL;
     pool_policy_left_locked(p, w);
     if (p->shadow != NULL)
@@ -235,6 +247,7 @@ size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls)
         n = pool_skills_forget(p, w, cls);
     else if (w->place == WORKER_ASIDE)
         n = resume_forget(&w->kept, cls);
+    ++w->lost;
     pool_unlock(p);
     return n;
 }
@@ -385,6 +398,7 @@ void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *
     pool_policy_end_locked(p, w, pick, how);
     pool_shadow_put_locked(p, pick, how);
     if (w->place == WORKER_LEAVING && backlog == 0) {
+        pool_look_past_locked(p, &w->place_node);
         list_remove(&w->place_node);
         --p->nleaving;
         step_out(p, w);

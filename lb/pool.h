@@ -330,8 +330,27 @@ struct pool_view {
     struct pool_shadow_counts shadow;
 };
 
-/* A consistent copy. SKILLS: with each worker's resume (bounded by max_classes; large). */
+/*
+ * A consistent copy. SKILLS: with each worker's resume (bounded by max_classes; large). The lock is
+ * held throughout: for tests, and for who is alone with P.
+ */
 void pool_view(struct pool *p, bool skills, struct pool_view *out);
+enum {
+    POOL_LOOK_WORKERS = 32, /* workers looked at with the lock held once */
+    POOL_LOOK_SKILLS = 64,  /* scores copied with the lock held once */
+};
+/*
+ * The same while requests go on: a piece at a time, so that nobody waits for the lock longer than a
+ * piece takes. Workers are in the order they joined (active and inactive ones), then those that
+ * have left. Each piece is what was true at one moment, the pieces are of different ones:
+ *   - the pool's own figures are those of the first moment; those of the workers, which come later,
+ *     need not add up to them;
+ *   - each worker is there once at most, and as it was when it was looked at. One that was there
+ *     all the time is there; one that comes, goes or changes its version meanwhile may be missing;
+ *   - the skills of one worker, when asked for, are of one moment, later than its other figures.
+ * Looks at the same pool are made one after the other. A version beyond VERSION_MAX bytes is cut.
+ */
+void pool_look(struct pool *p, bool skills, struct pool_view *out);
 void pool_view_fini(struct pool_view *v);
 /* What other load balancers have in hand at W of V, as far as it counts at NOW_MS. */
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms);

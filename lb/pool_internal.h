@@ -103,6 +103,8 @@ struct worker {
     uint32_t slots_room;
     uint32_t resume_no;
     struct resume kept; /* while aside */
+    uint32_t lost;      /* another number since then: a score has gone, or its place is another */
+    uint64_t looked_at; /* pool->look that has seen it */
 };
 
 /* What a policy is asked. */
@@ -238,6 +240,12 @@ struct pool {
 
     struct pool *shadow; /* or NULL */
     struct pool_shadow_counts shadow_counts;
+
+    /* pool_look.c. The lock is taken before the pool's, and held throughout a look. */
+    pthread_mutex_t look_lock;
+    uint64_t look;          /* looks so far */
+    struct list *look_next; /* the node, of members or leaving, that the look goes on with; or NULL
+                             */
 };
 
 static inline void pool_lock(struct pool *p)
@@ -311,6 +319,13 @@ static inline bool pool_may_choose(const struct pool_question *q, const struct w
     return !pool_excludes(q->request, w) && !pool_spares(q, w);
 }
 
+/* NODE is about to leave members or leaving: a look that was to go on there goes on behind it. */
+static inline void pool_look_past_locked(struct pool *p, const struct list *node)
+{
+    if (p->look_next == node)
+        p->look_next = node->next;
+}
+
 extern const struct pool_rule pool_rule_resume;
 extern const struct pool_rule pool_rule_classless;
 extern const struct pool_rule pool_rule_round_robin;
@@ -377,6 +392,14 @@ void pool_adaptive_explain(struct homes *h, const struct pool_question *q,
 bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
                           struct pool_question *out);
 
+/* pool_view.c */
+/* All of OUT but workers, n and ndetached. */
+void pool_view_figures_locked(const struct pool *p, struct pool_view *out);
+/* All of OUT but its texts and its skills. */
+void pool_view_worker_locked(struct worker *w, struct worker_view *out);
+/* The texts of OUT that are constant for as long as a worker lives. */
+void pool_view_names(struct worker_view *out);
+
 /* pool_skills.c: which workers of the line are good at a class */
 void pool_skills_init(struct pool *p);
 void pool_skills_fini(struct pool *p);
@@ -394,6 +417,8 @@ void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *
 size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *cls);
 void pool_skills_clear(struct pool *p, struct worker *w);
 void pool_skills_copy(const struct worker *w, struct resume *out);
+/* The score of W, of the line, for the class of its slot I. */
+double pool_skills_score(const struct worker *w, uint32_t i);
 void pool_skills_check(const struct pool *p);
 
 /* pool_version.c: who may stand in the line */

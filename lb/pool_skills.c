@@ -38,6 +38,7 @@ static void drop_slot(struct worker *w, uint32_t slot)
 {
     uint32_t last = --w->nslots;
 
+    ++w->lost;
     if (slot == last)
         return;
     w->slots[slot] = w->slots[last];
@@ -175,15 +176,18 @@ size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *
     return 1;
 }
 
+double pool_skills_score(const struct worker *w, uint32_t i)
+{
+    const struct skill *s = find_skill(w->slots[i].cls, w);
+
+    ASSERT(s != NULL);
+    return s->score;
+}
+
 void pool_skills_copy(const struct worker *w, struct resume *out)
 {
-    for (uint32_t i = 0; i < w->nslots; ++i) {
-        const struct pool_class *c = w->slots[i].cls;
-        const struct skill *s = find_skill(c, w);
-
-        ASSERT(s != NULL);
-        resume_push(out, class_name(&c->base), s->score);
-    }
+    for (uint32_t i = 0; i < w->nslots; ++i)
+        resume_push(out, class_name(&w->slots[i].cls->base), pool_skills_score(w, i));
 }
 
 static void check_list(const struct list *head, size_t *nscored, size_t *nskills)

@@ -117,6 +117,7 @@ static void seat(struct pool *p, struct worker *w)
     p->places += free_places(w);
     pool_skills_replace(p, w, &w->kept);
     resume_fini(&w->kept);
+    ++w->lost;
     pool_policy_seated_locked(p, w);
 }
 

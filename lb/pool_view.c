@@ -7,15 +7,13 @@
 
 #include "lb/pool_internal.h"
 
-static void view_worker(const struct pool *p, struct worker *w, bool skills,
-                        struct worker_view *out)
+void pool_view_worker_locked(struct worker *w, struct worker_view *out)
 {
     const struct pool_pick *oldest = NULL;
 
     if (!list_empty(&w->in_hand))
         oldest = list_first(&w->in_hand, struct pool_pick, node_);
     *out = (struct worker_view){
-        .version = xstrdup(w->version != NULL ? w->version->name : ""),
         .active = w->place == WORKER_IN_LINE,
         .available = !w->unavailable,
         .backlog = worker_backlog(w),
@@ -27,6 +25,19 @@ static void view_worker(const struct pool *p, struct worker *w, bool skills,
         .nskills = w->place == WORKER_IN_LINE ? w->nslots : w->kept.n,
         .worker = worker_ref(w),
     };
+}
+
+void pool_view_names(struct worker_view *out)
+{
+    out->name = xstrdup(out->worker->name);
+    out->incarnation = xstrdup(out->worker->incarnation);
+}
+
+static void view_worker(const struct pool *p, struct worker *w, bool skills,
+                        struct worker_view *out)
+{
+    pool_view_worker_locked(w, out);
+    out->version = xstrdup(w->version != NULL ? w->version->name : "");
     ASSERT(w->pool == p);
     if (!skills)
         return;
@@ -60,14 +71,10 @@ static double max_backlog(const struct pool *p)
     return spread > 1 ? spread : 1;
 }
 
-void pool_view(struct pool *p, bool skills, struct pool_view *out)
+void pool_view_figures_locked(const struct pool *p, struct pool_view *out)
 {
-    pool_lock(p);
     *out = (struct pool_view){
-        .workers = xcalloc(p->nmembers + p->nleaving, sizeof(out->workers[0])),
-        .n = p->nmembers,
         .nactive = p->nline,
-        .ndetached = p->nleaving,
         .settings = p->settings,
         .backlog = p->backlog,
         .mean_backlog = mean_backlog(p),
@@ -83,16 +90,23 @@ void pool_view(struct pool *p, bool skills, struct pool_view *out)
         out->active_version = xstrdup(p->active->name);
     out->shadow = p->shadow_counts;
     memcpy(out->picks, p->picks, sizeof(out->picks));
+}
+
+void pool_view(struct pool *p, bool skills, struct pool_view *out)
+{
+    pool_lock(p);
+    pool_view_figures_locked(p, out);
+    out->workers = xcalloc(p->nmembers + p->nleaving, sizeof(out->workers[0]));
+    out->n = p->nmembers;
+    out->ndetached = p->nleaving;
     struct worker_view *next = view_list(p, &p->line, skills, out->workers);
     next = view_list(p, &p->aside, skills, next);
     next = view_list(p, &p->leaving, skills, next);
     ASSERT(next == out->workers + out->n + out->ndetached);
     pool_unlock(p);
     /* Constant for as long as a worker lives: not the lock's business. */
-    for (struct worker_view *v = out->workers; v != next; ++v) {
-        v->name = xstrdup(v->worker->name);
-        v->incarnation = xstrdup(v->worker->incarnation);
-    }
+    for (struct worker_view *v = out->workers; v != next; ++v)
+        pool_view_names(v);
 }
 
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms)

@@ -2,3 +2,4 @@ foreach(noun homes homes_hand_over homes_model homes_shared pool pool_adaptive p
   rlb_unit_test(lb/${noun} LINK rlb::pool)
 endforeach()
 set_tests_properties(unit.lb.pool_thread PROPERTIES LABELS "unit;thread")
+rlb_unit_test(lb/pool_look LINK rlb::pool -Wl,--wrap=pthread_mutex_unlock)
