@@ -46,5 +46,7 @@ void observer_describe_classes(struct observer *o, size_t application, struct sl
 /* Members of a worker's object; nothing when it is not known. */
 void observer_describe_worker(struct observer *o, size_t application, const char *name,
                               struct json_writer *w);
+/* Requests a second of a worker; 0 when it is not known. */
+double observer_worker_rate(const struct observer *o, size_t application, const char *name);
 
 #endif

@@ -12,6 +12,12 @@ static void put_rounded(struct json_writer *w, const char *name, double v)
     json_put_real(w, name, (double)(int64_t)(v * 1000 + (v < 0 ? -0.5 : 0.5)) / 1000);
 }
 
+/* To the microsecond. */
+static void put_seconds(struct json_writer *w, const char *name, double v)
+{
+    json_put_real(w, name, v < 1e9 ? (double)(int64_t)(v * 1e6 + 0.5) / 1e6 : v);
+}
+
 static double rate_of(const struct observer *o, const struct fading *f)
 {
     return observer_rate(o, f->sum, f->at_s);
@@ -30,14 +36,23 @@ void observer_describe(struct observer *o, size_t application, struct json_write
     else
         json_put_null(w, "skilled_share");
     if (histogram_count(&a->times) > 0.5) {
-        json_put_real(w, "p50_s", histogram_quantile(&a->times, 0.5) / 1e6);
-        json_put_real(w, "p99_s", histogram_quantile(&a->times, 0.99) / 1e6);
+        put_seconds(w, "p50_s", histogram_quantile(&a->times, 0.5) / 1e6);
+        put_seconds(w, "p99_s", histogram_quantile(&a->times, 0.99) / 1e6);
     } else {
         json_put_null(w, "p50_s");
         json_put_null(w, "p99_s");
     }
     json_put_int(w, "classes", (int64_t)map_count(&a->classes));
     json_close_object(w);
+}
+
+double observer_worker_rate(const struct observer *o, size_t application, const char *name)
+{
+    const struct seen_app *a = &o->apps[application];
+    const struct seen_worker *s =
+        map_entry(map_find(&a->workers, name, strlen(name)), struct seen_worker, by_name);
+
+    return s != NULL ? rate_of(o, &s->request_rate) : 0;
 }
 
 void observer_describe_worker(struct observer *o, size_t application, const char *name,
@@ -55,7 +70,7 @@ void observer_describe_worker(struct observer *o, size_t application, const char
     put_rounded(w, "failures_per_s", rate_of(o, &s->failure_rate));
     /* What one request takes it at present. */
     if (requests > 0.001)
-        json_put_real(w, "service_mean_s", service / requests);
+        put_seconds(w, "service_mean_s", service / requests);
     else
         json_put_null(w, "service_mean_s");
     json_open_array(w, "top_classes");
@@ -143,7 +158,7 @@ static void put_class(const struct observer *o, const struct seen_app *a,
     put_rounded(w, "limited_per_s", observer_rate(o, c->limited, c->at_s));
     put_rounded(w, "waited_per_s", observer_rate(o, c->waited, c->at_s));
     if (c->requests > 0.001)
-        json_put_real(w, "wait_mean_s", c->wait_s / c->requests);
+        put_seconds(w, "wait_mean_s", c->wait_s / c->requests);
     else
         json_put_null(w, "wait_mean_s");
     json_put_int(w, "skilled_workers", (int64_t)v.total);

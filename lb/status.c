@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /status.json and /resumes.json. Everything is copied out of the parts when it is asked for: a
- * consistent copy of each pool, the rest as it is at the moment.
+ * /status.json and /resumes.json. Everything is copied out of the parts when it is asked for: each
+ * pool in pieces (pool_look), the rest as it is at the moment.
  */
 #include "lb/status.h"
 #include "lb/standby.h"
@@ -34,12 +34,23 @@ struct view_entry {
     bool shown;
 };
 
+/* One that is told. */
+struct worker_row {
+    const char *name;
+    const struct known_worker *known; /* NULL: not any more */
+    struct worker *worker;            /* or NULL */
+    const struct worker_view *view;   /* or NULL */
+    double rate;                      /* where there is a choice */
+};
+
 struct workers_page {
     struct json_writer *w;
     const struct pool_view *pool;
     struct map entries; /* of view_entry */
     const struct application *app;
     uint64_t now_ms;
+    struct worker_row *rows;
+    size_t n, room;
 };
 
 static uint64_t relaxed(_Atomic uint64_t *n)
@@ -149,34 +160,46 @@ static void put_check(struct json_writer *w, const struct active_check *c)
     json_close_object(w);
 }
 
-/* K: NULL when it is not known any more. */
-static void put_worker(struct workers_page *p, const char *name, const struct known_worker *k,
-                       struct worker *worker, const struct worker_view *view)
+static const char *state_of(const struct worker_row *r)
 {
-    const char *state = k != NULL ? known_worker_state(k) : "leaving";
+    return r->known != NULL ? known_worker_state(r->known) : "leaving";
+}
+
+static void put_worker(struct workers_page *p, const struct worker_row *r)
+{
     struct json_writer *w = p->w;
 
     json_open_object(w, NULL);
-    json_put_text(w, "name", slice_of(name));
-    json_put_text(w, "state", slice_of(state));
-    if (k != NULL)
-        put_place(w, k);
-    json_put_text(w, "incarnation", slice_of(worker != NULL ? worker_incarnation(worker) : ""));
-    json_put_text(w, "version", slice_of(view != NULL ? view->version : ""));
-    if (view != NULL)
-        put_view(w, p->pool, view, p->now_ms);
+    json_put_text(w, "name", slice_of(r->name));
+    json_put_text(w, "state", slice_of(state_of(r)));
+    if (r->known != NULL)
+        put_place(w, r->known);
+    json_put_text(w, "incarnation",
+                  slice_of(r->worker != NULL ? worker_incarnation(r->worker) : ""));
+    json_put_text(w, "version", slice_of(r->view != NULL ? r->view->version : ""));
+    if (r->view != NULL)
+        put_view(w, p->pool, r->view, p->now_ms);
     else
         put_no_view(w);
-    if (worker != NULL)
-        put_member(w, member_of(worker), p->now_ms);
-    if (k != NULL)
-        put_check(w, k->check);
-    if (k != NULL)
-        observer_describe_worker(p->app->lb->observer, p->app->number, name, w);
+    if (r->worker != NULL)
+        put_member(w, member_of(r->worker), p->now_ms);
+    if (r->known != NULL) {
+        put_check(w, r->known->check);
+        observer_describe_worker(p->app->lb->observer, p->app->number, r->name, w);
+    }
     json_close_object(w);
 }
 
-static void put_known(void *context, const struct known_worker *k)
+static void add_row(struct workers_page *p, const struct worker_row *r)
+{
+    if (p->n == p->room) {
+        p->room = p->room != 0 ? 2 * p->room : p->pool->n + p->pool->ndetached + 1;
+        p->rows = xrealloc(p->rows, p->room * sizeof(*p->rows));
+    }
+    p->rows[p->n++] = *r;
+}
+
+static void add_known(void *context, const struct known_worker *k)
 {
     struct workers_page *p = context;
     struct view_entry *e =
@@ -184,14 +207,16 @@ static void put_known(void *context, const struct known_worker *k)
 
     if (e != NULL)
         e->shown = true;
-    put_worker(p, k->name, k, k->worker, e != NULL ? e->view : NULL);
+    add_row(p, &(struct worker_row){.name = k->name,
+                                    .known = k,
+                                    .worker = k->worker,
+                                    .view = e != NULL ? e->view : NULL});
 }
 
 /* Those we know, then those that are gone but have requests in hand. */
-static void put_workers(struct json_writer *w, const struct application *a,
-                        const struct pool_view *pv)
+static void find_workers(struct workers_page *p)
 {
-    struct workers_page p = {.w = w, .pool = pv, .app = a, .now_ms = clock_mono_us() / 1000};
+    const struct pool_view *pv = p->pool;
     size_t n = pv->n + pv->ndetached;
     struct view_entry *all = xcalloc(n + 1, sizeof(*all));
 
@@ -200,18 +225,75 @@ static void put_workers(struct json_writer *w, const struct application *a,
 
         e->worker = pv->workers[i].worker;
         e->view = &pv->workers[i];
-        map_add(&p.entries, &e->node, &e->worker, sizeof(e->worker));
+        map_add(&p->entries, &e->node, &e->worker, sizeof(e->worker));
     }
-    json_open_array(w, "workers");
-    if (a->membership != NULL)
-        membership_each(a->membership, put_known, &p);
+    if (p->app->membership != NULL)
+        membership_each(p->app->membership, add_known, p);
     for (size_t i = 0; i < n; ++i) {
+        const struct worker_view *v = all[i].view;
+
         if (!all[i].shown)
-            put_worker(&p, all[i].view->name, NULL, all[i].view->worker, all[i].view);
+            add_row(p, &(struct worker_row){.name = v->name, .worker = v->worker, .view = v});
     }
-    json_close_array(w);
-    map_clear(&p.entries);
+    map_clear(&p->entries);
     free(all);
+}
+
+static bool contains(const char *text, struct slice part)
+{
+    return part.len == 0 || memmem(text, strlen(text), part.p, part.len) != NULL;
+}
+
+static int by_rate(const void *a, const void *b)
+{
+    double x = ((const struct worker_row *)a)->rate;
+    double y = ((const struct worker_row *)b)->rate;
+
+    return (x < y) - (x > y);
+}
+
+/* Leaves those with Q in their name, state or version: of too many, the busiest. How many there
+ * were is told. */
+static void choose_workers(struct workers_page *p, struct slice q, size_t most)
+{
+    struct json_writer *w = p->w;
+    size_t active = 0;
+    size_t found = 0;
+
+    for (size_t i = 0; i < p->n; ++i) {
+        const struct worker_row *r = &p->rows[i];
+
+        active += r->view != NULL && r->view->active;
+        if (contains(r->name, q) || contains(state_of(r), q) ||
+            (r->view != NULL && contains(r->view->version, q)))
+            p->rows[found++] = *r;
+    }
+    json_put_int(w, "workers_known", (int64_t)p->n);
+    json_put_int(w, "workers_active", (int64_t)active);
+    json_put_int(w, "workers_found", (int64_t)found);
+    p->n = found;
+    if (found <= most)
+        return;
+    for (size_t i = 0; i < found; ++i)
+        p->rows[i].rate =
+            observer_worker_rate(p->app->lb->observer, p->app->number, p->rows[i].name);
+    qsort(p->rows, found, sizeof(*p->rows), by_rate);
+    p->n = most;
+}
+
+static void put_workers(struct json_writer *w, const struct application *a,
+                        const struct pool_view *pv, const struct status_choice *choice)
+{
+    struct workers_page p = {.w = w, .pool = pv, .app = a, .now_ms = clock_mono_us() / 1000};
+
+    find_workers(&p);
+    if (choice->workers_max != 0)
+        choose_workers(&p, choice->q, choice->workers_max);
+    json_open_array(w, "workers");
+    for (size_t i = 0; i < p.n; ++i)
+        put_worker(&p, &p.rows[i]);
+    json_close_array(w);
+    free(p.rows);
 }
 
 /* ---- figures ---- */
@@ -306,12 +388,12 @@ static void put_poison(struct json_writer *w, const struct application *a)
     json_close_array(w);
 }
 
-/* Q: of the classes, those with this in their name. */
-static void put_application(struct json_writer *w, const struct application *a, struct slice q)
+static void put_application(struct json_writer *w, const struct application *a,
+                            const struct status_choice *choice)
 {
     struct pool_view pv;
 
-    pool_view(a->pool, false, &pv);
+    pool_look(a->pool, false, &pv);
     json_open_object(w, a->name);
     json_open_array(w, "hosts");
     for (size_t i = 0; i < a->hosts.n; ++i)
@@ -322,8 +404,8 @@ static void put_application(struct json_writer *w, const struct application *a, 
     json_put_text(w, "fingerprint", slice_of(classifier_fingerprint(a->classifier)));
     put_pool(w, &pv);
     observer_describe(a->lb->observer, a->number, w);
-    observer_describe_classes(a->lb->observer, a->number, q, w);
-    put_workers(w, a, &pv);
+    observer_describe_classes(a->lb->observer, a->number, choice->q, w);
+    put_workers(w, a, &pv, choice);
     put_outcomes(w, a);
     put_poison(w, a);
     put_stats(w, a);
@@ -384,7 +466,7 @@ static const char *phase_text(enum lb_phase phase)
     return texts[phase];
 }
 
-void status_json(struct lb *lb, struct slice q, struct text *out)
+void status_json(struct lb *lb, const struct status_choice *choice, struct text *out)
 {
     struct json_writer w = {.out = out};
     uint64_t now_ms = clock_mono_us() / 1000;
@@ -408,7 +490,7 @@ void status_json(struct lb *lb, struct slice q, struct text *out)
     put_unrouted(&w, lb);
     json_open_object(&w, "applications");
     for (size_t i = 0; i < lb->napplications; ++i)
-        put_application(&w, lb->applications[i], q);
+        put_application(&w, lb->applications[i], choice);
     json_close_object(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
@@ -423,7 +505,7 @@ void status_resumes(struct lb *lb, struct text *out)
     for (size_t i = 0; i < lb->napplications; ++i) {
         struct pool_view pv;
 
-        pool_view(lb->applications[i]->pool, true, &pv);
+        pool_look(lb->applications[i]->pool, true, &pv);
         json_open_object(&w, lb->applications[i]->name);
         for (size_t k = 0; k < pv.n; ++k) {
             const struct resume *r = &pv.workers[k].skills;

@@ -14,8 +14,16 @@
 void status_add(struct lb *lb, struct admin *a);
 
 /* ---- the pages by themselves, appended to OUT ---- */
-/* Q: of the classes told by name, those with Q in it (empty: all). */
-void status_json(struct lb *lb, struct slice q, struct text *out);
+/* What is told of what there may be much of. */
+struct status_choice {
+    struct slice q; /* of the classes told by name, those with this in it (empty: all) */
+    /*
+     * 0: every worker. Else at most so many, with q in their name, state or version, the busiest of
+     * those; and how many there are: "workers_known", "workers_active", "workers_found".
+     */
+    size_t workers_max;
+};
+void status_json(struct lb *lb, const struct status_choice *choice, struct text *out);
 /* status_settings.c: all settings in force, where each is from, what was refused. */
 void status_settings(struct lb *lb, struct text *out);
 void status_resumes(struct lb *lb, struct text *out);

@@ -41,16 +41,10 @@ static void add_figures(const json_t *object, const struct figure *f, size_t n, 
 
 static void put_workers(struct text *out, const json_t *application, const char *name)
 {
-    const json_t *w;
-    size_t active = 0;
-    size_t i;
-
-    json_array_foreach(json_object_get(application, name), i, w)
-    {
-        active += json_is_true(json_object_get(w, "active"));
-    }
-    text_addf(out, "%zu<small> of %zu</small>", active,
-              json_array_size(json_object_get(application, name)));
+    html_put_number(out, application, name);
+    html_add(out, "<small> of ");
+    html_put_number(out, application, "workers_known");
+    html_add(out, "</small>");
 }
 
 /* Of the one policy that has it. */
@@ -77,8 +71,8 @@ static void add_pool(const json_t *application, struct text *out)
          false, true},
         {"failed/s", "now", "failed_per_s", html_put_number,
          "Answers 5xx and requests without a whole answer.", true, true},
-        {"workers active", NULL, "workers", put_workers, "In the line, of those known.", false,
-         true},
+        {"workers active", NULL, "workers_active", put_workers, "In the line, of those known.",
+         false, true},
         {"backlog", NULL, "backlog", html_put_number,
          "Requests handed to workers and not finished.", false, false},
         {"mean backlog", NULL, "mean_backlog", html_put_number, "Its decayed average.", false,
@@ -97,11 +91,6 @@ static void add_pool(const json_t *application, struct text *out)
 }
 
 /* ---- workers ---- */
-
-static bool contains(struct slice text, struct slice part)
-{
-    return part.len == 0 || (text.len != 0 && memmem(text.p, text.len, part.p, part.len) != NULL);
-}
 
 static bool is_bad(const json_t *w)
 {
@@ -273,43 +262,29 @@ static const char worker_heads[] =
     "class=\"number\">skills</th>"
     "<th scope=\"col\">most of its requests</th></tr></thead>\n<tbody>\n";
 
-/* Those with Q in their name or state, in order; ALL has room for each. */
-static size_t choose_workers(const json_t *workers, struct slice q, const json_t **all)
-{
-    const json_t *w;
-    size_t n = 0;
-    size_t i;
-
-    json_array_foreach(workers, i, w)
-    {
-        if (contains(html_text_of(w, "name"), q) || contains(html_text_of(w, "state"), q) ||
-            contains(html_text_of(w, "version"), q))
-            all[n++] = w;
-    }
-    qsort(all, n, sizeof(*all), n > STATUS_WORKERS_MAX ? by_rate : by_name);
-    return n;
-}
-
-static void add_workers(const json_t *application, struct slice q, struct text *out)
+static void add_workers(const json_t *application, struct text *out)
 {
     const json_t *workers = json_object_get(application, "workers");
-    const json_t **all = xcalloc(json_array_size(workers) + 1, sizeof(*all));
-    size_t n = choose_workers(workers, q, all);
-    size_t shown = n < STATUS_WORKERS_MAX ? n : STATUS_WORKERS_MAX;
+    size_t shown = json_array_size(workers);
+    int64_t known = json_integer_value(json_object_get(application, "workers_known"));
+    int64_t found = json_integer_value(json_object_get(application, "workers_found"));
+    const json_t **all = xcalloc(shown + 1, sizeof(*all));
     double scale = 2;
 
     for (size_t i = 0; i < shown; ++i) {
+        all[i] = json_array_get(workers, i);
         double backlog = html_real_of(all[i], "backlog");
         scale = backlog > scale ? backlog : scale;
     }
+    qsort(all, shown, sizeof(*all), found > STATUS_WORKERS_MAX ? by_rate : by_name);
     text_addf(out,
               "<details class=\"part\" open><summary><h3>Workers</h3> <span class=\"soft\">%zu",
               shown);
-    if (shown != json_array_size(workers))
-        text_addf(out, " of %zu%s", json_array_size(workers),
-                  shown < n ? ", the busiest; search finds the others" : "");
+    if ((int64_t)shown != known)
+        text_addf(out, " of %" PRId64 "%s", known,
+                  (int64_t)shown < found ? ", the busiest; search finds the others" : "");
     html_add(out, "</span></summary>\n");
-    if (json_array_size(workers) == 0)
+    if (known == 0)
         html_add(out, "<p class=\"bad\">No worker is known.</p>\n");
     html_add(out, "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Workers\">"
                   "<table class=\"sortable\">\n");
@@ -414,7 +389,7 @@ static void add_settings(const char *title, const json_t *settings, struct text 
 }
 
 static void add_application(const char *name, const json_t *a, const json_t *settings,
-                            struct slice q, struct text *out)
+                            struct text *out)
 {
     html_add(out, "<section aria-label=\"Application ");
     text_add_html(out, slice_of(name));
@@ -424,7 +399,7 @@ static void add_application(const char *name, const json_t *a, const json_t *set
     add_refused(settings, out);
     add_pool(a, out);
     html_map(name, a, out);
-    add_workers(a, q, out);
+    add_workers(a, out);
     html_classes(a, out);
     html_limits(a, out);
     add_tree(settings, out);
@@ -499,7 +474,7 @@ void status_html_main(const struct status_documents *d, struct text *out)
     html_add(out, "</p>\n");
     json_object_foreach(json_object_get(d->status, "applications"), name, a)
     {
-        add_application(name, a, json_object_get(settings, name), d->q, out);
+        add_application(name, a, json_object_get(settings, name), out);
     }
     add_events(json_object_get(d->events, "events"), out);
     html_add(out, "<section aria-label=\"Program\">\n");

@@ -349,7 +349,8 @@ static void add_workers(const struct page *p, const struct family *f)
 
         for (size_t k = 0; k < v->n && k < WORKER_SERIES_MAX; ++k) {
             add_series(p->out, f, p->lb->applications[i]->name, v->workers[k].name);
-            text_addf(p->out, "%.15g\n", f->of_worker(&v->workers[k]));
+            text_add_real(p->out, f->of_worker(&v->workers[k]));
+            text_add_char(p->out, '\n');
         }
     }
 }
@@ -488,7 +489,7 @@ void status_metrics(struct lb *lb, struct text *out)
     struct page page = {.lb = lb, .views = views, .out = out};
 
     for (size_t i = 0; i < lb->napplications; ++i)
-        pool_view(lb->applications[i]->pool, false, &views[i]);
+        pool_look(lb->applications[i]->pool, false, &views[i]);
     add_stats(lb, out);
     sum_counts(lb, &page.counts);
     for (size_t i = 0; i < ARRAY_LEN(families); ++i) {

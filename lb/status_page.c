@@ -18,8 +18,10 @@ enum { LIVE_MS = 1000 };
 
 static int page_status(void *context, struct slice query, struct text *body)
 {
+    static const struct status_choice all = {0};
+
     (void)query;
-    status_json(context, SLICE_NULL, body);
+    status_json(context, &all, body);
     return 200;
 }
 
@@ -104,7 +106,9 @@ static void make_page(struct lb *lb, struct slice query, struct text *body,
     struct text q = {0};
 
     read_search(query, &q);
-    status_json(lb, text_slice(&q), &status);
+    struct status_choice choice = {text_slice(&q), STATUS_WORKERS_MAX};
+
+    status_json(lb, &choice, &status);
     status_settings(lb, &settings);
     events_json(observer_events(lb->observer), 0, clock_mono_us() / 1000, &events);
     json_t *documents[] = {parse(&status), parse(&settings), parse(&events)};
