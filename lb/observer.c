@@ -27,6 +27,11 @@ double observer_fade(double from_s, double now_s)
     return now_s > from_s ? exp((from_s - now_s) / OBSERVER_FADE_S) : 1;
 }
 
+double observer_lasting(double from_s, double now_s)
+{
+    return now_s > from_s ? exp((from_s - now_s) / CLASS_METRICS_FADE_S) : 1;
+}
+
 /* Of a steady stream of r a second a sum comes to r * OBSERVER_FADE_S; shortly after the start, to
  * less. */
 double observer_rate(const struct observer *o, double sum, double at_s)
@@ -48,6 +53,7 @@ void observer_add(const struct observer *o, struct fading *f, double n)
 void observer_refresh(const struct observer *o, struct seen_class *c)
 {
     double keep = observer_fade(c->at_s, o->now_s);
+    double from = c->at_s;
 
     if (c->at_s >= o->now_s)
         return;
@@ -58,6 +64,7 @@ void observer_refresh(const struct observer *o, struct seen_class *c)
     c->limited *= keep;
     c->waited *= keep;
     c->wait_s *= keep;
+    c->lasting *= observer_lasting(from, o->now_s);
     for (unsigned i = 0; i < c->n; ++i)
         c->workers[i].sum *= (float)keep;
 }
@@ -86,6 +93,7 @@ static struct seen_class *class_of(struct observer *o, struct seen_app *a, struc
     c = xcalloc(1, sizeof(*c) + name.len + 1);
     memcpy(c->name, name.p, name.len);
     c->at_s = o->now_s;
+    c->series = class_metrics_find(a->figures, name);
     list_push_back(&a->recent, &c->node);
     map_add(&a->classes, &c->by_name, c->name, name.len);
     return c;
@@ -118,7 +126,9 @@ static void take_note(void *context, const struct traffic_note *n, double weight
     struct seen_app *a = &o->apps[n->application];
     struct seen_class *c = class_of(o, a, n->cls);
 
+    observer_count_class(a, c, n, weight);
     c->requests += weight;
+    c->lasting += weight;
     if ((n->flags & TRAFFIC_SPILLED) != 0)
         c->spilled += weight;
     if ((n->flags & TRAFFIC_FAILED) != 0) {
@@ -173,6 +183,8 @@ static void on_timer(struct timer *t)
         for (size_t i = 0; i < o->lb->napplications; ++i)
             histogram_scale(&o->apps[i].times, TIMES_KEEP);
         observer_look(o);
+        for (size_t i = 0; i < o->lb->napplications; ++i)
+            observer_choose_classes(o, &o->apps[i]);
     }
     timer_start(o->lb->control, &o->timer, DRAIN_MS);
 }
@@ -186,6 +198,7 @@ struct observer *observer_create(struct lb *lb)
     o->started_s = o->now_s = (double)clock_mono_us() / 1e6;
     for (size_t i = 0; i < lb->napplications; ++i) {
         o->apps[i].app = lb->applications[i];
+        o->apps[i].figures = class_metrics_create();
         list_init(&o->apps[i].recent);
     }
     timer_init(&o->timer, on_timer);
@@ -201,6 +214,7 @@ static void fini_app(struct seen_app *a)
         map_remove(&a->workers, &w->by_name);
         free(w);
     }
+    class_metrics_destroy(a->figures);
     observer_forget_settings(a);
 }
 

@@ -35,6 +35,9 @@ const struct events *observer_events(const struct observer *o);
 void observer_tell(struct observer *o, const char *kind, bool bad, const char *application,
                    const char *subject, const char *text);
 
+struct class_metrics;
+/* Of the application's busiest classes. */
+const struct class_metrics *observer_class_metrics(const struct observer *o, size_t application);
 /* Members of an application's object: "now": rates and times. */
 void observer_describe(struct observer *o, size_t application, struct json_writer *w);
 /*
@@ -43,10 +46,10 @@ void observer_describe(struct observer *o, size_t application, struct json_write
  */
 void observer_describe_classes(struct observer *o, size_t application, struct slice q,
                                struct json_writer *w);
+/* Requests a second of a worker; 0 when it is not known. */
+double observer_worker_rate(const struct observer *o, size_t application, const char *name);
 /* Members of a worker's object; nothing when it is not known. */
 void observer_describe_worker(struct observer *o, size_t application, const char *name,
                               struct json_writer *w);
-/* Requests a second of a worker; 0 when it is not known. */
-double observer_worker_rate(const struct observer *o, size_t application, const char *name);
 
 #endif

@@ -9,6 +9,7 @@
 #include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/core/histogram.h"
+#include "lb/class_metrics.h"
 #include "lb/observer.h"
 
 /* A sum that fades: of what has come lately. */
@@ -43,6 +44,8 @@ struct seen_class {
     struct list node; /* least recently seen first */
     double at_s;      /* the sums below are up to date then */
     double requests, spilled, failed, limited, waited, wait_s;
+    double lasting;              /* requests, fading with CLASS_METRICS_FADE_S */
+    struct class_series *series; /* or NULL: it is counted with others */
     struct class_worker *workers;
     unsigned n;
     char name[];
@@ -52,6 +55,8 @@ struct seen_app {
     struct application *app;
     struct map workers, classes;
     struct list recent; /* seen_class.node */
+    struct class_metrics *figures;
+    unsigned looks; /* for its classes */
     struct fading requests, failed, placed, skilled;
     struct histogram times;
     char active_version[64];
@@ -73,12 +78,21 @@ struct observer {
 
 /* Sums that fade from FROM_S to NOW_S keep this much. */
 double observer_fade(double from_s, double now_s);
+/* The same for what is to last: CLASS_METRICS_FADE_S. */
+double observer_lasting(double from_s, double now_s);
 /* What SUM, up to date at AT_S, is per second now. */
 double observer_rate(const struct observer *o, double sum, double at_s);
 void observer_add(const struct observer *o, struct fading *f, double n);
 /* Bring C's sums up to date. */
 void observer_refresh(const struct observer *o, struct seen_class *c);
 struct seen_worker *observer_worker(struct observer *o, struct seen_app *a, struct slice name);
+
+/* observer_classes.c: counts N, one of C, and who has figures on /metrics. */
+struct traffic_note;
+void observer_count_class(const struct seen_app *a, const struct seen_class *c,
+                          const struct traffic_note *n, double weight);
+/* Once a second. */
+void observer_choose_classes(const struct observer *o, struct seen_app *a);
 
 /* observer_watch.c: who is there and what is set; events for what has changed. Once a second. */
 void observer_look(struct observer *o);

@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/tree/tree_figures.h"
 #include "lb/access_log.h"
+#include "lb/class_metrics.h"
 #include "lb/lb_parts.h"
 #include "lb/limit_status.h"
 #include "lb/member.h"
@@ -501,6 +502,7 @@ void status_metrics(struct lb *lb, struct text *out)
     }
     limit_metrics(lb, out);
     rate_metrics(lb, out);
+    class_metrics_page(lb, out);
     add_tree_figures(lb, out);
     for (size_t i = 0; i < lb->napplications; ++i)
         pool_view_fini(&views[i]);
@@ -523,5 +525,6 @@ void status_metrics_describe(FILE *out)
     }
     limit_metrics_describe(out);
     rate_metrics_describe(out);
+    class_metrics_describe(out);
     tree_figures_describe("resumelb", "", out);
 }

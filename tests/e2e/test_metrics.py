@@ -118,6 +118,8 @@ def test_a_real_prometheus_scrapes_all_three_programs_and_loads_the_rules(world)
     wait_until(lambda: p.value('resumelb_responses_5xx_total') == 1, 'the balancer\'s figures', 30)
     assert p.value('resumelb_outcomes_total{outcome="answered"}') == 2
     assert p.value('resumelb_total_seconds_count') == 2
+    wait_until(lambda: p.value('sum(resumelb_class_requests_total)') == 2, 'the figures of classes', 30)
+    wait_until(lambda: p.value('resumelb_class_requests_total{class!="other classes"}') is not None, 'those of the one class', 30)
     wait_until(lambda: p.value('resumelb_agent_pool_processes') is not None, 'the agent\'s', 30)
     wait_until(lambda: p.value('resumelb_poolcounter_held') == 1, 'the pool counter\'s', 30)
     targets = p.ask('targets')['activeTargets']
