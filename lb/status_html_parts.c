@@ -91,7 +91,9 @@ void html_put_percent(struct text *out, const json_t *object, const char *name)
 
 void html_put_sort_key(struct text *out, double v)
 {
-    text_addf(out, " data-v=\"%.6g\"", isfinite(v) ? v : 0);
+    /* Whole numbers to the last digit, others as finely as anybody looks: a line of the page is
+     * told anew when it has changed. */
+    text_addf(out, v == floor(v) ? " data-v=\"%.9g\"" : " data-v=\"%.3g\"", isfinite(v) ? v : 0);
 }
 
 /* ---- the map ---- */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Server-sent events of the admin address (admin_add_stream): each listener is told anew every so
- * often, and those that ask the same are told the same bytes. Listeners and what waits for them are
+ * often, those that ask the same from one text. The first event is the whole text, later ones, of
+ * type "delta", what has changed in it (common/base/line_delta.h), where that is shorter and the
+ * listener has taken the text before. Listeners and what waits for them are
  * bounded; one that does not keep up is cut, and its browser comes back. Owned by the admin; its
  * loop's thread.
  */

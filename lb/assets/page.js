@@ -106,13 +106,29 @@ function show(html) {
   morph(document.getElementById('main'), document.adoptNode(fresh));
 }
 
+// What makes a text of the one before, line by line: "=FROM,COUNT" is lines of that, "+TEXT" a new one.
+function changed(before, steps) {
+  const now = [];
+  for (const step of steps.split('\n')) {
+    const [from, count] = step.slice(1).split(',', 2).map(Number);
+    if (step[0] === '+') now.push(step.slice(1));
+    else if (from + count <= before.length) now.push(...before.slice(from, from + count));
+    else throw new RangeError(step);
+  }
+  return now;
+}
+
 function listen() {
   if (source) source.close();
-  source = new EventSource('/live?q=' + encodeURIComponent(box.value));
-  source.onmessage = e => {
+  let lines = [];
+  const told = now => {
+    lines = now;
     if (!paused) say('live', 'on');
-    show(e.data);
+    show(lines.join('\n'));
   };
+  source = new EventSource('/live?q=' + encodeURIComponent(box.value));
+  source.onmessage = e => told(e.data.split('\n'));
+  source.addEventListener('delta', e => told(changed(lines, e.data)));
   source.onerror = () => {
     if (!paused) say('no answer; trying again', 'off');
     // The browser tries again by itself, but not after an answer that was no stream (too many listeners).

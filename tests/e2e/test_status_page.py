@@ -152,14 +152,28 @@ class Listener:
         self.response.begin()
 
     def event(self):
-        lines = []
+        """The page as it is now; `kind` is how it was told: 'whole' or 'delta'."""
+        lines, self.kind = [], 'whole'
         while True:
             line = self.response.readline()
             assert line, 'the stream has ended'
             if line == b'\n':
-                return b'\n'.join(lines).decode()
+                self.lines = lines if self.kind == 'whole' else list(self.changed(lines))
+                return b'\n'.join(self.lines).decode()
+            if line.startswith(b'event: '):
+                self.kind = line[7:].decode().rstrip('\n')
+                continue
             assert line.startswith(b'data: '), line
             lines.append(line[6:].rstrip(b'\n'))
+
+    def changed(self, steps):
+        for step in steps:
+            if step[:1] == b'+':
+                yield step[1:]
+            else:
+                start, count = map(int, step[1:].split(b','))
+                assert step[:1] == b'=' and count > 0 and start + count <= len(self.lines), step
+                yield from self.lines[start:start + count]
 
     def close(self):
         self.response.close()
@@ -187,6 +201,25 @@ def test_listeners_are_bounded_and_each_has_its_own_search(lb):
     assert get(lb.admin, '/live', host='evil.example').status == 421
     for x in listeners[1:]:
         x.close()
+
+
+def test_a_listener_is_told_what_has_changed_and_then_has_what_a_new_one_is_told_whole(lb):
+    first = Listener(lb)
+    first.event()
+    assert first.kind == 'whole'
+    second = Listener(lb)
+    whole = second.event()
+    assert second.kind == 'whole'
+    seen = [first.event() for _ in range(3)]
+    assert first.kind == 'delta'
+    assert whole in seen, 'of one tick, both have the same text'
+    lb.get(host='quite-another.example')
+
+    def told():
+        return 'quite-another.example' in first.event() and first.kind
+    assert wait_until(told, 'the news') == 'delta'
+    first.close()
+    second.close()
 
 
 def test_a_listener_does_not_keep_the_load_balancer_from_stopping(lb):
