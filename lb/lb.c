@@ -22,6 +22,7 @@
 #include "lb/lb_parts.h"
 #include "lb/membership.h"
 #include "lb/observer.h"
+#include "lb/shared_answers.h"
 #include "lb/predecessor.h"
 #include "lb/resolver.h"
 #include "lb/rights.h"
@@ -377,6 +378,7 @@ static void make_applications(struct lb *lb)
         application_attach(lb->applications[i], loops, lb->nloops);
     lb->napplications = c->napplications;
     lb->observer = observer_create(lb);
+    lb->answers = shared_answers_create();
 }
 
 static struct lb *lb_create(struct configuration *config, const char *file)
@@ -416,6 +418,7 @@ static void lb_destroy(struct lb *lb)
         loop_turn(lb->control, 0);
     }
     observer_destroy(lb->observer);
+    shared_answers_destroy(lb->answers);
     for (unsigned i = 0; lb->loops != NULL && i < lb->nloops; ++i)
         traffic_destroy(lb->loops[i].traffic);
     access_log_destroy(lb->access_log);

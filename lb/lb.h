@@ -20,6 +20,7 @@ struct http_balance;
 struct lb_parts;
 struct resolver;
 struct observer;
+struct shared_answers;
 struct self_measure;
 struct traffic;
 
@@ -60,6 +61,7 @@ struct lb {
     struct self_measure *self_measure;   /* has its own lock */
     struct data_loops *data_loops;       /* the threads of `loops` */
     struct observer *observer;           /* control thread only */
+    struct shared_answers *answers;      /* control thread only */
     struct resolver *resolver;           /* control thread only */
     struct map trees;                    /* shared_tree.c's; control thread only */
     uint64_t started_ms;                 /* monotonic */

@@ -6,31 +6,84 @@
  */
 #include "lb/status.h"
 
+#include <time.h>
+
 #include "assets.h"
 #include "common/base/clock.h"
 #include "lb/actions.h"
 #include "lb/lb_parts.h"
 #include "lb/observer.h"
+#include "lb/shared_answers.h"
 #include "lb/status_html.h"
 
 /* How often the page is told anew. */
 enum { LIVE_MS = 1000 };
 
-static int page_status(void *context, struct slice query, struct text *body)
+/* ---- what may be large ---- */
+
+typedef void (*make_fn)(struct lb *lb, struct slice query, struct text *body);
+
+static uint64_t thread_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+/* The answer that is still kept, or a new one. */
+static int answer(struct lb *lb, enum shared_page page, struct slice query, make_fn make,
+                  struct text *body)
+{
+    if (shared_answers_take(lb->answers, page, query, clock_mono_us(), body))
+        return 200;
+    uint64_t from_us = thread_us();
+
+    make(lb, query, body);
+    shared_answers_keep(lb->answers, page, query, clock_mono_us(), thread_us() - from_us,
+                        text_slice(body));
+    return 200;
+}
+
+static void make_status(struct lb *lb, struct slice query, struct text *body)
 {
     static const struct status_choice all = {0};
 
     (void)query;
-    status_json(context, &all, body);
-    return 200;
+    status_json(lb, &all, body);
+}
+
+static int page_status(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    return answer(context, SHARED_STATUS, SLICE_NULL, make_status, body);
+}
+
+static void make_resumes(struct lb *lb, struct slice query, struct text *body)
+{
+    (void)query;
+    status_resumes(lb, body);
 }
 
 static int page_resumes(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    status_resumes(context, body);
-    return 200;
+    return answer(context, SHARED_RESUMES, SLICE_NULL, make_resumes, body);
 }
+
+static void make_metrics(struct lb *lb, struct slice query, struct text *body)
+{
+    (void)query;
+    status_metrics(lb, body);
+}
+
+static int page_metrics(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    return answer(context, SHARED_METRICS, SLICE_NULL, make_metrics, body);
+}
+
+/* ---- small ones ---- */
 
 static int page_settings(void *context, struct slice query, struct text *body)
 {
@@ -120,10 +173,14 @@ static void make_page(struct lb *lb, struct slice query, struct text *body,
     text_fini(&q);
 }
 
+static void make_html(struct lb *lb, struct slice query, struct text *body)
+{
+    make_page(lb, query, body, status_html);
+}
+
 static int page_html(void *context, struct slice query, struct text *body)
 {
-    make_page(context, query, body, status_html);
-    return 200;
+    return answer(context, SHARED_PAGE, query, make_html, body);
 }
 
 static int page_live(void *context, struct slice query, struct text *body)
@@ -135,13 +192,6 @@ static int page_live(void *context, struct slice query, struct text *body)
 static int page_explain(void *context, struct slice query, struct text *body)
 {
     return status_explain(context, query, body);
-}
-
-static int page_metrics(void *context, struct slice query, struct text *body)
-{
-    (void)query;
-    status_metrics(context, body);
-    return 200;
 }
 
 static int page_health(void *context, struct slice query, struct text *body)

@@ -1,5 +1,5 @@
 foreach(noun access_log active_check answer class_metrics classify cpu_affinity ejection_rule exchange header_rules headers methods limit_claim limit_status poison predecessor redirect
-        refused_line retry_budget route_wait)
+        refused_line retry_budget route_wait shared_answers)
   rlb_unit_test(lb/${noun} LINK rlb::lb)
 endforeach()
 foreach(noun advertise application application_live configuration membership self_measure settings)
