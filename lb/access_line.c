@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   record: [ bytes | length of each text | numbers ... | texts, one behind the other | padding ]
+ *   record: [ bytes | length of each text | numbers, words | texts, one behind the other | padding
+ * ]
  *
  * Making one is copying; all that costs more (escaping, digits, dates) is the writer's.
  */
@@ -12,27 +13,25 @@
 #include "common/wire/json.h"
 
 enum {
-#define NUMBER(name, key, doc) NUMBER_##name,
-#include "lb/access_field.def"
-    NUMBERS,
 #define TEXT(name, key, doc) TEXT_##name,
 #include "lb/access_field.def"
-    TEXTS_END,
-    TEXTS = TEXTS_END - NUMBERS - 1,
+    TEXTS,
     RECORD_ALIGN = 8,
+    /* What an entry begins with: numbers and words. */
+    FIXED_BYTES = offsetof(struct access_entry, client),
 };
 
 struct record {
     uint32_t bytes; /* of all of it */
     uint16_t lengths[TEXTS];
-    uint64_t numbers[1 + NUMBERS]; /* wall_ms first */
+    _Alignas(RECORD_ALIGN) char fixed[FIXED_BYTES];
 };
 
-_Static_assert(offsetof(struct access_entry, client) == sizeof(uint64_t) * (1 + NUMBERS),
-               "an entry begins with its numbers");
-_Static_assert(sizeof(struct access_entry) ==
-                   sizeof(uint64_t) * (1 + NUMBERS) + sizeof(struct slice) * TEXTS,
-               "and has texts after that");
+enum { RECORD_MAX = sizeof(struct record) + TEXTS * ACCESS_TEXT_MAX + RECORD_ALIGN };
+
+_Static_assert(sizeof(struct access_entry) == FIXED_BYTES + sizeof(struct slice) * TEXTS,
+               "an entry is what is copied as it is, then texts, of which the client is the first");
+_Static_assert(FIXED_BYTES % RECORD_ALIGN == 0, "and no hole before them");
 _Static_assert(ACCESS_TEXT_MAX <= UINT16_MAX, "a length is 16 bits");
 _Static_assert(ACCESS_FIELDS < 64, "a set of fields is 64 bits");
 
@@ -49,6 +48,7 @@ static const struct {
      {NULL, 0},                                                                                    \
      offsetof(struct access_entry, name),                                                          \
      false},
+#define WORD TEXT
 #define NUMBER(name, key, doc)                                                                     \
     {{key, sizeof(key) - 1},                                                                       \
      {NULL, 0},                                                                                    \
@@ -77,28 +77,25 @@ const char *access_field_name(enum access_field f)
 void access_record_add(struct text *out, const struct access_entry *e)
 {
     const struct slice *texts = &e->client;
-    size_t bytes = sizeof(struct record);
-    struct record head;
+    /* Room for the longest, so that each text is looked at once. */
+    struct record *head = (struct record *)text_reserve(out, RECORD_MAX);
+    char *at = (char *)(head + 1);
 
+    memcpy(head->fixed, e, sizeof(head->fixed));
     for (size_t i = 0; i < TEXTS; ++i) {
         size_t len = texts[i].len < ACCESS_TEXT_MAX ? texts[i].len : ACCESS_TEXT_MAX;
 
-        head.lengths[i] = (uint16_t)len;
-        bytes += len;
+        head->lengths[i] = (uint16_t)len;
+        if (len == 0)
+            continue;
+        memcpy(at, texts[i].p, len);
+        at += len;
     }
-    bytes = (bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
-    head.bytes = (uint32_t)bytes;
-    memcpy(head.numbers, e, sizeof(head.numbers));
-    char *at = text_reserve(out, bytes);
+    size_t bytes = (size_t)(at - (char *)head);
 
+    bytes = (bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
+    head->bytes = (uint32_t)bytes;
     out->len += bytes;
-    memcpy(at, &head, sizeof(head));
-    at += sizeof(head);
-    for (size_t i = 0; i < TEXTS; ++i) {
-        if (head.lengths[i] != 0)
-            memcpy(at, texts[i].p, head.lengths[i]);
-        at += head.lengths[i];
-    }
 }
 
 void access_record_take(struct slice *records, struct access_entry *out)
@@ -109,7 +106,7 @@ void access_record_take(struct slice *records, struct access_entry *out)
     ASSERT(records->len >= sizeof(head));
     memcpy(&head, records->p, sizeof(head));
     ASSERT(head.bytes <= records->len);
-    memcpy(out, head.numbers, sizeof(head.numbers));
+    memcpy(out, head.fixed, sizeof(head.fixed));
     const char *at = records->p + sizeof(head);
 
     for (size_t i = 0; i < TEXTS; ++i) {

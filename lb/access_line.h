@@ -14,6 +14,7 @@ enum access_format { ACCESS_COMBINED, ACCESS_JSON };
 
 enum access_field {
 #define TEXT(name, key, doc) ACCESS_FIELD_##name,
+#define WORD(name, key, doc) ACCESS_FIELD_##name,
 #define NUMBER(name, key, doc) ACCESS_FIELD_##name,
 #include "lb/access_field.def"
     ACCESS_FIELDS
@@ -25,10 +26,15 @@ enum {
     ACCESS_TEXT_MAX = 4096,
 };
 
-/* What a line says. Numbers first, then texts, which are borrowed for the call. */
+/*
+ * What a line says. Numbers first, then texts that outlive the log (tables' own, applications'
+ * names), then those that are borrowed for the call.
+ */
 struct access_entry {
     uint64_t wall_ms; /* when the request arrived */
 #define NUMBER(name, key, doc) uint64_t name;
+#include "lb/access_field.def"
+#define WORD(name, key, doc) struct slice name;
 #include "lb/access_field.def"
 #define TEXT(name, key, doc) struct slice name;
 #include "lb/access_field.def"
@@ -41,7 +47,7 @@ enum access_field access_field_find(struct slice name);
 /* Its name in lines. */
 const char *access_field_name(enum access_field f);
 
-/* Append E to OUT as a record. */
+/* Append E to OUT as a record: room is made for the longest there can be. */
 void access_record_add(struct text *out, const struct access_entry *e);
 /*
  * The first record of *RECORDS, which begins at one, as an entry that borrows from it; *RECORDS is
