@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the access log costs a data loop: instructions and CPU time of its thread for a request, with and without.
+"""What the access log costs: instructions of a data loop, CPU time of it and of the whole program, for a request.
 
     bench/access_log.py BUILD [ROUNDS]     needs nginx (the worker), wrk and valgrind
 
 Instructions: callgrind by thread, 1,200 requests less 200. CPU time: what the scheduler says the thread has run
-(schedstat), subjects interleaved over ROUNDS (default 7), medians of each subject's difference to `off` in the same round.
+(schedstat), of the loop and of all threads, the log's own writer among them. Subjects are interleaved over ROUNDS
+(default 7), in turning order; each is divided by `off` of the same round, of which the median and the quartiles are told.
 """
 import os
 import re
@@ -96,7 +97,7 @@ def thread_times(pid):
 
 
 def timed(build, folder, subject, worker, seconds=3):
-    """Nanoseconds of the data loop's thread for a request."""
+    """Nanoseconds for a request: of the data loop's thread, of all threads."""
     p, port, c = start(build, folder, subject, worker)
     c.close()
     run = ['wrk', '-t1', '-c16', '-d%ds' % seconds, *FIELDS, 'http://127.0.0.1:%d/some/path?query=1' % port]
@@ -109,7 +110,7 @@ def timed(build, folder, subject, worker, seconds=3):
     # The log's writer starts before the loop does, helpers of a moment later.
     loop = max(before, key=int)
     requests = int(re.search(r'(\d+) requests in', out)[1])
-    return (after[loop] - before[loop]) / requests
+    return (after[loop] - before[loop]) / requests, sum(after[t] - before.get(t, 0) for t in after) / requests
 
 
 def main():
@@ -122,16 +123,22 @@ def main():
             few = {s: counted(build, folder, s, worker, 200) for s in SUBJECTS}
             many = {s: counted(build, folder, s, worker, 1200) for s in SUBJECTS}
             per = {s: (many[s] - few[s]) / 1000 for s in SUBJECTS}
-            runs = [{s: timed(build, folder, s, worker) for s in SUBJECTS} for _ in range(rounds)]
+            runs = []
+            for r in range(rounds):
+                order = list(SUBJECTS)[r % len(SUBJECTS):] + list(SUBJECTS)[:r % len(SUBJECTS)]
+                runs.append({s: timed(build, folder, s, worker) for s in order})
         finally:
             worker.process.terminate()
             worker.process.wait()
-    print('| access log | instructions | more than off | ns of CPU (median) | more than off (median of rounds) |')
-    print('| --- | --- | --- | --- | --- |')
+    print('| access log | instructions of the loop | more than off | loop, us | times off | program, us | times off |')
+    print('| --- | --- | --- | --- | --- | --- | --- |')
     for s in SUBJECTS:
-        print('| %s | %.0f | %.0f | %.0f | %.0f |' % (
-            s, per[s], per[s] - per['off'], statistics.median(r[s] for r in runs),
-            statistics.median(r[s] - r['off'] for r in runs)))
+        columns = []
+        for which in (0, 1):
+            low, middle, high = statistics.quantiles((r[s][which] / r['off'][which] for r in runs), n=4)
+            columns += ['%.2f' % (statistics.median(r[s][which] for r in runs) / 1000),
+                        '%.3f (%.3f to %.3f)' % (middle, low, high)]
+        print('| %s | %.0f | %.0f | %s |' % (s, per[s], per[s] - per['off'], ' | '.join(columns)))
 
 
 if __name__ == '__main__':
