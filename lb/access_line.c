@@ -131,25 +131,17 @@ static void put_u64(struct text *t, uint64_t v)
     text_add(t, (struct slice){digits + n, sizeof(digits) - n});
 }
 
-/* Whether C may stand in a line as it is, within quotes. */
-static bool is_plain(char c)
-{
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
-
 static void put_escaped(struct text *t, struct slice s)
 {
-    size_t from = 0;
+    for (;;) {
+        size_t plain = text_plain_length(s);
 
-    for (size_t i = 0; i < s.len; ++i) {
-        if (is_plain(s.p[i]))
-            continue;
-        text_add(t, (struct slice){s.p + from, i - from});
-        text_add_escaped(t, (struct slice){s.p + i, 1});
-        from = i + 1;
+        text_add(t, (struct slice){s.p, plain});
+        if (plain == s.len)
+            return;
+        text_add_escaped(t, (struct slice){s.p + plain, 1});
+        s = (struct slice){s.p + plain + 1, s.len - plain - 1};
     }
-    if (s.len > from)
-        text_add(t, (struct slice){s.p + from, s.len - from});
 }
 
 /* In quotes; "-" for nothing, as the combined format has it. */

@@ -349,6 +349,33 @@ void text_add_real(struct text *t, double v)
     text_add(t, slice_of(digits));
 }
 
+/* The top bit of each byte that is 0, and perhaps of some behind the first such. */
+static uint64_t zero_bytes(uint64_t word)
+{
+    return (word - EACH_BYTE(0x01)) & ~word & EACH_BYTE(0x80);
+}
+
+/* Whether each of eight bytes is plain. */
+static bool plain_word(uint64_t word)
+{
+    uint64_t low = (word - EACH_BYTE(0x20)) & ~word;
+    uint64_t special = low | word | zero_bytes(word ^ EACH_BYTE(0x7f)) |
+                       zero_bytes(word ^ EACH_BYTE('"')) | zero_bytes(word ^ EACH_BYTE('\\'));
+
+    return (special & EACH_BYTE(0x80)) == 0;
+}
+
+size_t text_plain_length(struct slice s)
+{
+    size_t n = 0;
+
+    while (s.len - n >= sizeof(uint64_t) && plain_word(load_word(s.p + n)))
+        n += sizeof(uint64_t);
+    while (n < s.len && s.p[n] >= 0x20 && s.p[n] < 0x7f && s.p[n] != '"' && s.p[n] != '\\')
+        ++n;
+    return n;
+}
+
 void text_add_escaped(struct text *t, struct slice s)
 {
     for (size_t i = 0; i < s.len; ++i) {

@@ -133,6 +133,9 @@ void text_add_u64(struct text *t, uint64_t v);
 void text_addf(struct text *t, const char *fmt, ...) printf_like(2, 3);
 /* The shortest that reads back as the same number. */
 void text_add_real(struct text *t, double v);
+/* How many bytes at the beginning of S are visible ASCII or blanks, but for '"' and '\\': those
+ * that stand for themselves within quotes. */
+size_t text_plain_length(struct slice s);
 /* Append S so that it fits one log line: control bytes, quotes, backslashes, non-ASCII as \xNN. */
 void text_add_escaped(struct text *t, struct slice s);
 /*

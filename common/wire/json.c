@@ -144,27 +144,17 @@ static void add_ascii(struct text *out, unsigned char c)
     }
 }
 
-/* How many bytes at the beginning of S stand for themselves. */
-static size_t plain_length(struct slice s)
-{
-    size_t n = 0;
-
-    while (n < s.len && s.p[n] >= 0x20 && s.p[n] < 0x7f && s.p[n] != '"' && s.p[n] != '\\')
-        ++n;
-    return n;
-}
-
 static void add_string(struct text *out, struct slice s)
 {
     text_reserve(out, s.len + 2);
     text_add_char(out, '"');
     for (;;) {
-        size_t plain = plain_length(s);
+        size_t plain = text_plain_length(s);
 
         text_add(out, (struct slice){s.p, plain});
-        s = (struct slice){s.p + plain, s.len - plain};
-        if (s.len == 0)
+        if (plain == s.len)
             break;
+        s = (struct slice){s.p + plain, s.len - plain};
         size_t len = utf8_length(s);
 
         if (len == 1)

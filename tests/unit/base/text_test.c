@@ -268,6 +268,34 @@ static void what_is_printed_by_format_is_whole_however_long(void **state)
     }
 }
 
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* Every byte at every place of a word, beside every kind of neighbour. */
+static void plain_bytes_are_told_from_others_wherever_they_are(void **state)
+{
+    static const char around[] = {'a', ' ', '~', '!', '#', '[', ']'};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof(around); ++k) {
+        for (size_t len = 1; len <= 25; ++len) {
+            for (size_t at = 0; at < len; ++at) {
+                for (unsigned c = 0; c < 256; ++c) {
+                    char bytes[25];
+
+                    memset(bytes, around[k], sizeof(bytes));
+                    bytes[at] = (char)c;
+                    assert_int_equal(text_plain_length((struct slice){bytes, len}),
+                                     is_plain((unsigned char)c) ? len : at);
+                }
+            }
+        }
+    }
+    assert_int_equal(text_plain_length(SLICE_NULL), 0);
+}
+
 static void escaped_text_fits_one_line(void **state)
 {
     struct text t = {0};
@@ -422,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_real_is_as_short_as_reads_back),
         cmocka_unit_test(reals_are_printed_as_printf_would),
         cmocka_unit_test(what_is_printed_by_format_is_whole_however_long),
+        cmocka_unit_test(plain_bytes_are_told_from_others_wherever_they_are),
         cmocka_unit_test(escaped_text_fits_one_line),
         cmocka_unit_test(visible_text_keeps_letters_and_nothing_that_hides),
         cmocka_unit_test(html_has_no_markup_of_strangers),
