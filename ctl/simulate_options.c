@@ -54,12 +54,17 @@ SETTER(clients, plan.clients, unsigned, 1)
 SETTER(rate, plan.rate, double, 1)
 SETTER(speed, plan.speed, double, 1)
 SETTER(sites, plan.workload.sites, uint32_t, 1)
-SETTER(zipf, plan.workload.zipf, double, 1)
 SETTER(site_objects, plan.workload.site_objects, uint32_t, 1)
 SETTER(objects, plan.workload.request_objects, uint32_t, 1)
 SETTER(seed, plan.workload.seed, uint64_t, 1)
 SETTER(requests, requests, size_t, 1)
 SETTER(random, nrandom, unsigned, 1)
+
+static void set_zipf(struct simulate *s, double v)
+{
+    s->plan.workload.zipf = v;
+    s->plan.workload.simul = false;
+}
 
 static const struct number numbers[] = {
     {"workers", 1, WORLD_WORKERS_MAX, true, "workers (16)", set_workers},
@@ -76,7 +81,8 @@ static const struct number numbers[] = {
     {"requests", 2, TRACE_REQUESTS_MAX, true,
      "so many: of a log at most, of a scenario in all its phases together", set_requests},
     {"sites", 1, WORKLOAD_SITES_MAX, true, "sites (500)", set_sites},
-    {"zipf", 0, 10, false, "how uneven their shares are (0.9)", set_zipf},
+    {"zipf", 0, 10, false, "how uneven their shares are (0.9); simul: nearly even, as in simul.py",
+     set_zipf},
     {"site-objects", 1, WORKLOAD_SITE_OBJECTS_MAX, true,
      "objects of a site: four standard deviations (60)", set_site_objects},
     {"objects", 1, TRACE_PAGE_OBJECTS_MAX, true, "objects drawn for a page (20)", set_objects},
@@ -151,13 +157,18 @@ static int take_number(const struct number *n, struct simulate *s)
     double v;
     char what[160];
 
+    if (n->set == set_zipf && strcmp(optarg, "simul") == 0) {
+        s->plan.workload.simul = true;
+        return CTL_OK;
+    }
     if (parse_double(slice_of(optarg), &v) && v >= n->min && v <= n->max &&
         (!n->whole || (double)(uint64_t)v == v)) {
         n->set(s, v);
         return CTL_OK;
     }
-    snprintf(what, sizeof(what), "--%s wants %s from %g to %g, not", n->name,
-             n->whole ? "a whole number" : "a number", n->min, n->max);
+    snprintf(what, sizeof(what), "--%s wants %s from %g to %g%s, not", n->name,
+             n->whole ? "a whole number" : "a number", n->min, n->max,
+             n->set == set_zipf ? " or simul" : "");
     return complain(what, optarg);
 }
 

@@ -28,13 +28,27 @@ struct drawing {
     double due_s;
 };
 
+/*
+ * What zc.resumelb's simul.py asks for: one in eight of the sites four times as often as one of the
+ * last half, the next eighth three times, the next quarter twice, and the first site once more.
+ */
+static double simul_weight(const struct workload *w, uint32_t rank)
+{
+    enum { HALVINGS = 4 };
+    double weight = rank == 0 ? 1 : 0;
+
+    for (int i = 0; i < HALVINGS; ++i)
+        weight += rank < w->sites >> i;
+    return weight;
+}
+
 static double *cumulate(const struct workload *w)
 {
     double *c = xcalloc(w->sites, sizeof(c[0]));
     double sum = 0;
 
     for (uint32_t i = 0; i < w->sites; ++i) {
-        sum += pow(i + 1.0, -w->zipf);
+        sum += w->simul ? simul_weight(w, i) : pow(i + 1.0, -w->zipf);
         c[i] = sum;
     }
     return c;

@@ -16,6 +16,7 @@ enum {
 struct workload {
     uint32_t sites;           /* 1 .. WORKLOAD_SITES_MAX */
     double zipf;              /* the site of rank r gets a share in proportion to r^-zipf; >= 0 */
+    bool simul;               /* instead: shares as in zc.resumelb's simul.py, nearly even */
     uint32_t site_objects;    /* four standard deviations of a normal distribution */
     uint32_t request_objects; /* drawn for each page, with repetitions; <= TRACE_PAGE_OBJECTS_MAX */
     uint64_t seed;

@@ -68,6 +68,12 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not():
     assert first != other
 
 
+def test_sites_may_be_nearly_even():
+    skewed, even = (figures('--policy', 'round_robin', *SMALL, *words)['scenarios'][0]['variants'][0]['loads']
+                    for words in ((), ('--zipf', 'simul')))
+    assert even > 1.2 * skewed
+
+
 def test_every_scenario_runs_with_its_own_figures():
     stories = figures('--scenario', 'all', '--policy', 'resume,classless', *SMALL)['scenarios']
     assert [s['scenario'] for s in stories] == ['steady', 'light', 'flash', 'crawl', 'newworkers', 'crash', 'drain', 'rolling', 'hetero', 'shift',
@@ -164,6 +170,7 @@ def test_a_bad_command_line_is_refused_with_what_is_wrong_with_it():
             (('--scenario', 'nope'), 'no such scenario'),
             (('--workers', '0'), '--workers wants a whole number from 1 to 4096'),
             (('--workers', '4096', '--cache', '16777216'), 'too much'),
+            (('--zipf', 'even'), '--zipf wants a number from 0 to 10 or simul, not: even'),
             (('--speed', '1'), '--speed is for a log'),
             (('--scenario', 'all', '--plot', 'x.svg'), 'one scenario'),
             (('a.log', 'b.log'), 'unexpected argument')):

@@ -44,6 +44,25 @@ static void sites_and_objects_have_their_shares(void **state)
     trace_fini(&t);
 }
 
+static void sites_may_have_the_nearly_even_shares_of_simul(void **state)
+{
+    struct workload even = work;
+    struct workload_part part = {.n = 20000, .seed = 1};
+    struct trace t = {0};
+
+    (void)state;
+    even.simul = true;
+    even.sites = 8;
+    assert_int_equal(workload_draw(&even, &part, &t), ERR_OK);
+    /* 5 3 2 2 1 1 1 1 of 16. */
+    assert_near((double)requests_for(&t, "h0.example") / 2e4, 5 / 16.0, .02);
+    assert_near((double)requests_for(&t, "h1.example") / 2e4, 3 / 16.0, .02);
+    assert_near((double)requests_for(&t, "h3.example") / 2e4, 2 / 16.0, .02);
+    assert_near((double)requests_for(&t, "h4.example") / 2e4, 1 / 16.0, .01);
+    assert_near((double)requests_for(&t, "h7.example") / 2e4, 1 / 16.0, .01);
+    trace_fini(&t);
+}
+
 static void requests_come_at_their_rate_and_an_attack_on_top(void **state)
 {
     struct workload_part part = {.n = 10000,
@@ -155,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sites_and_objects_have_their_shares),
+        cmocka_unit_test(sites_may_have_the_nearly_even_shares_of_simul),
         cmocka_unit_test(requests_come_at_their_rate_and_an_attack_on_top),
         cmocka_unit_test(a_crawl_never_needs_an_object_twice),
         cmocka_unit_test(costly_requests_are_a_tenth_and_tagged),
