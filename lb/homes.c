@@ -26,6 +26,7 @@ struct homes *homes_create(const struct homes_options *o)
     h->o = *o;
     h->mean_us = HOMES_MEAN_FIRST_US;
     h->cold_us = HOMES_COLD_FIRST_US;
+    h->usual_share = HOMES_DRAW_SHARE;
     h->scale = 1;
     h->nbalancers = 1;
     list_init(&h->workers);
@@ -314,6 +315,7 @@ static struct homes_class *count(struct homes *h, const struct homes_request *r,
     c->asked = (struct fading){plan->asked, h->now_us};
     h->work = (struct fading){plan->all_work, h->now_us};
     h->asked = (struct fading){plan->all_asked, h->now_us};
+    h->usual_share += HOMES_USUAL_STEP * (plan->choice.share - h->usual_share);
     return c;
 }
 

@@ -59,6 +59,10 @@
 /* ... and when its share is at least this part of the difference: as few classes as possible move.
  */
 #define HOMES_DRAW_SHARE 0.06
+/* ... or this many times the usual share, of the class of a request, when that is less: where all
+ * classes are small, small ones move. The usual share follows with this weight of the newest. */
+#define HOMES_DRAW_USUAL 0.5
+#define HOMES_USUAL_STEP 0.01
 /* A demand of so many times its room makes a class a flood, which may have this part of it. */
 #define HOMES_FLOOD 1.2
 #define HOMES_FLOOD_ROOM (4.0 / 7)
@@ -174,6 +178,7 @@ struct homes {
     struct fading asked;
     double mean_us;
     double cold_us;
+    double usual_share; /* of the class of a request, in workers */
     /*
      * Workers' decayed work is kept as if nothing decayed and new work weighed ever more: the order
      * stays as it is while nothing happens. Work done at time t weighs exp((t - epoch) / TAU).

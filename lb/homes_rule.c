@@ -271,7 +271,8 @@ static bool draw(struct choosing *g, struct homes_pair *home)
         return false;
     double own = HOMES_LOAD_WORK * g->out->share + homes_load_of_home(h);
     double gap = homes_load(h, home->worker) - homes_load(h, x);
-    if (gap <= HOMES_DRAW_GAP + 2 * own || g->out->share < HOMES_DRAW_SHARE * gap ||
+    double least = fmin(HOMES_DRAW_SHARE, HOMES_DRAW_USUAL * h->usual_share);
+    if (gap <= HOMES_DRAW_GAP + 2 * own || g->out->share < least * gap ||
         homes_is_home_of(g->c, x) || refused(g->r, x))
         return false;
     return move_to(g, home, x, HOMES_DRAW);

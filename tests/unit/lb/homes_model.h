@@ -46,7 +46,7 @@ struct model {
     struct model_worker workers[WORKERS];
     struct model_class classes[CLASSES];
     struct model_ticket tickets[TICKETS];
-    double work, asked, mean, cold;
+    double work, asked, mean, cold, usual;
     uint64_t now_us, orders;
     uint64_t seed;
     unsigned seen[HOMES_REASONS];

@@ -111,7 +111,8 @@ static double draw_tight(const struct model *m, const struct sight *s, int x)
     if (s->nhomes != 1 || holds_cold(m, x))
         return -INFINITY;
     double gap = s->l[s->home] - s->l[x];
-    return fmin(fmin(gap - 0.05 - 2 * own, s->share - 0.06 * gap), s->b[s->home] - s->b[x] + 2);
+    double least = fmin(0.06, 0.5 * m->usual);
+    return fmin(fmin(gap - 0.05 - 2 * own, s->share - least * gap), s->b[s->home] - s->b[x] + 2);
 }
 
 /* Whether some other worker would have had to get the class. */
@@ -356,6 +357,7 @@ static void step_begin(struct model *m)
     m->work += s.cost;
     c->asked += 1;
     m->asked += 1;
+    m->usual += 0.01 * (s.share - m->usual);
     settle(m, c, &p, x);
     c->used[x] = m->now_us;
     m->tickets[i].active = true;
@@ -476,7 +478,8 @@ static void the_core_does_what_the_rule_says_at_every_step(void **state)
                        .homes = homes_create(&o),
                        .now_us = SECOND,
                        .mean = 20e3,
-                       .cold = 30e3};
+                       .cold = 30e3,
+                       .usual = 0.06};
     for (int i = 0; i < STEPS; ++i) {
         int what = below(&m, 1000);
 

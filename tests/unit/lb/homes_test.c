@@ -239,6 +239,31 @@ static void a_new_worker_draws_classes_one_cold_request_at_a_time(void **state)
     lodgers_end(&f);
 }
 
+static void a_new_worker_gets_its_part_where_all_classes_are_small(void **state)
+{
+    enum { CLASSES = 400, NEW = 4 };
+    struct lodgers f;
+    size_t drawn = 0;
+
+    (void)state;
+    lodgers_start(&f, NEW, 1);
+    for (int i = 0; i < 3 * CLASSES; ++i) {
+        char cls[16];
+
+        if (i == CLASSES)
+            lodgers_join(&f, f.n++, 1);
+        snprintf(cls, sizeof(cls), "c%d", i % CLASSES);
+        int w = serve(&f, cls, 10 * MS);
+        drawn += w == NEW && f.choice.reason == HOMES_DRAW;
+        /* A part of one worker's work. */
+        assert_true(i < CLASSES || f.choice.share < 0.05);
+    }
+    /* A fifth of all is fair. */
+    assert_in_range(drawn, CLASSES / 10, CLASSES / 5);
+    assert_int_equal(view_of(&f, NEW).homes, drawn);
+    lodgers_end(&f);
+}
+
 static void the_first_home_of_a_class_is_who_has_published_that_he_is_good_at_it(void **state)
 {
     struct lodgers f;
@@ -551,6 +576,7 @@ int main(void)
         cmocka_unit_test(a_home_that_the_class_is_not_worth_is_given_up_after_a_while),
         cmocka_unit_test(a_class_does_not_move_away_from_work_of_its_own),
         cmocka_unit_test(a_new_worker_draws_classes_one_cold_request_at_a_time),
+        cmocka_unit_test(a_new_worker_gets_its_part_where_all_classes_are_small),
         cmocka_unit_test(the_first_home_of_a_class_is_who_has_published_that_he_is_good_at_it),
         cmocka_unit_test(what_is_published_by_a_worker_that_may_not_have_it_helps_nobody),
         cmocka_unit_test(the_classes_of_a_worker_that_stands_aside_go_one_by_one_and_wait_for_it),
