@@ -12,14 +12,18 @@
 #include "ctl/table.h"
 #include "sim/draw.h"
 
-enum { MEASURES = 3 };
+enum measure { LOADS, RATE, P99, MEASURES };
 static const char *const measure_names[MEASURES] = {"loads/req", "req/s", "p99"};
 /* As good as the best. */
 static const double NEARLY = 0.05;
+/* Who has so much less throughput than the best may have few loads, or a low p99, by doing less. */
+static const double KEEPS_UP = 0.1;
 
 /* How often a policy was the best, or nearly. */
 struct score {
     unsigned best[MEASURES], nearly[MEASURES], all;
+    /* ... of those that keep up in throughput, and how often it does. */
+    unsigned keeps_up, best_kept[MEASURES], nearly_kept[MEASURES];
 };
 
 /* Between LOW and HIGH, each order of magnitude as likely. */
@@ -47,32 +51,49 @@ static void draw_options(uint64_t seed, const struct plan_options *base, struct 
 }
 
 /* The smaller the better. */
-static double measure_of(const struct simulate_variant *v, unsigned measure)
+static double measure_of(const struct simulate_variant *v, enum measure m)
 {
     const struct figures *f = &v->result.main;
 
-    return measure == 0 ? f->loads : measure == 1 ? 1 / fmax(f->rate, 1e-9) : f->p99_ms;
+    return m == LOADS ? f->loads : m == RATE ? 1 / fmax(f->rate, 1e-9) : f->p99_ms;
+}
+
+/* The best of all, or of those that keep up with a MEASURE of RATE of SLOWEST. */
+static double best_of(const struct simulate_story *t, enum measure m, double slowest)
+{
+    double best = INFINITY;
+
+    for (size_t i = 0; i < t->nvariants; ++i) {
+        if (measure_of(&t->variants[i], RATE) <= slowest)
+            best = fmin(best, measure_of(&t->variants[i], m));
+    }
+    return best;
 }
 
 static void count(const struct simulate_story *t, struct score *scores)
 {
     unsigned *nearly = xcalloc(t->nvariants, sizeof(nearly[0]));
+    double slowest = best_of(t, RATE, INFINITY) / (1 - KEEPS_UP);
 
-    for (unsigned m = 0; m < MEASURES; ++m) {
-        double best = INFINITY;
+    for (enum measure m = 0; m < MEASURES; ++m) {
+        double best = best_of(t, m, INFINITY);
+        double best_kept = best_of(t, m, slowest);
 
-        for (size_t i = 0; i < t->nvariants; ++i)
-            best = fmin(best, measure_of(&t->variants[i], m));
         for (size_t i = 0; i < t->nvariants; ++i) {
             double v = measure_of(&t->variants[i], m);
+            bool kept = measure_of(&t->variants[i], RATE) <= slowest;
 
             scores[i].best[m] += v <= best;
             scores[i].nearly[m] += v <= best * (1 + NEARLY);
+            scores[i].best_kept[m] += kept && v <= best_kept;
+            scores[i].nearly_kept[m] += kept && v <= best_kept * (1 + NEARLY);
             nearly[i] += v <= best * (1 + NEARLY);
         }
     }
-    for (size_t i = 0; i < t->nvariants; ++i)
+    for (size_t i = 0; i < t->nvariants; ++i) {
         scores[i].all += nearly[i] == MEASURES;
+        scores[i].keeps_up += measure_of(&t->variants[i], RATE) <= slowest;
+    }
     free(nearly);
 }
 
@@ -107,6 +128,11 @@ static const struct table_column score_columns[] = {
     {"within 5 %", true},  {"within 5 % in all", true},
 };
 
+static const struct table_column kept_columns[] = {
+    {"policy", false},    {"keeps up", true},  {"loads/req: best", true},
+    {"within 5 %", true}, {"p99: best", true}, {"within 5 %", true},
+};
+
 static void add_figures(struct table *table, const struct simulate_story *t)
 {
     struct text label = {0};
@@ -125,18 +151,30 @@ static void add_figures(struct table *table, const struct simulate_story *t)
     text_fini(&label);
 }
 
+static void add_label(struct table *table, const struct simulate *s, size_t variant)
+{
+    struct simulate_variant v = {.policy = variant % s->npolicies,
+                                 .classifier = variant / s->npolicies};
+    struct text label = {0};
+
+    simulate_label(s, &v, &label);
+    table_add(table, text_slice(&label));
+    text_fini(&label);
+}
+
+static void print_table(struct table *table, struct text *out)
+{
+    table_print(table, 2, out);
+    table_fini(table);
+}
+
 static void print_scores(const struct simulate *s, const struct score *scores, struct text *out)
 {
     struct table table;
-    struct text label = {0};
 
     table_init(&table, score_columns, ARRAY_LEN(score_columns));
     for (size_t i = 0; i < s->npolicies * s->nclassifiers; ++i) {
-        struct simulate_variant v = {.policy = i % s->npolicies, .classifier = i / s->npolicies};
-
-        text_clear(&label);
-        simulate_label(s, &v, &label);
-        table_add(&table, text_slice(&label));
+        add_label(&table, s, i);
         for (unsigned m = 0; m < MEASURES; ++m) {
             table_addf(&table, "%u", scores[i].best[m]);
             table_addf(&table, "%u", scores[i].nearly[m]);
@@ -146,10 +184,30 @@ static void print_scores(const struct simulate *s, const struct score *scores, s
     text_addf(out,
               "\nOf %u workloads, in how many is a policy the best, or within 5 %% of it (%s, %s, "
               "%s)?\n\n",
-              s->nrandom, measure_names[0], measure_names[1], measure_names[2]);
-    table_print(&table, 2, out);
-    table_fini(&table);
-    text_fini(&label);
+              s->nrandom, measure_names[LOADS], measure_names[RATE], measure_names[P99]);
+    print_table(&table, out);
+}
+
+/* The same without those that pay for it with throughput. */
+static void print_kept(const struct simulate *s, const struct score *scores, struct text *out)
+{
+    struct table table;
+
+    table_init(&table, kept_columns, ARRAY_LEN(kept_columns));
+    for (size_t i = 0; i < s->npolicies * s->nclassifiers; ++i) {
+        add_label(&table, s, i);
+        table_addf(&table, "%u", scores[i].keeps_up);
+        for (unsigned m = 0; m < MEASURES; ++m) {
+            if (m == RATE)
+                continue;
+            table_addf(&table, "%u", scores[i].best_kept[m]);
+            table_addf(&table, "%u", scores[i].nearly_kept[m]);
+        }
+    }
+    text_add(out,
+             SLICE_LIT("\nIn how many does it keep up, within 10 % of the highest req/s, and is "
+                       "it the best of those that do?\n\n"));
+    print_table(&table, out);
 }
 
 /* Run one, into the tables. */
@@ -194,6 +252,7 @@ enum err simulate_random(struct simulate *s, struct text *out, struct diag *d)
         text_add(out, SLICE_LIT("\nWhat came of them:\n\n"));
         table_print(&tables[1], 2, out);
         print_scores(s, scores, out);
+        print_kept(s, scores, out);
     } else {
         diag_add(d, NULL, 0, 0, "--random: %s", err_text(e));
     }

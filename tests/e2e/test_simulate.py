@@ -151,6 +151,12 @@ def test_random_workloads_are_counted_for_each_policy():
     assert len(table) == 2
     best = [int(row[1].split()[0]) for row in table]
     assert sum(best) >= 2
+    kept = re.findall(r'^  (resume|classless) +((?:\d+ +){4}\d+)$', out, re.M)
+    assert len(kept) == 2
+    # Of those that keep up one has the fewest loads, in each workload; nobody is counted who does not keep up.
+    rows = [list(map(int, row[1].split())) for row in kept]
+    assert sum(row[1] for row in rows) == 2 and sum(row[3] for row in rows) == 2
+    assert all(max(row[1:]) <= row[0] <= 2 for row in rows)
     assert re.findall(r'^ +(5|6) +\d+ +\d+ +\d+ +\d+ +[\d.]+ +\d+', out, re.M) == ['5', '6']
 
 
