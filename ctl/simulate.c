@@ -53,14 +53,15 @@ void simulate_label(const struct simulate *s, const struct simulate_variant *v, 
         text_addf(out, " by %s", s->classifiers[v->classifier].label);
 }
 
+const char *const simulate_common[SIMULATE_COMMON] = {"least_backlog", "classless", "round_robin"};
+
 const struct simulate_variant *simulate_baseline(const struct simulate_story *t)
 {
-    /* What is common elsewhere, the best of it first. */
-    static const char *const names[] = {"least_backlog", "classless", "round_robin"};
-
-    for (size_t k = 0; k < ARRAY_LEN(names); ++k) {
+    for (size_t k = 0; k < SIMULATE_COMMON; ++k) {
         for (size_t i = 0; i < t->nvariants; ++i) {
-            if (strcmp(t->simulate->policies[t->variants[i].policy].label, names[k]) == 0)
+            const char *label = t->simulate->policies[t->variants[i].policy].label;
+
+            if (strcmp(label, simulate_common[k]) == 0)
                 return &t->variants[i];
         }
     }
@@ -89,7 +90,8 @@ const struct simulate_variant *simulate_best(const struct simulate_story *t)
     const struct simulate_variant *best = &t->variants[0];
 
     for (size_t i = 1; i < t->nvariants; ++i) {
-        if (is_better(t, &t->variants[i].result.main, &best->result.main))
+        if (t->variants[i].policy < simulate_asked(t->simulate) &&
+            is_better(t, &t->variants[i].result.main, &best->result.main))
             best = &t->variants[i];
     }
     return best;

@@ -18,6 +18,8 @@ enum {
     /* Classes that one classifier may make of a trace. */
     SIMULATE_CLASSES_MAX = 4 << 20,
     SIMULATE_RANDOM_MAX = 1000,
+    /* Policies that know nothing of classes. */
+    SIMULATE_COMMON = 3,
 };
 
 /* ---- policies (simulate_policies.c) ---- */
@@ -77,6 +79,7 @@ struct simulate {
     struct plan_options plan;
     struct simulate_policy policies[SIMULATE_POLICIES_MAX];
     size_t npolicies;
+    bool adds_today; /* the last policy was not asked for: the others are held against it */
     struct simulate_classifier classifiers[SIMULATE_CLASSIFIERS_MAX];
     size_t nclassifiers;
     const char *log_file; /* NULL: described work; "-": standard input */
@@ -107,12 +110,19 @@ enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d
 /* Run every variant over PLAN, whose classes are there. */
 void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_story *out);
 void simulate_story_fini(struct simulate_story *t);
+/* What is common elsewhere, the best of it first. */
+extern const char *const simulate_common[SIMULATE_COMMON];
 /* The variant to hold the others against: what people have who know nothing of classes; or simply
  * the last. */
 const struct simulate_variant *simulate_baseline(const struct simulate_story *t);
-/* Of clients that ask again the highest rate, else the lowest p99; within one percent of that, what
- * has the lower p99, or the fewer loads. */
+/* Of the policies that were asked for: of clients that ask again the highest rate, else the lowest
+ * p99; within one percent of that, what has the lower p99, or the fewer loads. */
 const struct simulate_variant *simulate_best(const struct simulate_story *t);
+/* How many of the policies were asked for; they come first. */
+static inline size_t simulate_asked(const struct simulate *s)
+{
+    return s->npolicies - s->adds_today;
+}
 void simulate_label(const struct simulate *s, const struct simulate_variant *v, struct text *out);
 
 /* ---- what is printed ---- */

@@ -241,6 +241,19 @@ static int take_option(int option, struct simulate *s)
     return code;
 }
 
+/* What most people have today, to hold what is found against; unless it is there. */
+static int add_today(struct simulate *s)
+{
+    for (size_t i = 0; i < s->npolicies; ++i) {
+        for (size_t k = 0; k < SIMULATE_COMMON; ++k) {
+            if (strcmp(s->policies[i].label, simulate_common[k]) == 0)
+                return CTL_OK;
+        }
+    }
+    s->adds_today = true;
+    return take_policies(s, simulate_common[0]);
+}
+
 /* What does not go together, and what is not given. */
 static int complete(struct simulate *s)
 {
@@ -267,6 +280,8 @@ static int complete(struct simulate *s)
         s->scenarios[SCENARIO_steady] = true;
     if (s->npolicies == 0)
         code = take_policies(s, "all");
+    if (code == CTL_OK && s->tune)
+        code = add_today(s);
     if (code == CTL_OK && s->nclassifiers == 0)
         code = take_classifier(s, "host");
     if (code == CTL_OK && s->tune && s->nclassifiers + 2 <= SIMULATE_CLASSIFIERS_MAX) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A search one thing at a time: the classifier and the policy, as they belong together; then the
- * policy's settings; then how many workers it takes to be as good as today.
+ * A search one thing at a time: each policy's classifier, as they belong together; then its
+ * settings, and by that the policy; then how many workers it takes to be as good as today.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,15 +9,26 @@
 #include "ctl/simulate.h"
 #include "ctl/table.h"
 
-/* Values that are tried, of settings that some policies have. Others' figures are the same then,
- * and they are left out. */
-static const struct {
+enum { VALUES_MAX = 6 };
+
+/* Values that are tried, of settings that a policy goes by. The others have none. */
+static const struct tried {
+    enum pool_policy policy;
     const char *setting;
-    const char *values[6];
+    const char *values[VALUES_MAX];
 } tried[] = {
-    {"variance", {"1", "2", "3", "6", "8"}},
-    {"backlog_history", {"5", "15", "30"}},
-    {"unskilled_score", {"0.1", "10", "100"}},
+    {POOL_POLICY_RESUME, "variance", {"1", "2", "3", "6", "8"}},
+    {POOL_POLICY_RESUME, "backlog_history", {"5", "15", "30"}},
+    {POOL_POLICY_RESUME, "unskilled_score", {"0.1", "10", "100"}},
+    {POOL_POLICY_HASH, "hash_balance_factor", {"110", "125", "150", "300", "500", "0"}},
+    {POOL_POLICY_ADAPTIVE, "max_share", {"0.15", "0.25", "0.35", "0.6", "0.8", "1"}},
+};
+
+/* The best of a policy so far. */
+struct candidate {
+    size_t classifier;
+    struct simulate_policy policy; /* its own label */
+    struct figures figures;
 };
 
 /* The search so far. */
@@ -25,9 +36,10 @@ struct tuning {
     struct simulate *s;
     struct plan *plan;
     struct text *out;
-    size_t classifier;
-    struct simulate_policy policy; /* the best; its own label */
-    struct figures today, best;
+    struct candidate candidates[SIMULATE_POLICIES_MAX];
+    size_t ncandidates;
+    struct candidate *best;
+    struct figures today;
 };
 
 static struct figures run(const struct tuning *t, size_t classifier,
@@ -71,35 +83,6 @@ static void copy_policy(const struct simulate_policy *from, struct simulate_poli
     to->label = label;
 }
 
-/* Every policy with every classifier. */
-static void choose_policy(struct tuning *t)
-{
-    struct simulate_story story;
-    struct table table;
-    struct text label = {0};
-
-    simulate_run(t->s, t->plan, &story);
-    const struct simulate_variant *best = simulate_best(&story);
-    t->classifier = best->classifier;
-    t->best = best->result.main;
-    t->today = simulate_baseline(&story)->result.main;
-    copy_policy(&t->s->policies[best->policy], &t->policy);
-    table_init(&table, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < story.nvariants; ++i) {
-        text_clear(&label);
-        simulate_label(t->s, &story.variants[i], &label);
-        add_row(&table, text_slice(&label), &story.variants[i].result.main);
-    }
-    text_add(t->out, SLICE_LIT("1. Policy and classifier\n\n"));
-    print_table(&table, t->out);
-    text_add(t->out, SLICE_LIT("\n   "));
-    simulate_print_gain(&story, t->out);
-    text_addf(t->out, "\n   %s makes %u classes.\n\n", t->s->classifiers[t->classifier].label,
-              t->s->classifiers[t->classifier].classes.names.n);
-    text_fini(&label);
-    simulate_story_fini(&story);
-}
-
 static bool same(const struct figures *a, const struct figures *b)
 {
     return a->loads == b->loads && a->rate == b->rate && a->p99_ms == b->p99_ms;
@@ -115,29 +98,101 @@ static bool is_better(const struct tuning *t, const struct figures *a, const str
     return simulate_best(&story) == &variants[1];
 }
 
-/* One setting's values, from the best so far. */
-static void try_setting(struct tuning *t, const char *setting, const char *const *values, size_t n,
+static struct candidate *best_candidate(struct tuning *t)
+{
+    struct candidate *best = &t->candidates[0];
+
+    for (size_t i = 1; i < t->ncandidates; ++i) {
+        if (is_better(t, &t->candidates[i].figures, &best->figures))
+            best = &t->candidates[i];
+    }
+    return best;
+}
+
+/* Each policy's classifier, where it was asked for. */
+static void take_candidates(struct tuning *t, const struct simulate_story *story)
+{
+    for (size_t p = 0; p < simulate_asked(t->s); ++p) {
+        struct candidate *c = &t->candidates[t->ncandidates++];
+        bool first = true;
+
+        *c = (struct candidate){0};
+        for (size_t i = 0; i < story->nvariants; ++i) {
+            const struct simulate_variant *v = &story->variants[i];
+
+            if (v->policy != p || !(first || is_better(t, &v->result.main, &c->figures)))
+                continue;
+            first = false;
+            c->classifier = v->classifier;
+            c->figures = v->result.main;
+        }
+        copy_policy(&t->s->policies[p], &c->policy);
+    }
+}
+
+/* Every policy with every classifier. */
+static void choose_classifiers(struct tuning *t)
+{
+    struct simulate_story story;
+    struct table table;
+    struct text label = {0};
+
+    simulate_run(t->s, t->plan, &story);
+    t->today = simulate_baseline(&story)->result.main;
+    take_candidates(t, &story);
+    table_init(&table, columns, ARRAY_LEN(columns));
+    for (size_t i = 0; i < story.nvariants; ++i) {
+        text_clear(&label);
+        simulate_label(t->s, &story.variants[i], &label);
+        add_row(&table, text_slice(&label), &story.variants[i].result.main);
+    }
+    text_add(t->out, SLICE_LIT("1. Policy and classifier\n\n"));
+    print_table(&table, t->out);
+    text_add(t->out, SLICE_LIT("\n   "));
+    simulate_print_gain(&story, t->out);
+    text_add(t->out, SLICE_LIT("\n   "));
+    for (size_t i = 0; i < t->s->nclassifiers; ++i)
+        text_addf(t->out, "%s%s makes %u classes", i != 0 ? ", " : "", t->s->classifiers[i].label,
+                  t->s->classifiers[i].classes.names.n);
+    text_add(t->out, SLICE_LIT(".\n\n"));
+    text_fini(&label);
+    simulate_story_fini(&story);
+}
+
+static void add_candidate(const struct tuning *t, struct table *table, const struct candidate *c)
+{
+    struct text label = {0};
+
+    text_addf(&label, "%s", c->policy.label);
+    if (t->s->nclassifiers > 1)
+        text_addf(&label, " by %s", t->s->classifiers[c->classifier].label);
+    add_row(table, text_slice(&label), &c->figures);
+    text_fini(&label);
+}
+
+/* One setting's values, from the candidate's best so far. */
+static void try_setting(const struct tuning *t, const struct tried *r, struct candidate *c,
                         struct table *table)
 {
-    struct simulate_policy from = {0};
+    struct candidate from = {0};
 
-    copy_policy(&t->policy, &from);
-    for (size_t i = 0; i < n && values[i] != NULL; ++i) {
-        struct simulate_policy policy;
+    copy_policy(&c->policy, &from.policy);
+    for (size_t i = 0; i < VALUES_MAX && r->values[i] != NULL; ++i) {
+        struct candidate other = {.classifier = c->classifier};
 
-        if (!simulate_vary_policy(&from, setting, values[i], &policy))
+        if (!simulate_vary_policy(&from.policy, r->setting, r->values[i], &other.policy))
             continue;
-        struct figures f = run(t, t->classifier, &policy.settings);
-        if (!same(&f, &t->best)) {
-            add_row(table, slice_of(policy.label), &f);
-            if (is_better(t, &f, &t->best)) {
-                t->best = f;
-                copy_policy(&policy, &t->policy);
+        other.figures = run(t, other.classifier, &other.policy.settings);
+        if (!same(&other.figures, &c->figures)) {
+            add_candidate(t, table, &other);
+            if (is_better(t, &other.figures, &c->figures)) {
+                c->figures = other.figures;
+                copy_policy(&other.policy, &c->policy);
             }
         }
-        simulate_policy_fini(&policy);
+        simulate_policy_fini(&other.policy);
     }
-    simulate_policy_fini(&from);
+    simulate_policy_fini(&from.policy);
 }
 
 static void choose_settings(struct tuning *t)
@@ -145,13 +200,23 @@ static void choose_settings(struct tuning *t)
     struct table table;
 
     table_init(&table, columns, ARRAY_LEN(columns));
-    add_row(&table, slice_of(t->policy.label), &t->best);
-    for (size_t i = 0; i < ARRAY_LEN(tried); ++i)
-        try_setting(t, tried[i].setting, tried[i].values, ARRAY_LEN(tried[i].values), &table);
+    for (size_t k = 0; k < t->ncandidates; ++k) {
+        struct candidate *c = &t->candidates[k];
+
+        add_candidate(t, &table, c);
+        for (size_t i = 0; i < ARRAY_LEN(tried); ++i) {
+            if (tried[i].policy == c->policy.settings.policy)
+                try_setting(t, &tried[i], c, &table);
+        }
+    }
+    t->best = best_candidate(t);
     text_add(t->out, SLICE_LIT("2. Settings\n\n"));
     print_table(&table, t->out);
-    text_addf(t->out, "\n   The best: %s. What is within 1 %% counts as the same.\n\n",
-              t->policy.label);
+    text_addf(
+        t->out,
+        "\n   The best: %s. What is within 1 %% counts as the same; what makes no difference is "
+        "left out.\n\n",
+        t->best->policy.label);
 }
 
 /* Whether F is no worse than what there is today, where it counts. */
@@ -180,7 +245,7 @@ static void choose_workers(struct tuning *t)
             continue;
         last = n;
         t->plan->options.world.workers = n;
-        struct figures f = run(t, t->classifier, &t->policy.settings);
+        struct figures f = run(t, t->best->classifier, &t->best->policy.settings);
         snprintf(label, sizeof(label), "%u workers", n);
         add_row(&table, slice_of(label), &f);
         if (fewest == 0 && suffices(t, &f))
@@ -208,11 +273,12 @@ enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out, 
         diag_add(d, NULL, 0, 0, "--tune: not in a scenario in which workers come and go");
         return ERR_UNSUPPORTED;
     }
-    choose_policy(&t);
+    choose_classifiers(&t);
     choose_settings(&t);
     choose_workers(&t);
-    text_addf(out, "\npolicy: %s\nclassifier: %s\n", t.policy.label,
-              s->classifiers[t.classifier].label);
-    simulate_policy_fini(&t.policy);
+    text_addf(out, "\npolicy: %s\nclassifier: %s\n", t.best->policy.label,
+              s->classifiers[t.best->classifier].label);
+    for (size_t i = 0; i < t.ncandidates; ++i)
+        simulate_policy_fini(&t.candidates[i].policy);
     return ERR_OK;
 }

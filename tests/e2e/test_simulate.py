@@ -166,6 +166,28 @@ def test_tuning_names_a_policy_a_classifier_and_a_number_of_workers():
     assert re.search(r'\d+ workers do what 16 do today, in requests a second', out)
 
 
+def test_tuning_searches_what_each_policy_goes_by():
+    out = simulate('--tune', *SMALL, '--policy', 'hash,adaptive,p2c', '--clients', 200).stdout
+    rows = re.findall(r'^  ([a-z0-9_]+)((?::\w+=[\d.]+)*) by (\w+) ', out[out.index('2. Settings'):], re.M)
+    tried = {policy: {s.split('=')[0] for p, settings, _ in rows for s in settings.split(':')[1:] if p == policy}
+             for policy in ('hash', 'adaptive', 'p2c', 'least_backlog')}
+    assert tried == {'hash': {'hash_balance_factor'}, 'adaptive': {'max_share'}, 'p2c': set(), 'least_backlog': set()}
+    # The winner is a row of that table, and has as many requests a second as any, but for one in a hundred.
+    rates = {label: float(rate) for label, rate in re.findall(r'^  (\S+) by \w+ +[\d.]+ +(\d+) ', out[out.index('2. Settings'):], re.M)}
+    best = re.search(r'^policy: (\S+)$', out, re.M)[1]
+    assert rates[best] >= .98 * max(rates.values())
+
+
+def test_tuning_one_policy_holds_it_against_what_most_people_have():
+    out = simulate('--tune', *SMALL, '--policy', 'adaptive').stdout
+    assert 'With adaptive by host rather than least_backlog by host' in out
+    today, rows = re.search(r'^  today +([\d.]+ +\d+) ', out, re.M)[1], re.findall(r'^  least_backlog by (\w+) +([\d.]+ +\d+) ', out, re.M)
+    assert ('host', today) in rows
+    # ... which is not what is looked for, even where it is the best.
+    worse = simulate('--tune', *SMALL, '--policy', 'hash', '--load-ms', 0, '--hit-us', 0).stdout
+    assert re.search(r'^policy: hash', worse, re.M)
+
+
 def test_a_bad_command_line_is_refused_with_what_is_wrong_with_it():
     for words, why in (
             (('--policy', 'nope'), 'is not one of resume'),
