@@ -56,6 +56,8 @@
 #define HOMES_LOAD_WORK 0.5
 /* A class is drawn when its home's load is above the least by this, and by twice its own. */
 #define HOMES_DRAW_GAP 0.05
+/* ... and by so many times what chance makes of the work of a worker's few requests. */
+#define HOMES_DRAW_NOISE 2.0
 /* ... and when its share is at least this part of the difference: as few classes as possible move.
  */
 #define HOMES_DRAW_SHARE 0.06

@@ -259,6 +259,15 @@ static bool pass_on(struct choosing *g, struct homes_pair *home)
     return move_to(g, home, x, HOMES_MOVE);
 }
 
+/* How far apart the loads of two workers are to be: of N requests at each, the work is off by a
+ * part of sqrt(1 / N). */
+static double least_gap(const struct choosing *g)
+{
+    double n = g->plan->all_asked / (double)homes_line(g->h);
+
+    return fmax(HOMES_DRAW_GAP, HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n));
+}
+
 /* To the least loaded worker. */
 static bool draw(struct choosing *g, struct homes_pair *home)
 {
@@ -272,8 +281,8 @@ static bool draw(struct choosing *g, struct homes_pair *home)
     double own = HOMES_LOAD_WORK * g->out->share + homes_load_of_home(h);
     double gap = homes_load(h, home->worker) - homes_load(h, x);
     double least = fmin(HOMES_DRAW_SHARE, HOMES_DRAW_USUAL * h->usual_share);
-    if (gap <= HOMES_DRAW_GAP + 2 * own || g->out->share < least * gap ||
-        homes_is_home_of(g->c, x) || refused(g->r, x))
+    if (gap <= least_gap(g) + 2 * own || g->out->share < least * gap || homes_is_home_of(g->c, x) ||
+        refused(g->r, x))
         return false;
     return move_to(g, home, x, HOMES_DRAW);
 }

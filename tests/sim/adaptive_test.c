@@ -126,6 +126,22 @@ static void light(struct affinity *a, struct outcome *o)
     show(o, "rate", f.rate);
 }
 
+/* So few requests that who has more to do is a matter of chance. */
+static void quiet(struct affinity *a, struct outcome *o)
+{
+    affinity_run(a, &(struct phase){.requests = 8000, .rate = 10});
+    const struct record *r = affinity_run(a, &(struct phase){.requests = 4000, .rate = 10});
+    show(o, "loads", affinity_figures(r, 0, 4000, TAG_ANY).loads);
+}
+
+static void quiet_work_keeps_its_caches(void **state)
+{
+    struct outcome o = play("quiet", quiet);
+
+    (void)state;
+    assert_at_most(&o, "loads", 1.4);
+}
+
 static void light_work_keeps_its_caches(void **state)
 {
     struct outcome o = play("light", light);
@@ -305,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steady_work_has_few_loads_much_throughput_and_even_workers),
         cmocka_unit_test(light_work_keeps_its_caches),
+        cmocka_unit_test(quiet_work_keeps_its_caches),
         cmocka_unit_test(others_hardly_notice_a_flash_crowd),
         cmocka_unit_test(others_hardly_notice_an_endless_crawl),
         cmocka_unit_test(new_workers_draw_their_share_under_light_load),

@@ -112,7 +112,8 @@ static double draw_tight(const struct model *m, const struct sight *s, int x)
         return -INFINITY;
     double gap = s->l[s->home] - s->l[x];
     double least = fmin(0.06, 0.5 * m->usual);
-    return fmin(fmin(gap - 0.05 - 2 * own, s->share - least * gap), s->b[s->home] - s->b[x] + 2);
+    double wide = fmax(0.05, 2 * 0.5 / sqrt((m->asked + 1) / line(m)));
+    return fmin(fmin(gap - wide - 2 * own, s->share - least * gap), s->b[s->home] - s->b[x] + 2);
 }
 
 /* Whether some other worker would have had to get the class. */
