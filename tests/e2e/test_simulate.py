@@ -6,6 +6,7 @@ import re
 import subprocess
 import time
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 from support.base import BIN, PATIENCE
 
@@ -104,6 +105,21 @@ def test_a_log_is_replayed_and_its_bad_lines_are_told(tmp_path):
     out = simulate(log, '--policy', 'resume').stdout
     assert '3 of 3001 lines are of no use, the first of them line 100' in out
     assert '1  longer than 64 KiB' in out
+
+
+def test_a_made_up_log_is_one_of_a_day_and_the_same_each_time(tmp_path):
+    def made(*words):
+        script = Path(__file__).parents[2] / 'bench' / 'make_access_log.py'
+        return subprocess.run(['/usr/bin/python3', '-B', str(script), '--requests', '4000', '--sites', '40', *words], capture_output=True,
+                              timeout=120 * PATIENCE, check=True).stdout
+    first = made()
+    assert first == made() != made('--seed', '2')
+    log = tmp_path / 'day.log'
+    log.write_bytes(first)
+    page = figures(log, '--policy', 'resume')
+    assert page['log']['bad_lines'] == 0 and 2000 < page['log']['requests'] == first.count(b'\n') < 8000
+    assert 80000 < page['log']['span_s'] < 86400
+    assert {line.rsplit(b'"', 2)[1] for line in first.splitlines()} == {b'browser', b'crawler', b'poller'}
 
 
 def test_a_log_without_hosts_is_read_from_standard_input_and_sorted_by_path():
