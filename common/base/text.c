@@ -369,7 +369,7 @@ size_t text_plain_length(struct slice s)
 {
     size_t n = 0;
 
-    while (s.len - n >= sizeof(uint64_t) && plain_word(load_word(s.p + n)))
+    while (s.len - n >= sizeof(uint64_t) && plain_word(nocase_load(s.p + n)))
         n += sizeof(uint64_t);
     while (n < s.len && s.p[n] >= 0x20 && s.p[n] < 0x7f && s.p[n] != '"' && s.p[n] != '\\')
         ++n;
