@@ -1,5 +1,5 @@
 # A thin front over CMake: the work is in CMakePresets.json and dev/.
-.PHONY: all install uninstall deb test-packages deps run test bench soak asan tsan fuzz coverage format lint clean
+.PHONY: all release install uninstall deb test-packages deps run test bench soak asan tsan fuzz coverage format lint clean
 
 JOBS ?= $(shell nproc)
 # End-to-end tests wait more than they work.
@@ -19,9 +19,11 @@ deps:
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-install:
+release:
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DBUILD_TESTING=OFF >/dev/null
 	@cmake --build --preset release -j$(JOBS)
+
+install: release
 	@DESTDIR=$(DESTDIR) cmake --install build-release
 
 # What the last `make install` has installed, but for the configuration.
@@ -34,7 +36,8 @@ deb:
 	@JOBS=$(JOBS) dev/make-deb
 
 # They, and docs/install.md command by command, in a machine of their own (namespaces, an overlay of this one, a systemd). Root only.
-test-packages: deps deb
+# What is installed from source is built before, once: each machine has it from here.
+test-packages: deps deb release
 	@/usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/package
 
 # The load balancer, an agent and an example with 4 processes. TRAFFIC=1 sends a trickle of requests; PORT=8080 moves it;

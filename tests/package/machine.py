@@ -13,6 +13,20 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 60 * float(os.environ.get('RLB_PATIENCE', '1'))
 
+NAMESPACES = ['--mount', '--pid', '--fork', '--kill-child', '--cgroup', '--uts', '--ipc', '--net']
+
+# What a container may have been refused: $1 an empty folder.
+ASK = r'''
+set -eu
+mount -t tmpfs -o mode=755 tmpfs "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+mount -t proc proc "$1/root/proc"
+mount -t sysfs -o ro sysfs "$1/root/sys"
+mount -t cgroup2 cgroup2 "$1/root/sys/fs/cgroup"
+mknod "$1/null" c 1 3
+'''
+
 # Runs in the new namespaces: $1 the folder for the overlay, $2 the project.
 BOOT = r'''
 set -eu
@@ -37,8 +51,9 @@ mkdir dev/pts dev/shm
 mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
-# Of this machine's services none: neither its network nor its clock is ours. And of its policy nothing.
-rm -f etc/systemd/system/*.wants/* lib/systemd/system/*.target.wants/* usr/sbin/policy-rc.d
+# Of this machine's services none: neither its network nor its clock is ours. And of its policy nothing, as that of images
+# for containers, where packages come without their manual pages.
+rm -f etc/systemd/system/*.wants/* lib/systemd/system/*.target.wants/* usr/sbin/policy-rc.d etc/dpkg/dpkg.cfg.d/docker*
 for unit in sysinit.target.wants/systemd-journald.service sockets.target.wants/systemd-journald.socket \
     sockets.target.wants/systemd-journald-dev-log.socket; do
     ln -s "../${unit#*/}" "lib/systemd/system/$unit"
@@ -55,14 +70,23 @@ class Failed(AssertionError):
     pass
 
 
+def why_not():
+    """Why no machine can be made here; None: one can."""
+    if os.geteuid() != 0:
+        return 'only root can make a machine'
+    with tempfile.TemporaryDirectory(prefix='rlb-machine-') as folder:
+        done = subprocess.run(['unshare', *NAMESPACES, 'sh', '-c', ASK, 'ask', folder], stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
+    return None if done.returncode == 0 else done.stdout.strip() or 'unshare: exit status %d' % done.returncode
+
+
 class Machine:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix='rlb-machine-')
         self.log = open(pathlib.Path(self.folder) / 'boot.log', 'w+')
-        namespaces = ['--mount', '--pid', '--fork', '--kill-child', '--cgroup', '--uts', '--ipc', '--net']
         overlay = pathlib.Path(self.folder) / 'overlay'
         overlay.mkdir()
-        self.outside = subprocess.Popen(['setpriv', '--pdeathsig', 'KILL', 'unshare', *namespaces, 'sh', '-c', BOOT, 'boot', overlay, ROOT],
+        self.outside = subprocess.Popen(['setpriv', '--pdeathsig', 'KILL', 'unshare', *NAMESPACES, 'sh', '-c', BOOT, 'boot', overlay, ROOT],
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         try:
             self.first = self._first_process()
@@ -130,3 +154,10 @@ class Machine:
         self.outside.wait()
         self.log.close()
         shutil.rmtree(self.folder)
+
+
+if __name__ == '__main__':
+    WHY = why_not()
+    if WHY is not None:
+        print(WHY)
+        raise SystemExit(1)
