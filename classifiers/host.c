@@ -8,16 +8,6 @@
 #include "classifiers/kind.h"
 #include "common/base/text.h"
 
-static struct slice without_port(struct slice host)
-{
-    if (host.len != 0 && host.p[0] == '[') {
-        size_t end = slice_find(host, ']');
-
-        return end != SIZE_MAX ? (struct slice){host.p, end + 1} : host;
-    }
-    return slice_cut(&host, ':');
-}
-
 static size_t host_classify(const struct classifier *k, const struct rlb_environment *env,
                             char out[CLASS_BYTES_MAX])
 {
@@ -27,7 +17,7 @@ static size_t host_classify(const struct classifier *k, const struct rlb_environ
     host.p = env->get(env, "HTTP_HOST", &host.len);
     if (host.p == NULL)
         return CLASSIFIER_NONE;
-    host = without_port(slice_trim(host));
+    host = host_without_port(slice_trim(host));
     /* The root's dot: the same name to DNS. */
     if (host.len != 0 && host.p[host.len - 1] == '.')
         --host.len;

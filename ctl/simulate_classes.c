@@ -127,31 +127,6 @@ static const char *get(const struct rlb_environment *base, const char *name, siz
     return NULL;
 }
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = ascii_lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* %XX as bytes, as PATH_INFO has them; what is none stays. */
-static void decode(struct slice path, struct text *out)
-{
-    text_clear(out);
-    for (size_t i = 0; i < path.len; ++i) {
-        int high = path.p[i] == '%' && i + 2 < path.len ? hex(path.p[i + 1]) : -1;
-        int low = high >= 0 ? hex(path.p[i + 2]) : -1;
-
-        if (low < 0) {
-            text_add_char(out, path.p[i]);
-            continue;
-        }
-        text_add_char(out, (char)(high << 4 | low));
-        i += 2;
-    }
-}
-
 bool simulate_classify(struct simulate_classifier *c, const struct access_line *line, uint32_t *out)
 {
     struct text path = {0};
@@ -159,7 +134,8 @@ bool simulate_classify(struct simulate_classifier *c, const struct access_line *
 
     if (c->classes.names.slots == NULL)
         names_init(&c->classes.names, SIMULATE_CLASSES_MAX);
-    decode(line->path, &path);
+    text_clear(&path);
+    path.len = percent_decode(line->path, text_reserve(&path, line->path.len), line->path.len);
     struct environment e = {.base.get = get, .line = line, .path = text_slice(&path)};
     size_t len = classifier_classify(c->classifier, &e.base, name);
     text_fini(&path);

@@ -48,32 +48,6 @@ static struct slice keep_number(struct classify_environment *e, uint64_t v)
     return keep_cstr(e, text);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = ascii_lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-size_t classify_decode(struct slice raw, char *out, size_t room)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < raw.len && n < room; ++i) {
-        int high = raw.p[i] == '%' && raw.len - i > 2 ? hex_digit(raw.p[i + 1]) : -1;
-        int low = high >= 0 ? hex_digit(raw.p[i + 2]) : -1;
-
-        if (low >= 0) {
-            out[n++] = (char)(high * 16 + low);
-            i += 2;
-        } else {
-            out[n++] = raw.p[i];
-        }
-    }
-    return n;
-}
-
 /* As WSGI servers do it. */
 static struct slice decode(struct classify_environment *e, struct slice raw)
 {
@@ -81,7 +55,7 @@ static struct slice decode(struct classify_environment *e, struct slice raw)
         return raw;
     char *out = take_room(e, raw.len);
 
-    return (struct slice){out, classify_decode(raw, out, raw.len)};
+    return (struct slice){out, percent_decode(raw, out, raw.len)};
 }
 
 /* Whether the environment's NAME ("X_FORWARDED_FOR") is the field's ("X-Forwarded-For"). */
@@ -140,17 +114,6 @@ static struct slice header(struct classify_environment *e, struct slice name)
     return (struct slice){out, n - glue.len};
 }
 
-/* "[::1]:80" -> "[::1]", "a.example:80" -> "a.example". */
-static struct slice without_port(struct slice host)
-{
-    if (host.len != 0 && host.p[0] == '[') {
-        size_t end = slice_find(host, ']');
-
-        return end == SIZE_MAX ? host : (struct slice){host.p, end + 1};
-    }
-    return slice_cut(&host, ':');
-}
-
 /* ---- the variables ---- */
 
 static struct slice get_method(struct classify_environment *e)
@@ -188,7 +151,7 @@ static struct slice get_server_name(struct classify_environment *e)
     char text[ADDR_TEXT_MAX];
 
     if (e->request->host.len != 0)
-        return without_port(e->request->host);
+        return host_without_port(e->request->host);
     return e->request->local->len != 0 ? keep_cstr(e, addr_host(e->request->local, text))
                                        : SLICE_LIT("localhost");
 }

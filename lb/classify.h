@@ -38,11 +38,6 @@ struct classify_environment {
 void classify_environment_init(struct classify_environment *e, const struct classify_request *r);
 void classify_environment_fini(struct classify_environment *e);
 
-/*
- * RAW percent-decoded once, as PATH_INFO is, but no more than ROOM bytes of it: to OUT; returns how
- * many. What is no escape stays as it is.
- */
-size_t classify_decode(struct slice raw, char *out, size_t room);
 /* Whether the environment can have a variable called NAME: one of WSGI's, or HTTP_*. */
 bool classify_is_variable(struct slice name);
 

@@ -62,7 +62,7 @@ static bool path_fits(const struct pattern *p, struct slice raw)
         return true;
     if (slice_find(raw, '%') == SIZE_MAX)
         return pattern_fits(p, raw);
-    return pattern_fits(p, (struct slice){room, classify_decode(raw, room, looked_at)});
+    return pattern_fits(p, (struct slice){room, percent_decode(raw, room, looked_at)});
 }
 
 bool limit_match_fits(const struct limit_match *m, struct slice cls,

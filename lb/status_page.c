@@ -108,15 +108,6 @@ static int page_events(void *context, struct slice query, struct text *body)
 
 /* ---- the page ---- */
 
-static int hex(char c)
-{
-    char l = ascii_lower(c);
-
-    if (l >= '0' && l <= '9')
-        return l - '0';
-    return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
-}
-
 /* What is searched for: q=TEXT of QUERY, as a form sends it; what is too long is cut. */
 static void read_search(struct slice query, struct text *out)
 {
@@ -128,12 +119,12 @@ static void read_search(struct slice query, struct text *out)
     struct slice rest = {query.p + prefix.len, query.len - prefix.len};
     struct slice raw = slice_cut(&rest, '&');
     for (size_t i = 0; i < raw.len && out->len < SEARCH_BYTES_MAX; ++i) {
-        bool coded =
-            raw.p[i] == '%' && i + 2 < raw.len && hex(raw.p[i + 1]) >= 0 && hex(raw.p[i + 2]) >= 0;
+        bool coded = raw.p[i] == '%' && i + 2 < raw.len && ascii_hex_digit(raw.p[i + 1]) >= 0 &&
+                     ascii_hex_digit(raw.p[i + 2]) >= 0;
         char c = raw.p[i] == '+' ? ' ' : raw.p[i];
 
         if (coded) {
-            c = (char)(hex(raw.p[i + 1]) * 16 + hex(raw.p[i + 2]));
+            c = (char)(ascii_hex_digit(raw.p[i + 1]) * 16 + ascii_hex_digit(raw.p[i + 2]));
             i += 2;
         }
         if (c != '\0')

@@ -249,6 +249,34 @@ size_t percent_encode(struct slice raw, char *out, size_t max)
     return n;
 }
 
+size_t percent_decode(struct slice raw, char *out, size_t room)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < raw.len && n < room; ++i) {
+        int high = raw.p[i] == '%' && raw.len - i > 2 ? ascii_hex_digit(raw.p[i + 1]) : -1;
+        int low = high >= 0 ? ascii_hex_digit(raw.p[i + 2]) : -1;
+
+        if (low >= 0) {
+            out[n++] = (char)(high * 16 + low);
+            i += 2;
+        } else {
+            out[n++] = raw.p[i];
+        }
+    }
+    return n;
+}
+
+struct slice host_without_port(struct slice host)
+{
+    if (host.len != 0 && host.p[0] == '[') {
+        size_t end = slice_find(host, ']');
+
+        return end == SIZE_MAX ? host : (struct slice){host.p, end + 1};
+    }
+    return slice_cut(&host, ':');
+}
+
 void text_fini(struct text *t)
 {
     free(t->p);

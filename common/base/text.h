@@ -62,6 +62,15 @@ static inline char ascii_lower(char c)
     return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
+/* The value of C as a hexadecimal digit of either case, or -1. */
+static inline int ascii_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = ascii_lower(c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 /* FROM in lower case to TO, which has room for as many bytes, none of them of FROM's. */
 void ascii_lower_copy(char *to, struct slice from);
 
@@ -91,6 +100,13 @@ bool parse_double(struct slice s, double *out) must_check;
  * OUT has room for MAX bytes. Returns the encoded length, or SIZE_MAX when it would exceed MAX.
  */
 size_t percent_encode(struct slice raw, char *out, size_t max);
+/*
+ * RAW percent-decoded once, as WSGI servers do it, but no more than ROOM bytes of it: to OUT;
+ * returns how many. What is no escape stays as it is.
+ */
+size_t percent_decode(struct slice raw, char *out, size_t room);
+/* HOST without its port: "[::1]:80" is "[::1]", "a.example:80" is "a.example". */
+struct slice host_without_port(struct slice host);
 
 /* A growing text. Zero-initialise; free with text_fini. Never NUL-terminated but by text_cstr. */
 struct text {

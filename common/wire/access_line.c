@@ -57,14 +57,6 @@ static bool take_word(struct reading *r, struct slice *out)
     return true;
 }
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = ascii_lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The byte behind a backslash, or -1. */
 static int take_escaped(struct reading *r)
 {
@@ -72,8 +64,8 @@ static int take_escaped(struct reading *r)
     static const char bytes[] = "\"\\/\b\n\r\t\v";
 
     if (take(r, 'x')) {
-        int high = r->rest.len >= 2 ? hex(r->rest.p[0]) : -1;
-        int low = r->rest.len >= 2 ? hex(r->rest.p[1]) : -1;
+        int high = r->rest.len >= 2 ? ascii_hex_digit(r->rest.p[0]) : -1;
+        int low = r->rest.len >= 2 ? ascii_hex_digit(r->rest.p[1]) : -1;
 
         if (high < 0 || low < 0)
             return -1;

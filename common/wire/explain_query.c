@@ -4,15 +4,6 @@
 #include "common/base/text.h"
 #include "common/wire/url_line.h"
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* A value of a query, with %XX; '+' is itself. False: it is broken, or longer than ROOM. */
 static bool unescape(struct slice s, char *out, size_t room, size_t *len)
 {
@@ -22,9 +13,9 @@ static bool unescape(struct slice s, char *out, size_t room, size_t *len)
         int c = (unsigned char)s.p[i];
 
         if (c == '%') {
-            if (s.len - i < 3 || hex(s.p[i + 1]) < 0 || hex(s.p[i + 2]) < 0)
+            if (s.len - i < 3 || ascii_hex_digit(s.p[i + 1]) < 0 || ascii_hex_digit(s.p[i + 2]) < 0)
                 return false;
-            c = hex(s.p[i + 1]) * 16 + hex(s.p[i + 2]);
+            c = ascii_hex_digit(s.p[i + 1]) * 16 + ascii_hex_digit(s.p[i + 2]);
             i += 2;
         }
         if (n == room)

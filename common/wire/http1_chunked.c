@@ -15,6 +15,8 @@
  */
 #include "common/wire/http1_head.h"
 
+#include "common/base/text.h"
+
 enum {
     CHUNK_LINE_MAX = 4096,     /* a size with its extensions; those in use are a few dozen bytes */
     CHUNK_TRAILER_MAX = 16384, /* as large a part of a message as heads usually are */
@@ -36,17 +38,6 @@ enum chunk_state {
     CHUNK_ENDED,
 };
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 static bool is_control(char c)
 {
     return ((unsigned char)c < 0x20 && c != '\t') || c == 0x7f;
@@ -66,7 +57,7 @@ static enum err expect(struct http1_chunked *d, char c, char wanted, enum chunk_
 /* LINE_BYTES counts digits only while we are in CHUNK_SIZE. */
 static enum err on_size(struct http1_chunked *d, char c)
 {
-    int digit = hex_digit(c);
+    int digit = ascii_hex_digit(c);
 
     if (digit >= 0) {
         if (d->line_bytes == CHUNK_DIGITS_MAX || d->left > INT64_MAX >> 4)

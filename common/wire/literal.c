@@ -62,7 +62,7 @@ static json_t *parse_based(struct literal_reader *r, size_t start, unsigned base
     bool any = false;
 
     for (;; ++r->at) {
-        int digit = literal_hex_digit(peek(r));
+        int digit = ascii_hex_digit(peek(r));
 
         if (digit < 0 || (unsigned)digit >= base)
             break;

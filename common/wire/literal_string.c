@@ -19,14 +19,6 @@ void literal_fail(struct literal_reader *r, enum err e, size_t at, const char *w
     }
 }
 
-int literal_hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = ascii_lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static char byte_at(const struct literal_reader *r, size_t at)
 {
     return (char)(at < r->s.len ? r->s.p[at] : '\0');
@@ -110,7 +102,7 @@ static bool take_hex(struct literal_reader *r, unsigned n, uint32_t *out)
     uint32_t v = 0;
 
     for (unsigned i = 0; i < n; ++i) {
-        int digit = literal_hex_digit(byte_at(r, r->at));
+        int digit = ascii_hex_digit(byte_at(r, r->at));
 
         if (digit < 0) {
             literal_fail(r, ERR_SYNTAX, r->at, "want a hexadecimal digit");

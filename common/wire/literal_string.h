@@ -17,8 +17,6 @@ struct literal_reader {
 
 /* Note a problem, if it is the first. */
 void literal_fail(struct literal_reader *r, enum err e, size_t at, const char *why);
-/* The value of C, or -1. */
-int literal_hex_digit(char c);
 /* Whether a string, with or without a prefix, is next. */
 bool literal_string_begins(const struct literal_reader *r);
 /* It, and those that follow it directly, as one. NULL: R has the problem. */

@@ -43,17 +43,6 @@ enum state {
     ENDED,
 };
 
-static int hex_digit(char b)
-{
-    if (b >= '0' && b <= '9')
-        return b - '0';
-    if (b >= 'a' && b <= 'f')
-        return b - 'a' + 10;
-    if (b >= 'A' && b <= 'F')
-        return b - 'A' + 10;
-    return -1;
-}
-
 static bool is_token_byte(char b)
 {
     return http1_token_length((struct slice){&b, 1}) == 1;
@@ -83,7 +72,7 @@ static enum request_fault wrong(char b, enum request_fault fault)
 
 static enum request_fault on_size(struct request_chunks *c, char b)
 {
-    int digit = hex_digit(b);
+    int digit = ascii_hex_digit(b);
 
     if (digit >= 0) {
         if (c->digits == DIGITS_MAX || c->left > INT64_MAX >> 4)
