@@ -38,27 +38,6 @@ struct tree_entry {
     char file[PROVIDER_NAME_ROOM];
 };
 
-/* Make FULL and what is missing above it. */
-static bool make_folders(const char *full)
-{
-    char *path = xstrdup(full);
-    bool ok = true;
-
-    for (char *p = path + 1; ok; ++p) {
-        char c = *p;
-
-        if (c != '/' && c != '\0')
-            continue;
-        *p = '\0';
-        ok = group_folder_make(path) || errno == EEXIST;
-        *p = c;
-        if (c == '\0')
-            break;
-    }
-    free(path);
-    return ok;
-}
-
 static void retry(struct tree_entry *e, unsigned min_ms, unsigned max_ms)
 {
     e->delay_ms = e->delay_ms * 2;
@@ -73,7 +52,7 @@ static void entry_put(struct tree_entry *e)
 {
     enum err result = ERR_SYSTEM;
 
-    if (make_folders(e->dir->full)) {
+    if (group_folder_make_all(e->dir->full)) {
         /* Watched before the file is there, so that its loss cannot go unseen. */
         e->dir->stale = true;
         dir_update(e->dir);

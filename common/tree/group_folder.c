@@ -37,6 +37,26 @@ bool group_folder_make(const char *path)
     return chmod(path, FOLDER_MODE) == 0;
 }
 
+bool group_folder_make_all(const char *full)
+{
+    char *path = xstrdup(full);
+    bool ok = true;
+
+    for (char *p = path + 1; ok; ++p) {
+        char c = *p;
+
+        if (c != '/' && c != '\0')
+            continue;
+        *p = '\0';
+        ok = group_folder_make(path) || errno == EEXIST;
+        *p = c;
+        if (c == '\0')
+            break;
+    }
+    free(path);
+    return ok;
+}
+
 bool group_file_share(int fd, const char *path)
 {
     if (fchown(fd, (uid_t)-1, group_around(path)) != 0 && errno != EPERM)

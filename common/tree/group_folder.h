@@ -17,6 +17,8 @@
  * EEXIST too.
  */
 bool group_folder_make(const char *path) must_check;
+/* The same, with what is missing above it; one that is there is as good. */
+bool group_folder_make_all(const char *path) must_check;
 /* The same for the file FD, which we have just made at PATH. */
 bool group_file_share(int fd, const char *path) must_check;
 

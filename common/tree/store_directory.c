@@ -390,27 +390,6 @@ static enum err directory_write(struct store *s, const char *path, const json_t 
 
 /* ---- making ---- */
 
-/* FULL, and what is missing above it. The group is let in, whatever the umask. */
-static bool make_root(const char *full)
-{
-    char *path = xstrdup(full);
-    bool ok = true;
-
-    for (char *p = path + 1; ok; ++p) {
-        char c = *p;
-
-        if (c != '/' && c != '\0')
-            continue;
-        *p = '\0';
-        ok = group_folder_make(path) || errno == EEXIST;
-        *p = c;
-        if (c == '\0')
-            break;
-    }
-    free(path);
-    return ok;
-}
-
 /* A folder with BYTES as its properties, if any, at FULL, which comes into being whole. */
 static bool put_folder(const char *full, struct slice bytes)
 {
@@ -471,7 +450,7 @@ static enum err directory_create(struct store *s, const char *path, const json_t
         return ERR_EXISTS;
     enum err e = encode(path, properties, &bytes, d);
     if (e == ERR_OK && path[0] == '\0') {
-        if (!make_root(store_of(s)->root) ||
+        if (!group_folder_make_all(store_of(s)->root) ||
             (bytes.len != 0 && !put_file(store_of(s)->root, text_slice(&bytes))))
             e = fail(path, "make it", d);
     } else if (e == ERR_OK) {
