@@ -182,14 +182,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         code = complete(&r, argv[first]);
     if (code >= 0)
         return code;
-    enum err e = order_all(&r, &out, &d);
-    if (!ctl_print(text_slice(&out)))
-        e = ERR_SYSTEM;
-    if (d.text != NULL)
-        fprintf(stderr, "resumelbctl: %s", d.text);
-    diag_fini(&d);
-    text_fini(&out);
-    return e == ERR_OK ? CTL_OK : CTL_FAILED;
+    return ctl_finish(order_all(&r, &out, &d), &out, &d);
 }
 
 #define ACTION_FLAG_APPLICATION                                                                    \

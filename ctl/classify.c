@@ -334,12 +334,8 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 
         if (e == ERR_OK)
             print_all(&r, &out);
-        if (d.text != NULL)
-            fprintf(stderr, "resumelbctl: %s", d.text);
-        code = e == ERR_OK && ctl_print(text_slice(&out)) ? CTL_OK : CTL_FAILED;
+        code = ctl_finish(e, &out, &d);
     }
-    diag_fini(&d);
-    text_fini(&out);
     run_fini(&r);
     return code;
 }

@@ -196,3 +196,14 @@ bool ctl_print(struct slice out)
     perror("resumelbctl: stdout");
     return false;
 }
+
+int ctl_finish(enum err e, struct text *out, struct diag *d)
+{
+    bool printed = ctl_print(text_slice(out));
+
+    if (d->text != NULL)
+        fprintf(stderr, "resumelbctl: %s", d->text);
+    diag_fini(d);
+    text_fini(out);
+    return e == ERR_OK && printed ? CTL_OK : CTL_FAILED;
+}

@@ -103,5 +103,8 @@ bool ctl_completion(struct slice shell, struct text *out) must_check;
 bool ctl_colours(void);
 /* All of OUT to standard output; false, and it was said, when that fails. */
 bool ctl_print(struct slice out);
+/* The end of a word: OUT is printed, D said on standard error, both freed. E, or a failure to
+ * print, as exit code. */
+int ctl_finish(enum err e, struct text *out, struct diag *d);
 
 #endif

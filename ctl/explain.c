@@ -224,14 +224,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     enum { VALUE_MAX = 600 }; /* each byte is sent as three, in a query of 2 KiB */
     if (strlen(argv[first] != NULL ? argv[first] : r.o.cls) > VALUE_MAX)
         return ctl_usage_error(c, "the class or URL is too long", NULL);
-    enum err e = explain(&r, argv[first], &out, &d);
-    if (e == ERR_OK && !ctl_print(text_slice(&out)))
-        e = ERR_SYSTEM;
-    if (d.text != NULL)
-        fprintf(stderr, "resumelbctl: %s", d.text);
-    diag_fini(&d);
-    text_fini(&out);
-    return e == ERR_OK ? CTL_OK : CTL_FAILED;
+    return ctl_finish(explain(&r, argv[first], &out, &d), &out, &d);
 }
 
 static const struct ctl_flag flags[] = {

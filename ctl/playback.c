@@ -154,12 +154,8 @@ static int run(const struct ctl_command *c, int argc, char **argv)
             text_fini(&p.servers[--p.nservers].host);
         if (e == ERR_OK)
             playback_report(&p, &out);
-        if (d.text != NULL)
-            fprintf(stderr, "resumelbctl: %s", d.text);
-        code = e == ERR_OK && ctl_print(text_slice(&out)) ? CTL_OK : CTL_FAILED;
+        code = ctl_finish(e, &out, &d);
     }
-    diag_fini(&d);
-    text_fini(&out);
     fini(&p);
     return code;
 }

@@ -63,13 +63,6 @@ static int take(void *context, int letter, const char *value)
     return code;
 }
 
-static void say(struct diag *d)
-{
-    if (d->text != NULL)
-        fprintf(stderr, "resumelbctl: %s", d->text);
-    diag_fini(d);
-}
-
 static enum err show_page(const struct page_word *w, const struct ctl_options *o, struct text *out,
                           struct diag *d)
 {
@@ -120,10 +113,7 @@ static int watch(const struct page_word *w, const struct asking *a)
         else if (i != 0 && !a->o.json)
             text_add_char(&out, '\n');
         e = show_page(w, &a->o, &out, &d);
-        bool printed = ctl_print(text_slice(&out));
-        say(&d);
-        text_fini(&out);
-        if (!printed)
+        if (ctl_finish(ERR_OK, &out, &d) != CTL_OK)
             return CTL_FAILED;
     }
     return e == ERR_OK ? CTL_OK : CTL_FAILED;
@@ -152,12 +142,7 @@ static int run_page(const struct ctl_command *c, int argc, char **argv)
         return ctl_usage_error(c, "--count is for --watch", NULL);
     if (a.watch_s != 0)
         return watch(w, &a);
-    enum err e = show_page(w, &a.o, &out, &d);
-    if (e == ERR_OK && !ctl_print(text_slice(&out)))
-        e = ERR_SYSTEM;
-    say(&d);
-    text_fini(&out);
-    return e == ERR_OK ? CTL_OK : CTL_FAILED;
+    return ctl_finish(show_page(w, &a.o, &out, &d), &out, &d);
 }
 
 static int run_detach(const struct ctl_command *c, int argc, char **argv)
@@ -174,12 +159,7 @@ static int run_detach(const struct ctl_command *c, int argc, char **argv)
     a.o.process = argv[first];
     if (a.o.process == NULL)
         return ctl_usage_error(c, "want the id of a process, which status shows", NULL);
-    enum err e = ctl_detach(&a.o, &out, &d);
-    if (e == ERR_OK && !ctl_print(text_slice(&out)))
-        e = ERR_SYSTEM;
-    say(&d);
-    text_fini(&out);
-    return e == ERR_OK ? CTL_OK : CTL_FAILED;
+    return ctl_finish(ctl_detach(&a.o, &out, &d), &out, &d);
 }
 
 static const struct ctl_flag status_flags[] = {
