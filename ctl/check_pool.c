@@ -72,10 +72,10 @@ void check_range_print(const struct check_range *r, struct text *out)
     if (isinf(r->low))
         text_add_char(out, '~');
     else
-        text_addf(out, "%.10g", r->low);
+        text_add_real(out, r->low);
     text_add_char(out, ':');
     if (!isinf(r->high))
-        text_addf(out, "%.10g", r->high);
+        text_add_real(out, r->high);
 }
 
 /* ---- a pool ---- */

@@ -53,7 +53,7 @@ static size_t read_file(int folder, const char *name, char *buf, size_t room)
     return n > 0 ? (size_t)n : 0;
 }
 
-static bool parse_stat(struct slice line, struct proc_entry *out)
+bool proc_stat_parse(struct slice line, struct proc_entry *out)
 {
     struct slice field[FIELDS];
     uint64_t value[FIELDS] = {0};
@@ -93,7 +93,7 @@ static bool read_entry(int folder, pid_t pid, struct proc_entry *out)
     char buf[STAT_MAX];
 
     snprintf(name, sizeof(name), "%ld/stat", (long)pid);
-    if (!parse_stat((struct slice){buf, read_file(folder, name, buf, sizeof(buf))}, out))
+    if (!proc_stat_parse((struct slice){buf, read_file(folder, name, buf, sizeof(buf))}, out))
         return false;
     out->pid = pid;
     return true;
@@ -110,14 +110,10 @@ bool proc_entry_read(const char *proc, pid_t pid, struct proc_entry *out)
     return there;
 }
 
-bool proc_pss_read(const char *proc, pid_t pid, uint64_t *bytes)
+bool proc_rollup_parse(struct slice rest, uint64_t *bytes)
 {
-    char buf[ROLLUP_MAX];
-    char *path = xasprintf("%s/%ld/smaps_rollup", proc, (long)pid);
-    struct slice rest = {buf, read_file(AT_FDCWD, path, buf, sizeof(buf))};
     uint64_t kib;
 
-    free(path);
     while (rest.len > 0) {
         struct slice line = slice_cut(&rest, '\n');
 
@@ -130,6 +126,16 @@ bool proc_pss_read(const char *proc, pid_t pid, uint64_t *bytes)
         return true;
     }
     return false;
+}
+
+bool proc_pss_read(const char *proc, pid_t pid, uint64_t *bytes)
+{
+    char buf[ROLLUP_MAX];
+    char *path = xasprintf("%s/%ld/smaps_rollup", proc, (long)pid);
+    size_t n = read_file(AT_FDCWD, path, buf, sizeof(buf));
+
+    free(path);
+    return proc_rollup_parse((struct slice){buf, n}, bytes);
 }
 
 /* ---- all of them ---- */

@@ -50,4 +50,10 @@ bool proc_entry_read(const char *proc, pid_t pid, struct proc_entry *out);
  * (walks its page tables). False: not told. */
 bool proc_pss_read(const char *proc, pid_t pid, uint64_t *bytes);
 
+/* ---- what the files say ---- */
+/* PID/stat, but for the pid. The process has chosen its name. False: it is no such line. */
+bool proc_stat_parse(struct slice line, struct proc_entry *out);
+/* The bytes of "Pss:" of PID/smaps_rollup. False: not told; *BYTES is untouched. */
+bool proc_rollup_parse(struct slice text, uint64_t *bytes);
+
 #endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The body of an order at an admin address is refused with a reason, or says the same when it is
+ * written anew.
+ */
+#include "common/net/admin_order.h"
+
+#include "tests/fuzz/fuzz.h"
+
+static void print(const struct admin_order *o, struct text *out)
+{
+    struct json_writer w = {.out = out};
+
+    json_open_object(&w, NULL);
+    if (o->application.p != NULL)
+        json_put_text(&w, "application", o->application);
+    if (o->worker.p != NULL)
+        json_put_text(&w, "worker", o->worker);
+    if (o->has_class)
+        json_put_text(&w, "class", o->cls);
+    json_close_object(&w);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct admin_order o;
+    struct admin_order again;
+    struct text anew = {0};
+    const char *why = admin_order_read(&o, (struct slice){(const char *)data, size});
+
+    if (why != NULL) {
+        ASSERT(why[0] != '\0');
+        admin_order_fini(&o);
+        return 0;
+    }
+    ASSERT(o.has_class == (o.cls.p != NULL));
+    ASSERT(admin_order_means(&o, "") == (o.application.len == 0));
+    print(&o, &anew);
+    ASSERT(admin_order_read(&again, text_slice(&anew)) == NULL);
+    ASSERT(slice_eq(o.application, again.application));
+    ASSERT(slice_eq(o.worker, again.worker));
+    ASSERT(slice_eq(o.cls, again.cls));
+    ASSERT(o.has_class == again.has_class);
+    admin_order_fini(&again);
+    admin_order_fini(&o);
+    text_fini(&anew);
+    return 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of providers in the trees that others write to: each file's name stands for at most one
+ * provider, whose name makes that file's name again; and what no file can be called is told.
+ */
+#include "common/tree/provider_file.h"
+
+#include "common/tree/zookeeper_tree.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *name = xmalloc(size + 1);
+    char file[PROVIDER_NAME_ROOM];
+    char again[PROVIDER_NAME_ROOM];
+
+    memcpy(name, data, size);
+    name[size] = '\0';
+    if (provider_name_encode(name, file)) {
+        ASSERT(file[0] != '.');
+        ASSERT(strchr(file, '/') == NULL);
+        ASSERT(strcmp(file, "properties.json") != 0);
+        ASSERT(provider_name_decode(file, again));
+        ASSERT(strcmp(name, again) == 0);
+    }
+    if (provider_name_decode(name, again)) {
+        ASSERT(provider_name_encode(again, file));
+        ASSERT(strcmp(name, file) == 0);
+    }
+    /* It never grows. */
+    char *decoded = xmalloc(strlen(name) + 1);
+    zk_name_decode(name, decoded);
+    ASSERT(strlen(decoded) <= strlen(name));
+    free(decoded);
+    free(name);
+    return 0;
+}

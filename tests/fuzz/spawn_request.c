@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the keeper, which may be root, is told to start: a message is refused with a reason, or
+ * complete and within its bounds.
+ */
+#include "worker-agent/spawner.h"
+
+#include "common/wire/json.h"
+#include "tests/fuzz/fuzz.h"
+
+static void check_list(char *const *list, size_t n)
+{
+    ASSERT(n <= (size_t)2 * APP_WORDS_MAX);
+    for (size_t i = 0; i < n; ++i)
+        ASSERT(list[i] != NULL);
+    ASSERT(list[n] == NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct spawn_request r = {.slot = 0};
+    char why[KEEPER_WHY_MAX] = "";
+    json_t *message;
+
+    if (json_parse((struct slice){(const char *)data, size}, PACKET_BYTES_MAX, &message, NULL) !=
+        ERR_OK)
+        return 0;
+    if (spawn_request_parse(message, &r, why)) {
+        ASSERT(strlen(r.id) >= 16 && strspn(r.id, "0123456789abcdef") == strlen(r.id));
+        ASSERT(r.nwords != 0);
+        check_list(r.words, r.nwords);
+        check_list(r.env, r.nenv);
+        ASSERT(r.root != NULL);
+        ASSERT(r.ngroups >= 0 && r.ngroups <= APP_GROUPS_MAX);
+        ASSERT(r.listen >= 0 && r.listen <= LISTEN_BY_SOCKET);
+        ASSERT(r.uid != (uid_t)-1 && r.gid != (gid_t)-1);
+        for (int i = 0; i < r.ngroups; ++i)
+            ASSERT(r.groups[i] != (gid_t)-1);
+    } else {
+        ASSERT(why[0] != '\0');
+    }
+    spawn_request_fini(&r);
+    json_decref(message);
+    return 0;
+}
