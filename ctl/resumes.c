@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl resumes: each worker's best classes, or one class's best workers.
+ * resumelbctl resumes: each worker's best classes, or one class's best workers; of a load balancer,
+ * or of an agent's slots.
  */
 #include "ctl/ctl.h"
 #include "ctl/page.h"
@@ -107,11 +108,53 @@ static void print_application(const char *name, json_t *workers, const struct ct
     }
 }
 
+/* ---- an agent's page ---- */
+
+/* One of RESUMES into APPLICATIONS. A slot has one for each classifier that it was asked with. */
+static void add_resume(json_t *applications, const json_t *resume)
+{
+    const char *application = json_string_value(json_object_get(resume, "application"));
+    const char *address = json_string_value(json_object_get(resume, "address"));
+    const char *fingerprint = json_string_value(json_object_get(resume, "fingerprint"));
+    json_t *skills = json_object_get(resume, "skills");
+
+    if (application == NULL || address == NULL || fingerprint == NULL || !json_is_object(skills))
+        return;
+    json_t *workers = json_object_get(applications, application);
+
+    if (workers == NULL) {
+        workers = json_object();
+        json_object_set_new(applications, application, workers);
+    }
+    char *name = json_object_get(workers, address) == NULL
+                     ? xstrdup(address)
+                     : xasprintf("%s, classifier %s", address, fingerprint);
+
+    json_object_set(workers, name, skills);
+    free(name);
+}
+
+/* The list that an agent gives, as a load balancer's page (new). */
+static json_t *page_of_agent(const json_t *resumes)
+{
+    json_t *applications = json_object();
+    size_t i;
+    json_t *resume;
+
+    json_array_foreach(resumes, i, resume)
+    {
+        add_resume(applications, resume);
+    }
+    return json_pack("{s:o}", "applications", applications);
+}
+
 enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    enum err e = page_check(page, o);
+    json_t *of_agent = json_is_array(page) ? page_of_agent(page) : NULL;
+    enum err e = page_check(of_agent != NULL ? of_agent : page, o);
 
     if (e == ERR_OK)
-        page_each_application(page, o, print_application, out);
+        page_each_application(of_agent != NULL ? of_agent : page, o, print_application, out);
+    json_decref(of_agent);
     return e;
 }

@@ -161,10 +161,31 @@ static void a_program_without_applications_says_so(void **state)
     expect(ctl_resumes_text, "{\"applications\":{}}", (struct ctl_options){0}, "no applications\n");
 }
 
+static void resumes_of_an_agent_are_those_of_its_slots(void **state)
+{
+    static const char page[] =
+        "[{\"application\":\"shop\",\"slot\":0,\"address\":\"127.0.0.1:9000\",\"fingerprint\":"
+        "\"f1\","
+        "\"skills\":{\"a\":1,\"b\":2.5}},"
+        "{\"application\":\"shop\",\"address\":\"127.0.0.1:9000\",\"fingerprint\":\"f2\","
+        "\"skills\":{}},"
+        "{\"application\":\"wiki\",\"address\":\"127.0.0.1:9100\",\"fingerprint\":\"f1\","
+        "\"skills\":{\"a\":3}},"
+        "{\"application\":\"wiki\",\"address\":7},\"x\"]";
+
+    (void)state;
+    expect(ctl_resumes_text, page, (struct ctl_options){.application = "shop", .top = 1},
+           "shop:\n  127.0.0.1:9000: 2 skills, the best 1\n    class  score\n    b       2.50\n"
+           "  127.0.0.1:9000, classifier f2: 0 skills\n");
+    expect(ctl_resumes_text, page, (struct ctl_options){.application = "wiki", .cls = "a"},
+           "wiki:\n  a: 1 of 1 workers skilled\n    worker          score\n    127.0.0.1:9100   "
+           "3.00\n");
+    expect(ctl_resumes_text, "[]", (struct ctl_options){0}, "no applications\n");
+}
+
 static void other_pages_are_refused(void **state)
 {
-    static const char *const pages[] = {"{}", "[]", "{\"applications\":[]}",
-                                        "{\"applications\":3}"};
+    static const char *const pages[] = {"{}", "{\"applications\":[]}", "{\"applications\":3}"};
     struct ctl_options o = {0};
     struct text out = {0};
 
@@ -173,6 +194,7 @@ static void other_pages_are_refused(void **state)
         assert_int_equal(show(ctl_status_text, pages[i], &o, &out), ERR_SYNTAX);
         assert_int_equal(show(ctl_resumes_text, pages[i], &o, &out), ERR_SYNTAX);
     }
+    assert_int_equal(show(ctl_status_text, "[]", &o, &out), ERR_SYNTAX);
     assert_int_equal(out.len, 0);
 }
 
@@ -260,6 +282,7 @@ int main(void)
         cmocka_unit_test(resumes_show_the_best_classes_first),
         cmocka_unit_test(a_class_shows_its_best_workers_first),
         cmocka_unit_test(a_program_without_applications_says_so),
+        cmocka_unit_test(resumes_of_an_agent_are_those_of_its_slots),
         cmocka_unit_test(other_pages_are_refused),
         cmocka_unit_test(members_of_wrong_types_do_no_harm),
         cmocka_unit_test(a_bad_command_line_is_bad_usage),
