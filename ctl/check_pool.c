@@ -144,14 +144,20 @@ static void add_label(const char *prefix, const char *name, struct text *out)
         text_add(out, slice_of(name));
         return;
     }
+    struct text shown = {0};
+
+    text_add_visible(&shown, slice_of(prefix));
     text_add_char(out, '\'');
-    for (const char *p = prefix; *p != '\0'; ++p) {
-        if (*p == '\'')
+    for (size_t i = 0; i < shown.len; ++i) {
+        char c = shown.p[i];
+
+        if (c == '\'')
             text_add_char(out, '\'');
-        /* '|' begins the performance data; control characters are nobody's label. */
-        text_add_char(out, *p == '=' || *p == '|' || (unsigned char)*p < ' ' ? '_' : *p);
+        /* '|' begins the performance data; a tab is nobody's label. */
+        text_add_char(out, c == '=' || c == '|' || c == '\t' ? '_' : c);
     }
     text_addf(out, " %s'", name);
+    text_fini(&shown);
 }
 
 static void add_metric(const struct check_thresholds *t, enum check_metric m, double v,

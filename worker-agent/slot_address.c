@@ -63,6 +63,9 @@ enum err slot_address_parse(struct slice text, unsigned nslots, struct slot_addr
 {
     struct slot_address a = {0};
 
+    /* What comes behind would be no part of it. */
+    if (slice_find(text, '\0') != SIZE_MAX)
+        return refuse(ERR_SYNTAX, why, "has a NUL in it");
     if (slice_starts(text, SLICE_LIT("unix:")))
         return parse_unix(text, nslots, out, why);
     a.numbered = slice_ends(text, SLICE_LIT("+"));
