@@ -2,6 +2,10 @@
 .PHONY: all release install uninstall deb test-packages deps run test bench soak asan tsan fuzz coverage format lint clean
 
 JOBS ?= $(shell nproc)
+# What was compiled before need not be again, where there is a ccache.
+ifneq ($(shell command -v ccache 2>/dev/null),)
+export CMAKE_C_COMPILER_LAUNCHER ?= ccache
+endif
 # End-to-end tests wait more than they work.
 E2E_JOBS ?= $(shell expr $(JOBS) + 1)
 # More words for the end-to-end tests' runs.
