@@ -51,6 +51,7 @@ static const struct ctl_flag tree_flags[] = {
     {'u', "tree", "URL", NULL, "directory:/PATH or zookeeper://HOST:PORT,HOST:PORT/PATH"},
     {'A', "auth-file", "FILE", CTL_FILES, "ZooKeeper: its first line is USER:PASSWORD"},
     {'t', "timeout", "SECONDS", NULL, "how long to wait for an answer"},
+    {'j', "json", NULL, NULL, "print: for programs"},
     {'e', "ephemeral", NULL, NULL, "export: providers, too"},
     {'o', "output", "FILE", CTL_FILES, "export: to FILE"},
     {'n', "dry-run", NULL, NULL, "import: say what would change"},

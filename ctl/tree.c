@@ -26,7 +26,7 @@ struct verb {
 };
 
 static const struct verb verbs[] = {
-    {"print", 0, 1, tree_print, true, CTL_FAILED, "print [PATH]"},
+    {"print", 0, 1, tree_print, true, CTL_FAILED, "print [PATH] [--json]"},
     {"export", 0, 1, tree_export, true, CTL_FAILED, "export [PATH] [-o FILE] [--ephemeral]"},
     {"import", 1, 2, tree_import, true, CTL_FAILED,
      "import FILE|- [PATH] [--dry-run] [--trim|--no-trim] [--reset-acl]"},
@@ -53,6 +53,7 @@ static void print_help(FILE *out)
           "                         $RESUMELB_TREE\n"
           "  -A, --auth-file FILE   ZooKeeper: its first line is USER:PASSWORD\n"
           "  -t, --timeout SECONDS  how long to wait for an answer (10)\n"
+          "  -j, --json             print: for programs, nodes with properties and nodes below\n"
           "  -e, --ephemeral        export: providers, too\n"
           "  -o, --output FILE      export: to FILE, which is replaced whole\n"
           "  -n, --dry-run          import: say what would change, and change nothing\n"
@@ -82,6 +83,7 @@ static const struct option options[] = {
     {"tree", required_argument, NULL, 'u'},
     {"auth-file", required_argument, NULL, 'A'},
     {"timeout", required_argument, NULL, 't'},
+    {"json", no_argument, NULL, 'j'},
     {"ephemeral", no_argument, NULL, 'e'},
     {"output", required_argument, NULL, 'o'},
     {"dry-run", no_argument, NULL, 'n'},
@@ -130,6 +132,9 @@ static int take_option(int option, struct tree_command *c)
     case 'o':
         c->output = optarg;
         return CTL_OK;
+    case 'j':
+        c->json = true;
+        return CTL_OK;
     case 'n':
         c->dry_run = true;
         return CTL_OK;
@@ -171,7 +176,7 @@ static int parse_command_line(int argc, char **argv, struct tree_command *c,
     int option;
 
     optind = 0; /* start anew: a test parses more than once */
-    while ((option = getopt_long(argc, argv, "u:A:t:eo:nh", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "u:A:t:jeo:nh", options, NULL)) != -1) {
         if (option == 'h') {
             print_help(stdout);
             return CTL_OK;
@@ -189,6 +194,8 @@ static int parse_command_line(int argc, char **argv, struct tree_command *c,
     c->nwords = (size_t)(argc - optind - 1);
     if (c->nwords < (*verb)->min || c->nwords > (*verb)->max)
         return usage_error("want", (*verb)->usage);
+    if (c->json && (*verb)->run != tree_print)
+        return usage_error("--json is for print; get answers in JSON anyway", NULL);
     if (c->url == NULL)
         c->url = getenv("RESUMELB_TREE");
     if (c->url == NULL || c->url[0] == '\0')

@@ -20,6 +20,7 @@ enum {
 struct tree_command {
     const char *url;
     struct store_options store_options;
+    bool json;      /* print: for programs */
     bool ephemeral; /* export: providers, too */
     bool dry_run;   /* import: tell only */
     bool reset_acl; /* import, set: permissions as of new nodes */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/base/file.h"
+#include "common/wire/json.h"
 #include "ctl/ctl.h"
 
 struct walk {
@@ -94,6 +95,38 @@ static enum err walk(struct walk *w, const char *path, struct slice name, size_t
     return e;
 }
 
+/* N as {"properties": {...}, "nodes": {NAME: {...}}}, each only where there are any (new).
+ * *LEFT_OUT counts those whose name JSON cannot say. */
+static json_t *json_of(const struct tree_text_node *n, size_t *left_out)
+{
+    json_t *o = json_object();
+    json_t *nodes = n->nchildren != 0 ? json_object() : NULL;
+
+    for (size_t i = 0; i < n->nchildren; ++i)
+        *left_out += json_object_set_new(nodes, n->children[i]->name,
+                                         json_of(n->children[i], left_out)) != 0;
+    if (json_object_size(n->properties) != 0)
+        json_object_set(o, "properties", n->properties);
+    if (nodes != NULL)
+        json_object_set_new(o, "nodes", nodes);
+    if (n->remark != NULL)
+        json_object_set_new(o, "remark", json_string(n->remark));
+    return o;
+}
+
+static size_t print_json(const struct tree_text_node *top, struct tree_command *c)
+{
+    size_t left_out = 0;
+    json_t *o = json_of(top, &left_out);
+
+    json_print(o, &c->out);
+    text_add_char(&c->out, '\n');
+    json_decref(o);
+    if (left_out != 0)
+        diag_add(&c->diag, NULL, 0, 0, "%zu nodes left out, whose names are not UTF-8", left_out);
+    return left_out;
+}
+
 /* What is at PATH, or for the root what is below it, as text. */
 static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
 {
@@ -112,7 +145,9 @@ static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
         }
         store_node_fini(&s);
     }
-    size_t nleft_out = e == ERR_OK ? tree_text_print(top, &c->out, left_out) : 0;
+    size_t nleft_out = e != ERR_OK ? 0
+                       : c->json   ? print_json(top, c)
+                                   : tree_text_print(top, &c->out, left_out);
     tree_text_destroy(top);
     return e == ERR_OK && nleft_out == 0 && w->unread == 0 ? CTL_OK : CTL_FAILED;
 }

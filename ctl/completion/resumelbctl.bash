@@ -278,7 +278,7 @@ _resumelbctl()
         --unset) COMPREPLY=(); return ;;
         esac
         if [[ $cur == -* ]]; then
-            _resumelbctl_words "$cur" '-u --tree -A --auth-file -t --timeout -e --ephemeral -o --output -n --dry-run --trim --no-trim --reset-acl --unset --create -h --help'
+            _resumelbctl_words "$cur" '-u --tree -A --auth-file -t --timeout -j --json -e --ephemeral -o --output -n --dry-run --trim --no-trim --reset-acl --unset --create -h --help'
         else
             _resumelbctl_words "$cur" 'print export import diff set get watch'
         fi

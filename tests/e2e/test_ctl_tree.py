@@ -297,6 +297,13 @@ def test_properties_of_the_top_are_shown_and_set(place):
     assert place.tool('get', '/', 'x').out == '1\n'
 
 
+def test_a_tree_is_printed_as_json_for_programs(place):
+    place.tool.load('/a : lb\n  x = 1.5\n  main -> /b\n  /c\n    y = "z"\n/b\n')
+    assert json.loads(place.tool('print', '--json').out) == {'nodes': {
+        'a': {'properties': {'type': 'lb', 'x': 1.5, 'main ->': '/b'}, 'nodes': {'c': {'properties': {'y': 'z'}}}}, 'b': {}}}
+    assert json.loads(place.tool('print', '/a/c', '-j').out) == {'nodes': {'c': {'properties': {'y': 'z'}}}}
+
+
 # ---- import ----
 
 def test_import_over_a_tree_changes_what_differs(place):
@@ -571,7 +578,7 @@ def test_tool_waits_for_a_server_that_comes_back(server, zookeeper):
 
 @pytest.mark.parametrize('words, said', [
     ((), 'want a verb'), (('prnt',), 'no such verb'), (('get',), 'want'), (('get', 'a', 'b', 'c'), 'want'),
-    (('print', '--timeout', '0'), 'number of seconds'), (('print', '--bogus'), 'bogus'),
+    (('print', '--timeout', '0'), 'number of seconds'), (('print', '--bogus'), 'bogus'), (('export', '--json'), 'for print'),
     (('import', '-', '--trim', '--no-trim'), 'one of'),
 ])
 def test_bad_usage_is_told(tmp_path, words, said):
