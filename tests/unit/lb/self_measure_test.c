@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/self_measure.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "lb/health.h"
 #include "lb/member.h"
@@ -242,6 +245,7 @@ static void a_worker_that_refuses_is_ejected_for_a_while(void **state)
     struct worker *b = join(c, "127.0.0.1:2");
 
     c->app->eject.time_ms = 1;
+    c->app->eject.probe_ms = 0;
     member_failed(member_of(a), FAULT_REFUSED, 0);
     assert_int_equal(c->app->navailable, 1);
     assert_true(is_ejected(a));
@@ -250,6 +254,57 @@ static void a_worker_that_refuses_is_ejected_for_a_while(void **state)
     drop_ejections(c);
     assert_int_equal(c->app->navailable, 2);
     leave(c, a);
+    leave(c, b);
+}
+
+/* A socket of our own, bound and not yet listening; its address into NAME. */
+static int bound(char *name, size_t room)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+    snprintf(name, room, "127.0.0.1:%u", (unsigned)ntohs(a.sin_port));
+    return fd;
+}
+
+static void a_worker_that_refuses_is_back_when_it_accepts(void **state)
+{
+    struct control *c = *state;
+    char name[32];
+    int fd = bound(name, sizeof(name));
+    struct worker *a = join(c, name);
+    struct worker *b = join(c, "127.0.0.1:2");
+
+    c->app->eject.time_ms = 4;
+    c->app->eject.probe_ms = 1;
+    member_failed(member_of(a), FAULT_REFUSED, 0);
+    /* However often it is tried, and long after its time. */
+    for (uint64_t end_ms = clock_mono_us() / 1000 + 40; clock_mono_us() / 1000 < end_ms;)
+        loop_turn(c->lb.control, 2);
+    assert_true(is_ejected(a));
+    assert_int_equal(listen(fd, 5), 0);
+    drop_ejections(c);
+    assert_int_equal(c->app->navailable, 2);
+    assert_int_equal(stats_sum(c->app->stats, APP_STAT_ejections), 1);
+    close(fd);
+    leave(c, a);
+    leave(c, b);
+}
+
+static void a_worker_that_leaves_is_tried_no_more(void **state)
+{
+    struct control *c = *state;
+    struct worker *a = join(c, "127.0.0.1:1");
+    struct worker *b = join(c, "127.0.0.1:2");
+
+    c->app->eject.probe_ms = 1;
+    member_failed(member_of(a), FAULT_REFUSED, 0);
+    loop_turn(c->lb.control, 0);
+    leave(c, a);
+    drop_ejections(c);
     leave(c, b);
 }
 
@@ -337,6 +392,8 @@ int main(void)
         TEST(the_folder_has_one_user),
         TEST(errors_answered_fast_raise_no_score),
         TEST(a_worker_that_refuses_is_ejected_for_a_while),
+        TEST(a_worker_that_refuses_is_back_when_it_accepts),
+        TEST(a_worker_that_leaves_is_tried_no_more),
         TEST(the_only_worker_is_never_ejected),
         TEST(when_the_last_one_refuses_the_ejected_ones_come_back),
         TEST(who_has_tried_all_others_gets_the_ejected_ones),
