@@ -223,7 +223,8 @@ void http_conn_end(struct http_conn *c, bool done)
     if (list_linked(&c->replies))
         return;
     enter_phase(c, PHASE_IDLE);
-    if (!c->cut && !c->tunnelled && c->server->draining && !c->http2)
+    /* One that was told to stay may have one more request on its way. */
+    if (!c->cut && !c->tunnelled && c->server->shuts_idle && !c->http2)
         http_conn_shut_read(c);
 }
 

@@ -222,6 +222,7 @@ void http_server_shut_idle(struct http_server *s)
     struct list *it;
     struct list *next;
 
+    s->shuts_idle = true;
     http_tunnels_end(s);
     http_conns_wake(s);
     list_for_each_safe (it, next, &s->conns)

@@ -306,6 +306,48 @@ static void one_more_answer_of_a_server_that_retires_says_close(void **state)
     raw_turn_until_set(f->loop, &f->drain_done);
 }
 
+struct retiring {
+    struct loop_message message;
+    struct fixture *fixture;
+};
+
+static void run_retire(struct loop_message *m)
+{
+    struct fixture *f = container_of(m, struct retiring, message)->fixture;
+
+    http_server_retire(f->server, set_flag, f);
+}
+
+static struct retiring retiring = {.message.run = run_retire};
+
+/* The server is told to retire in the turn in which the answer is written. */
+static void answer_and_retire(struct fixture *f, struct call *call)
+{
+    answer_hello(f, call);
+    retiring.fixture = f;
+    loop_post(f->loop, &retiring.message);
+    f->answer = answer_hello;
+}
+
+static void who_was_told_to_stay_just_before_the_server_retired_is_answered_once_more(void **state)
+{
+    struct fixture *f = *state;
+
+    f->answer = answer_and_retire;
+    fixture_send(f, GET);
+    fixture_await_gone(f, 1);
+    raw_await(f->loop, &f->client, HELLO);
+    assert_false(raw_has(&f->client, "Connection: close"));
+    pass_time(f, 10);
+    assert_int_equal(http_server_connections(f->server), 1);
+    text_clear(&f->client.in);
+    fixture_send(f, GET);
+    raw_await_end(f->loop, &f->client);
+    assert_true(raw_has(&f->client, HELLO));
+    assert_true(raw_has(&f->client, "Connection: close\r\n"));
+    raw_turn_until_set(f->loop, &f->drain_done);
+}
+
 static void request_that_races_with_the_drain_is_answered(void **state)
 {
     struct fixture *f = *state;
@@ -373,6 +415,7 @@ int main(void)
         REST(new_limits_hold_for_those_that_rest),
         REST(drain_ends_it),
         REST(one_more_answer_of_a_server_that_retires_says_close),
+        REST(who_was_told_to_stay_just_before_the_server_retired_is_answered_once_more),
         REST(request_that_races_with_the_drain_is_answered),
         REST(cut_ends_it),
         REST(many_rest_and_are_all_served_again),
