@@ -27,6 +27,7 @@ struct homes *homes_create(const struct homes_options *o)
     h->mean_us = HOMES_MEAN_FIRST_US;
     h->cold_us = HOMES_COLD_FIRST_US;
     h->usual_share = HOMES_DRAW_SHARE;
+    h->fade_left_us = (uint64_t)HOMES_FADE_US;
     h->scale = 1;
     h->nbalancers = 1;
     list_init(&h->workers);
@@ -308,13 +309,14 @@ static struct homes_class *count(struct homes *h, const struct homes_request *r,
     struct homes_class *c = plan->cls;
 
     classes_request(&h->classes, c != NULL ? &c->base : NULL);
+    homes_let_fade(h);
     if (c == NULL)
         c = homes_class_of(classes_add(&h->classes, r->cls));
-    c->work = (struct fading){plan->work, h->now_us};
+    c->work = (struct fading){plan->work, h->fade_us};
     c->demand = (struct fading){plan->demand, h->now_us};
-    c->asked = (struct fading){plan->asked, h->now_us};
-    h->work = (struct fading){plan->all_work, h->now_us};
-    h->asked = (struct fading){plan->all_asked, h->now_us};
+    c->asked = (struct fading){plan->asked, h->fade_us};
+    h->work = (struct fading){plan->all_work, h->fade_us};
+    h->asked = (struct fading){plan->all_asked, h->fade_us};
     h->usual_share += HOMES_USUAL_STEP * (plan->choice.share - h->usual_share);
     return c;
 }

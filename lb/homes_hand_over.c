@@ -30,7 +30,7 @@ struct parcel {
 
 static void move_in(struct homes *h, struct homes_pair *p, struct homes_worker *to)
 {
-    double weight_us = fading_value(&p->weight, h->now_us, HOMES_TAU_US);
+    double weight_us = fading_value(&p->weight, h->fade_us, HOMES_TAU_US);
     struct homes_class *c = p->cls;
 
     homes_unsettle(h, p, 0);
@@ -91,7 +91,7 @@ static struct parcel *pack(const struct homes *h, const struct homes_worker *fro
 
         if (homes_is_home(p))
             all[n++] =
-                (struct parcel){p, fading_value(&c->work, h->now_us, HOMES_TAU_US) / c->nhomes};
+                (struct parcel){p, fading_value(&c->work, h->fade_us, HOMES_TAU_US) / c->nhomes};
     }
     ASSERT(n == from->nhomes);
     qsort(all, n, sizeof(*all), most_work_first);

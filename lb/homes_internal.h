@@ -18,6 +18,11 @@
 
 /* What work counts as a class's, or a worker's, recent share: it decays with this. */
 #define HOMES_TAU_US HOME_TAU_US
+/* ... of time in which so many requests come in that time at least: with fewer it runs slower. What
+ * a cache holds is driven out by requests, and a share of a few of them is chance. */
+#define HOMES_TAU_REQUESTS 4000.0
+/* ... and at its own pace for so long after it has had enough: all is forgotten then. */
+#define HOMES_FADE_US (10 * HOMES_TAU_US)
 /* The same for the demand of a moment, which tells a flood. */
 #define HOMES_TAU_DEMAND_US 1e6
 /* Weight of the newest request in a class's cost, and in the mean cost of all. */
@@ -186,6 +191,8 @@ struct homes {
      * stays as it is while nothing happens. Work done at time t weighs exp((t - epoch) / TAU).
      */
     uint64_t epoch_us;
+    uint64_t fade_us;      /* the time that work decays by */
+    uint64_t fade_left_us; /* how much further it may run before another request comes */
     uint64_t now_us;
     double scale;
     double line_work;   /* of those in the line; scaled */
@@ -226,6 +233,8 @@ double fading_value(const struct fading *f, uint64_t now_us, double tau_us);
 void fading_add(struct fading *f, double value, uint64_t now_us, double tau_us);
 /* To be called first, with the time of each call. */
 void homes_tick(struct homes *h, uint64_t now_us);
+/* A request has come. */
+void homes_let_fade(struct homes *h);
 /* B has changed. */
 void homes_work_changed(struct homes *h, struct homes_worker *w);
 double homes_work_of(const struct homes_worker *w);

@@ -145,15 +145,15 @@ void homes_order(struct homes *h)
     homes_heap_build(heap, HOMES_BY_LOAD);
 }
 
-static void begin_epoch(struct homes *h, uint64_t now_us)
+static void begin_epoch(struct homes *h)
 {
-    double by = exp(-(double)(now_us - h->epoch_us) / HOMES_TAU_US);
+    double by = exp(-(double)(h->fade_us - h->epoch_us) / HOMES_TAU_US);
     struct list *it;
 
     list_for_each (it, &h->workers)
         list_entry(it, struct homes_worker, node)->work *= by;
     h->line_work *= by;
-    h->epoch_us = now_us;
+    h->epoch_us = h->fade_us;
     h->scale = 1;
     h->exchange = -1; /* the keys are of the old scale */
     homes_order(h);
@@ -204,15 +204,33 @@ static void look(struct homes *h)
     }
 }
 
+/* Time has passed: as far as there are requests, work decays with it. */
+static void fade(struct homes *h, uint64_t us)
+{
+    if (us > h->fade_left_us)
+        us = h->fade_left_us;
+    h->fade_left_us -= us;
+    h->fade_us += us;
+    if ((double)(h->fade_us - h->epoch_us) > EPOCH_TAUS * HOMES_TAU_US)
+        begin_epoch(h);
+    else
+        h->scale = exp((double)(h->fade_us - h->epoch_us) / HOMES_TAU_US);
+}
+
+void homes_let_fade(struct homes *h)
+{
+    h->fade_left_us += (uint64_t)(HOMES_TAU_US / HOMES_TAU_REQUESTS);
+    if (h->fade_left_us > (uint64_t)HOMES_FADE_US)
+        h->fade_left_us = (uint64_t)HOMES_FADE_US;
+}
+
 void homes_tick(struct homes *h, uint64_t now_us)
 {
     if (now_us <= h->now_us)
         return;
+    /* The first time there is nothing that could have faded. */
+    fade(h, h->now_us != 0 ? now_us - h->now_us : 0);
     h->now_us = now_us;
-    if ((double)(now_us - h->epoch_us) > EPOCH_TAUS * HOMES_TAU_US)
-        begin_epoch(h, now_us);
-    else
-        h->scale = exp((double)(now_us - h->epoch_us) / HOMES_TAU_US);
     if (now_us >= h->look_us) {
         /* With many workers less often: it costs the same in the end. */
         h->look_us = now_us + HOMES_LOOK_US + homes_line(h) * HOMES_LOOK_WORKER_US;

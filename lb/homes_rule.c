@@ -76,11 +76,11 @@ static void weigh(struct choosing *g)
     double max_share = h->o.settings.max_share;
     double cost = fmax(c->cost_us > 0 ? (double)c->cost_us : h->mean_us, 1);
 
-    plan->work = fading_value(&c->work, h->now_us, HOMES_TAU_US) + cost;
+    plan->work = fading_value(&c->work, h->fade_us, HOMES_TAU_US) + cost;
     plan->demand = fading_value(&c->demand, h->now_us, HOMES_TAU_DEMAND_US) + cost;
-    plan->asked = fading_value(&c->asked, h->now_us, HOMES_TAU_US) + 1;
-    plan->all_asked = fading_value(&h->asked, h->now_us, HOMES_TAU_US) + 1;
-    plan->all_work = fading_value(&h->work, h->now_us, HOMES_TAU_US) + cost;
+    plan->asked = fading_value(&c->asked, h->fade_us, HOMES_TAU_US) + 1;
+    plan->all_asked = fading_value(&h->asked, h->fade_us, HOMES_TAU_US) + 1;
+    plan->all_work = fading_value(&h->work, h->fade_us, HOMES_TAU_US) + cost;
     double demand = (double)h->nbalancers * plan->demand / HOMES_TAU_DEMAND_US;
     double share = n * plan->work / plan->all_work;
     if (demand > HOMES_SURGE * n && demand > share)

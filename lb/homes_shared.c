@@ -85,7 +85,7 @@ static void each_class(struct homes *h, void (*each)(struct homes *h, struct hom
 
 static void begin_sharing(struct homes *h, struct homes_class *c)
 {
-    double work_us = fading_value(&c->work, h->now_us, HOMES_TAU_US);
+    double work_us = fading_value(&c->work, h->fade_us, HOMES_TAU_US);
 
     forget_shared(c);
     for (uint32_t i = 0; i < c->nhomes; ++i)
@@ -257,7 +257,7 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
 {
     uint64_t from = r->from != NULL ? r->from->number : HOMES_NOBODY;
 
-    p->rate = (struct fading){r->rate * HOMES_TAU_US, h->now_us};
+    p->rate = (struct fading){r->rate * HOMES_TAU_US, h->fade_us};
     if (r->used_us > p->used_us)
         p->used_us = r->used_us;
     p->touched = true;
@@ -279,12 +279,12 @@ static void spread(struct homes *h, struct homes_class *c)
     double work_us = 0;
 
     for (uint32_t i = 0; i < c->npairs; ++i)
-        work_us += fading_value(&c->pairs[i]->rate, h->now_us, HOMES_TAU_US);
+        work_us += fading_value(&c->pairs[i]->rate, h->fade_us, HOMES_TAU_US);
     for (uint32_t i = 0; i < c->nhomes; ++i) {
         struct homes_pair *p = c->pairs[i];
-        double before = fading_value(&p->weight, h->now_us, HOMES_TAU_US);
+        double before = fading_value(&p->weight, h->fade_us, HOMES_TAU_US);
 
-        p->weight = (struct fading){work_us / c->nhomes, h->now_us};
+        p->weight = (struct fading){work_us / c->nhomes, h->fade_us};
         homes_load_add(h, p->worker, p->weight.sum - before, 0);
     }
 }

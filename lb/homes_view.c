@@ -192,7 +192,7 @@ static size_t check_worker(const struct homes *h, const struct homes_worker *w)
 
         ASSERT(p->worker == w);
         nhomes += homes_is_home(p);
-        weight_us += fading_value(&p->weight, h->now_us, HOMES_TAU_US);
+        weight_us += fading_value(&p->weight, h->fade_us, HOMES_TAU_US);
         ++npairs;
     }
     ASSERT(w->nhomes == nhomes);

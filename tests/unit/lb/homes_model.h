@@ -14,6 +14,8 @@ enum { WORKERS = 12, CLASSES = 30, TICKETS = 200, STEPS = 60000, SECOND = 100000
 
 #define TAU 20e6
 #define TAU_DEMAND 1e6
+#define TAU_REQUESTS 4000.0
+#define FADE (10 * TAU)
 #define MAX_SHARE 0.4375
 /* Of the work in a load, by which the order of workers may be off. */
 #define SLACK 0.03
@@ -47,6 +49,7 @@ struct model {
     struct model_class classes[CLASSES];
     struct model_ticket tickets[TICKETS];
     double work, asked, mean, cold, usual;
+    double fade_left_us; /* work decays so much longer without another request */
     uint64_t now_us, orders;
     uint64_t seed;
     unsigned seen[HOMES_REASONS];
@@ -67,7 +70,10 @@ static inline int below(struct model *m, int n)
 
 static inline void pass(struct model *m, uint64_t us)
 {
-    double fade = exp(-(double)us / TAU);
+    double runs_us = fmin((double)us, m->fade_left_us);
+    double fade = exp(-runs_us / TAU);
+
+    m->fade_left_us -= runs_us;
 
     m->now_us += us;
     m->work *= fade;

@@ -358,6 +358,7 @@ static void step_begin(struct model *m)
     m->work += s.cost;
     c->asked += 1;
     m->asked += 1;
+    m->fade_left_us = fmin(m->fade_left_us + TAU / TAU_REQUESTS, FADE);
     m->usual += 0.01 * (s.share - m->usual);
     settle(m, c, &p, x);
     c->used[x] = m->now_us;
@@ -479,8 +480,11 @@ static void the_core_does_what_the_rule_says_at_every_step(void **state)
                        .homes = homes_create(&o),
                        .now_us = SECOND,
                        .mean = 20e3,
+                       .fade_left_us = FADE,
                        .cold = 30e3,
                        .usual = 0.06};
+    struct homes_view start;
+    homes_view(m.homes, m.now_us, &start); /* which tells it the time */
     for (int i = 0; i < STEPS; ++i) {
         int what = below(&m, 1000);
 
