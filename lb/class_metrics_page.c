@@ -107,7 +107,7 @@ static void add_workers(void *context, const char *cls, const struct class_figur
         return;
     pool_class_view(p->app->pool, slice_of(cls), &v);
     add_series(p, "class_workers", cls);
-    text_add_u64(p->out, v.total);
+    text_add_u64(p->out, v.lives ? v.homes : v.total);
     text_add_char(p->out, '\n');
 }
 
@@ -124,7 +124,8 @@ static void add_family(struct class_page *p,
     }
 }
 
-static const char workers_doc[] = "Workers of the line with a score for the class.";
+static const char workers_doc[] = "Workers where the class lives: its homes with policy adaptive, "
+                                  "else those of the line with a score for it.";
 
 void class_metrics_page(const struct lb *lb, struct text *out)
 {

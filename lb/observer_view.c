@@ -162,6 +162,10 @@ static void put_class(const struct observer *o, const struct seen_app *a,
     else
         json_put_null(w, "wait_mean_s");
     json_put_int(w, "skilled_workers", (int64_t)v.total);
+    if (v.lives)
+        json_put_int(w, "homes", (int64_t)v.homes);
+    else
+        json_put_null(w, "homes");
     json_close_object(w);
 }
 

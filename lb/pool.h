@@ -358,6 +358,8 @@ uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w
 enum { POOL_CLASS_ROWS_MAX = 128, POOL_CLASS_NAME_MAX = 127 };
 struct pool_class_view {
     size_t total; /* workers of the line with a score for it */
+    bool lives;   /* the policy keeps classes at homes (adaptive) */
+    size_t homes; /* how many it has */
     size_t n;
     struct {
         char name[POOL_CLASS_NAME_MAX + 1]; /* of the worker, cut to that */

@@ -216,6 +216,11 @@ static void housed(struct pool *p, struct worker *w, const struct pool_home *hom
     homes_published(state_of(p)->homes, homes_of_worker(w), home->cls, &r, p->now_us);
 }
 
+static size_t homes_of_class(struct pool *p, struct slice cls)
+{
+    return homes_of(state_of(p)->homes, cls, NULL, 0);
+}
+
 static void check(struct pool *p)
 {
     homes_check(state_of(p)->homes);
@@ -237,5 +242,6 @@ const struct pool_rule pool_rule_adaptive = {
     .end = end,
     .balancers = balancers,
     .housed = housed,
+    .homes_of = homes_of_class,
     .check = check,
 };

@@ -191,6 +191,8 @@ struct pool_rule {
     void (*balancers)(struct pool *p);
     /* W, a member, has published that. */
     void (*housed)(struct pool *p, struct worker *w, const struct pool_home *home);
+    /* At how many workers CLS lives; NULL: this rule has no such places. */
+    size_t (*homes_of)(struct pool *p, struct slice cls);
     /* Asserts every invariant. */
     void (*check)(struct pool *p);
 };

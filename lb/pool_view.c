@@ -134,6 +134,8 @@ void pool_class_view(struct pool *p, struct slice cls, struct pool_class_view *o
 {
     out->total = out->n = 0;
     pool_lock(p);
+    out->lives = p->rule->homes_of != NULL;
+    out->homes = out->lives ? p->rule->homes_of(p, cls) : 0;
     const struct pool_class *c = pool_skills_find(p, cls);
     out->total = c != NULL ? c->n : 0;
     for (; out->n < out->total && out->n < POOL_CLASS_ROWS_MAX; ++out->n) {

@@ -279,6 +279,7 @@ void html_classes(const json_t *application, struct text *out)
 {
     static const struct column columns[] = {
         {"requests/s", "requests_per_s", html_put_number, false},
+        {"homes", "homes", html_put_number, false},
         {"workers with a score", "skilled_workers", html_put_number, false},
         {"spilled/s", "spilled_per_s", html_put_number, false},
         {"waited/s", "waited_per_s", html_put_number, true},

@@ -83,6 +83,8 @@ class Place:
         (self.folder / 'access.log').write_text(''.join(
             line % ('a%d.example:80 127.0.0.1' % (i % 7), i // 60, i % 60, 'xyz'[i % 3], i % 11) for i in range(300)))
 
+        shutil.copy(self.folder / 'access.log', self.folder / 'day.log')
+
     def here(self, command):
         """COMMAND for this place."""
         told = [('unix:/path/admin.sock', self.lb.admin), ('unix:/run/resumelb/admin.sock', self.lb.admin), ('AGENT-ADMIN', self.agent.admin),
