@@ -107,7 +107,7 @@ void homes_line_remove(struct homes *h, struct homes_worker *w)
 }
 
 /* Of the work in hand; of a sample of every STEPth in the order of the heap, from the least to the
- * most. */
+ * most. Of two workers the lesser: no queue is longer than four times itself. */
 double homes_median(const struct homes *h)
 {
     const struct homes_heap *heap = &h->heaps[HOMES_BY_WORK];
@@ -123,7 +123,9 @@ double homes_median(const struct homes *h)
             seen[at] = seen[at - 1];
         seen[at] = v;
     }
-    return n != 0 ? seen[n / 2] : 0;
+    if (n == 0)
+        return 0;
+    return seen[n > 2 ? n / 2 : 0];
 }
 
 /* ---- time ---- */

@@ -177,7 +177,7 @@ static inline struct sight look(struct model *m, int cls)
             sorted[at] = sorted[at - 1];
         sorted[at] = s.b[w];
     }
-    s.median = n != 0 ? sorted[n / 2] : 0;
+    s.median = n != 0 ? sorted[n > 2 ? n / 2 : 0] : 0;
     s.cost = fmax(c->cost > 0 ? c->cost : m->mean, 1);
     s.share = n * (c->work + s.cost) / (m->work + s.cost);
     double demand = (c->demand + s.cost) / TAU_DEMAND;
