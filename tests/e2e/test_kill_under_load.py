@@ -127,7 +127,8 @@ def order_all(world, lb, delay):
     """Eight POSTs to the one worker: one is executed and takes DELAY, the others wait. Their clients."""
     clients = []
     for i in range(8):
-        c = Client(lb.address)
+        # Any of them may be the last to be executed, after 7 * DELAY.
+        c = Client(lb.address, seconds=20 + 8 * int(delay))
         c.send('POST', body=b'order', headers=[('X-Once', 'order-%d' % i), ('X-Delay', delay)])
         clients.append(c)
     log = world.folder / 'executed.log'
