@@ -83,6 +83,7 @@ struct homes_ticket {
 struct homes_settings {
     size_t max_classes; /* classes kept, as in common/core/classes.h */
     double max_share;   /* the part of the workers that one class may live at; (0, 1] */
+    bool always;        /* ... even where there is hardly anything else */
 };
 
 struct homes_options {

@@ -73,6 +73,9 @@
 /* A demand of so many times its room makes a class a flood, which may have this part of it. */
 #define HOMES_FLOOD 1.2
 #define HOMES_FLOOD_ROOM (4.0 / 7)
+/* A class that is nearly all there is may have more than max_share: what is left to the others is
+ * so many times what they use. */
+#define HOMES_OTHERS_ROOM 6.0
 /* A demand beyond this part of the pool is a class's share at once. */
 #define HOMES_SURGE 0.5625
 /* A home beyond the first that has not been used for so long is none any more. */
@@ -249,6 +252,10 @@ void homes_order(struct homes *h);
 double homes_median(const struct homes *h);
 void homes_line_add(struct homes *h, struct homes_worker *w);
 void homes_line_remove(struct homes *h, struct homes_worker *w);
+
+/* homes_rule.c: at how many workers a class may live that is OWN_US of ALL_US of work: PART of
+ * those in the line, or more. */
+size_t homes_room(const struct homes *h, double part, double own_us, double all_us);
 
 /* homes_pairs.c */
 struct homes_class *homes_class_of(struct class_entry *e);

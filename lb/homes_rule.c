@@ -4,7 +4,8 @@
  *
  *     s = n * its work / all work             its share, in workers
  *     d = work that arrived in a second       its demand, in workers
- *     h = number of its homes                 at most max_share * n, fewer in a flood
+ *     h = number of its homes                 at most max_share * n, fewer in a flood, more when
+ *                                             there is hardly anything else
  *
  * and of a worker B, its work in hand, and L, its load (homes_load.c). P is what a cold request
  * costs, V = PATIENCE_COLD * P + PATIENCE_MEDIAN * median(B) how long one may wait for its home.
@@ -58,9 +59,10 @@ double homes_price(const struct homes *h, const struct homes_plan *plan)
 
 /* ---- how much a class needs ---- */
 
-static size_t room_for(double part, size_t n)
+size_t homes_room(const struct homes *h, double part, double own_us, double all_us)
 {
-    double room = ceil(part * (double)n - 1e-9);
+    double others = all_us > 0 && !h->o.settings.always ? 1 - own_us / all_us : 1;
+    double room = ceil(fmax(part, 1 - HOMES_OTHERS_ROOM * others) * (double)homes_line(h) - 1e-9);
 
     return room >= 1 ? (size_t)room : 1;
 }
@@ -89,7 +91,8 @@ static void weigh(struct choosing *g)
     bool flood = demand > HOMES_FLOOD * max_share * n;
     g->out->expected_us = cost;
     g->out->share = share;
-    g->out->homes_max = room_for(flood ? max_share * HOMES_FLOOD_ROOM : max_share, homes_line(h));
+    g->out->homes_max =
+        homes_room(h, flood ? max_share * HOMES_FLOOD_ROOM : max_share, plan->work, plan->all_work);
 }
 
 /* ---- which worker ---- */

@@ -195,11 +195,10 @@ static void find_gone(const struct homes *h, struct homes_class *c)
     }
 }
 
-static size_t homes_room(const struct homes *h)
+static size_t room_of(const struct homes *h, const struct homes_class *c)
 {
-    double room = ceil(h->o.settings.max_share * (double)homes_line(h) - 1e-9);
-
-    return room > 1 ? (size_t)room : 1;
+    return homes_room(h, h->o.settings.max_share, fading_value(&c->work, h->fade_us, HOMES_TAU_US),
+                      fading_value(&h->work, h->fade_us, HOMES_TAU_US));
 }
 
 /* Who uses what we have given up has not followed by now, and will not. */
@@ -224,7 +223,7 @@ struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_
 
 static void adopt(struct homes *h, struct homes_class *c, struct homes_pair *p)
 {
-    if (c->nhomes >= homes_room(h)) {
+    if (c->nhomes >= room_of(h, c)) {
         struct homes_pair *oldest = homes_oldest(c, NULL);
 
         if (!is_before(oldest, p))

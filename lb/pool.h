@@ -33,6 +33,7 @@ struct pool_settings {
     double variance;          /* how far above the front's mean backlog a worker may stand */
     uint64_t backlog_history; /* requests over which backlogs are averaged; >= 1 */
     double max_share;       /* adaptive: part of the workers that one class may live at; 0: 7/16 */
+    bool max_share_always;  /* ... even where there is hardly anything else */
     double unskilled_score; /* score that an unskilled worker is given for the class it got */
     size_t max_classes;     /* classes kept; a tenth of the room is for those on probation */
     size_t max_waiting;     /* requests parked, or on the way back; over it ERR_QUEUE_FULL */

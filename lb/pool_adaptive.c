@@ -69,7 +69,8 @@ static struct homes_settings settings_of(const struct pool *p)
     const struct pool_settings *s = &p->settings;
 
     return (struct homes_settings){.max_classes = s->max_classes,
-                                   .max_share = s->max_share > 0 ? s->max_share : MAX_SHARE};
+                                   .max_share = s->max_share > 0 ? s->max_share : MAX_SHARE,
+                                   .always = s->max_share_always};
 }
 
 static void *create(struct pool *p)

@@ -16,6 +16,7 @@
         .variance = (s)->variance,                                                                 \
         .backlog_history = (uint64_t)(s)->backlog_history,                                         \
         .max_share = (s)->max_share,                                                               \
+        .max_share_always = (s)->max_share_always,                                                 \
         .unskilled_score = (s)->unskilled_score,                                                   \
         .max_classes = (size_t)(s)->max_classes,                                                   \
         .backlog_shared = (s)->backlog_shared,                                                     \

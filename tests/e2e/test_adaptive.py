@@ -111,11 +111,18 @@ def pids_of_a_flood(lb, clients=8, requests=40):
 
 def test_a_class_that_floods_stays_within_its_share_of_the_workers(world):
     agent = TinyAgent(world, slots=4).wait_ready()
-    lb = balancer(world, agent, max_share=0.25)
+    lb = balancer(world, agent, max_share=0.25, max_share_always=True)
     visit(lb, 2)
     assert len(pids_of_a_flood(lb)) == 1
     assert explain(lb, 'flood.example')['values']['homes_max'] == 1
     # It is live.
-    lb.reload(config(agent, max_share=1))
+    lb.reload(config(agent, max_share=1, max_share_always=True))
     wait_until(lambda: lb.app('app')['settings']['max_share']['value'] == '1', 'the setting')
     assert len(pids_of_a_flood(lb)) > 1
+
+
+def test_a_class_that_is_all_there_is_may_have_all_workers(world):
+    agent = TinyAgent(world, slots=4).wait_ready()
+    lb = balancer(world, agent, max_share=0.25)
+    assert len(pids_of_a_flood(lb)) == 4
+    assert explain(lb, 'flood.example')['values']['homes_max'] == 4

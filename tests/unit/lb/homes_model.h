@@ -184,7 +184,9 @@ static inline struct sight look(struct model *m, int cls)
     if (demand > 0.5625 * n)
         s.share = fmax(s.share, demand);
     s.worth = fmax(s.share, n * (c->asked + 1) / (m->asked + 1));
-    s.room = fmax(1, ceil((demand > 1.2 * MAX_SHARE * n ? 0.25 : MAX_SHARE) * n - 1e-9));
+    double others = 1 - (c->work + s.cost) / (m->work + s.cost);
+    double part = demand > 1.2 * MAX_SHARE * n ? 0.25 : MAX_SHARE;
+    s.room = fmax(1, ceil(fmax(part, 1 - 6 * others) * n - 1e-9));
     return s;
 }
 

@@ -311,7 +311,8 @@ static void a_copy_is_a_home_for_both_until_nobody_uses_it(void **state)
 
     (void)state;
     owned_class(s, 0, cls);
-    for (int i = 0; i < 60; ++i)
+    serve_others(s);
+    for (int i = 0; i < 30; ++i)
         send(s, 0, cls);
     publish(s);
     size_t n = homes_count(&s->f[0], cls);
