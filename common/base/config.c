@@ -479,7 +479,8 @@ void config_fini(struct config *c)
 
 struct config_node *config_get(const struct config_node *map, const char *key)
 {
-    ASSERT(map->kind == CONFIG_MAP);
+    if (map->kind != CONFIG_MAP)
+        return NULL;
     for (size_t i = 0; i < map->n; ++i) {
         if (slice_is(map->keys[i]->text, key))
             return map->items[i];

@@ -37,7 +37,7 @@ bool config_parse(const char *file, struct slice text, struct config *out,
                   struct diag *d) must_check;
 void config_fini(struct config *c);
 
-/* The value of KEY in a map, or NULL. */
+/* The value of KEY, or NULL: there is none, or MAP is no map, as whoever expected one has said. */
 struct config_node *config_get(const struct config_node *map, const char *key);
 /*
  * Add "FILE:LINE:COLUMN: ..." for a node; AT NULL: the file alone. From CONFIG_PROBLEMS_MAX on,

@@ -57,6 +57,38 @@ def test_broken_files_are_refused(tmp_path, text, says):
     assert r.returncode == 1 and says in r.stderr, r.stderr
 
 
+# What a setting may be given that expects something else.
+ODD = ['true', '"x"', '5', '[]', '[1]', '[[1]]', '{}', '{a: b}', '[{a: [b]}]', '{a: {b: {c: d}}}', '~']
+START = {'resumelb': {'listen': '["127.0.0.1:1"]', 'workers': '["127.0.0.1:2"]'}, 'resumelb-agent': {'apps': '{x: {command: "x"}}'},
+         'resumelb-poolcounter': {'listen': '"127.0.0.1:1"'}}
+
+
+def whole(start, name, value, inside):
+    rows = {**start, **({} if inside else {name: value})}
+    text = ''.join('%s: %s\n' % row for row in rows.items())
+    if inside == 'applications':
+        text = 'listen: ["127.0.0.1:1"]\napplications: {x: {%s: %s}}\n' % (name, value)
+    elif inside:
+        text += '%s: {%s: %s}\n' % (inside, name, value)
+    return text
+
+
+@pytest.mark.parametrize('program', START)
+def test_whatever_kind_of_value_a_setting_is_given_is_refused_or_taken_and_never_fatal(tmp_path, program):
+    described = subprocess.run([BIN / program, '--describe', 'settings'], capture_output=True, text=True, check=True).stdout
+    names = sorted(set(re.findall(r'^\| `(\w+)` \|', described, re.MULTILINE)) | {'apps', 'applications', 'workers', 'listen'})
+    assert len(names) > 10 and 'admin' in names
+    places = [None, 'admin', 'pool', 'applications', 'pool_counters'] if program == 'resumelb' else [None, 'admin']
+    path = tmp_path / 'odd.yaml'
+    for inside in places:
+        for name in names:
+            for value in ODD:
+                path.write_text(whole(START[program], name, value, inside))
+                r = check(path, program)
+                assert r.returncode in (0, 1), (inside, name, value, r.returncode, r.stderr[:400])
+                assert r.returncode == 0 or 'odd.yaml' in r.stderr, (inside, name, value, r.stderr[:400])
+
+
 def test_the_commented_configurations_are_good(tmp_path):
     from support.base import ROOT
     for program in ('resumelb', 'resumelb-agent'):
