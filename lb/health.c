@@ -30,7 +30,8 @@ struct ejection {
     uint64_t for_ms;
     enum worker_fault why;
     /* Control thread, while it is tried by connecting. */
-    uint64_t probe_ms; /* the next pause; 0: it is not tried */
+    uint64_t probe_ms;      /* the next pause; 0: it is not tried */
+    uint64_t probe_most_ms; /* those after it */
     struct http1_connect *attempt;
 };
 
@@ -120,7 +121,7 @@ static void rest(struct ejection *e)
     if (!in_force)
         return;
     timer_start(l, &e->timer, pause_ms);
-    e->probe_ms = pause_ms * 2 < e->for_ms ? pause_ms * 2 : e->for_ms;
+    e->probe_ms = e->probe_most_ms;
 }
 
 static void on_connected(void *context, struct http1_conn *c, enum err failed)
@@ -270,6 +271,7 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
     struct ejection *e = new_ejection(m, f, for_ms);
 
     e->probe_ms = probe_ms;
+    e->probe_most_ms = 2 * probe_ms < for_ms ? 2 * probe_ms : for_ms;
     eject_locked(m, now_ms, e, released);
     return e;
 }
