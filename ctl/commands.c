@@ -75,7 +75,8 @@ const struct ctl_command ctl_word_tree = {
 static const struct ctl_flag simulate_flags[] = {
     {'p', "policy", "LIST", NULL, "policies, or all"},
     {'c', "classifier", "SPEC", "host segment path regex:", "how requests are classified"},
-    {'s', "scenario", "NAME", "steady light flash crawl newworkers crash drain rolling hetero shift shareddb all",
+    {'s', "scenario", "NAME",
+     "steady light flash crawl newworkers crash drain rolling hetero shift shareddb all",
      "instead of a log"},
     {'o', "plot", "FILE.svg", CTL_FILES, "a picture of it"},
     {'j', "json", NULL, NULL, "for programs"},

@@ -67,7 +67,7 @@ struct http_server {
     struct timer sweep;
     struct timer accept_again; /* runs after descriptors ran out */
     bool accept_paused, held, draining;
-    bool shuts_idle; /* draining, and idle connections get no further answer */
+    bool shuts_idle;   /* draining, and idle connections get no further answer */
     bool balanced;     /* has its place in options.balance */
     uint64_t drain_ms; /* when that began */
     void (*drained)(void *context);

@@ -594,8 +594,7 @@ def test_bad_urls_are_told():
 
 def test_url_is_taken_from_the_environment(directory):
     directory.tool.load(TALK)
-    done = subprocess.run([str(BIN / 'resumelbctl'), 'tree', 'export'], capture_output=True,
-                          env={**os.environ, 'RESUMELB_TREE': directory.tool.url})
+    done = subprocess.run([str(BIN / 'resumelbctl'), 'tree', 'export'], capture_output=True, env={**os.environ, 'RESUMELB_TREE': directory.tool.url})
     assert done.returncode == 0 and done.stdout.decode() == TALK
     helped = subprocess.run([str(BIN / 'resumelbctl'), 'tree', '--help'], capture_output=True)
     assert helped.returncode == 0 and b'--auth-file' in helped.stdout

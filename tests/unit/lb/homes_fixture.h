@@ -126,4 +126,11 @@ static inline size_t homes_count(struct lodgers *f, const char *cls)
     return homes_of(f->homes, slice_of(cls), NULL, 0);
 }
 
+/* Two seconds of it, so that there is something beside what comes. */
+static inline void lodgers_serve_others(struct lodgers *f)
+{
+    for (int i = 0; i < 200; ++i)
+        serve(f, "others", 10 * MS);
+}
+
 #endif

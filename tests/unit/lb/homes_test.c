@@ -46,95 +46,6 @@ static void new_classes_spread_over_the_workers(void **state)
     lodgers_end(&f);
 }
 
-/* Two seconds of it, so that there is something beside what comes. */
-static void serve_others(struct lodgers *f)
-{
-    for (int i = 0; i < 200; ++i)
-        serve(f, "others", 10 * MS);
-}
-
-static void a_class_that_is_asked_for_more_than_one_worker_serves_gets_further_homes(void **state)
-{
-    struct lodgers f;
-
-    (void)state;
-    lodgers_start(&f, 16, 1);
-    serve_others(&f);
-    for (int i = 0; i < 200; ++i)
-        ask(&f, "hot");
-    /* max_share of 16, and four sevenths of that when the demand of a second is above it. */
-    assert_int_equal(homes_count(&f, "hot"), 7);
-    assert_int_equal(f.choice.homes_max, 7);
-    lodgers_end(&f);
-}
-
-static void a_flood_is_held_to_fewer_homes_than_a_large_class(void **state)
-{
-    struct lodgers f;
-
-    (void)state;
-    lodgers_start(&f, 16, 1);
-    serve_others(&f);
-    /* Over 10 ms each are assumed: more than 10 seconds of work in one. */
-    for (int i = 0; i < 1000; ++i)
-        ask(&f, "hot");
-    assert_int_equal(f.choice.homes_max, 4);
-    assert_int_equal(homes_count(&f, "hot"), 4);
-    lodgers_end(&f);
-}
-
-static void max_share_can_be_the_whole_pool(void **state)
-{
-    struct lodgers f;
-
-    (void)state;
-    lodgers_start(&f, 8, 1);
-    serve_others(&f);
-    homes_set(f.homes, &(struct homes_settings){.max_classes = 1000, .max_share = 1});
-    for (int i = 0; i < 300; ++i)
-        ask(&f, "hot");
-    assert_int_equal(homes_count(&f, "hot"), 8);
-    homes_set(f.homes, &(struct homes_settings){.max_classes = 1000, .max_share = 0.25});
-    ask(&f, "hot");
-    assert_int_equal(homes_count(&f, "hot"), 2);
-    lodgers_end(&f);
-}
-
-static void a_class_that_is_nearly_all_there_is_may_live_nearly_everywhere(void **state)
-{
-    struct lodgers f;
-
-    (void)state;
-    lodgers_start(&f, 16, 1);
-    for (int i = 0; i < 1000; ++i)
-        ask(&f, "all");
-    assert_int_equal(homes_count(&f, "all"), 16);
-    /* Six times what the others use is theirs. */
-    for (int i = 0; i < 60; ++i)
-        ask(&f, "others");
-    ask(&f, "all");
-    assert_in_range(homes_count(&f, "all"), 8, 12);
-    for (int i = 0; i < 140; ++i)
-        ask(&f, "others");
-    ask(&f, "all");
-    assert_int_equal(homes_count(&f, "all"), 4);
-    lodgers_end(&f);
-}
-
-static void max_share_may_hold_even_where_there_is_nothing_else(void **state)
-{
-    struct lodgers f;
-
-    (void)state;
-    lodgers_start(&f, 16, 1);
-    homes_set(f.homes,
-              &(struct homes_settings){.max_classes = 1000, .max_share = 0.5, .always = true});
-    for (int i = 0; i < 300; ++i)
-        ask(&f, "all");
-    assert_int_equal(homes_count(&f, "all"), 8);
-    lodgers_end(&f);
-}
-
 static void further_homes_that_are_not_used_are_given_up(void **state)
 {
     struct lodgers f;
@@ -205,7 +116,7 @@ static void a_home_that_the_class_is_not_worth_is_given_up_after_a_while(void **
 
     (void)state;
     lodgers_start(&f, 16, 1);
-    serve_others(&f);
+    lodgers_serve_others(&f);
     for (int i = 0; i < 100; ++i)
         ask(&f, "small");
     assert_int_equal(homes_count(&f, "small"), 7);
@@ -230,7 +141,7 @@ static void a_class_does_not_move_away_from_work_of_its_own(void **state)
 
     (void)state;
     lodgers_start(&f, 2, 1);
-    serve_others(&f);
+    lodgers_serve_others(&f);
     int home = serve(&f, "a", 10 * MS);
     /* One home is as many as it may have of two. */
     for (int i = 0; i < 100; ++i)
@@ -614,11 +525,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_class_stays_at_its_home_while_the_others_have_work_too),
         cmocka_unit_test(new_classes_spread_over_the_workers),
-        cmocka_unit_test(a_class_that_is_asked_for_more_than_one_worker_serves_gets_further_homes),
-        cmocka_unit_test(a_flood_is_held_to_fewer_homes_than_a_large_class),
-        cmocka_unit_test(max_share_can_be_the_whole_pool),
-        cmocka_unit_test(a_class_that_is_nearly_all_there_is_may_live_nearly_everywhere),
-        cmocka_unit_test(max_share_may_hold_even_where_there_is_nothing_else),
         cmocka_unit_test(further_homes_that_are_not_used_are_given_up),
         cmocka_unit_test(a_class_moves_away_from_a_home_that_others_have_flooded),
         cmocka_unit_test(a_class_flees_a_flooded_home_before_it_would_leave_a_slow_one),
