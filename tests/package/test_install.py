@@ -198,7 +198,7 @@ def test_the_header_package_builds_a_classifier_that_the_load_balancer_takes(mac
     machine.run("sed -i 's,classifier: host,classifier: {plugin: {path: /usr/local/lib/my_classifier.so}},' /etc/resumelb/resumelb.yaml")
     machine.run('resumelb -t -c /etc/resumelb/resumelb.yaml')
     take_over(machine, 'resumelb', 'systemctl kill --kill-whom=main -s USR2 resumelb')
-    machine.wait('curl -sf http://127.0.0.1:8080/de/shop && curl -s http://127.0.0.1:8081/resumes.json | grep -q \'"de"\'')
+    machine.wait('curl -sf http://127.0.0.1:8080/de/shop && curl -s http://127.0.0.1:8081/status.json | grep -q \'"de"\'')
 
 
 def test_from_source_it_is_installed_upgraded_under_load_and_removed(machine, page):
