@@ -233,6 +233,8 @@ void homes_heap_check(const struct homes_heap *h, enum homes_key key);
 
 /* homes_load.c: work that decays, and the two orders of workers */
 double fading_value(const struct fading *f, uint64_t now_us, double tau_us);
+/* What is left of one. */
+double fading_part(const struct fading *f, uint64_t now_us, double tau_us);
 void fading_add(struct fading *f, double value, uint64_t now_us, double tau_us);
 /* To be called first, with the time of each call. */
 void homes_tick(struct homes *h, uint64_t now_us);

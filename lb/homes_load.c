@@ -20,9 +20,14 @@
 /* The scale of work begins anew after so many times its decay. */
 #define EPOCH_TAUS 50
 
+double fading_part(const struct fading *f, uint64_t now_us, double tau_us)
+{
+    return exp(-(double)(now_us - f->at_us) / tau_us);
+}
+
 double fading_value(const struct fading *f, uint64_t now_us, double tau_us)
 {
-    return f->sum * exp(-(double)(now_us - f->at_us) / tau_us);
+    return f->sum * fading_part(f, now_us, tau_us);
 }
 
 void fading_add(struct fading *f, double value, uint64_t now_us, double tau_us)

@@ -78,11 +78,15 @@ static void weigh(struct choosing *g)
     double max_share = h->o.settings.max_share;
     double cost = fmax(c->cost_us > 0 ? (double)c->cost_us : h->mean_us, 1);
 
-    plan->work = fading_value(&c->work, h->fade_us, HOMES_TAU_US) + cost;
+    /* Work and requests are counted together (homes_begin), so the same part of both is left. */
+    double left = fading_part(&c->work, h->fade_us, HOMES_TAU_US);
+    double all_left = fading_part(&h->work, h->fade_us, HOMES_TAU_US);
+
+    plan->work = c->work.sum * left + cost;
     plan->demand = fading_value(&c->demand, h->now_us, HOMES_TAU_DEMAND_US) + cost;
-    plan->asked = fading_value(&c->asked, h->fade_us, HOMES_TAU_US) + 1;
-    plan->all_asked = fading_value(&h->asked, h->fade_us, HOMES_TAU_US) + 1;
-    plan->all_work = fading_value(&h->work, h->fade_us, HOMES_TAU_US) + cost;
+    plan->asked = c->asked.sum * left + 1;
+    plan->all_asked = h->asked.sum * all_left + 1;
+    plan->all_work = h->work.sum * all_left + cost;
     double demand = (double)h->nbalancers * plan->demand / HOMES_TAU_DEMAND_US;
     double share = n * plan->work / plan->all_work;
     if (demand > HOMES_SURGE * n && demand > share)

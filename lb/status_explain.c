@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/net/admin_order.h"
 #include "common/wire/explain_query.h"
 #include "common/wire/json.h"
 #include "common/wire/url_line.h"
@@ -145,17 +146,6 @@ static void put_explanation(struct json_writer *w, const struct application *app
     json_close_object(w);
 }
 
-static int refuse(struct text *body, int status, const char *why)
-{
-    struct json_writer w = {.out = body};
-
-    json_open_object(&w, NULL);
-    json_put_text(&w, "error", slice_of(why));
-    json_close_object(&w);
-    text_add_char(body, '\n');
-    return status;
-}
-
 int status_explain(struct lb *lb, struct slice query, struct text *body)
 {
     struct explain_query a;
@@ -164,14 +154,14 @@ int status_explain(struct lb *lb, struct slice query, struct text *body)
 
     const char *why = explain_query_parse(query, &a);
     if (why != NULL)
-        return refuse(body, 400, why);
+        return admin_order_refuse(body, 400, why);
     struct url_line u;
     if (a.has_url)
         why = url_line_parse((struct slice){a.url, a.url_len}, &u);
     ASSERT(why == NULL);
     struct application *app = find(lb, &a, a.has_url ? &u : NULL, &why);
     if (app == NULL)
-        return refuse(body, a.has_application || a.has_url ? 404 : 400, why);
+        return admin_order_refuse(body, a.has_application || a.has_url ? 404 : 400, why);
     if (a.has_url)
         a.cls_len = class_of_url(app, &u, a.cls);
     struct slice cls = {a.cls, a.cls_len};

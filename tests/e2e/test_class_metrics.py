@@ -2,9 +2,11 @@
 """Figures by class on /metrics: bounded, whatever classes clients choose, and readable by Prometheus whatever they are called."""
 import re
 import subprocess
+import threading
+import time
 
 from support.base import wait_until
-from support.http import get
+from support.http import Client, get
 from support.scripted import serve
 
 BY_HEADER = {'regex': {'variable': 'HTTP_X_CLASS', 'pattern': '^(?<class>.*)$'}}
@@ -49,8 +51,36 @@ def test_each_class_has_its_requests_failures_times_and_workers(world):
     assert figures(lb, 'failures_total') == {'warm': 2, 'other classes': 0}
     placed = [figures(lb, '%s_total' % how)['warm'] for how in ('skilled', 'spilled', 'unskilled')]
     assert sum(placed) == 5 and placed[0] >= 4, 'the worker has a score since the first'
-    assert 0 <= figures(lb, 'wait_seconds_total')['warm'] <= figures(lb, 'seconds_total')['warm'] < 60
+    assert 0 < figures(lb, 'seconds_total')['warm'] < 60
     assert figures(lb, 'workers') == {'warm': 1}
+
+
+def test_time_that_a_class_waits_is_its_own(world):
+    """One connection: the second request waits for as long as the first one is held."""
+    gate = threading.Event()
+
+    def script(c, head, body):
+        if b'GET /held' in head:
+            gate.wait(20)
+        c.answer()
+    w = world.scripted(serve(script))
+    lb = world.resumelb({'workers': [w.address], 'classifier': BY_HEADER, 'max_connections': 1, 'connection_wait_timeout': '30s'})
+    ask(lb, 'held')
+    ask(lb, 'waits')
+    wait_until(lambda: {'held', 'waits'} <= set(figures(lb, 'requests_total')), 'the classes to have series')
+    with Client(lb.address) as first, Client(lb.address) as second:
+        first.send('GET', '/held', headers=[('X-Class', 'held')])
+        wait_until(lambda: lb.app()['backlog'] == 1, 'the first to be at the worker')
+        second.send('GET', '/', headers=[('X-Class', 'waits')])
+        began = time.monotonic()
+        wait_until(lambda: lb.app()['backlog'] == 2, 'the second to wait')
+        wait_until(lambda: time.monotonic() - began > 0.2, 'it to have waited for a while')
+        gate.set()
+        assert first.receive().status == second.receive().status == 200
+    noted(lb, 4)
+    assert figures(lb, 'wait_seconds_total')['waits'] > 0.1
+    assert figures(lb, 'wait_seconds_total')['waits'] <= figures(lb, 'seconds_total')['waits'] < 60
+    assert figures(lb, 'wait_seconds_total')['held'] < figures(lb, 'wait_seconds_total')['waits']
 
 
 def test_whatever_a_class_is_called_promtool_and_prometheus_syntax_have_it_whole(world):
