@@ -5,8 +5,6 @@
 
 #include "common/base/log.h"
 
-enum { ORDER_BYTES_MAX = 4096 /* the admin address takes no longer bodies */ };
-
 int admin_order_refuse(struct text *body, int status, const char *why)
 {
     struct json_writer w = {.out = body};
@@ -45,7 +43,7 @@ const char *admin_order_read(struct admin_order *o, struct slice entity)
     *o = (struct admin_order){0};
     if (slice_trim(entity).len == 0)
         return NULL;
-    if (json_parse(entity, ORDER_BYTES_MAX, &o->root, NULL) != ERR_OK || !json_is_object(o->root))
+    if (json_parse(entity, ADMIN_ORDER_BYTES_MAX, &o->root, NULL) != ERR_OK || !json_is_object(o->root))
         return "the body is not a JSON object";
     json_object_foreach(o->root, name, v)
     {

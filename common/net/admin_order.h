@@ -9,6 +9,8 @@
 
 #include "common/wire/json.h"
 
+enum { ADMIN_ORDER_BYTES_MAX = 4096 /* the admin address takes no longer bodies */ };
+
 struct admin_order {
     json_t *root;
     struct slice application, worker, cls; /* empty: it does not say */

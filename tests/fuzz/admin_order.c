@@ -36,11 +36,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ASSERT(o.has_class == (o.cls.p != NULL));
     ASSERT(admin_order_means(&o, "") == (o.application.len == 0));
     print(&o, &anew);
-    ASSERT(admin_order_read(&again, text_slice(&anew)) == NULL);
-    ASSERT(slice_eq(o.application, again.application));
-    ASSERT(slice_eq(o.worker, again.worker));
-    ASSERT(slice_eq(o.cls, again.cls));
-    ASSERT(o.has_class == again.has_class);
+    /* control characters are written as escapes, up to six times as long */
+    why = admin_order_read(&again, text_slice(&anew));
+    ASSERT((why == NULL) == (anew.len <= ADMIN_ORDER_BYTES_MAX));
+    if (why == NULL) {
+        ASSERT(slice_eq(o.application, again.application));
+        ASSERT(slice_eq(o.worker, again.worker));
+        ASSERT(slice_eq(o.cls, again.cls));
+        ASSERT(o.has_class == again.has_class);
+    }
     admin_order_fini(&again);
     admin_order_fini(&o);
     text_fini(&anew);
