@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call is one message per loop; the last loop that has run it posts the message back.
+ * A call is one message per loop; the last loop that has run it posts the message back. Loops post
+ * to each other as long as any of them runs, so none is destroyed before all have ended.
  */
 #include "lb/data_loops.h"
 
@@ -25,13 +26,17 @@ enum { RECYCLE_MS = 1000 };
 struct data_thread {
     struct lb_loop *ll;
     pthread_t thread;
-    sem_t *ready;
+    struct data_loops *all;
     struct loop_deferred each_turn;
     struct timer recycle;
 };
 
 struct data_loops {
     struct data_thread *threads;
+    sem_t ready;
+    /* Passed twice by the loops and by who stops them: nobody stops or runs a loop any more; and
+     * what had been posted by then has run. */
+    pthread_barrier_t ended;
 };
 
 static void on_each_turn(struct loop_deferred *d)
@@ -69,7 +74,7 @@ static void *run(void *context)
     struct loop *l = loop_create(ll->index);
 
     ll->loop = l;
-    sem_post(t->ready);
+    sem_post(&t->all->ready);
     loop_run(l);
     list_remove(&t->each_turn.node);
     timer_stop(&t->recycle);
@@ -77,6 +82,9 @@ static void *run(void *context)
         limit_loop_end(application_on(ll->lb->applications[i], ll->index));
     /* What was to be freed at the end of the last turn. */
     loop_turn(l, 0);
+    pthread_barrier_wait(&t->all->ended);
+    loop_turn(l, 0);
+    pthread_barrier_wait(&t->all->ended);
     loop_destroy(l);
     return NULL;
 }
@@ -96,12 +104,12 @@ static void start_upkeep(struct lb_loop *ll, void *context)
 void data_loops_start(struct lb *lb)
 {
     struct data_loops *d = xcalloc(1, sizeof(*d));
-    sem_t ready;
 
     lb->data_loops = d;
     lb->loops = xcalloc_lines(lb->nloops, sizeof(*lb->loops));
     d->threads = xcalloc(lb->nloops, sizeof(*d->threads));
-    sem_init(&ready, 0, 0);
+    sem_init(&d->ready, 0, 0);
+    pthread_barrier_init(&d->ended, NULL, lb->nloops + 1);
     for (unsigned i = 0; i < lb->nloops; ++i) {
         struct data_thread *t = &d->threads[i];
 
@@ -109,15 +117,15 @@ void data_loops_start(struct lb *lb)
             .lb = lb, .index = i, .cpu = cpu_affinity_of(&lb->parts->config.affinity, i)};
         lb->loops[i].traffic = traffic_create();
         t->ll = &lb->loops[i];
-        t->ready = &ready;
+        t->all = d;
         int failed = pthread_create(&t->thread, NULL, run, t);
         ASSERT(failed == 0);
     }
     for (unsigned i = 0; i < lb->nloops; ++i) {
-        while (sem_wait(&ready) != 0)
+        while (sem_wait(&d->ready) != 0)
             ; /* EINTR */
     }
-    sem_destroy(&ready);
+    sem_destroy(&d->ready);
 }
 
 void data_loops_upkeep(struct lb *lb)
@@ -133,8 +141,11 @@ void data_loops_stop(struct lb *lb)
         return;
     for (unsigned i = 0; i < lb->nloops; ++i)
         loop_stop(lb->loops[i].loop);
+    pthread_barrier_wait(&d->ended);
+    pthread_barrier_wait(&d->ended);
     for (unsigned i = 0; i < lb->nloops; ++i)
         pthread_join(d->threads[i].thread, NULL);
+    pthread_barrier_destroy(&d->ended);
     free(d->threads);
     free(d);
     lb->data_loops = NULL;
