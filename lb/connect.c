@@ -325,6 +325,21 @@ static enum worker_fault fault_of(enum err e)
     return e == ERR_TLS_FAILED ? FAULT_TLS : FAULT_REFUSED;
 }
 
+/*
+ * Out of descriptors: our fault, and no other worker would help. An idle connection is given up for
+ * this request; if another loop has to close it, the request waits, as those do whom all refuse.
+ */
+static void without_descriptors(struct exchange *x)
+{
+    if (conn_pool_make_room(x->app->conn_pool, x->home->loop)) {
+        checkout(x);
+        return;
+    }
+    exchange_exclude(x, OUTCOME_CONNECT_FAILED, false);
+    exchange_enter(x, STEP_ROUTE);
+    wait_refused(x);
+}
+
 static void on_connected(void *context, struct http1_conn *c, enum err e)
 {
     struct exchange *x = context;
@@ -346,10 +361,8 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     log_warn(NULL, "connect-failed", "application=%s worker=%s error=\"%s\"", x->app->name,
              worker_name(x->member->worker), err_text(e));
-    /* Out of descriptors: our fault, and no other worker would help. */
     if (e == ERR_SYSTEM) {
-        exchange_release(x);
-        exchange_fail(x, OUTCOME_CONNECT_FAILED);
+        without_descriptors(x);
         return;
     }
     member_failed(x->member, fault_of(e), loop_now_ms(x->home->loop));

@@ -98,6 +98,68 @@ void conn_pool_recycle(struct conn_pool *p, struct loop *l)
     conn_work_do(p, &k);
 }
 
+/* B's oldest idle connection of loop INDEX is closed, at once when it is the one that calls (OWN).
+ * False: it has none. */
+static bool give_up_idle(struct conn_backend *b, unsigned index, bool own, struct conn_work *k)
+{
+    pthread_mutex_lock(&b->mutex);
+    struct pooled_conn *c = conn_oldest_of_locked(b, index);
+    if (c != NULL && own)
+        conn_drop_locked(b, c, k);
+    else if (c != NULL)
+        conn_condemn_locked(b, c, k);
+    pthread_mutex_unlock(&b->mutex);
+    return c != NULL;
+}
+
+static uint64_t oldest_idle_ms(struct conn_backend *b, unsigned index)
+{
+    pthread_mutex_lock(&b->mutex);
+    const struct pooled_conn *c = conn_oldest_of_locked(b, index);
+    uint64_t since_ms = c != NULL ? c->idle_since_ms : UINT64_MAX;
+    pthread_mutex_unlock(&b->mutex);
+    return since_ms;
+}
+
+/* The backend whose connection has idled longest on loop INDEX, or NULL. The pool's lock is held.
+ */
+static struct conn_backend *longest_idle(struct conn_pool *p, unsigned index)
+{
+    struct conn_backend *best = NULL;
+    uint64_t best_ms = UINT64_MAX;
+    struct list *it;
+
+    list_for_each (it, &p->all) {
+        struct conn_backend *b = list_entry(it, struct conn_backend, all_node);
+        uint64_t since_ms = oldest_idle_ms(b, index);
+        if (since_ms < best_ms) {
+            best = b;
+            best_ms = since_ms;
+        }
+    }
+    return best;
+}
+
+bool conn_pool_make_room(struct conn_pool *p, struct loop *l)
+{
+    unsigned own = loop_index(l);
+    bool found = false;
+    bool closed = false;
+    struct conn_work k;
+
+    conn_work_init(&k);
+    pthread_rwlock_rdlock(&p->lock);
+    for (unsigned i = 0; i < p->nloops && !found; ++i) {
+        unsigned index = (own + i) % p->nloops;
+        struct conn_backend *b = longest_idle(p, index);
+        found = b != NULL && give_up_idle(b, index, index == own, &k);
+        closed = found && index == own;
+    }
+    pthread_rwlock_unlock(&p->lock);
+    conn_work_do(p, &k);
+    return closed;
+}
+
 /* ---- backends ---- */
 
 static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_connections,

@@ -154,6 +154,12 @@ bool conn_in_use(struct pooled_conn *c);
 /* On a data loop, now and then (each second): close this loop's idle connections past idle_timeout.
  */
 void conn_pool_recycle(struct conn_pool *p, struct loop *l);
+/*
+ * On a data loop, when no descriptor is left: close this loop's oldest idle connection, whichever
+ * backend's; when it has none, the first idle one found is closed, soon, by the loop that has it.
+ * O(backends). True when one has been closed.
+ */
+bool conn_pool_make_room(struct conn_pool *p, struct loop *l);
 
 struct conn_backend_view {
     unsigned in_use, idle, opening, waiting, max_connections;

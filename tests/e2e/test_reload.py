@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGHUP, start and stop: what changes while running, what is said to need a restart, and how it ends."""
 import hashlib
+import selectors
 import signal
 import socket
 import ssl
@@ -192,9 +193,15 @@ def test_clients_leave_descriptors_for_the_workers(world):
     clients = [socket.create_connection(('127.0.0.1', lb.port)) for _ in range(100)]
     for s in clients:
         s.sendall(b'GET / HTTP/1.1\r\nHost: test.example\r\n\r\n')
-    # the others wait outside until these leave
+    # the others wait outside until those leave who have been let in, whoever they are
+    selector = selectors.DefaultSelector()
     for s in clients:
-        s.settimeout(20)
+        selector.register(s, selectors.EVENT_READ)
+    for _ in clients:
+        ready = selector.select(20)
+        assert ready, '%d are never served' % len(selector.get_map())
+        s = ready[0][0].fileobj
         assert s.recv(65536).startswith(b'HTTP/1.1 200 ')
+        selector.unregister(s)
         s.close()
     assert 'accept-failed' not in lb.process.output()

@@ -274,6 +274,37 @@ static void recycling_closes_what_has_been_idle_for_the_time_out(void **state)
     assert_int_equal(atomic_load(&f->counts.closed), 2);
 }
 
+static void
+room_is_made_by_the_connection_that_has_idled_longest_here_else_by_another_loop(void **state)
+{
+    struct fixture *f = *state;
+    struct conn_backend *other =
+        conn_pool_backend(f->pool, SLICE_LIT("10.0.0.2:80"), SLICE_LIT("life1"), 2, &settings);
+    struct fake_conn *young = opened(f, 0);
+    struct fake_conn *elsewhere = opened(f, 1);
+    struct asker *a = asker();
+
+    assert_int_equal(conn_checkout(other, f->loops[0], &any, &a->w), CONN_OPEN);
+    struct fake_conn *old = fake_open(other, f->loops[0], &f->counts);
+    assert_false(conn_pool_make_room(f->pool, f->loops[0])); /* all are in use */
+    give_back(f, old);
+    give_back(f, elsewhere);
+    pass_ms(f->loops[0], 2);
+    give_back(f, young);
+
+    assert_true(conn_pool_make_room(f->pool, f->loops[0]));
+    assert_int_equal(atomic_load(&f->counts.closed), 1);
+    assert_int_equal(view(f).idle, 2); /* it was the other backend's */
+    assert_true(conn_pool_make_room(f->pool, f->loops[0]));
+    assert_int_equal(view(f).idle, 1);
+    assert_false(conn_pool_make_room(f->pool, f->loops[0]));
+    assert_int_equal(atomic_load(&f->counts.closed), 2);
+    turn(f, 1);
+    assert_int_equal(atomic_load(&f->counts.closed), 3);
+    conn_backend_release(other);
+    gone(a);
+}
+
 /* ---- limits and ends ---- */
 
 static void a_raised_limit_serves_those_who_wait_at_once(void **state)
@@ -418,6 +449,7 @@ int main(void)
         TEST(a_connection_that_became_something_else_keeps_its_place),
         TEST(connections_idle_for_too_long_are_not_taken),
         TEST(recycling_closes_what_has_been_idle_for_the_time_out),
+        TEST(room_is_made_by_the_connection_that_has_idled_longest_here_else_by_another_loop),
         TEST(a_raised_limit_serves_those_who_wait_at_once),
         TEST(a_lowered_limit_closes_idle_ones_and_then_those_given_back),
         TEST(retiring_closes_idle_ones_each_on_its_loop_and_fails_all_who_wait),
