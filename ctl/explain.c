@@ -99,6 +99,35 @@ static void add_because(const json_t *page, struct text *out)
     text_add_char(out, '\n');
 }
 
+static void print_choice(const json_t *page, const struct ctl_options *o, struct text *out)
+{
+    if (json_is_string(json_object_get(page, "worker"))) {
+        page_add_text(out, page, "worker");
+        text_add(out, SLICE_LIT(" would get it: "));
+        page_add_text(out, page, "reason");
+        text_add_char(out, '\n');
+        add_because(page, out);
+    } else {
+        text_add(out, SLICE_LIT("nobody would get it: it would wait for a worker\n"));
+    }
+    print_values(page, out);
+    print_steps(page, out);
+    print_candidates(page, o->colours, out);
+}
+
+/* What shadow_policy says; there may be none. */
+static void print_shadow(const json_t *page, const struct ctl_options *o, struct text *out)
+{
+    const json_t *shadow = json_object_get(page, "shadow");
+
+    if (!json_is_array(json_object_get(shadow, "candidates")))
+        return;
+    text_add(out, SLICE_LIT("\nshadow_policy "));
+    page_add_text(out, shadow, "policy");
+    text_add(out, SLICE_LIT(", which nobody obeys:\n"));
+    print_choice(shadow, o, out);
+}
+
 enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
     const json_t *cls = json_object_get(page, "class");
@@ -115,18 +144,8 @@ enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struc
     text_add(out, SLICE_LIT(", policy "));
     page_add_text(out, page, "policy");
     text_addf(out, ", %lld workers\n", (long long)page_int(page, "workers"));
-    if (json_is_string(json_object_get(page, "worker"))) {
-        page_add_text(out, page, "worker");
-        text_add(out, SLICE_LIT(" would get it: "));
-        page_add_text(out, page, "reason");
-        text_add_char(out, '\n');
-        add_because(page, out);
-    } else {
-        text_add(out, SLICE_LIT("nobody would get it: it would wait for a worker\n"));
-    }
-    print_values(page, out);
-    print_steps(page, out);
-    print_candidates(page, o->colours, out);
+    print_choice(page, o, out);
+    print_shadow(page, o, out);
     return ERR_OK;
 }
 

@@ -78,7 +78,9 @@ void pool_destroy(struct pool *p)
     ASSERT(p->nwaiting == 0);
     ASSERT(p->nreleased == 0);
     ASSERT(list_empty(&p->called));
-    pool_destroy(p->shadow);
+    pool_lock(p);
+    pool_shadow_fini_locked(p);
+    pool_unlock(p);
     pool_policy_fini(p);
     pool_skills_fini(p);
     pool_versions_fini(p);
@@ -229,12 +231,19 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
     pool_unlock(p);
 }
 
+static void leaves(struct pool *p, struct worker *from, struct worker *to)
+{
+    pool_policy_leaves_locked(p, from, to);
+    if (p->shadow != NULL)
+        pool_shadow_leaves_locked(p, from, to);
+}
+
 void pool_hand_over(struct pool *p, struct worker *from, struct worker *to)
 {
     pool_lock(p);
     bool aside = from->place == WORKER_ASIDE;
     if (to != NULL ? is_member(from) && is_member(to) : aside)
-        pool_policy_leaves_locked(p, from, to);
+        leaves(p, from, to);
     pool_unlock(p);
 }
 

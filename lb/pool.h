@@ -110,12 +110,12 @@ struct pool_pick {
     size_t skipped;
     /* What the worker is to be told of the class's homes (policy adaptive). */
     enum pool_told { POOL_TOLD_NOTHING, POOL_TOLD_HOME, POOL_TOLD_PASSING } told;
-    enum home_kind home;       /* HOME: and how it became one; not HOME_USED */
-    struct worker *home_from;  /* HOME_MOVE; counted reference, pool_put drops it; else NULL */
-    struct list node_;         /* pool's: the worker's requests in hand, oldest first */
-    struct pool_hand hand_;    /* pool's: its policy's */
-    bool counted_;             /* pool's: its policy knows of it */
-    struct pool_pick *shadow_; /* pool's: what the shadow has picked; owned; or NULL */
+    enum home_kind home;            /* HOME: and how it became one; not HOME_USED */
+    struct worker *home_from;       /* HOME_MOVE; counted reference, pool_put drops it; else NULL */
+    struct list node_;              /* pool's: the worker's requests in hand, oldest first */
+    struct pool_hand hand_;         /* pool's: its policy's */
+    bool counted_;                  /* pool's: its policy knows of it */
+    struct shadow_request *shadow_; /* pool's: the shadow's side of it; owned; or NULL */
 };
 
 /* How a request ended, for policies that learn from it. */
@@ -260,6 +260,9 @@ struct pool_explain {
  */
 void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_explain *out);
+/* What shadow_policy would do with R, in its own world. False: there is none, and OUT is empty. */
+bool pool_explain_shadow(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                         struct pool_explain *out);
 void pool_explain_fini(struct pool_explain *e);
 
 /* ---- workers brought in because of overload; by one thread ---- */
@@ -310,6 +313,9 @@ struct pool_shadow_counts {
     uint64_t differed; /* ... not alike */
     /* ... and given to a worker that had one of the class among its last 256, by that policy. */
     uint64_t live_skilled, shadow_skilled;
+    /* Of those that have ended: how long they waited for a worker that serves in order. */
+    uint64_t live_wait_us, shadow_wait_us;
+    uint64_t overdue; /* ended for the shadow as it had too many in hand */
 };
 
 struct pool_view {

@@ -125,14 +125,14 @@ static bool refuses(void *context, void *worker)
 {
     const struct worker *w = worker;
 
-    return w->call == WORKER_TO_WAKE || !pool_may_choose(context, w);
+    return w->of->call == WORKER_TO_WAKE || !pool_may_choose(context, w);
 }
 
 /* Nobody asks, so there is no question: who is spared is for requests. */
 static bool has_no_process(void *context, void *worker)
 {
     (void)context;
-    return ((const struct worker *)worker)->call == WORKER_TO_WAKE;
+    return ((const struct worker *)worker)->of->call == WORKER_TO_WAKE;
 }
 
 static void leaves(struct pool *p, struct worker *w, struct worker *to)

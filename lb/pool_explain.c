@@ -98,6 +98,22 @@ void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
     pool_unlock(p);
 }
 
+bool pool_explain_shadow(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                         struct pool_explain *out)
+{
+    *out = (struct pool_explain){0};
+    pool_lock(p);
+    bool shadowed = p->shadow != NULL;
+    if (shadowed) {
+        if (now_us > p->now_us)
+            p->now_us = now_us;
+        pool_shadow_catch_up_locked(p);
+        pool_explain(p->shadow, r, now_us, out);
+    }
+    pool_unlock(p);
+    return shadowed;
+}
+
 void pool_explain_fini(struct pool_explain *e)
 {
     for (size_t i = 0; i < e->ncandidates; ++i)

@@ -96,8 +96,8 @@ struct worker {
     struct list in_hand;            /* pool_pick.node_, oldest first */
     struct worker *of;     /* whose report and refusals count: itself, or of whom it is a mirror */
     struct worker *mirror; /* in pool->shadow; or NULL */
-    struct shadow_recent *recent; /* pool_shadow.c's; or NULL */
-    void *policy;                 /* pool_rule.worker_bytes of the policy's own, or NULL */
+    struct shadow_notes *notes; /* pool_shadow.c's; or NULL */
+    void *policy;               /* pool_rule.worker_bytes of the policy's own, or NULL */
     struct skill_slot *slots;
     uint32_t nslots;
     uint32_t slots_room;
@@ -240,7 +240,8 @@ struct pool {
 
     uint64_t picks[PICK_REASONS];
 
-    struct pool *shadow; /* or NULL */
+    struct pool *shadow;               /* or NULL */
+    struct shadow_clock *shadow_clock; /* with it */
     struct pool_shadow_counts shadow_counts;
 
     /* pool_look.c. The lock is taken before the pool's, and held throughout a look. */
@@ -363,11 +364,15 @@ void pool_policy_housed_locked(struct pool *p, struct worker *w, const struct po
 /* What W, a member, is good at, with scores that were assigned. */
 void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out);
 
-/* pool_shadow.c: a second policy beside it. All but _set, _gone and _check while there is one. */
+/* pool_shadow.c: a second policy beside it. All but _set, _fini, _gone and _check while there is
+ * one. */
 /* As p->settings has it. */
 void pool_shadow_set_locked(struct pool *p);
+void pool_shadow_fini_locked(struct pool *p);
 void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct resume *r);
 void pool_shadow_left_locked(struct pool *p, struct worker *w);
+/* W is about to leave, or TO takes its place; as pool_hand_over. */
+void pool_shadow_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
 void pool_shadow_gone_locked(struct pool *p, struct worker *w);
 void pool_shadow_forget(struct worker *w);
 /* The line is another. */
@@ -375,6 +380,8 @@ void pool_shadow_reseat_locked(struct pool *p);
 /* PICK is made. */
 void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
                             struct pool_pick *pick);
+/* Requests that have ended for the shadow by now end. */
+void pool_shadow_catch_up_locked(struct pool *p);
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
 void pool_shadow_check(const struct pool *p);
 

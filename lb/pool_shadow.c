@@ -4,9 +4,11 @@
  *
  * It is a pool of its own, over mirrors of the workers, so that it decides as it would if it were
  * obeyed: it has its own backlogs, means, line, skills and state. It is told of each resume, of
- * each change of the line (which is the pool's, whatever the reason), of each request that begins,
- * and of its end when the true one ends, however long that was. What workers report of others, and
- * that they refuse requests, is the true ones'.
+ * each change of the line (which is the pool's, whatever the reason), of who leaves and who takes
+ * his place, of each request that begins, and of its end when it would have ended where the shadow
+ * has put it (pool_shadow_time.c). What workers report of others, and that they refuse requests, or
+ * have no process yet, is the true ones'. What it decides of homes is told to nobody, and what
+ * other load balancers publish of theirs is not for it: they obey another policy.
  *
  *     pool                                     shadow
  *     w1 (in line)  <--------- of ---------    mirror of w1 (in line)
@@ -21,35 +23,16 @@
 
 #include "common/base/map.h"
 #include "common/base/text.h"
-#include "lb/pool_internal.h"
-
-enum {
-    /* Requests of a worker that it is taken to remember. */
-    RECENT = 256,
-    /* Places for their classes, WAYS for those whose hashes are alike: the oldest gives way. */
-    SETS = 128,
-    WAYS = 8,
-};
-
-struct recent_class {
-    uint32_t tag;
-    uint32_t at; /* served, when it was last here; 0: never */
-};
-
-/* A worker's last classes, by hash. */
-struct shadow_recent {
-    uint32_t served;
-    struct recent_class sets[SETS][WAYS];
-};
+#include "lb/pool_shadow.h"
 
 /* ---- what a worker has served lately ---- */
 
 /* That of TAG, or the oldest. */
-static struct recent_class *place_of(struct recent_class *set, uint32_t tag)
+static struct shadow_recent *place_of(struct shadow_recent *set, uint32_t tag)
 {
-    struct recent_class *oldest = &set[0];
+    struct shadow_recent *oldest = &set[0];
 
-    for (int i = 0; i < WAYS; ++i) {
+    for (int i = 0; i < SHADOW_WAYS; ++i) {
         if (set[i].at != 0 && set[i].tag == tag)
             return &set[i];
         if (set[i].at < oldest->at)
@@ -58,24 +41,32 @@ static struct recent_class *place_of(struct recent_class *set, uint32_t tag)
     return oldest;
 }
 
+struct shadow_notes *shadow_notes_of(struct worker *w)
+{
+    if (w->notes == NULL) {
+        w->notes = xcalloc(1, sizeof(*w->notes));
+        list_init(&w->notes->turns.waiting);
+    }
+    return w->notes;
+}
+
 /* W gets one of the class of HASH; whether it had one lately. */
 static bool recall(struct worker *w, uint64_t hash)
 {
     uint32_t tag = (uint32_t)(hash >> 32);
+    struct shadow_notes *n = shadow_notes_of(w);
+    struct shadow_recent *c = place_of(n->sets[hash % SHADOW_SETS], tag);
+    bool had = c->at != 0 && c->tag == tag && n->served - c->at < SHADOW_RECENT;
 
-    if (w->recent == NULL)
-        w->recent = xcalloc(1, sizeof(*w->recent));
-    struct shadow_recent *r = w->recent;
-    struct recent_class *c = place_of(r->sets[hash % SETS], tag);
-    bool had = c->at != 0 && c->tag == tag && r->served - c->at < RECENT;
-    *c = (struct recent_class){.tag = tag, .at = ++r->served};
+    *c = (struct shadow_recent){.tag = tag, .at = ++n->served};
     return had;
 }
 
 void pool_shadow_forget(struct worker *w)
 {
-    free(w->recent);
-    w->recent = NULL;
+    ASSERT(w->notes == NULL || w->notes->turns.serving == 0);
+    free(w->notes);
+    w->notes = NULL;
 }
 
 /* ---- requests ---- */
@@ -88,6 +79,7 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
     uint64_t hash = map_hash(r->cls.p != NULL ? r->cls.p : "", r->cls.len);
 
     ASSERT(p->held);
+    shadow_time_catch_up(p);
     for (size_t i = 0; i < r->nexcluded; ++i) {
         const struct worker *w = r->excluded[i];
 
@@ -95,16 +87,24 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
         if (w != NULL && w->mirror != NULL)
             excluded[asked.nexcluded++] = w->mirror;
     }
-    struct pool_pick *shadow = xmalloc(sizeof(*shadow));
-    if (pool_get(p->shadow, &asked, now_us, shadow) != ERR_OK) {
+    struct shadow_request *shadow = xcalloc(1, sizeof(*shadow));
+    if (pool_get(p->shadow, &asked, now_us, &shadow->pick) != ERR_OK) {
         free(shadow);
         return;
     }
     pick->shadow_ = shadow;
+    shadow->live = pick->worker;
+    shadow_time_begin(p, shadow);
     ++p->shadow_counts.requests;
-    p->shadow_counts.differed += shadow->worker != pick->worker->mirror;
+    p->shadow_counts.differed += shadow->pick.worker != pick->worker->mirror;
     p->shadow_counts.live_skilled += recall(pick->worker, hash);
-    p->shadow_counts.shadow_skilled += recall(shadow->worker, hash);
+    p->shadow_counts.shadow_skilled += recall(shadow->pick.worker, hash);
+}
+
+void pool_shadow_catch_up_locked(struct pool *p)
+{
+    ASSERT(p->held);
+    shadow_time_catch_up(p);
 }
 
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how)
@@ -112,8 +112,7 @@ void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct
     ASSERT(p->held);
     if (pick->shadow_ == NULL)
         return;
-    pool_put(p->shadow, pick->shadow_, how, NULL);
-    free(pick->shadow_);
+    shadow_time_tell(p, pick->shadow_, how);
     pick->shadow_ = NULL;
 }
 
@@ -138,8 +137,16 @@ void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct re
 void pool_shadow_left_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
+    shadow_time_cut(p, w->mirror);
     pool_remove(p->shadow, w->mirror, NULL);
     w->mirror->unavailable = true;
+}
+
+void pool_shadow_leaves_locked(struct pool *p, struct worker *w, struct worker *to)
+{
+    ASSERT(p->held);
+    if (w->mirror != NULL && (to == NULL || to->mirror != NULL))
+        pool_hand_over(p->shadow, w->mirror, to != NULL ? to->mirror : NULL);
 }
 
 void pool_shadow_gone_locked(struct pool *p, struct worker *w)
@@ -197,6 +204,9 @@ static void start(struct pool *p)
     struct list *it;
 
     p->shadow = pool_create(&s, p->fingerprint);
+    p->shadow_clock = xcalloc(1, sizeof(*p->shadow_clock));
+    list_init(&p->shadow_clock->waiting);
+    list_init(&p->shadow_clock->served);
     list_for_each (it, &p->members) {
         struct worker *w = list_entry(it, struct worker, member_node);
         struct resume r = {0};
@@ -223,6 +233,7 @@ static void stop(struct pool *p)
         end_requests(p, list_entry(it, struct worker, member_node));
     list_for_each (it, &p->leaving)
         end_requests(p, list_entry(it, struct worker, place_node));
+    shadow_time_cut(p, NULL);
     list_for_each (it, &p->members) {
         struct worker *w = list_entry(it, struct worker, member_node);
 
@@ -232,7 +243,16 @@ static void stop(struct pool *p)
     list_for_each (it, &p->leaving)
         pool_shadow_gone_locked(p, list_entry(it, struct worker, place_node));
     pool_destroy(p->shadow);
+    free(p->shadow_clock);
     p->shadow = NULL;
+    p->shadow_clock = NULL;
+}
+
+void pool_shadow_fini_locked(struct pool *p)
+{
+    ASSERT(p->held);
+    if (p->shadow != NULL)
+        stop(p);
 }
 
 void pool_shadow_set_locked(struct pool *p)
@@ -265,8 +285,9 @@ void pool_shadow_check(const struct pool *p)
     if (p->shadow == NULL)
         return;
     pool_check(p->shadow);
+    shadow_time_check(p);
     ASSERT(p->shadow->nline == p->nline);
     ASSERT(p->shadow->nmembers == p->nmembers);
     /* One that was in hand before the shadow was there has none. */
-    ASSERT(p->shadow->backlog <= p->backlog);
+    ASSERT(p->shadow->backlog <= p->backlog + p->shadow_clock->ntold);
 }

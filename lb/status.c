@@ -351,6 +351,9 @@ static void put_shadow(struct json_writer *w, const struct pool_view *pv)
     json_put_int(w, "differed", (int64_t)c->differed);
     json_put_int(w, "policy_skilled", (int64_t)c->live_skilled);
     json_put_int(w, "shadow_skilled", (int64_t)c->shadow_skilled);
+    json_put_real(w, "policy_wait_s", (double)c->live_wait_us / 1e6);
+    json_put_real(w, "shadow_wait_s", (double)c->shadow_wait_us / 1e6);
+    json_put_int(w, "overdue", (int64_t)c->overdue);
     json_close_object(w);
 }
 

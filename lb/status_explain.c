@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * /explain?application=NAME&class=CLASS, or url=URL: who would get a request of the class, or a GET
- * of the URL, now, and why. The class is as it stands in the access log and on the status page
- * (encoded); percent signs are escaped as in any query. What is not understood is refused, with a
- * reason as JSON; so is what is said twice.
+ * of the URL, now, and why; and what shadow_policy would do. The class is as it stands in the
+ * access log and on the status page (encoded); percent signs are escaped as in any query. What is
+ * not understood is refused, with a reason as JSON; so is what is said twice.
  */
 #include "lb/status.h"
 
@@ -127,12 +127,8 @@ static void put_steps(struct json_writer *w, const struct pool_explain *e)
     json_close_object(w);
 }
 
-static void put_explanation(struct json_writer *w, const struct application *app, struct slice cls,
-                            const struct pool_explain *e)
+static void put_choice(struct json_writer *w, const struct pool_explain *e)
 {
-    json_open_object(w, NULL);
-    json_put_text(w, "application", slice_of(app->name));
-    json_put_text(w, "class", cls);
     json_put_text(w, "policy", slice_of(e->policy));
     json_put_int(w, "workers", (int64_t)e->workers);
     json_put_text(w, "worker", e->worker != NULL ? slice_of(worker_name(e->worker)) : SLICE_NULL);
@@ -143,6 +139,21 @@ static void put_explanation(struct json_writer *w, const struct application *app
     json_put_int(w, "considered", (int64_t)e->considered);
     put_candidates(w, e);
     put_steps(w, e);
+}
+
+/* SHADOW: what shadow_policy would do; or NULL. */
+static void put_explanation(struct json_writer *w, const struct application *app, struct slice cls,
+                            const struct pool_explain *e, const struct pool_explain *shadow)
+{
+    json_open_object(w, NULL);
+    json_put_text(w, "application", slice_of(app->name));
+    json_put_text(w, "class", cls);
+    put_choice(w, e);
+    if (shadow != NULL) {
+        json_open_object(w, "shadow");
+        put_choice(w, shadow);
+        json_close_object(w);
+    }
     json_close_object(w);
 }
 
@@ -150,7 +161,7 @@ int status_explain(struct lb *lb, struct slice query, struct text *body)
 {
     struct explain_query a;
     struct json_writer w = {.out = body};
-    struct pool_explain e;
+    struct pool_explain e, shadow;
 
     const char *why = explain_query_parse(query, &a);
     if (why != NULL)
@@ -167,8 +178,10 @@ int status_explain(struct lb *lb, struct slice query, struct text *body)
     struct slice cls = {a.cls, a.cls_len};
     struct pool_request r = {.cls = cls};
     pool_explain(app->pool, &r, clock_mono_us(), &e);
-    put_explanation(&w, app, cls, &e);
+    bool shadowed = pool_explain_shadow(app->pool, &r, clock_mono_us(), &shadow);
+    put_explanation(&w, app, cls, &e, shadowed ? &shadow : NULL);
     text_add_char(body, '\n');
     pool_explain_fini(&e);
+    pool_explain_fini(&shadow);
     return 200;
 }

@@ -281,6 +281,21 @@ static double shadow_skilled(const struct pool_view *v)
     return (double)v->shadow.shadow_skilled;
 }
 
+static double shadow_policy_wait(const struct pool_view *v)
+{
+    return (double)v->shadow.live_wait_us / 1e6;
+}
+
+static double shadow_wait(const struct pool_view *v)
+{
+    return (double)v->shadow.shadow_wait_us / 1e6;
+}
+
+static double shadow_overdue(const struct pool_view *v)
+{
+    return (double)v->shadow.overdue;
+}
+
 static double pool_waiting(const struct pool_view *v)
 {
     return (double)v->waiting;
@@ -421,7 +436,7 @@ static void add_tree_figures(const struct lb *lb, struct text *out)
 /* clang-format off */
 #define FRONTS(name_, unit_, of_, doc_) {.name = name_, .kind = "counter", .unit = unit_, .doc = doc_, .add = add_fronts, .of_fronts = of_}
 #define POOL(name_, unit_, of_, doc_) {.name = name_, .kind = "gauge", .unit = unit_, .doc = doc_, .add = add_pools, .of_pool = of_}
-#define SHADOW(name_, of_, doc_) {.name = name_, .kind = "counter", .unit = "picks", .doc = doc_, .add = add_pools, .of_pool = of_}
+#define SHADOW(name_, unit_, of_, doc_) {.name = name_, .kind = "counter", .unit = unit_, .doc = doc_, .add = add_pools, .of_pool = of_}
 #define WORKER(name_, kind_, unit_, of_, doc_) {.name = name_, .kind = kind_, .unit = unit_, .label = "worker", .doc = doc_, .add = add_workers, .of_worker = of_}
 #define TREE(name_, unit_, of_, doc_) {.name = name_, .kind = "gauge", .unit = unit_, .doc = doc_, .add = add_trees, .of_tree = of_}
 
@@ -448,10 +463,13 @@ static const struct family families[] = {
     POOL("pool_workers_active", "workers", pool_active, "Workers that may be picked."),
     POOL("pool_classes", "classes", pool_classes, "Classes with scores."),
     POOL("pool_waiting", "requests", pool_waiting, "Requests that wait for any worker."),
-    SHADOW("shadow_picks_total", shadow_requests, "Picks that shadow_policy has made too."),
-    SHADOW("shadow_differed_total", shadow_differed, "Of these, those where it named another worker."),
-    SHADOW("shadow_policy_skilled_total", shadow_policy_skilled, "Of these, those where policy named a worker that had one of the class among its last 256 requests."),
-    SHADOW("shadow_skilled_total", shadow_skilled, "Of these, those where shadow_policy named such a worker, by its own picks."),
+    SHADOW("shadow_picks_total", "picks", shadow_requests, "Picks that shadow_policy has made too."),
+    SHADOW("shadow_differed_total", "picks", shadow_differed, "Of these, those where it named another worker."),
+    SHADOW("shadow_policy_skilled_total", "picks", shadow_policy_skilled, "Of these, those where policy named a worker that had one of the class among its last 256 requests."),
+    SHADOW("shadow_skilled_total", "picks", shadow_skilled, "Of these, those where shadow_policy named such a worker, by its own picks."),
+    SHADOW("shadow_policy_wait_seconds_total", "seconds", shadow_policy_wait, "How long these waited at their workers, if workers serve in order, as many at once as they have threads."),
+    SHADOW("shadow_wait_seconds_total", "seconds", shadow_wait, "How long they would have waited where shadow_policy put them, each served for as long as in truth."),
+    SHADOW("shadow_overdue_total", "requests", shadow_overdue, "Requests that shadow_policy let end early, as too many had ended in truth and not by its picks: some worker would have had more than it can do."),
     WORKER("worker_backlog", "gauge", "requests", worker_backlog, "Requests in hand."),
     WORKER("worker_mean_backlog", "gauge", "requests", worker_mean_backlog, "The decayed average of the backlog."),
     WORKER("worker_oldest_request_seconds", "gauge", "seconds", worker_oldest, "Age of the oldest request in hand."),

@@ -141,4 +141,5 @@ def test_a_shadow_is_counted_and_not_obeyed(world, workers):
 def test_without_a_shadow_its_figures_are_zero(world, workers):
     lb = balancer(world, workers)
     served(lb, 1)
-    assert lb.app()['shadow'] == {'policy': 'off', 'requests': 0, 'differed': 0, 'policy_skilled': 0, 'shadow_skilled': 0}
+    assert lb.app()['shadow'] == {'policy': 'off', 'requests': 0, 'differed': 0, 'policy_skilled': 0, 'shadow_skilled': 0,
+                                  'policy_wait_s': 0, 'shadow_wait_s': 0, 'overdue': 0}

@@ -37,13 +37,15 @@ static inline void fixture_context_release(void *context)
     ++((struct fixture *)context)->contexts_released;
 }
 
-static inline void fixture_start(struct fixture *f, const struct pool_settings *s)
+/* CONCURRENCY: requests that a worker serves at once. */
+static inline void fixture_start_with(struct fixture *f, const struct pool_settings *s,
+                                      unsigned concurrency)
 {
     *f = (struct fixture){.pool = pool_create(s, "")};
     list_init(&f->released);
     for (int i = 0; i < FIXTURE_WORKERS; ++i) {
         char name[16];
-        struct worker_options o = {.concurrency = 1, .context = f};
+        struct worker_options o = {.concurrency = concurrency, .context = f};
 
         snprintf(name, sizeof(name), "w%d", i);
         o.name = slice_of(name);
@@ -51,6 +53,11 @@ static inline void fixture_start(struct fixture *f, const struct pool_settings *
         o.context_release = fixture_context_release;
         f->workers[i] = worker_create(&o);
     }
+}
+
+static inline void fixture_start(struct fixture *f, const struct pool_settings *s)
+{
+    fixture_start_with(f, s, 1);
 }
 
 /* All that is still there leaves in an order that has not been tested otherwise. */
