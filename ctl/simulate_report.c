@@ -98,6 +98,54 @@ static void print_figures(const struct simulate_story *t, struct text *out)
     text_fini(&label);
 }
 
+static void add_shadow(struct table *table, const struct pool_shadow_counts *c)
+{
+    double n = (double)c->requests;
+
+    table_addf(table, "%.1f", 100 * share_of(c->differed, c->requests));
+    table_addf(table, "%.1f", 100 * share_of(c->live_skilled, c->requests));
+    table_addf(table, "%.1f", 100 * share_of(c->shadow_skilled, c->requests));
+    table_addf(table, "%.1f", (double)c->live_wait_us / n / 1e3);
+    table_addf(table, "%.1f", (double)c->shadow_wait_us / n / 1e3);
+    table_addf(table, "%" PRIu64, c->overdue);
+}
+
+/* Of policies with shadow_policy, what the shadow says. */
+static void print_shadows(const struct simulate_story *t, struct text *out)
+{
+    static const struct table_column columns[] = {
+        {"policy, with a shadow", false},
+        {"differed %", true},
+        {"policy: skilled %", true},
+        {"shadow", true},
+        {"policy: wait ms/req", true},
+        {"shadow", true},
+        {"overdue", true},
+    };
+    struct table table;
+    struct text label = {0};
+    size_t n = 0;
+
+    table_init(&table, columns, ARRAY_LEN(columns));
+    for (size_t i = 0; i < t->nvariants; ++i) {
+        const struct pool_shadow_counts *c = &t->variants[i].result.shadow;
+
+        if (c->requests == 0)
+            continue;
+        text_clear(&label);
+        simulate_label(t->simulate, &t->variants[i], &label);
+        table_add(&table, text_slice(&label));
+        add_shadow(&table, c);
+        ++n;
+    }
+    if (n != 0) {
+        text_add_char(out, '\n');
+        table_print(&table, 2, out);
+    }
+    table_fini(&table);
+    text_fini(&label);
+}
+
 /* What only this scenario is about. */
 static void print_extras(const struct simulate_story *t, struct text *out)
 {
@@ -176,6 +224,7 @@ void simulate_print(const struct simulate_story *t, struct text *out)
     print_model(t, out);
     print_figures(t, out);
     print_extras(t, out);
+    print_shadows(t, out);
     text_add(out, SLICE_LIT("\n  "));
     simulate_print_gain(t, out);
     text_add_char(out, '\n');
@@ -202,6 +251,21 @@ static void put_figures(struct json_writer *w, const struct figures *f)
     json_put_real(w, "class_workers", f->class_workers);
 }
 
+static void put_shadow(struct json_writer *w, const struct pool_shadow_counts *c)
+{
+    if (c->requests == 0)
+        return;
+    json_open_object(w, "shadow");
+    json_put_int(w, "requests", (int64_t)c->requests);
+    json_put_int(w, "differed", (int64_t)c->differed);
+    json_put_int(w, "policy_skilled", (int64_t)c->live_skilled);
+    json_put_int(w, "shadow_skilled", (int64_t)c->shadow_skilled);
+    json_put_real(w, "policy_wait_s", (double)c->live_wait_us / 1e6);
+    json_put_real(w, "shadow_wait_s", (double)c->shadow_wait_us / 1e6);
+    json_put_int(w, "overdue", (int64_t)c->overdue);
+    json_close_object(w);
+}
+
 static void put_variant(struct json_writer *w, const struct simulate_story *t,
                         const struct simulate_variant *v)
 {
@@ -216,6 +280,7 @@ static void put_variant(struct json_writer *w, const struct simulate_story *t,
     json_put_int(w, "cached", (int64_t)r->overlap.cached);
     json_put_int(w, "distinct", (int64_t)r->overlap.distinct);
     json_put_int(w, "in_several_caches", (int64_t)r->overlap.shared);
+    put_shadow(w, &r->shadow);
     json_open_object(w, "of_scenario");
     for (size_t i = 0; i < r->nextras; ++i)
         json_put_real(w, r->extras[i].key, r->extras[i].value);

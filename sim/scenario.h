@@ -83,6 +83,7 @@ struct plan_window {
 struct plan_result {
     struct figures main;
     struct world_overlap overlap;
+    struct pool_shadow_counts shadow; /* of the main phase; 0 without a shadow */
     struct plan_extra extras[PLAN_EXTRAS_MAX];
     size_t nextras;
     struct plan_window windows[PLAN_WINDOWS]; /* of all phases, one behind the other */

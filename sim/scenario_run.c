@@ -240,6 +240,19 @@ static void share_out(struct done *d)
     qsort(r->shares, r->nshares, sizeof(r->shares[0]), more_first);
 }
 
+static void shadow_since(const struct world *w, const struct pool_shadow_counts *before,
+                         struct pool_shadow_counts *out)
+{
+    world_shadow(w, out);
+    out->requests -= before->requests;
+    out->differed -= before->differed;
+    out->live_skilled -= before->live_skilled;
+    out->shadow_skilled -= before->shadow_skilled;
+    out->live_wait_us -= before->live_wait_us;
+    out->shadow_wait_us -= before->shadow_wait_us;
+    out->overdue -= before->overdue;
+}
+
 void plan_run(const struct plan *p, const struct plan_classes *c, const struct pool_settings *s,
               struct plan_result *out)
 {
@@ -259,9 +272,13 @@ void plan_run(const struct plan *p, const struct plan_classes *c, const struct p
             .nevents = phase->nevents};
 
         d.records[i] = xcalloc(phase->trace.n != 0 ? phase->trace.n : 1, sizeof(*d.records[i]));
+        struct pool_shadow_counts before;
+        world_shadow(w, &before);
         world_run(w, &run, d.records[i]);
-        if (i == p->main)
-            world_overlap(w, &out->overlap);
+        if (i != p->main)
+            continue;
+        world_overlap(w, &out->overlap);
+        shadow_since(w, &before, &out->shadow);
     }
     world_destroy(w);
     out->main = measure_all(&d, p->main, ALL_TAGS);

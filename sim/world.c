@@ -431,3 +431,21 @@ void world_overlap(const struct world *w, struct world_overlap *out)
     }
     free(keys);
 }
+
+void world_shadow(const struct world *w, struct pool_shadow_counts *out)
+{
+    *out = (struct pool_shadow_counts){0};
+    for (unsigned b = 0; b < w->options.balancers; ++b) {
+        struct pool_view v;
+
+        pool_view(w->pools[b], false, &v);
+        out->requests += v.shadow.requests;
+        out->differed += v.shadow.differed;
+        out->live_skilled += v.shadow.live_skilled;
+        out->shadow_skilled += v.shadow.shadow_skilled;
+        out->live_wait_us += v.shadow.live_wait_us;
+        out->shadow_wait_us += v.shadow.shadow_wait_us;
+        out->overdue += v.shadow.overdue;
+        pool_view_fini(&v);
+    }
+}

@@ -99,4 +99,7 @@ struct world_overlap {
 };
 void world_overlap(const struct world *w, struct world_overlap *out);
 
+/* What shadow_policy has counted so far, of all balancers. */
+void world_shadow(const struct world *w, struct pool_shadow_counts *out);
+
 #endif

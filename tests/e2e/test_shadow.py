@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policy adaptive as a shadow beside others, before real gunicorns and before an agent that would publish homes."""
+import json
+import threading
+from collections import Counter
+
+import pytest
+from agent_support import Stream, TinyAgent
+from counted_support import Counted
+from ctl_support import ctl
+from support.base import wait_until
+from support.http import Client, get
+
+SITES = ['site%d.example' % i for i in range(13)]  # prime to the number of workers: each would meet all of them
+
+
+@pytest.fixture
+def gunicorns(world):
+    return Counted(world, 3)
+
+
+def balancer(world, workers, **pool):
+    lb = world.resumelb({'workers': workers.addresses, 'pool': {'policy': 'round_robin', **pool}})
+    wait_until(lambda: all(w['state'] == 'ready' for w in lb.workers().values()), 'the workers')
+    return lb
+
+
+def explain(lb, site, application='default'):
+    return json.loads(get(lb.admin, '/explain?application=%s&class=%s' % (application, site), host=lb.admin).text)
+
+
+def metric(lb, name):
+    for line in get(lb.admin, '/metrics', host=lb.admin).text.splitlines():
+        if line.startswith('resumelb_' + name + '{'):
+            return float(line.rsplit(' ', 1)[1])
+    raise AssertionError('%s is missing' % name)
+
+
+def ask(address, site, path='/'):
+    r = get(address, path, host=site)
+    assert r.status == 200
+    return r.text.split()[2]    # the process
+
+
+def test_adaptive_beside_round_robin_tells_what_it_would_do_and_changes_nothing(world, gunicorns):
+    lb = balancer(world, gunicorns, shadow_policy='adaptive')
+    seen = Counter(ask(lb.address, site) for _ in range(12) for site in SITES)
+    assert set(seen.values()) == {4 * len(SITES)}       # each in turn
+    wait_until(lambda: lb.app()['backlog'] == 0, 'all to end')
+    shadow = lb.app()['shadow']
+    assert shadow['policy'] == 'adaptive' and shadow['requests'] == 12 * len(SITES)
+    # In turn each class comes to all three; it would have lived at one, but for a few that were drawn to another.
+    assert shadow['policy_skilled'] == 9 * len(SITES)
+    assert shadow['policy_skilled'] < shadow['shadow_skilled'] <= 11 * len(SITES)
+    assert 0 < shadow['differed'] < shadow['requests'] and shadow['overdue'] == 0
+    for name, figure in (('picks', 'requests'), ('differed', 'differed'), ('policy_skilled', 'policy_skilled'),
+                         ('skilled', 'shadow_skilled'), ('overdue', 'overdue')):
+        assert metric(lb, 'shadow_%s_total' % name) == shadow[figure]
+    assert metric(lb, 'shadow_wait_seconds_total') == pytest.approx(shadow['shadow_wait_s'])
+    assert metric(lb, 'shadow_policy_wait_seconds_total') == pytest.approx(shadow['policy_wait_s'])
+
+
+def test_what_the_shadow_would_do_is_explained_beside_what_is_done(world, gunicorns):
+    lb = balancer(world, gunicorns, shadow_policy='adaptive')
+    for _ in range(3):
+        for site in SITES:
+            ask(lb.address, site)
+    wait_until(lambda: lb.app()['backlog'] == 0, 'all to end')
+    told = explain(lb, SITES[0])
+    assert (told['policy'], told['reason']) == ('round_robin', 'turn')
+    shadow = told['shadow']
+    assert (shadow['policy'], shadow['reason'], shadow['workers']) == ('adaptive', 'home', 3)
+    assert sorted(c['worker'] for c in shadow['candidates']) == sorted(gunicorns.addresses)
+    assert [c['worker'] for c in shadow['candidates'] if c['chosen']] == [shadow['worker']]
+    assert shadow['steps'][0] == {'step': 'homes of the class', 'before': 3, 'after': 1}
+    out = ctl('explain', '-a', lb.admin, '--class', SITES[0]).out
+    assert 'shadow_policy adaptive, which nobody obeys:\n%s would get it: home' % shadow['worker'] in out
+    assert 'shadow' not in explain(balancer(world, gunicorns), SITES[0])
+
+
+def test_a_class_that_keeps_its_home_waiting_gets_another_in_the_shadow_though_in_truth_nobody_waits(world, gunicorns):
+    """Three at a time of one class: in turn they never wait; at one worker, which serves one at a time, they would."""
+    lb = balancer(world, gunicorns, shadow_policy='adaptive')
+    others = SITES[1:]
+    for _ in range(3):
+        for site in others:
+            ask(lb.address, site)
+
+    def visitor():
+        for _ in range(20):
+            ask(lb.address, SITES[0], '/?db=0.03')
+
+    visitors = [threading.Thread(target=visitor) for _ in range(3)]
+    for v in visitors:
+        v.start()
+    for v in visitors:
+        v.join()
+    wait_until(lambda: lb.app()['backlog'] == 0, 'all to end')
+    assert explain(lb, SITES[0])['shadow']['steps'][0]['after'] >= 2
+    shadow = lb.app()['shadow']
+    assert shadow['shadow_wait_s'] > 0
+    assert len(gunicorns.requests(host=SITES[0])) == 60
+
+
+def published(address):
+    """How each class came to the worker, as its agent tells it to all load balancers."""
+    stream = Stream(address, headers=[('Resumelb-Homes', '1')])
+    try:
+        return {site: home[2] for site, home in stream.wait(lambda x: x.get('homes'), 'homes')['homes'].items()}
+    finally:
+        stream.close()
+
+
+@pytest.mark.parametrize('policy, shadow', [('round_robin', 'adaptive'), ('adaptive', 'round_robin')])
+def test_agents_are_told_of_the_homes_of_the_policy_in_force_alone(world, policy, shadow):
+    agent = TinyAgent(world, slots=2).wait_ready()
+    lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % agent.tree, 'tree_path': '/app',
+                                                  'pool': {'policy': policy, 'shadow_policy': shadow}}}}, wait=False)
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(lambda: [lb.workers('app').get(a, {}).get('state') for a in agent.addresses] == ['ready'] * 2, 'the workers')
+    c = Client(lb.address)
+    for _ in range(4):
+        for site in SITES:
+            c.send(host=site)
+            assert c.receive().status == 200
+    wait_until(lambda: lb.app('app')['backlog'] == 0, 'all to end')
+    assert lb.app('app')['shadow']['requests'] == 4 * len(SITES)
+    ways = Counter(way for a in agent.addresses for way in published(a).values())
+    if policy == 'adaptive':
+        assert ways['new'] > 0
+    else:
+        assert set(ways) == {'used'}
