@@ -47,9 +47,18 @@ enum homes_reason {
     HOMES_REASONS
 };
 
+/* Why a class moves. */
+enum homes_cause {
+    HOMES_SLOW,     /* waiting for those before it takes longer than its patience */
+    HOMES_FLOODED,  /* another class floods its home */
+    HOMES_UNSERVED, /* it was handed over to its home, which has served nothing of it yet */
+    HOMES_CAUSES
+};
+
 /* The choice, in numbers; microseconds of work unless said otherwise. */
 struct homes_choice {
     enum homes_reason reason;
+    enum homes_cause cause;    /* of MOVE */
     struct homes_worker *from; /* MOVE, DRAW: where the class lived before; else NULL */
     double expected_us;        /* what the request is expected to cost */
     double share;              /* s: the class's share of all work, in workers */

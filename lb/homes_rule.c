@@ -249,6 +249,7 @@ static bool flee(struct choosing *g, struct homes_pair *home)
     struct homes_worker *x = best_other(g);
     if (x == NULL || g->out->home_us - x->key[HOMES_BY_WORK] <= saves)
         return false;
+    g->out->cause = HOMES_FLOODED;
     return move_to(g, home, x, HOMES_MOVE);
 }
 
@@ -263,6 +264,7 @@ static bool pass_on(struct choosing *g, struct homes_pair *home)
     struct homes_worker *x = best_other(g);
     if (x == NULL || g->out->home_us - x->key[HOMES_BY_WORK] <= saves)
         return false;
+    g->out->cause = HOMES_UNSERVED;
     return move_to(g, home, x, HOMES_MOVE);
 }
 

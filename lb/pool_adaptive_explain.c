@@ -12,6 +12,8 @@ struct story {
     const struct homes_choice *choice;
     const struct homes_worker *chosen; /* NULL: nobody may have it */
     double cold_us, price_us, patience_us;
+    bool owned; /* with several load balancers: by this one */
+    size_t nwarm;
     struct homes_sight *sights;
     size_t n;
 };
@@ -33,16 +35,25 @@ static const char *why_no_home(const struct story *s, const struct homes_sight *
         return "may not get it now: tried before, just refused one, or has no process";
     if (s->choice->reason != HOMES_HOME)
         return others[s->choice->reason];
-    return x->saves_us > 0 ? "no home, and the wait it would save is not worth filling its cache"
-                           : "no home, and no less work in hand than the home";
+    if (x->saves_us <= 0)
+        return "no home, and no less work in hand than the home";
+    if (!s->owned)
+        return "no home, and another load balancer gives this class its homes";
+    if (s->choice->homes >= s->choice->homes_max)
+        return "no home, and the class has as many as it may have";
+    return "no home, and the wait it would save is not worth filling its cache";
 }
 
 static const char *why_not(const struct story *s, const struct homes_sight *x)
 {
+    static const char *const moved[HOMES_CAUSES] = {
+        [HOMES_SLOW] = "a home that the class moves away from: it is slow because of others",
+        [HOMES_FLOODED] = "a home that the class moves away from: another class floods it",
+        [HOMES_UNSERVED] = "a home that the class was handed over to, and that has no time for it",
+    };
     static const char *const left[HOMES_REASONS] = {
         [HOMES_HOME] = "a home with more work in hand, or not picked of equals",
         [HOMES_COPY] = "a home: waiting there costs more than one more home",
-        [HOMES_MOVE] = "a home that the class moves away from: it is slow because of others",
         [HOMES_DRAW] = "a home that the class is drawn away from: it has much more to do",
     };
 
@@ -54,6 +65,10 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
         return "a home that stands aside: drained, ejected, silent, or of another version";
     if (x->refused)
         return "a home that may not get it now: tried before, just refused one, or has no process";
+    if (s->choice->reason == HOMES_MOVE)
+        return x->worker == s->choice->from
+                   ? moved[s->choice->cause]
+                   : "a home with more work in hand than the one that the class moves away from";
     return left[s->choice->reason];
 }
 
@@ -89,12 +104,28 @@ static bool saves(const struct story *s, const struct homes_sight *x)
 static bool pays(const struct story *s, const struct homes_sight *x)
 {
     return is_other(s, x) && x->saves_us > s->price_us && s->price_us <= s->patience_us &&
-           s->choice->homes < s->choice->homes_max;
+           s->choice->homes < s->choice->homes_max && s->owned;
 }
 
 static bool is_a_way_out(const struct story *s, const struct homes_sight *x)
 {
     return is_other(s, x) && x->saves_us > s->patience_us;
+}
+
+/* What the numbers of the steps before do not tell. */
+static void tell_last_step(const struct story *s, size_t others, struct pool_explain *e)
+{
+    static const char *const causes[HOMES_CAUSES] = {
+        [HOMES_SLOW] = "the best of them, as others' requests keep the home busy: it moves there",
+        [HOMES_FLOODED] = "the best of them, as another class floods the home: it moves there",
+        [HOMES_UNSERVED] = "the best of them, as the home has served nothing of it: it moves there",
+    };
+
+    if (s->choice->reason == HOMES_MOVE)
+        pool_explain_step(e, causes[s->choice->cause], others, 1);
+    if (s->choice->reason == HOMES_DRAW)
+        pool_explain_step(e, "the least loaded of them, far below the home: it draws the class",
+                          others, 1);
 }
 
 static void tell_steps(const struct story *s, size_t nline, struct pool_explain *e)
@@ -106,18 +137,21 @@ static void tell_steps(const struct story *s, size_t nline, struct pool_explain 
     if (homes != 0)
         pool_explain_step(e, "homes that may get it", homes, count(s, is_open_home));
     pool_explain_step(e, "other workers that may get it", nline - homes, others);
+    if (s->nwarm != 0)
+        pool_explain_step(e, "skilled at it, by what they publish", others, s->nwarm);
     if (homes == 0 || s->choice->reason == HOMES_DETOUR)
         return;
     pool_explain_step(e, "others with less work in hand than the home", others, count(s, saves));
     pool_explain_step(e, "others where one more home would pay", others, count(s, pays));
     pool_explain_step(e, "others that save more than the patience", others, count(s, is_a_way_out));
+    tell_last_step(s, others, e);
 }
 
-static void tell_values(const struct story *s, bool owned, struct pool_explain *e)
+static void tell_values(const struct story *s, struct pool_explain *e)
 {
     const struct homes_choice *c = s->choice;
 
-    pool_explain_value(e, "owned", owned);
+    pool_explain_value(e, "owned", s->owned);
     pool_explain_value(e, "expected_s", c->expected_us / 1e6);
     pool_explain_value(e, "share_workers", c->share);
     pool_explain_value(e, "homes_max", (double)c->homes_max);
@@ -142,6 +176,8 @@ void pool_adaptive_explain(struct homes *h, const struct pool_question *q,
                       .cold_us = v.cold_us,
                       .price_us = homes_price(h, plan),
                       .patience_us = v.patience_us,
+                      .owned = homes_owns(h, r->cls),
+                      .nwarm = plan->nwarm,
                       .sights = xcalloc(n + 1, sizeof(struct homes_sight)),
                       .n = n};
     (void)homes_look_round(h, r, plan, s.sights, n);
@@ -152,6 +188,6 @@ void pool_adaptive_explain(struct homes *h, const struct pool_question *q,
                                x->work_us / 1e6, why_not(&s, x));
     }
     tell_steps(&s, v.workers, q->explain);
-    tell_values(&s, homes_owns(h, r->cls), q->explain);
+    tell_values(&s, q->explain);
     free(s.sights);
 }

@@ -280,6 +280,45 @@ static void a_further_home_is_explained_by_what_waiting_would_cost(void **state)
     fixture_end(&f);
 }
 
+/* Its home was handed over to one that is busy with something else. */
+static void a_move_is_explained_by_its_cause(void **state)
+{
+    struct fixture f;
+    struct pool_explain e;
+    struct pool_request r = {.cls = slice_of("a")};
+
+    (void)state;
+    start(&f, 3);
+    int home = serve(&f, "a");
+    fixture_resume(&f, 3, "");
+    pool_hand_over(f.pool, f.workers[home], f.workers[3]);
+    fixture_remove(&f, home);
+    for (int i = 0; i < 3; ++i) {
+        struct pool_request other = {.cls = slice_of("b")};
+        struct worker *all[FIXTURE_WORKERS];
+        size_t n = 0;
+
+        /* Whatever the rule says: to that one. */
+        for (int k = 0; k < FIXTURE_WORKERS; ++k) {
+            if (k != 3)
+                all[n++] = f.workers[k];
+        }
+        other.excluded = all;
+        other.nexcluded = n < TRIED_MAX ? n : TRIED_MAX;
+        assert_int_equal(pool_get(f.pool, &other, 5, &f.picks[f.npicks++]), ERR_OK);
+    }
+    pool_explain(f.pool, &r, 5, &e);
+    assert_int_equal(e.reason, PICK_MOVE);
+    assert_ptr_not_equal(e.worker, f.workers[3]);
+    assert_string_equal(why_of(&e, f.workers[3]),
+                        "a home that the class was handed over to, and that has no time for it");
+    assert_string_equal(e.steps[e.nsteps - 1].name,
+                        "the best of them, as the home has served nothing of it: it moves there");
+    assert_int_equal(e.steps[e.nsteps - 1].after, 1);
+    pool_explain_fini(&e);
+    fixture_end(&f);
+}
+
 static void who_is_replaced_leaves_its_classes_to_its_successor(void **state)
 {
     struct fixture f;
@@ -334,6 +373,7 @@ int main(void)
         cmocka_unit_test(what_another_load_balancer_sends_counts),
         cmocka_unit_test(a_choice_explains_itself_without_an_effect),
         cmocka_unit_test(a_further_home_is_explained_by_what_waiting_would_cost),
+        cmocka_unit_test(a_move_is_explained_by_its_cause),
         cmocka_unit_test(who_is_replaced_leaves_its_classes_to_its_successor),
         cmocka_unit_test(who_leaves_for_good_has_no_class_left_before_anybody_asks),
     };
