@@ -55,10 +55,13 @@ test: deps all
 	@$(CTEST) --test-dir build -LE e2e
 	@$(CTEST) --test-dir build -L e2e -j$(E2E_JOBS) $(E2E_FLAGS)
 
-bench: deps all
-	@build/bench/pool_bench
-	@build/bench/conn_pool_bench
-	@build/bench/counter_bench
+# Built as what is installed.
+BENCHES = pool_bench conn_pool_bench counter_bench
+
+bench: deps
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DBUILD_TESTING=OFF >/dev/null
+	@cmake --build --preset release -j$(JOBS) --target $(BENCHES)
+	@for b in $(BENCHES); do build-release/bench/$$b || exit 1; done
 
 # The long forms of tests that have one: a million classes, sustained load with deaths, ten minutes of chaos, half an hour of flat memory.
 soak: deps all
