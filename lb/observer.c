@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   data loops -- notes --> drain, four times a second --> classes, workers of classes, times
+ *   data loops -- notes --> drain, up to four times a second --> classes, workers of classes, times
  *   pools, memberships, settings -- a look, once a second --> workers, events
  *
  * Sums fade lazily: each has the time up to which it has, and a class that nobody asks for costs
@@ -17,6 +17,8 @@
 enum {
     DRAIN_MS = 250,
     DRAINS_A_LOOK = 4, /* once a second */
+    /* With so few notes at a drain, from all loops, the next one is that before the look. */
+    NOTES_FEW = 32,
 };
 
 /* A second's worth of forgetting for the histograms of times. */
@@ -166,19 +168,24 @@ struct seen_worker *observer_worker(struct observer *o, struct seen_app *a, stru
 
 /* ---- life ---- */
 
-static void drain(struct observer *o)
+/* How many notes there were. */
+static size_t drain(struct observer *o)
 {
+    size_t notes = 0;
+
     o->now_s = (double)clock_mono_us() / 1e6;
     for (unsigned i = 0; i < o->lb->nloops; ++i)
-        traffic_drain(o->lb->loops[i].traffic, take_note, o);
+        notes += traffic_drain(o->lb->loops[i].traffic, take_note, o);
+    return notes;
 }
 
 static void on_timer(struct timer *t)
 {
     struct observer *o = container_of(t, struct observer, timer);
 
-    drain(o);
-    if (++o->drains >= DRAINS_A_LOOK) {
+    size_t notes = drain(o);
+    o->drains += o->step;
+    if (o->drains >= DRAINS_A_LOOK) {
         o->drains = 0;
         for (size_t i = 0; i < o->lb->napplications; ++i)
             histogram_scale(&o->apps[i].times, TIMES_KEEP);
@@ -186,7 +193,9 @@ static void on_timer(struct timer *t)
         for (size_t i = 0; i < o->lb->napplications; ++i)
             observer_choose_classes(o, &o->apps[i]);
     }
-    timer_start(o->lb->control, &o->timer, DRAIN_MS);
+    /* Where little happens the thread is not woken for it: the rings have room for a thousand. */
+    o->step = notes < NOTES_FEW ? DRAINS_A_LOOK - o->drains : 1;
+    timer_start(o->lb->control, &o->timer, o->step * DRAIN_MS);
 }
 
 struct observer *observer_create(struct lb *lb)
@@ -201,6 +210,7 @@ struct observer *observer_create(struct lb *lb)
         o->apps[i].figures = class_metrics_create();
         list_init(&o->apps[i].recent);
     }
+    o->step = 1;
     timer_init(&o->timer, on_timer);
     timer_start(lb->control, &o->timer, DRAIN_MS);
     return o;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the status page knows beyond the counters: rates of the last seconds, times, which class
- * goes to which worker, and what happened (events.h). Fed several times a second with the data
+ * goes to which worker, and what happened (events.h). Fed once to four times a second with the data
  * loops' notes (traffic.h) and with a look at who is there. Owned by lb.c; control thread only; it
  * reads pools and memberships, and changes nothing.
  *

@@ -73,7 +73,8 @@ struct observer {
     struct seen_app *apps;
     uint32_t numbers;
     double started_s, now_s;
-    unsigned drains; /* since the last look */
+    unsigned drains; /* since the last look, in quarters of a second */
+    unsigned step;   /* how many of these the one to come stands for */
 };
 
 /* Sums that fade from FROM_S to NOW_S keep this much. */

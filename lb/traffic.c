@@ -134,9 +134,9 @@ static bool take(const struct traffic *t, uint64_t head, uint64_t *tail, struct 
     return false;
 }
 
-void traffic_drain(struct traffic *t,
-                   void (*each)(void *context, const struct traffic_note *n, double weight),
-                   void *context)
+size_t traffic_drain(struct traffic *t,
+                     void (*each)(void *context, const struct traffic_note *n, double weight),
+                     void *context)
 {
     uint64_t head = atomic_load_explicit(&t->head, memory_order_acquire);
     uint64_t dropped = atomic_load_explicit(&t->dropped, memory_order_relaxed);
@@ -152,4 +152,5 @@ void traffic_drain(struct traffic *t,
         each(context, &n, weight);
     t->told = dropped;
     atomic_store_explicit(&t->tail, head, memory_order_release);
+    return noted;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the status page is told of each request: one data loop's notes on their way to the control
- * loop. The data loop writes (account.c), the control loop drains several times a second
+ * loop. The data loop writes (account.c), the control loop drains at least once a second
  * (observer.c); nobody waits for anybody: what does not fit is counted, and those that did stand
  * for it. Made before the data loop's thread, destroyed after it.
  */
@@ -35,11 +35,11 @@ void traffic_destroy(struct traffic *t);
 /* The data loop: copies N, or counts it when there is no room. No lock, no system call. */
 void traffic_add(struct traffic *t, const struct traffic_note *n);
 /*
- * The control loop: EACH for every note so far, borrowed for the call.
+ * The control loop: EACH for every note so far, borrowed for the call. Returns how many there were.
  *   weight  for how many requests each of these notes stands, >= 1
  */
-void traffic_drain(struct traffic *t,
-                   void (*each)(void *context, const struct traffic_note *n, double weight),
-                   void *context);
+size_t traffic_drain(struct traffic *t,
+                     void (*each)(void *context, const struct traffic_note *n, double weight),
+                     void *context);
 
 #endif

@@ -45,6 +45,7 @@ enum {
 struct loop_wait {
     uint64_t count;
     bool complete; /* this turn's has told of all sockets that were ready */
+    bool idle;     /* the last one has told of none */
 };
 
 struct loop {
@@ -292,7 +293,7 @@ __attribute__((visibility("default"), used)) int epoll_wait(int epoll, struct ep
     waiting = NULL; /* what callbacks wait for is their own */
     int n = epoll_pwait(epoll, events, max, timeout_ms, NULL);
     if (w != NULL)
-        w->complete = n >= 0 && n < max;
+        *w = (struct loop_wait){.count = w->count, .complete = n >= 0 && n < max, .idle = n == 0};
     return n;
 }
 
@@ -310,7 +311,9 @@ bool loop_heard_all(const struct loop *l)
 
 static unsigned until_next_timer_ms(struct loop *l, unsigned max_wait_ms)
 {
-    uint64_t next_ms = timer_wheel_next(&l->wheel);
+    /* Who slept to the end of his wait looks closer for how long he may, so that he is not woken
+     * only to sort his timers; who is busy has others to look at. */
+    uint64_t next_ms = l->wait.idle ? timer_wheel_next_due(&l->wheel) : timer_wheel_next(&l->wheel);
 
     if (next_ms == UINT64_MAX)
         return max_wait_ms;

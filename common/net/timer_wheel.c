@@ -100,3 +100,27 @@ uint64_t timer_wheel_next(struct timer_wheel *w)
     (void)next_slot(w);
     return w->next_ms;
 }
+
+/* When the first member of SLOT is due, or BEGINS_MS where it has many. */
+static uint64_t first_due(struct list *slot, uint64_t begins_ms)
+{
+    uint64_t due_ms = UINT64_MAX;
+    unsigned seen = 0;
+
+    for (struct list *node = slot->next; node != slot; node = node->next) {
+        const struct timer *t = list_entry(node, struct timer, node);
+        if (++seen > WHEEL_SEARCH_MAX)
+            return begins_ms;
+        if (t->due_ms < due_ms)
+            due_ms = t->due_ms;
+    }
+    return due_ms;
+}
+
+uint64_t timer_wheel_next_due(struct timer_wheel *w)
+{
+    if (!list_empty(&w->due))
+        return w->tick_ms;
+    struct list *slot = next_slot(w);
+    return slot == NULL ? UINT64_MAX : first_due(slot, w->next_ms);
+}

@@ -13,6 +13,7 @@ enum {
     WHEEL_SLOTS = 1 << WHEEL_BITS,
     WHEEL_LEVELS =
         (64 + WHEEL_BITS - 1) / WHEEL_BITS, /* every due time has a place: no overflow list */
+    WHEEL_SEARCH_MAX = 16, /* members of a slot that are looked at for the first one due */
 };
 
 struct timer_wheel {
@@ -34,5 +35,10 @@ void timer_wheel_advance(struct timer_wheel *w, uint64_t now_ms);
  * UINT64_MAX when no timer runs. (For far timers it is when they must be sorted more finely.)
  */
 uint64_t timer_wheel_next(struct timer_wheel *w);
+/*
+ * The same, and the next due time itself unless its slot has more than WHEEL_SEARCH_MAX members.
+ * It looks at each of them: for who has nothing to do but to wait.
+ */
+uint64_t timer_wheel_next_due(struct timer_wheel *w);
 
 #endif

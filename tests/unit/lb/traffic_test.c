@@ -134,7 +134,10 @@ static void one_thread_writes_while_another_reads(void **state)
     for (unsigned i = 0; i < 1000; ++i)
         traffic_drain(t, look, &s);
     pthread_join(thread, NULL);
-    traffic_drain(t, look, &s);
+    size_t before = s.n;
+    size_t notes = traffic_drain(t, look, &s);
+    assert_int_equal(notes, s.n - before);
+    assert_int_equal(traffic_drain(t, look, &s), 0);
     assert_true(s.n > 0);
     assert_true(s.n <= MANY);
     traffic_destroy(t);

@@ -74,6 +74,29 @@ static void following_next_leads_to_a_far_timer_in_few_steps(void **state)
     free(w);
 }
 
+static void who_looks_closer_is_told_the_due_time_itself(void **state)
+{
+    struct timer_wheel *w = xmalloc(sizeof(*w));
+    struct timer t[WHEEL_SEARCH_MAX + 1] = {{.due_ms = 0}};
+
+    (void)state;
+    timer_wheel_init(w, 987654321);
+    assert_true(timer_wheel_next_due(w) == UINT64_MAX);
+    for (uint64_t i = 0; i < WHEEL_SEARCH_MAX; ++i)
+        add(w, &t[i], 987654321 + 10000 * hour_ms - i);
+    assert_true(timer_wheel_next(w) < t[WHEEL_SEARCH_MAX - 1].due_ms);
+    assert_true(timer_wheel_next_due(w) == t[WHEEL_SEARCH_MAX - 1].due_ms);
+    /* One more, and none of them is looked at. */
+    add(w, &t[WHEEL_SEARCH_MAX], 987654321 + 10000 * hour_ms);
+    assert_true(timer_wheel_next_due(w) == timer_wheel_next(w));
+    /* Slept through at once, with all levels between. */
+    timer_wheel_advance(w, t[WHEEL_SEARCH_MAX - 1].due_ms);
+    assert_int_equal(take_due(w), 1);
+    add(w, &t[0], 1);
+    assert_true(timer_wheel_next_due(w) == w->tick_ms);
+    free(w);
+}
+
 static void the_last_of_times_has_its_place_too(void **state)
 {
     struct timer_wheel *w = xmalloc(sizeof(*w));
@@ -160,7 +183,8 @@ static void a_random_story_agrees_with_the_plain_rule(void **state)
         for (unsigned i = 0; i < TIMERS; ++i)
             assert_true(!timer_running(&t[i]) || t[i].due_ms > now);
         for (unsigned i = 0; i < TIMERS; ++i)
-            assert_true(!timer_running(&t[i]) || timer_wheel_next(w) <= t[i].due_ms);
+            assert_true(!timer_running(&t[i]) || timer_wheel_next_due(w) <= t[i].due_ms);
+        assert_true(timer_wheel_next(w) <= timer_wheel_next_due(w));
     }
     free(t);
     free(w);
@@ -171,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_timer_comes_out_exactly_when_due),
         cmocka_unit_test(following_next_leads_to_a_far_timer_in_few_steps),
+        cmocka_unit_test(who_looks_closer_is_told_the_due_time_itself),
         cmocka_unit_test(the_last_of_times_has_its_place_too),
         cmocka_unit_test(a_clock_that_goes_back_changes_nothing),
         cmocka_unit_test(stopped_timers_leave_nothing_to_wake_for),
