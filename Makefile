@@ -1,5 +1,5 @@
 # A thin front over CMake: the work is in CMakePresets.json and dev/.
-.PHONY: all release install uninstall deb test-packages deps run test bench soak asan tsan fuzz coverage format lint clean
+.PHONY: all release install uninstall deb test-packages test-package-install test-package-source deps run test bench soak asan tsan fuzz coverage format lint clean
 
 JOBS ?= $(shell nproc)
 # What was compiled before need not be again, where there is a ccache.
@@ -40,9 +40,19 @@ deb:
 	@JOBS=$(JOBS) dev/make-deb
 
 # They, and docs/install.md command by command, in a machine of their own (namespaces, an overlay of this one, a systemd). Root only.
-# What is installed from source is built before, once: each machine has it from here.
-test-packages: deps deb release
-	@/usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/package
+# Two lines of tests at once, packages and source, each as soon as it has what it tests: much of either is waiting.
+PACKAGE_TEST = /usr/bin/python3 -B -m pytest -q -p no:cacheprovider --durations=0 --durations-min=1
+
+test-packages: deps
+	@dev/install-deps package
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-package-install test-package-source
+
+test-package-install: deb
+	@$(PACKAGE_TEST) tests/package/test_install.py
+
+# Built before, once: each machine has it from here.
+test-package-source: release
+	@$(PACKAGE_TEST) tests/package/test_source.py
 
 # The load balancer, an agent and an example with 4 processes. TRAFFIC=1 sends a trickle of requests; PORT=8080 moves it;
 # ZOOKEEPER=1 keeps the tree in a real ZooKeeper, with two load balancers and two agents.

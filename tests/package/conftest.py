@@ -23,6 +23,9 @@ class Page:
         self.left.discard((heading, i))
         return self.blocks[heading][i]
 
+    def left_of(self, heading):
+        return {block for block in self.left if block[0] == heading}
+
 
 @pytest.fixture(scope='session')
 def page():

@@ -11,7 +11,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PATIENCE = 60 * float(os.environ.get('RLB_PATIENCE', '1'))
+PATIENCE = 180 * float(os.environ.get('RLB_PATIENCE', '1'))
 
 NAMESPACES = ['--mount', '--pid', '--fork', '--kill-child', '--cgroup', '--uts', '--ipc', '--net']
 
@@ -52,8 +52,11 @@ mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
 # Of this machine's services none: neither its network nor its clock is ours. And of its policy nothing, as that of images
-# for containers, where packages come without their manual pages.
-rm -f etc/systemd/system/*.wants/* lib/systemd/system/*.target.wants/* usr/sbin/policy-rc.d etc/dpkg/dpkg.cfg.d/docker*
+# for containers, where packages come without their manual pages, and apt reads everything anew each time.
+rm -f etc/systemd/system/*.wants/* lib/systemd/system/*.target.wants/* usr/sbin/policy-rc.d etc/dpkg/dpkg.cfg.d/docker* \
+    etc/apt/apt.conf.d/docker* etc/apt/apt.conf.d/*packagekit
+# What else there would be to download is out of reach, and an index of all manual pages is nobody's here: either takes seconds.
+rm -rf var/lib/apt/lists/* var/cache/apt/*.bin var/lib/man-db/auto-update
 for unit in sysinit.target.wants/systemd-journald.service sockets.target.wants/systemd-journald.socket \
     sockets.target.wants/systemd-journald-dev-log.socket; do
     ln -s "../${unit#*/}" "lib/systemd/system/$unit"
