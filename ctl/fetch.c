@@ -259,6 +259,8 @@ enum err fetch(const struct fetch_request *q, int *status, struct text *out, str
         .q = q, .deadline_us = clock_mono_us() + (uint64_t)q->timeout_ms * 1000, .fd = -1};
     int code = 0;
     enum err e = connect_any(&a);
+    /* What is read only afterwards can be wrong in the same way. */
+    const char *why = e == ERR_SYNTAX ? "no address: want HOST:PORT or unix:/PATH" : NULL;
 
     if (e == ERR_OK)
         e = send_request(&a);
@@ -267,7 +269,7 @@ enum err fetch(const struct fetch_request *q, int *status, struct text *out, str
     if (e == ERR_OK)
         *status = code;
     else
-        diag_add(d, NULL, 0, 0, "%s: %s", q->address, err_text(e));
+        diag_add(d, NULL, 0, 0, "%s: %s", q->address, why != NULL ? why : err_text(e));
     hang_up(&a);
     text_fini(&a.bytes);
     return e;

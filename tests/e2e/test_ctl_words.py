@@ -239,6 +239,12 @@ def test_without_a_token_an_agent_takes_no_orders(world):
 
 # ---- status, again and again ----
 
+@pytest.mark.parametrize('address', ['nonsense', '127.0.0.1', '127.0.0.1:', ':::'])
+def test_an_address_that_is_none_is_refused_with_what_is_wanted(address):
+    done = ctl('status', '-a', address, code=1)
+    assert (done.out, done.err) == ('', 'resumelbctl: %s: no address: want HOST:PORT or unix:/PATH\n' % address)
+
+
 def test_status_is_shown_again_until_the_count_is_full(site):
     out = site.ctl('status', '--watch', '1', '--count', '2').out
     assert out.count('default: policy adaptive') == 2 and '\033' not in out
