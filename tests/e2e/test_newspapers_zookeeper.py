@@ -58,10 +58,10 @@ def test_run_with_zookeeper_starts_two_of_each_and_ends_them(tmp_path):
         assert len(pids) == 2
         tree = shell(printed(output, ' print'))
         assert '/newspapers' in tree and '/workers' in tree
-        before = shell(printed(output, '"variance"'))
+        before = shell(printed(output, '"max_share"'))
         assert '"origin":"tree"' not in before
         shell(printed(output, ' set '))
-        wait_until(lambda: '"value":"2.5","origin":"tree"' in shell(printed(output, '"variance"')), 'the setting')
+        wait_until(lambda: '"value":"0.5","origin":"tree"' in shell(printed(output, '"max_share"')), 'the setting')
         pids = children_of(run.pid)
         assert len(pids) >= 1 + 2 + 2 + 3, pids
         folder = next((tmp_path / 'r').iterdir())
