@@ -119,9 +119,10 @@ def test_processes_start_when_they_are_asked_for_and_end_when_they_idle(world):
     agent = PoolAgent(world, slots=3, min_processes=0, max_processes=3, max_idle_time='1s').wait_ready()
     assert agent.processes() == 0 and agent.states() == ['cold'] * 3
     assert agent.ask().status == 200
-    assert agent.processes() == 1
-    wait_until(lambda: agent.processes() == 0, 'the idle process to end')
-    assert agent.figures()['ended_idle'] == 1 and agent.figures()['deaths'] == 0
+    wait_until(lambda: agent.processes() == 0, 'all idle processes to end')
+    # One; another where the first took long to start.
+    figures = agent.figures()
+    assert figures['ended_idle'] == figures['spawns'] >= 1 and figures['deaths'] == 0
     assert agent.states() == ['cold'] * 3
     assert agent.ask().status == 200
 

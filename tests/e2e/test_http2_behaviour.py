@@ -6,7 +6,7 @@ import struct
 import urllib.request
 
 import pytest
-from support.base import PATIENCE, wait_until
+from support.base import SLOWNESS, wait_until
 from support.http2 import (DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, block,
                            frame, literal, request)
 from test_http2 import Front, check_heads, echo
@@ -238,7 +238,7 @@ def test_small_blocks_do_not_become_large(world):
         c.until(lambda: c.closed or c.goaway)
         assert c.goaway in ('ENHANCE_YOUR_CALM', None)
     # Sanitizers keep what has been freed for a while; what it must not become is 30 times 40 MB.
-    assert resident() - before < (32 if PATIENCE == 1 else 256) * 1024
+    assert resident() - before < (32 if SLOWNESS == 1 else 256) * 1024
     assert metric(front.lb, 'resumelb_client_refused_total{reason="header fields too large"}') == 30
     for c in clients:
         c.sock.close()

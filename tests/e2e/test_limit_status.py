@@ -194,7 +194,7 @@ def test_a_daemon_shows_its_connections_over_all_loops(world, app):
         assert daemons(lb) == {d.address: {
             'name': d.address, 'address': d.address, 'resting': False, 'connections': 0, 'idle': 0}}
         asked = ask(lb, 2, '/slow')
-        wait_until(lambda: (figures(lb)['held'], figures(lb)['waiting']) == (1, 1), 'the daemon to say so')
+        wait_until(lambda: (f := figures(lb))['held'] == 1 and f['waiting'] == 1, 'the daemon to say so')
         assert (figures(lb)['where'], figures(lb)['longest'], figures(lb)['acquired']) == ('daemon', None, 1)
         wait_until(lambda: daemons(lb)[d.address]['connections'] == 2, 'a connection for each of them')
         app.let_all_go()

@@ -99,7 +99,7 @@ def test_a_flood_of_hosts_costs_bounded_memory_and_known_classes_keep_their_skil
     for t in threads:
         t.join()
     assert not failures, failures
-    app = wait_until(lambda: lb.app()['backlog'] == 0 and lb.app(), 'rest')
+    app = wait_until(lambda: (app := lb.app())['backlog'] == 0 and app, 'rest')
     assert app['stats']['requests'] >= DISTINCT
     assert app['classes'] <= 100_000
     resumes = lb.json('/resumes.json')['applications']['default']

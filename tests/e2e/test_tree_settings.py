@@ -111,7 +111,7 @@ def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
     for w in workers:
         tree.register(w.address)
     tree.set(retries=6)
-    wait_until(lambda: lb.app()['tree']['held'] == 0 and lb.app()['tree']['providers'] == 3, 'the workers')
+    wait_until(lambda: (tree := lb.app()['tree'])['held'] == 0 and tree['providers'] == 3, 'the workers')
     wait_until(lambda: setting(lb, 'retries')['value'] == '6' and not lb.app()['held'], 'the setting')
 
 

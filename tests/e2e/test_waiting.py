@@ -100,7 +100,7 @@ def test_requests_wait_for_a_worker_and_go_when_one_joins(world):
     for c in clients:
         assert c.receive().body == b'hello'
         c.close()
-    wait_until(lambda: lb.app()['waiting'] == 0 and lb.app()['backlog'] == 0, 'all to be over')
+    wait_until(lambda: (app := lb.app())['waiting'] == 0 and app['backlog'] == 0, 'all to be over')
 
 
 def test_no_worker_in_time_is_a_503_with_retry_after(world):
@@ -196,7 +196,7 @@ def test_a_burst_of_changes_ends_with_the_last_one(world):
     tree, lb = tree_lb(world)
     for i in range(2000):
         tree.set(retries=i % 10, variance=1 + i / 1000)
-    wait_until(lambda: lb.app()['settings']['variance']['value'] == '2.999', 'the last value', 1)
+    wait_until(lambda: lb.app()['settings']['variance']['value'] == '2.999', 'the last value')
 
 
 def test_resumes_change_where_requests_go(world):
@@ -204,7 +204,7 @@ def test_resumes_change_where_requests_go(world):
     slow, quick = feeding(world, 's', answer=b'slow', skills={'a': 1.0}), feeding(world, 'q', answer=b'quick', skills={'a': 99.0})
     tree.register(slow.address)
     tree.register(quick.address)
-    wait_until(lambda: len(lb.workers()) == 2 and all(w['skills'] == 1 for w in lb.workers().values()), 'both resumes')
+    wait_until(lambda: [w['skills'] for w in lb.workers().values()] == [1, 1], 'both resumes')
     assert {lb.get(host='a').body for _ in range(10)} == {b'quick'}
     line = json.dumps({'v': 1, 'incarnation': 'q', 'application': 'app', 'version': '1', 'fingerprint': '',
                        'state': 'ready', 'generation': 1, 'skills': {'a': 0.1}}).encode() + b'\n'

@@ -329,9 +329,7 @@ def test_who_ends_in_order_leaves_nothing(world):
     lb = place.balancer()
     session = owner(place, provider_of(place))
     assert session in place.server.sessions()
-    began = time.monotonic()
     assert lb.process.stop() == 0
-    assert time.monotonic() - began < 5
     assert place.tree.providers('') == []
     # nearly always at once; but an event that comes while the library closes can take its farewell away
     wait_until(lambda: session not in place.server.sessions(), 'the session to be over', 10)

@@ -14,14 +14,6 @@ from zookeeper_support import Load, Place, in_force, knows, setting, tree_of, wo
 CHANGES = int(os.environ.get('RLB_ZOOKEEPER_CHANGES', '1000'))
 
 
-def within(seconds, condition, what):
-    """As wait_until, and that what was promised is kept."""
-    began = time.monotonic()
-    wait_until(condition, what, 10)
-    took = time.monotonic() - began
-    assert took < seconds * max(1.0, float(os.environ.get('RLB_PATIENCE', '1'))), '%s took %.2f s' % (what, took)
-
-
 def refused(lb):
     return {r['name']: r['why'] for r in lb.app('app')['refused']}
 
@@ -42,7 +34,7 @@ def test_a_thousand_changes_in_ten_seconds_end_in_the_last_one(world):
     for p in pending:
         p.get()
     last = '%g' % (1 + (CHANGES - 1) / 1000)
-    within(1.0, in_force(lb, 'variance', last), 'the last value')
+    wait_until(in_force(lb, 'variance', last), 'the last value')
     assert setting(lb, 'retries')['value'] == str((CHANGES - 1) % 10)
     load.stop()
 
@@ -201,25 +193,25 @@ def test_links_are_followed_and_so_are_their_changes(world):
     load = Load([lb], rate=50)
     # the targets
     place.tree.set('/shared', limit=3.5)
-    within(1.0, in_force(lb, 'variance', '3.5'), "the target's new value")
+    wait_until(in_force(lb, 'variance', '3.5'), "the target's new value")
     place.tree.register('/pools/blue/workers', green)
-    within(1.0, knows(lb, [blue, green]), "the target's new worker")
+    wait_until(knows(lb, [blue, green]), "the target's new worker")
     place.tree.unregister('/pools/blue/workers', green)
-    within(1.5, knows(lb, [blue]), 'its end')
+    wait_until(knows(lb, [blue]), 'its end')
     # and the links themselves
     place.tree.set('/other', variance=7)
     place.tree.set('/lb', **{'workers ->': '/pools/blue/workers', 'variance =>': '/other'})
-    within(1.0, in_force(lb, 'variance', '7'), 'another target')
+    wait_until(in_force(lb, 'variance', '7'), 'another target')
     place.tree.register('/pools/both/workers', blue)
     place.tree.register('/pools/both/workers', green)
     place.tree.set('/lb', **{'workers ->': '../pools/both/workers', 'variance =>': '/other'})
-    within(1.0, knows(lb, [blue, green]), 'a relative link')
+    wait_until(knows(lb, [blue, green]), 'a relative link')
     # a link in the middle of a path
     place.tree.set('/pools', **{'live ->': '/pools/green'})
     place.tree.set('/lb', **{'workers ->': '/pools/live/workers', 'variance =>': '/other'})
-    within(1.5, knows(lb, [green]), 'links over links')
+    wait_until(knows(lb, [green]), 'links over links')
     place.tree.set('/pools', **{'live ->': '/pools/blue'})
-    within(1.5, knows(lb, [blue]), 'a link in the middle')
+    wait_until(knows(lb, [blue]), 'a link in the middle')
     load.stop()
 
 
@@ -355,9 +347,7 @@ def test_what_was_known_last_serves_without_any_zookeeper(world):
     lb.kill()
     lb.start(wait=False)
     wait_until(lb.listening, 'the load balancer', 20)
-    began = time.monotonic()
     assert wait_until(lambda: lb.get(), 'an answer').status == 200
-    assert time.monotonic() - began < 5
     assert knows(lb, addresses)()
     assert setting(lb, 'variance')['value'] == '2.5'
     assert not tree_of(lb)['connected']

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every end-to-end test needs: binaries, free ports, waiting on conditions, processes that end."""
+import fcntl
 import os
 import pathlib
 import random
@@ -11,20 +12,29 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BIN = pathlib.Path(os.environ.get('RLB_BIN', ROOT / 'build' / 'bin'))
-# Sanitized builds and loaded machines are slow: every deadline is multiplied by this.
-PATIENCE = float(os.environ.get('RLB_PATIENCE', '1'))
+# How much slower than others these programs are: 1, or what sanitizers make of it.
+SLOWNESS = float(os.environ.get('RLB_PATIENCE', '1'))
+# Every deadline is multiplied by this. Deadlines are there for what never comes: a machine that is busy with other things is no failure.
+PATIENCE = 3 * SLOWNESS
 
 
 def wait_until(condition, what='condition', seconds=10.0):
-    """The first true value that condition() gives; AssertionError after the deadline."""
+    """
+    The first true value that condition() gives; AssertionError after the deadline. An entry that is missing from what the
+    condition looks at may only not be there yet.
+    """
     deadline = time.monotonic() + seconds * PATIENCE
     pause = 0.002
     while True:
-        value = condition()
+        value, missing = None, None
+        try:
+            value = condition()
+        except LookupError as e:
+            missing = e
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError('timed out waiting for %s' % what)
+            raise AssertionError('timed out waiting for %s' % what) from missing
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)
 
@@ -42,24 +52,53 @@ def freeze(pid):
     wait_until(stands, 'process %d to stop' % pid)
 
 
-_given = set()
+class Ports:
+    """
+    Ports given out by any run of tests on this machine, until it ends: a byte of a file is locked for each. Between the
+    choice of a port and the moment when a program listens there, no other run chooses it.
+    """
+
+    def __init__(self):
+        self.given = set()
+        path = '%s/rlb-ports-%d' % (tempfile.gettempdir(), os.getuid())
+        # Never opened a second time: closing it once would give all locks of this process back.
+        self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    def take(self, port):
+        """Whether it is ours now, and was nobody's."""
+        if port in self.given:
+            return False
+        try:
+            fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+        self.given.add(port)
+        return True
+
+
+_ports = Ports()
+
+
+def _nobody_listens(host, port):
+    with socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET) as s:
+        try:
+            s.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_ports(count, host='127.0.0.1'):
+    """The first of COUNT ports in a row that nobody listens on, below those that the kernel gives out by itself; each once per run."""
+    for _ in range(1000):
+        first = random.randrange(10000, 32000)
+        if all(_ports.take(port) and _nobody_listens(host, port) for port in range(first, first + count)):
+            return first
+    raise AssertionError('no free port')
 
 
 def free_port(host='127.0.0.1'):
-    """A port that nobody listens on, below those that the kernel gives out by itself; each once per run."""
-    family = socket.AF_INET6 if ':' in host else socket.AF_INET
-    for _ in range(1000):
-        port = random.randrange(10000, 32000)
-        if port in _given:
-            continue
-        with socket.socket(family) as s:
-            try:
-                s.bind((host, port))
-            except OSError:
-                continue
-        _given.add(port)
-        return port
-    raise AssertionError('no free port')
+    return free_ports(1, host)
 
 
 class Process:

@@ -18,10 +18,9 @@ A page shares nothing with the machine: ports, addresses of other machines and a
 import os
 import pathlib
 import re
-import socket
 import subprocess
 
-from .base import BIN, PATIENCE, ROOT, free_port, wait_until
+from .base import BIN, PATIENCE, ROOT, free_ports, wait_until
 
 FENCE = re.compile(r'^(?:<!-- (?P<mark>[^\n]*?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$', re.M | re.S)
 MARKS = ('start', 'run', 'until', 'make')
@@ -55,24 +54,6 @@ def blocks(page):
     return [Block(page, m) for m in FENCE.finditer((ROOT / page).read_text())]
 
 
-def free_block(size=10):
-    """The first of SIZE free ports in a row."""
-    for _ in range(200):
-        first = free_port()
-        held = []
-        try:
-            for port in range(first, first + size):
-                held.append(socket.socket())
-                held[-1].bind(('127.0.0.1', port))
-            return first
-        except OSError:
-            continue
-        finally:
-            for s in held:
-                s.close()
-    raise AssertionError('no ports in a row')
-
-
 def missing(expected, printed):
     """The first of the EXPECTED lines that is not among those PRINTED, in order; None when all are."""
     lines = iter(printed.split('\n'))
@@ -94,7 +75,7 @@ class Page:
         for block in self.blocks:
             for port in map(int, ADDRESS.findall(block.text)):
                 # Ports of one ten stay beside each other, as slots of an agent have to.
-                base = bases.setdefault(port // 10, None) or free_block()
+                base = bases.setdefault(port // 10, None) or free_ports(10)
                 bases[port // 10] = base
                 self.ports[str(port)] = str(base + port % 10)
         self.env = {**os.environ, 'PATH': '%s:/usr/bin:/bin' % BIN, 'NO_PROXY': '*', 'PYTHONDONTWRITEBYTECODE': '1'}

@@ -6,7 +6,7 @@ import signal
 
 
 from . import leftovers
-from .base import BIN, PATIENCE, Process, free_port, wait_until
+from .base import BIN, PATIENCE, Process, free_port, free_ports, wait_until
 from .http import get
 
 
@@ -151,7 +151,7 @@ class Agent:
         (world.folder / 'smallapp.py').write_text(APP)
         self.admin_port = free_port()
         self.admin = '127.0.0.1:%d' % self.admin_port
-        base = self._block(slots)
+        base = free_ports(slots)       # slot i listens on the first + i
         self.addresses = ['127.0.0.1:%d' % (base + i) for i in range(slots)]
         application = {
             'root': str(world.folder),
@@ -166,26 +166,6 @@ class Agent:
                        'max_processes': 32, 'admin': {'address': self.admin}, 'applications': {app: application}}
         self.path = world.folder / (name + '.yaml')
         self.start()
-
-    @staticmethod
-    def _block(n):
-        """N ports in a row: slot i listens on the first + i."""
-        import socket
-        for _ in range(200):
-            first = free_port()
-            try:
-                held = []
-                for i in range(n):
-                    s = socket.socket()
-                    held.append(s)
-                    s.bind(('127.0.0.1', first + i))
-                return first
-            except OSError:
-                continue
-            finally:
-                for s in held:
-                    s.close()
-        raise AssertionError('no block of ports')
 
     def start(self):
         self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.config.items()))
