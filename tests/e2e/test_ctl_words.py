@@ -242,7 +242,7 @@ def test_without_a_token_an_agent_takes_no_orders(world):
 @pytest.mark.parametrize('address', ['nonsense', '127.0.0.1', '127.0.0.1:', ':::'])
 def test_an_address_that_is_none_is_refused_with_what_is_wanted(address):
     done = ctl('status', '-a', address, code=1)
-    assert (done.out, done.err) == ('', 'resumelbctl: %s: no address: want HOST:PORT or unix:/PATH\n' % address)
+    assert (done.out, done.error) == ('', 'resumelbctl: %s: no address: want HOST:PORT or unix:/PATH\n' % address)
 
 
 def test_status_is_shown_again_until_the_count_is_full(site):
