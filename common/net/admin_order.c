@@ -43,7 +43,8 @@ const char *admin_order_read(struct admin_order *o, struct slice entity)
     *o = (struct admin_order){0};
     if (slice_trim(entity).len == 0)
         return NULL;
-    if (json_parse(entity, ADMIN_ORDER_BYTES_MAX, &o->root, NULL) != ERR_OK || !json_is_object(o->root))
+    if (json_parse(entity, ADMIN_ORDER_BYTES_MAX, &o->root, NULL) != ERR_OK ||
+        !json_is_object(o->root))
         return "the body is not a JSON object";
     json_object_foreach(o->root, name, v)
     {
