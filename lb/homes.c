@@ -28,7 +28,8 @@ struct homes *homes_create(const struct homes_options *o)
     h->cold_us = HOMES_COLD_FIRST_US;
     h->usual_share = HOMES_DRAW_SHARE;
     h->fade_left_us = (uint64_t)HOMES_FADE_US;
-    h->scale = 1;
+    fading_clock_init(&h->fade, HOMES_TAU_US);
+    fading_clock_init(&h->moment, HOMES_TAU_DEMAND_US);
     h->nbalancers = 1;
     list_init(&h->workers);
     list_init(&h->gone);
@@ -72,6 +73,7 @@ struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *con
 
     ASSERT(concurrency >= 1);
     w->concurrency = concurrency;
+    w->per_place = 1.0 / concurrency;
     w->context = context;
     w->number = h->njoined++;
     list_init(&w->pairs);
@@ -113,6 +115,19 @@ void *homes_worker_context(const struct homes_worker *w)
 }
 
 /* ---- a request in hand ---- */
+
+/* All but what enter_pair and enter set. */
+static void start(struct homes_ticket *t, uint64_t now_us, double expected_us)
+{
+    t->worker = NULL;
+    t->pair = NULL;
+    t->of_pair = (struct list){NULL, NULL};
+    t->start_us = t->serve_us = now_us;
+    t->expected_us = (uint32_t)(int64_t)expected_us;
+    t->serving = t->overtaken = t->cold = t->passing = false;
+    t->kind = HOME_USED;
+    t->from = NULL;
+}
 
 static void serve(const struct homes *h, struct homes_worker *w, struct homes_ticket *t)
 {
@@ -199,11 +214,11 @@ static void give_up(struct homes *h, struct homes_pair *p, double work_us)
 /* Homes at workers that stand aside: there is another now. */
 static void drop_absent(struct homes *h, struct homes_class *c, double work_us)
 {
-    double part_us = work_us / c->nhomes;
+    uint32_t n = c->nhomes;
 
-    for (uint32_t i = c->nhomes; i-- != 0;) {
+    for (uint32_t i = n; i-- != 0;) {
         if (!c->pairs[i]->worker->in_line)
-            give_up(h, c->pairs[i], part_us);
+            give_up(h, c->pairs[i], work_us / n);
     }
 }
 
@@ -211,6 +226,9 @@ static void drop_absent(struct homes *h, struct homes_class *c, double work_us)
 static void drop_above(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
                        const struct homes_plan *plan)
 {
+    if (c->nhomes <= plan->choice.homes_max)
+        return;
+
     double part_us = plan->work / c->nhomes;
 
     while (c->nhomes > plan->choice.homes_max) {
@@ -230,6 +248,9 @@ static void drop_above(struct homes *h, struct homes_class *c, const struct home
 
 static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
 {
+    if (c->nhomes < 2)
+        return;
+
     double part_us = work_us / c->nhomes;
 
     for (uint32_t i = c->nhomes; i-- != 0 && c->nhomes > 1;) {
@@ -312,11 +333,11 @@ static struct homes_class *count(struct homes *h, const struct homes_request *r,
     homes_let_fade(h);
     if (c == NULL)
         c = homes_class_of(classes_add(&h->classes, r->cls));
-    c->work = (struct fading){plan->work, h->fade_us};
-    c->demand = (struct fading){plan->demand, h->now_us};
-    c->asked = (struct fading){plan->asked, h->fade_us};
-    h->work = (struct fading){plan->all_work, h->fade_us};
-    h->asked = (struct fading){plan->all_asked, h->fade_us};
+    c->work = fading_of(plan->work, &h->fade);
+    c->demand = fading_of(plan->demand, &h->moment);
+    c->asked = fading_of(plan->asked, &h->fade);
+    h->work = fading_of(plan->all_work, &h->fade);
+    h->asked = fading_of(plan->all_asked, &h->fade);
     h->usual_share += HOMES_USUAL_STEP * (plan->choice.share - h->usual_share);
     return c;
 }
@@ -328,12 +349,11 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     struct homes_class *c = count(h, r, plan);
     if (w == plan->worker)
         apply(h, c, plan);
-    struct homes_pair *p = homes_pair_get(h, c, w, h->now_us);
+    struct homes_pair *p =
+        w == plan->worker && plan->home != NULL ? plan->home : homes_pair_get(h, c, w, h->now_us);
     p->used_us = h->now_us;
-    *t = (struct homes_ticket){.start_us = h->now_us,
-                               .serve_us = h->now_us,
-                               .expected_us = (uint32_t)plan->choice.expected_us,
-                               .passing = !homes_is_home(p)};
+    start(t, h->now_us, plan->choice.expected_us);
+    t->passing = !homes_is_home(p);
     /* The first of a class that was handed over here: others are to see what it will take. */
     if (homes_is_home(p) && !p->touched && plan->choice.reason == HOMES_HOME &&
         h->cold_us > t->expected_us)
@@ -354,8 +374,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
 void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
                  struct homes_ticket *t)
 {
-    *t = (struct homes_ticket){
-        .start_us = started_us, .serve_us = started_us, .expected_us = (uint32_t)h->mean_us};
+    start(t, started_us, h->mean_us);
     enter(h, w, t);
 }
 
@@ -400,7 +419,7 @@ static void learn(struct homes *h, struct homes_ticket *t, const struct homes_en
     uint64_t took_us = h->now_us - t->serve_us;
     /* What was measured may have waited at the worker, for those before it. */
     double service =
-        (double)(e->service_us != 0 && e->service_us < took_us ? e->service_us : took_us);
+        real_of(e->service_us != 0 && e->service_us < took_us ? e->service_us : took_us);
 
     if (e->failed && service < t->expected_us)
         service = t->expected_us;
@@ -422,7 +441,7 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
 
     ASSERT(w != NULL);
     homes_tick(h, e->now_us);
-    double others = (double)e->others * h->mean_us / w->concurrency;
+    double others = real_of(e->others) * h->mean_us * w->per_place;
     w->foreign_us += HOMES_FOREIGN_STEP * (others - w->foreign_us);
     if (!e->unserved) {
         w->stalled_us = 0;

@@ -121,10 +121,11 @@ struct homes_plan {
     /* The core's. */
     struct homes_class *cls; /* NULL: new here */
     struct homes_pair *from; /* the home it moves away from, or NULL */
+    struct homes_pair *home; /* HOMES_HOME: the class at WORKER; else NULL */
     double work, demand, all_work, asked, all_asked;
     double worth; /* its share, of work or of requests, in workers: the greater */
-    struct homes_worker *warm[HOMES_WARM_MAX];
     size_t nwarm;
+    struct homes_worker *warm[HOMES_WARM_MAX]; /* last: what is not used is not cleared */
 };
 
 struct homes *homes_create(const struct homes_options *o);

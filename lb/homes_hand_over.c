@@ -30,7 +30,7 @@ struct parcel {
 
 static void move_in(struct homes *h, struct homes_pair *p, struct homes_worker *to)
 {
-    double weight_us = fading_value(&p->weight, h->fade_us, HOMES_TAU_US);
+    double weight_us = fading_value(&p->weight, &h->fade);
     struct homes_class *c = p->cls;
 
     homes_unsettle(h, p, 0);
@@ -42,7 +42,7 @@ static void move_in(struct homes *h, struct homes_pair *p, struct homes_worker *
 /* What it has done of late is what its successor will have to do. */
 static void take_work(struct homes *h, struct homes_worker *from, struct homes_worker *to)
 {
-    double work_us = from->work / h->scale;
+    double work_us = from->work / h->fade.weight;
 
     if (homes_shared(h))
         return;
@@ -90,8 +90,7 @@ static struct parcel *pack(const struct homes *h, const struct homes_worker *fro
         const struct homes_class *c = p->cls;
 
         if (homes_is_home(p))
-            all[n++] =
-                (struct parcel){p, fading_value(&c->work, h->fade_us, HOMES_TAU_US) / c->nhomes};
+            all[n++] = (struct parcel){p, fading_value(&c->work, &h->fade) / c->nhomes};
     }
     ASSERT(n == from->nhomes);
     qsort(all, n, sizeof(*all), most_work_first);
@@ -113,7 +112,7 @@ static struct homes_worker *least_loaded(struct homes *h, const struct homes_req
     const struct homes_heap *heap = &h->heaps[HOMES_BY_LOAD];
     struct homes_worker *best = NULL;
 
-    homes_order(h);
+    (void)homes_order(h);
     for (size_t i = 0; i < heap->n; ++i) {
         struct homes_worker *w = heap->at[i];
 

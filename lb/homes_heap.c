@@ -72,8 +72,13 @@ void homes_heap_remove(struct homes_heap *h, struct homes_worker *w, enum homes_
 
 void homes_heap_set(struct homes_heap *h, struct homes_worker *w, enum homes_key key, double value)
 {
+    double before = w->key[key];
+
     w->key[key] = value;
-    sift(h, w, key);
+    if (value < before)
+        sift_up(h, w, key);
+    else if (value > before)
+        sift_down(h, w, key);
 }
 
 void homes_heap_check(const struct homes_heap *h, enum homes_key key)

@@ -13,6 +13,7 @@
 
 #include "common/core/classes.h"
 #include "lb/homes.h"
+#include "lb/homes_fading.h"
 
 /* ---- the constants of the rule, all of them ---- */
 
@@ -86,6 +87,9 @@
 /* Reports of one moment, by way of several clocks, differ by less than this. */
 #define HOMES_JITTER_US 100000
 
+/* The order by load may be wrong by this part of the work (homes_load.c). */
+#define HOMES_EXCHANGE_SLACK 0.01
+
 /* What others use so long after we have given it up is a home. */
 #define HOMES_FOLLOW_US 2e6
 
@@ -100,11 +104,6 @@ enum {
     /* Classes that get another home in one call when their worker is about to leave: some ms, under
      * the pool's lock. */
     HOMES_HAND_OVER_MAX = 8192,
-};
-
-struct fading {
-    double sum;
-    uint64_t at_us;
 };
 
 struct homes_pair {
@@ -149,6 +148,7 @@ struct homes_worker {
     void *context;
     uint64_t number; /* in the order they joined: of equals, the first */
     unsigned concurrency;
+    double per_place; /* 1 / concurrency */
     bool in_line;
     bool gone;         /* left; freed with its last ticket */
     struct list node;  /* homes->workers, then ->gone */
@@ -162,7 +162,7 @@ struct homes_worker {
     double foreign_us;            /* others', smoothed */
     double stalled_us;
     uint64_t alive_us; /* the last sign of life */
-    double work;       /* decayed, scaled by homes->scale at the time it was done */
+    double work;       /* decays; as homes->fade counts */
     double key[HOMES_KEYS];
     size_t pos[HOMES_KEYS];
 };
@@ -189,21 +189,36 @@ struct homes {
     double mean_us;
     double cold_us;
     double usual_share; /* of the class of a request, in workers */
-    /*
-     * Workers' decayed work is kept as if nothing decayed and new work weighed ever more: the order
-     * stays as it is while nothing happens. Work done at time t weighs exp((t - epoch) / TAU).
-     */
-    uint64_t epoch_us;
-    uint64_t fade_us;      /* the time that work decays by */
-    uint64_t fade_left_us; /* how much further it may run before another request comes */
+    /* What work decays by, and requests. Workers' work is counted in its epoch, so that their order
+     * stays as it is while nothing happens. */
+    struct fading_clock fade;
+    uint64_t fade_left_us;      /* how much further it may run before another request comes */
+    struct fading_clock moment; /* what demand decays by: the time itself */
     uint64_t now_us;
-    double scale;
-    double line_work;   /* of those in the line; scaled */
+    double line_work;   /* of those in the line; as fade counts */
     size_t line_homes;  /* the same */
-    double exchange;    /* homes per unit of scaled work, as in the keys by load */
+    double exchange;    /* homes per unit of work, as fade counts it, as in the keys by load */
     size_t line_places; /* sum of concurrency */
     uint64_t look_us;   /* the next */
 };
+
+/* As fmax and fmin for what is a number; those are calls. */
+static inline double greater_of(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static inline double lesser_of(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* Of microseconds and of counts, which are below 2^63: signed numbers convert in one instruction.
+ */
+static inline double real_of(uint64_t n)
+{
+    return (double)(int64_t)n;
+}
 
 static inline size_t homes_line(const struct homes *h)
 {
@@ -232,12 +247,28 @@ void homes_heap_build(struct homes_heap *h, enum homes_key key);
 void homes_heap_check(const struct homes_heap *h, enum homes_key key);
 
 /* homes_load.c: work that decays, and the two orders of workers */
-double fading_value(const struct fading *f, uint64_t now_us, double tau_us);
-/* What is left of one. */
-double fading_part(const struct fading *f, uint64_t now_us, double tau_us);
-void fading_add(struct fading *f, double value, uint64_t now_us, double tau_us);
-/* To be called first, with the time of each call. */
-void homes_tick(struct homes *h, uint64_t now_us);
+/* Workers' work is of the epoch that began at BEFORE_US. */
+void homes_bring_over(struct homes *h, uint64_t before_us);
+/* Looks at all workers for signs of life. */
+void homes_look(struct homes *h);
+/* To be called first, with the time of each call. As far as there are requests, work decays with
+ * the time that has passed; the first time there is nothing that could have. */
+static inline void homes_tick(struct homes *h, uint64_t now_us)
+{
+    uint64_t epoch_us = h->fade.epoch_us;
+
+    if (now_us <= h->now_us)
+        return;
+    uint64_t us = h->now_us != 0 ? now_us - h->now_us : 0;
+    if (us > h->fade_left_us)
+        us = h->fade_left_us;
+    h->fade_left_us -= us;
+    h->now_us = now_us;
+    if (fading_run(&h->fade, h->fade.now_us + us))
+        homes_bring_over(h, epoch_us);
+    if (now_us >= h->look_us)
+        homes_look(h);
+}
 /* A request has come. */
 void homes_let_fade(struct homes *h);
 /* B has changed. */
@@ -247,10 +278,42 @@ double homes_work_of(const struct homes_worker *w);
 void homes_load_add(struct homes *h, struct homes_worker *w, double work_us, int homes);
 /* L; 1 is the mean. */
 double homes_load(const struct homes *h, const struct homes_worker *w);
-/* What one home is worth in L, without its work. */
-double homes_load_of_home(const struct homes *h);
-/* To be called before the order by load is used. */
-void homes_order(struct homes *h);
+/* What a unit of work at a place, as fade counts it, and a home are worth in L. */
+struct homes_worth {
+    double work, home;
+};
+static inline struct homes_worth homes_worth(const struct homes *h)
+{
+    double n = real_of(homes_line(h));
+    double homes = real_of(h->line_homes != 0 ? h->line_homes : 1);
+
+    return (struct homes_worth){
+        .work = h->line_work > 0 ? HOMES_LOAD_WORK * real_of(h->line_places) / h->line_work : 0,
+        .home = (1 - HOMES_LOAD_WORK) * n / homes,
+    };
+}
+/* All keys by load anew, with this exchange rate. */
+void homes_exchange_at(struct homes *h, double rate);
+/* The same; to be called before the order by load is used. */
+static inline struct homes_worth homes_order(struct homes *h)
+{
+    struct homes_worth worth = homes_worth(h);
+    double rate = homes_line(h) != 0 ? worth.work / worth.home : 0;
+
+    if (__builtin_fabs(rate - h->exchange) > HOMES_EXCHANGE_SLACK * h->exchange)
+        homes_exchange_at(h, rate);
+    return worth;
+}
+/* A worker that serves several at once can do as much more. */
+static inline double homes_work_per_place(const struct homes_worker *w)
+{
+    return w->work * w->per_place;
+}
+/* L, for several workers one after the other. */
+static inline double homes_load_by(const struct homes_worth *worth, const struct homes_worker *w)
+{
+    return worth->work * homes_work_per_place(w) + worth->home * real_of(w->nhomes);
+}
 double homes_median(const struct homes *h);
 void homes_line_add(struct homes *h, struct homes_worker *w);
 void homes_line_remove(struct homes *h, struct homes_worker *w);

@@ -44,10 +44,10 @@ void homes_weigh(struct homes *h, struct homes_pair *p, double work_us)
 {
     if (homes_shared(h)) {
         /* The others have as much of the class. */
-        double before = fading_value(&p->weight, h->fade_us, HOMES_TAU_US);
+        double before = fading_value(&p->weight, &h->fade);
 
-        fading_add(&p->weight, work_us * (double)h->nbalancers, h->fade_us, HOMES_TAU_US);
-        work_us = p->weight.sum - before;
+        fading_add(&p->weight, work_us * (double)h->nbalancers, &h->fade);
+        work_us = fading_value(&p->weight, &h->fade) - before;
     }
     homes_load_add(h, p->worker, work_us, 0);
 }
@@ -57,7 +57,7 @@ void homes_unsettle(struct homes *h, struct homes_pair *p, double work_us)
     ASSERT(homes_is_home(p));
     swap(p->cls, p->at, --p->cls->nhomes);
     if (homes_shared(h))
-        work_us = fading_value(&p->weight, h->fade_us, HOMES_TAU_US);
+        work_us = fading_value(&p->weight, &h->fade);
     p->weight = (struct fading){0};
     homes_load_add(h, p->worker, -work_us, -1);
 }

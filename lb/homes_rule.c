@@ -36,6 +36,7 @@ struct choosing {
     const struct homes_request *r;
     struct homes_plan *plan;
     struct homes_choice *out; /* plan->choice */
+    struct homes_worth worth;
     double least_us;
     bool owned; /* with several load balancers: by this one */
 };
@@ -54,7 +55,7 @@ double homes_price(const struct homes *h, const struct homes_plan *plan)
 {
     const struct homes_choice *c = &plan->choice;
 
-    return c->homes == 0 ? 0 : h->cold_us * (double)c->homes / (HOMES_PER_SHARE * c->share);
+    return c->homes == 0 ? 0 : h->cold_us * real_of(c->homes) / (HOMES_PER_SHARE * c->share);
 }
 
 /* ---- how much a class needs ---- */
@@ -62,9 +63,13 @@ double homes_price(const struct homes *h, const struct homes_plan *plan)
 size_t homes_room(const struct homes *h, double part, double own_us, double all_us)
 {
     double others = all_us > 0 && !h->o.settings.always ? 1 - own_us / all_us : 1;
-    double room = ceil(fmax(part, 1 - HOMES_OTHERS_ROOM * others) * (double)homes_line(h) - 1e-9);
+    double room = greater_of(part, 1 - HOMES_OTHERS_ROOM * others) * real_of(homes_line(h)) - 1e-9;
 
-    return room >= 1 ? (size_t)room : 1;
+    if (room <= 1)
+        return 1;
+    /* Rounded up. */
+    int64_t whole = (int64_t)room;
+    return (size_t)(whole + ((double)whole < room));
 }
 
 /* As if the request had come already. */
@@ -74,24 +79,22 @@ static void weigh(struct choosing *g)
     const struct homes *h = g->h;
     const struct homes_class *c = g->c != NULL ? g->c : &nothing;
     struct homes_plan *plan = g->plan;
-    double n = (double)homes_line(h);
+    double n = real_of(homes_line(h));
     double max_share = h->o.settings.max_share;
-    double cost = fmax(c->cost_us > 0 ? (double)c->cost_us : h->mean_us, 1);
+    double cost = greater_of(c->cost_us > 0 ? (double)c->cost_us : h->mean_us, 1);
 
-    /* Work and requests are counted together (homes_begin), so the same part of both is left. */
-    double left = fading_part(&c->work, h->fade_us, HOMES_TAU_US);
-    double all_left = fading_part(&h->work, h->fade_us, HOMES_TAU_US);
+    double left = 1 / h->fade.weight;
 
-    plan->work = c->work.sum * left + cost;
-    plan->demand = fading_value(&c->demand, h->now_us, HOMES_TAU_DEMAND_US) + cost;
-    plan->asked = c->asked.sum * left + 1;
-    plan->all_asked = h->asked.sum * all_left + 1;
-    plan->all_work = h->work.sum * all_left + cost;
-    double demand = (double)h->nbalancers * plan->demand / HOMES_TAU_DEMAND_US;
+    plan->work = fading_sum(&c->work, &h->fade) * left + cost;
+    plan->asked = fading_sum(&c->asked, &h->fade) * left + 1;
+    plan->all_work = fading_sum(&h->work, &h->fade) * left + cost;
+    plan->all_asked = fading_sum(&h->asked, &h->fade) * left + 1;
+    plan->demand = fading_value(&c->demand, &h->moment) + cost;
+    double demand = real_of(h->nbalancers) * plan->demand * (1 / HOMES_TAU_DEMAND_US);
     double share = n * plan->work / plan->all_work;
     if (demand > HOMES_SURGE * n && demand > share)
         share = demand;
-    plan->worth = fmax(share, n * plan->asked / plan->all_asked);
+    plan->worth = greater_of(share, n * plan->asked / plan->all_asked);
     bool flood = demand > HOMES_FLOOD * max_share * n;
     g->out->expected_us = cost;
     g->out->share = share;
@@ -136,7 +139,8 @@ struct found {
 
 static void look_at(const struct choosing *g, struct homes_worker *w, struct found *best)
 {
-    double value = homes_load(g->h, w) + (w->key[HOMES_BY_WORK] - g->least_us) / g->h->cold_us;
+    double value =
+        homes_load_by(&g->worth, w) + (w->key[HOMES_BY_WORK] - g->least_us) / g->h->cold_us;
 
     bool better = best->worker == NULL || value < best->value ||
                   (value == best->value && w->number < best->worker->number);
@@ -212,7 +216,7 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     struct homes_choice *out = g->out;
     double over = out->home_us - g->least_us;
     bool room = out->homes < out->homes_max && g->owned;
-    double own_us = (double)h->nbalancers * (double)home->own_us / home->worker->concurrency;
+    double own_us = real_of(h->nbalancers) * real_of(home->own_us) * home->worker->per_place;
     bool victim = own_us < HOMES_VICTIM_OWN * out->home_us;
 
     out->price_us = homes_price(h, g->plan);
@@ -243,7 +247,7 @@ static bool flee(struct choosing *g, struct homes_pair *home)
 
     if (w->most == NULL || w->most == home ||
         w->most->in_hand_n * h->nbalancers < HOMES_FLOODED_REQUESTS ||
-        (double)w->most->own_us < HOMES_FLOODED_PART * (double)w->own_us ||
+        real_of(w->most->own_us) < HOMES_FLOODED_PART * real_of(w->own_us) ||
         g->out->home_us - g->least_us <= saves)
         return false;
     struct homes_worker *x = best_other(g);
@@ -268,13 +272,13 @@ static bool pass_on(struct choosing *g, struct homes_pair *home)
     return move_to(g, home, x, HOMES_MOVE);
 }
 
-/* How far apart the loads of two workers are to be: of N requests at each, the work is off by a
- * part of sqrt(1 / N). */
-static double least_gap(const struct choosing *g)
+/* How far apart the loads of two workers may be by chance: of N requests at each, the work is off
+ * by a part of sqrt(1 / N). */
+static double noise_of(const struct choosing *g)
 {
     double n = g->plan->all_asked / (double)homes_line(g->h);
 
-    return fmax(HOMES_DRAW_GAP, HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n));
+    return HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n);
 }
 
 /* To the least loaded worker. */
@@ -287,11 +291,12 @@ static bool draw(struct choosing *g, struct homes_pair *home)
     if (g->out->homes != 1 || x == home->worker || x->ncold != 0 ||
         x->key[HOMES_BY_WORK] > g->out->home_us)
         return false;
-    double own = HOMES_LOAD_WORK * g->out->share + homes_load_of_home(h);
-    double gap = homes_load(h, home->worker) - homes_load(h, x);
-    double least = fmin(HOMES_DRAW_SHARE, HOMES_DRAW_USUAL * h->usual_share);
-    if (gap <= least_gap(g) + 2 * own || g->out->share < least * gap || homes_is_home_of(g->c, x) ||
-        refused(g->r, x))
+    double own = HOMES_LOAD_WORK * g->out->share + g->worth.home;
+    double gap = homes_load_by(&g->worth, home->worker) - homes_load_by(&g->worth, x);
+    if (gap <= HOMES_DRAW_GAP + 2 * own || gap <= noise_of(g) + 2 * own)
+        return false;
+    double least = lesser_of(HOMES_DRAW_SHARE, HOMES_DRAW_USUAL * h->usual_share);
+    if (g->out->share < least * gap || homes_is_home_of(g->c, x) || refused(g->r, x))
         return false;
     return move_to(g, home, x, HOMES_DRAW);
 }
@@ -306,8 +311,14 @@ static bool choose(struct choosing *g)
         return decide(g, best_other(g), HOMES_DETOUR);
     g->out->home_us = home->worker->key[HOMES_BY_WORK];
     g->owned = homes_owns(g->h, g->r->cls);
-    return pass_on(g, home) || relieve(g, home) || (g->owned && flee(g, home)) ||
-           (g->owned && draw(g, home)) || decide(g, home->worker, HOMES_HOME);
+    /* Mostly nobody has less in hand, and whoever is elsewhere saves nothing. */
+    if (g->out->home_us > g->least_us &&
+        (pass_on(g, home) || relieve(g, home) || (g->owned && flee(g, home))))
+        return true;
+    if (g->owned && draw(g, home))
+        return true;
+    g->plan->home = home;
+    return decide(g, home->worker, HOMES_HOME);
 }
 
 void homes_plan(struct homes *h, const struct homes_request *r, struct homes_plan *out)
@@ -316,8 +327,9 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
     struct choosing g = {.h = h, .r = r, .plan = out, .out = &out->choice};
 
     homes_tick(h, r->now_us);
-    homes_order(h);
-    *out = (struct homes_plan){0};
+    fading_run(&h->moment, h->now_us);
+    g.worth = homes_order(h);
+    memset(out, 0, offsetof(struct homes_plan, warm));
     const struct homes_worker *least = homes_top(h, HOMES_BY_WORK);
     if (least == NULL)
         return;

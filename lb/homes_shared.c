@@ -85,7 +85,7 @@ static void each_class(struct homes *h, void (*each)(struct homes *h, struct hom
 
 static void begin_sharing(struct homes *h, struct homes_class *c)
 {
-    double work_us = fading_value(&c->work, h->fade_us, HOMES_TAU_US);
+    double work_us = fading_value(&c->work, &h->fade);
 
     forget_shared(c);
     for (uint32_t i = 0; i < c->nhomes; ++i)
@@ -122,7 +122,7 @@ void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t
     list_for_each (it, &h->workers) {
         struct homes_worker *w = list_entry(it, struct homes_worker, node);
 
-        homes_load_add(h, w, -w->work / h->scale, 0);
+        homes_load_add(h, w, -w->work / h->fade.weight, 0);
     }
     each_class(h, begin_sharing);
 }
@@ -197,8 +197,8 @@ static void find_gone(const struct homes *h, struct homes_class *c)
 
 static size_t room_of(const struct homes *h, const struct homes_class *c)
 {
-    return homes_room(h, h->o.settings.max_share, fading_value(&c->work, h->fade_us, HOMES_TAU_US),
-                      fading_value(&h->work, h->fade_us, HOMES_TAU_US));
+    return homes_room(h, h->o.settings.max_share, fading_value(&c->work, &h->fade),
+                      fading_value(&h->work, &h->fade));
 }
 
 /* Who uses what we have given up has not followed by now, and will not. */
@@ -256,7 +256,7 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
 {
     uint64_t from = r->from != NULL ? r->from->number : HOMES_NOBODY;
 
-    p->rate = (struct fading){r->rate * HOMES_TAU_US, h->fade_us};
+    p->rate = fading_of(r->rate * HOMES_TAU_US, &h->fade);
     if (r->used_us > p->used_us)
         p->used_us = r->used_us;
     p->touched = true;
@@ -278,13 +278,13 @@ static void spread(struct homes *h, struct homes_class *c)
     double work_us = 0;
 
     for (uint32_t i = 0; i < c->npairs; ++i)
-        work_us += fading_value(&c->pairs[i]->rate, h->fade_us, HOMES_TAU_US);
+        work_us += fading_value(&c->pairs[i]->rate, &h->fade);
     for (uint32_t i = 0; i < c->nhomes; ++i) {
         struct homes_pair *p = c->pairs[i];
-        double before = fading_value(&p->weight, h->fade_us, HOMES_TAU_US);
+        double before = fading_value(&p->weight, &h->fade);
 
-        p->weight = (struct fading){work_us / c->nhomes, h->fade_us};
-        homes_load_add(h, p->worker, p->weight.sum - before, 0);
+        p->weight = fading_of(work_us / c->nhomes, &h->fade);
+        homes_load_add(h, p->worker, work_us / c->nhomes - before, 0);
     }
 }
 

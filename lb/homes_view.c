@@ -35,7 +35,7 @@ void homes_view_worker(struct homes *h, const struct homes_worker *w, uint64_t n
         .work_us = homes_work_of(w),
         .stalled_us = w->stalled_us,
         .load = homes_load(h, w),
-        .work = w->work / h->scale / HOMES_TAU_US,
+        .work = w->work / h->fade.weight / HOMES_TAU_US,
     };
 }
 
@@ -192,11 +192,11 @@ static size_t check_worker(const struct homes *h, const struct homes_worker *w)
 
         ASSERT(p->worker == w);
         nhomes += homes_is_home(p);
-        weight_us += fading_value(&p->weight, h->fade_us, HOMES_TAU_US);
+        weight_us += fading_value(&p->weight, &h->fade);
         ++npairs;
     }
     ASSERT(w->nhomes == nhomes);
-    ASSERT(!homes_shared(h) || fabs(w->work / h->scale - weight_us) <= 1e-6 * weight_us + 1);
+    ASSERT(!homes_shared(h) || fabs(w->work / h->fade.weight - weight_us) <= 1e-6 * weight_us + 1);
     return npairs;
 }
 
@@ -233,6 +233,6 @@ void homes_check(struct homes *h)
     }
     ASSERT(h->line_homes == line_homes);
     ASSERT(h->line_places == line_places);
-    ASSERT(fabs(h->line_work - line_work) <= 1e-6 * line_work + h->scale);
+    ASSERT(fabs(h->line_work - line_work) <= 1e-6 * line_work + h->fade.weight);
     ASSERT(h->cold_us >= HOMES_COLD_LEAST_US);
 }
