@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   record: [ bytes | length of each text | numbers, words | texts, one behind the other | padding
- * ]
- *
- * Making one is copying; all that costs more (escaping, digits, dates) is the writer's.
+ * Entries become records (access_record.h), records become lines.
  */
 #include "lb/access_line.h"
 
@@ -11,27 +8,14 @@
 #include <time.h>
 
 #include "common/wire/json.h"
+#include "lb/access_record.h"
 
-enum {
-#define TEXT(name, key, doc) TEXT_##name,
-#include "lb/access_field.def"
-    TEXTS,
-    RECORD_ALIGN = 8,
-    /* What an entry begins with: numbers and words. */
-    FIXED_BYTES = offsetof(struct access_entry, client),
-};
-
-struct record {
-    uint32_t bytes; /* of all of it */
-    uint16_t lengths[TEXTS];
-    _Alignas(RECORD_ALIGN) char fixed[FIXED_BYTES];
-};
-
-enum { RECORD_MAX = sizeof(struct record) + TEXTS * ACCESS_TEXT_MAX + RECORD_ALIGN };
-
-_Static_assert(sizeof(struct access_entry) == FIXED_BYTES + sizeof(struct slice) * TEXTS,
-               "an entry is what is copied as it is, then texts, of which the client is the first");
-_Static_assert(FIXED_BYTES % RECORD_ALIGN == 0, "and no hole before them");
+_Static_assert(
+    offsetof(struct access_entry, client) == sizeof(struct access_fixed),
+    "an entry is what a record has as it is, then texts, of which the client is the first");
+_Static_assert(sizeof(struct access_entry) ==
+                   sizeof(struct access_fixed) + sizeof(struct slice) * ACCESS_TEXTS,
+               "and no hole between them");
 _Static_assert(ACCESS_TEXT_MAX <= UINT16_MAX, "a length is 16 bits");
 _Static_assert(ACCESS_FIELDS < 64, "a set of fields is 64 bits");
 
@@ -40,21 +24,22 @@ static const struct {
     struct slice text_key;   /* ' NAME="' */
     struct slice number_key; /* ' NAME=' */
     size_t offset;           /* in struct access_entry */
-    bool number;
+    enum { IS_TEXT, IS_WORD, IS_NUMBER } kind;
 } fields_of_lines[] = {
-#define TEXT(name, key, doc)                                                                       \
+#define IN_QUOTES(name, key, kind)                                                                 \
     {{key, sizeof(key) - 1},                                                                       \
      {" " key "=\"", sizeof(key) + 2},                                                             \
      {NULL, 0},                                                                                    \
      offsetof(struct access_entry, name),                                                          \
-     false},
-#define WORD TEXT
+     kind},
+#define TEXT(name, key, doc) IN_QUOTES(name, key, IS_TEXT)
+#define WORD(name, key, doc) IN_QUOTES(name, key, IS_WORD)
 #define NUMBER(name, key, doc)                                                                     \
     {{key, sizeof(key) - 1},                                                                       \
      {NULL, 0},                                                                                    \
      {" " key "=", sizeof(key) + 1},                                                               \
      offsetof(struct access_entry, name),                                                          \
-     true},
+     IS_NUMBER},
 #include "lb/access_field.def"
 };
 
@@ -77,39 +62,26 @@ const char *access_field_name(enum access_field f)
 void access_record_add(struct text *out, const struct access_entry *e)
 {
     const struct slice *texts = &e->client;
-    /* Room for the longest, so that each text is looked at once. */
-    struct record *head = (struct record *)text_reserve(out, RECORD_MAX);
-    char *at = (char *)(head + 1);
+    struct access_pen p = access_record_begin(out);
 
-    memcpy(head->fixed, e, sizeof(head->fixed));
-    for (size_t i = 0; i < TEXTS; ++i) {
-        size_t len = texts[i].len < ACCESS_TEXT_MAX ? texts[i].len : ACCESS_TEXT_MAX;
-
-        head->lengths[i] = (uint16_t)len;
-        if (len == 0)
-            continue;
-        memcpy(at, texts[i].p, len);
-        at += len;
-    }
-    size_t bytes = (size_t)(at - (char *)head);
-
-    bytes = (bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
-    head->bytes = (uint32_t)bytes;
-    out->len += bytes;
+    memcpy(&p.record->fixed, e, sizeof(p.record->fixed));
+    for (size_t i = 0; i < ACCESS_TEXTS; ++i)
+        access_record_put(&p, (enum access_text)i, texts[i]);
+    access_record_end(&p, out);
 }
 
 void access_record_take(struct slice *records, struct access_entry *out)
 {
     struct slice *texts = &out->client;
-    struct record head;
+    struct access_record head;
 
     ASSERT(records->len >= sizeof(head));
     memcpy(&head, records->p, sizeof(head));
     ASSERT(head.bytes <= records->len);
-    memcpy(out, head.fixed, sizeof(head.fixed));
+    memcpy(out, &head.fixed, sizeof(head.fixed));
     const char *at = records->p + sizeof(head);
 
-    for (size_t i = 0; i < TEXTS; ++i) {
+    for (size_t i = 0; i < ACCESS_TEXTS; ++i) {
         texts[i] = (struct slice){at, head.lengths[i]};
         at += head.lengths[i];
     }
@@ -193,9 +165,15 @@ static uint64_t number_of(const struct access_entry *e, size_t field)
 
 static struct slice text_of(const struct access_entry *e, size_t field)
 {
+    const char *at = (const char *)e + fields_of_lines[field].offset;
+    const char *word;
     struct slice s;
 
-    memcpy(&s, (const char *)e + fields_of_lines[field].offset, sizeof(s));
+    if (fields_of_lines[field].kind == IS_WORD) {
+        memcpy(&word, at, sizeof(word));
+        return slice_of(word);
+    }
+    memcpy(&s, at, sizeof(s));
     return s;
 }
 
@@ -210,7 +188,7 @@ static void put_combined(const struct access_entry *e, uint64_t fields, struct a
     text_add_char(t, ' ');
     put_escaped(t, e->target);
     text_add_char(t, ' ');
-    put_escaped(t, e->protocol);
+    put_escaped(t, slice_of(e->protocol));
     text_add(t, SLICE_LIT("\" "));
     put_u64(t, e->status);
     text_add_char(t, ' ');
@@ -222,7 +200,7 @@ static void put_combined(const struct access_entry *e, uint64_t fields, struct a
     for (size_t i = 0; i < ACCESS_FIELDS; ++i) {
         if (in_combined_part(i) || (fields >> i & 1) == 0)
             continue;
-        if (fields_of_lines[i].number) {
+        if (fields_of_lines[i].kind == IS_NUMBER) {
             text_add(t, fields_of_lines[i].number_key);
             put_u64(t, number_of(e, i));
         } else {
@@ -251,7 +229,7 @@ static void put_json(const struct access_entry *e, uint64_t fields, struct text 
 
         if ((fields >> i & 1) == 0)
             continue;
-        if (fields_of_lines[i].number)
+        if (fields_of_lines[i].kind == IS_NUMBER)
             json_put_int(&w, name, (int64_t)number_of(e, i));
         else
             json_put_text(&w, name, text_of(e, i));

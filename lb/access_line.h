@@ -34,7 +34,7 @@ struct access_entry {
     uint64_t wall_ms; /* when the request arrived */
 #define NUMBER(name, key, doc) uint64_t name;
 #include "lb/access_field.def"
-#define WORD(name, key, doc) struct slice name;
+#define WORD(name, key, doc) const char *name; /* NULL: empty */
 #include "lb/access_field.def"
 #define TEXT(name, key, doc) struct slice name;
 #include "lb/access_field.def"

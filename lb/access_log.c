@@ -59,14 +59,24 @@ bool access_log_wants(struct access_log *log, unsigned loop_index, bool error)
     return false;
 }
 
+struct text *access_log_begin(struct access_log *log, unsigned loop_index)
+{
+    return line_writer_begin(log->writer, loop_index);
+}
+
+void access_log_end(struct access_log *log, unsigned loop_index)
+{
+    line_writer_end(log->writer, loop_index);
+}
+
 void access_log_add(struct access_log *log, unsigned loop_index, const struct access_entry *e)
 {
-    struct text *records = line_writer_begin(log->writer, loop_index);
+    struct text *records = access_log_begin(log, loop_index);
 
     if (records == NULL)
         return;
     access_record_add(records, e);
-    line_writer_end(log->writer, loop_index);
+    access_log_end(log, loop_index);
 }
 
 /* ---- the writer ---- */

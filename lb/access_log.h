@@ -33,7 +33,14 @@ void access_log_reopen(struct access_log *log);
 /* Whether the next line of loop LOOP_INDEX is one of the sample; to be asked once for each, on its
  * thread. */
 bool access_log_wants(struct access_log *log, unsigned loop_index, bool error);
-/* Add a line from data loop LOOP_INDEX, on its thread. */
+/*
+ * Where data loop LOOP_INDEX puts the record of its next line (access_record.h), on its thread:
+ * nothing else until access_log_end. NULL: the writer cannot keep up, and the line is dropped;
+ * nothing is to be ended then.
+ */
+struct text *access_log_begin(struct access_log *log, unsigned loop_index);
+void access_log_end(struct access_log *log, unsigned loop_index);
+/* The same for a line that is an entry already. */
 void access_log_add(struct access_log *log, unsigned loop_index, const struct access_entry *e);
 
 struct access_counts {

@@ -4,6 +4,7 @@
  * for tunnels, which keep the text of it that the access line needs.
  */
 #include "lb/access_log.h"
+#include "lb/access_record.h"
 #include "lb/exchange.h"
 #include "lb/headers.h"
 #include "lb/traffic.h"
@@ -18,27 +19,18 @@ enum {
     WAIT_US_MIN = 1000,
 };
 
-static struct exchange_text text_of(const struct exchange *x)
+/* The first of each, or empty. libh2o names fields that it knows by its own tokens. */
+static void find_fields(const h2o_req_t *req, struct slice *referer, struct slice *agent)
 {
-    const h2o_req_t *req = x->req;
+    const h2o_header_t *h = req->headers.entries;
 
-    struct exchange_text t = {
-        .method = slice_of_iovec(req->method),
-        .target = slice_of_iovec(req->path),
-        .host = x->authority,
-        .request_id = x->request_id,
-    };
-
-    /* libh2o names fields that it knows by its own tokens. */
-    for (size_t i = 0; i < req->headers.size; ++i) {
-        const h2o_header_t *h = &req->headers.entries[i];
-
-        if (h->name == &H2O_TOKEN_REFERER->buf && t.referer.p == NULL)
-            t.referer = slice_of_iovec(h->value);
-        else if (h->name == &H2O_TOKEN_USER_AGENT->buf && t.agent.p == NULL)
-            t.agent = slice_of_iovec(h->value);
+    *referer = *agent = SLICE_NULL;
+    for (size_t n = req->headers.size; n != 0; --n, ++h) {
+        if (h->name == &H2O_TOKEN_REFERER->buf && referer->p == NULL)
+            *referer = slice_of_iovec(h->value);
+        else if (h->name == &H2O_TOKEN_USER_AGENT->buf && agent->p == NULL)
+            *agent = slice_of_iovec(h->value);
     }
-    return t;
 }
 
 static void move(struct slice *s, char **at)
@@ -53,7 +45,13 @@ void account_keep_text(struct exchange *x)
 {
     struct exchange_text *t = xmalloc(sizeof(*t));
 
-    *t = text_of(x);
+    *t = (struct exchange_text){
+        .method = slice_of_iovec(x->req->method),
+        .target = slice_of_iovec(x->req->path),
+        .host = x->authority,
+        .request_id = x->request_id,
+    };
+    find_fields(x->req, &t->referer, &t->agent);
     t->bytes = xmalloc(t->method.len + t->target.len + t->referer.len + t->agent.len + t->host.len +
                        t->request_id.len);
     char *at = t->bytes;
@@ -67,13 +65,13 @@ void account_keep_text(struct exchange *x)
     x->text = t;
 }
 
-static struct slice protocol_text(int version)
+static const char *protocol_text(int version)
 {
     if (version == 0)
-        return SLICE_NULL;
+        return NULL;
     if (version >= 0x200)
-        return SLICE_LIT("HTTP/2.0");
-    return version == 0x100 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
+        return "HTTP/2.0";
+    return version == 0x100 ? "HTTP/1.0" : "HTTP/1.1";
 }
 
 static uint64_t between(uint64_t from_us, uint64_t to_us)
@@ -88,50 +86,70 @@ static bool is_error(const struct exchange *x)
            x->outcome == OUTCOME_CUT_SHORT || x->outcome == OUTCOME_RESPONSE_TIMEOUT;
 }
 
+static struct slice worker_of(const struct exchange *x)
+{
+    return x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL;
+}
+
+/* One by one, as what is set at once is made elsewhere and copied. */
+static void put_figures(const struct exchange *x, uint64_t total_us, struct access_fixed *out)
+{
+    out->wall_ms = x->start_wall_ms;
+    out->status = x->status != 0 ? (uint64_t)x->status : STATUS_CLIENT_GONE;
+    out->sent_bytes = x->sent_bytes;
+    out->backlog = x->pick.backlog;
+    out->tries = x->picks;
+    out->received_bytes = x->received_bytes;
+    out->limit_wait_us = x->step_us[STEP_LIMIT];
+    out->worker_wait_us = x->step_us[STEP_ROUTE];
+    out->connection_wait_us = x->step_us[STEP_CONNECT];
+    out->first_byte_us = between(x->times.written_us, x->times.first_byte_us);
+    out->service_us = x->service_us;
+    out->deliver_us = x->step_us[STEP_DELIVER];
+    out->total_us = total_us;
+    out->protocol = protocol_text(x->version);
+    out->application = x->app != NULL ? x->app->name : NULL;
+    out->reason = x->last != NULL ? pick_reason_text(x->reason) : NULL;
+    out->outcome = outcome_text(x->outcome);
+}
+
+/* What libh2o's request says, or what was kept of it; in the order of access_field.def. */
+static void put_texts(const struct exchange *x, struct access_pen *p)
+{
+    const struct exchange_text *t = x->text;
+    struct slice referer = t != NULL ? t->referer : SLICE_NULL;
+    struct slice agent = t != NULL ? t->agent : SLICE_NULL;
+
+    if (t == NULL)
+        find_fields(x->req, &referer, &agent);
+    access_record_put(p, ACCESS_TEXT_client, x->client);
+    access_record_put(p, ACCESS_TEXT_method,
+                      t != NULL ? t->method : slice_of_iovec(x->req->method));
+    access_record_put(p, ACCESS_TEXT_target, t != NULL ? t->target : slice_of_iovec(x->req->path));
+    access_record_put(p, ACCESS_TEXT_referer, referer);
+    access_record_put(p, ACCESS_TEXT_agent, agent);
+    access_record_put(p, ACCESS_TEXT_host, t != NULL ? t->host : x->authority);
+    access_record_put(p, ACCESS_TEXT_cls, x->cls);
+    access_record_put(p, ACCESS_TEXT_worker, worker_of(x));
+    access_record_put(p, ACCESS_TEXT_request_id, t != NULL ? t->request_id : x->request_id);
+    access_record_put(p, ACCESS_TEXT_trace_id, x->trace_id);
+    access_record_put(p, ACCESS_TEXT_span_id, x->span_id);
+}
+
 static void write_line(const struct exchange *x, uint64_t total_us)
 {
-    if (!access_log_wants(x->home->lb->access_log, x->home->index, is_error(x)))
+    struct access_log *log = x->home->lb->access_log;
+
+    if (!access_log_wants(log, x->home->index, is_error(x)))
         return;
-
-    struct exchange_text now = {0};
-    const struct exchange_text *t = x->text;
-
-    if (t == NULL) {
-        now = text_of(x);
-        t = &now;
-    }
-    struct access_entry e = {
-        .wall_ms = x->start_wall_ms,
-        .client = x->client,
-        .method = t->method,
-        .target = t->target,
-        .protocol = protocol_text(x->version),
-        .status = x->status != 0 ? (uint64_t)x->status : STATUS_CLIENT_GONE,
-        .sent_bytes = x->sent_bytes,
-        .referer = t->referer,
-        .agent = t->agent,
-        .host = t->host,
-        .application = x->app != NULL ? slice_of(x->app->name) : SLICE_NULL,
-        .cls = x->cls,
-        .worker = x->last != NULL ? slice_of(worker_name(x->last)) : SLICE_NULL,
-        .reason = x->last != NULL ? slice_of(pick_reason_text(x->reason)) : SLICE_NULL,
-        .backlog = x->pick.backlog,
-        .tries = x->picks,
-        .received_bytes = x->received_bytes,
-        .limit_wait_us = x->step_us[STEP_LIMIT],
-        .worker_wait_us = x->step_us[STEP_ROUTE],
-        .connection_wait_us = x->step_us[STEP_CONNECT],
-        .first_byte_us = between(x->times.written_us, x->times.first_byte_us),
-        .service_us = x->service_us,
-        .deliver_us = x->step_us[STEP_DELIVER],
-        .total_us = total_us,
-        .outcome = slice_of(outcome_text(x->outcome)),
-        .request_id = t->request_id,
-        .trace_id = x->trace_id,
-        .span_id = x->span_id,
-    };
-
-    access_log_add(x->home->lb->access_log, x->home->index, &e);
+    struct text *records = access_log_begin(log, x->home->index);
+    if (records == NULL)
+        return;
+    struct access_pen p = access_record_begin(records);
+    put_figures(x, total_us, &p.record->fixed);
+    put_texts(x, &p);
+    access_record_end(&p, records);
+    access_log_end(log, x->home->index);
 }
 
 static void count_status(struct stats_cell *c, int status)
@@ -181,8 +199,8 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
         .protocol = protocol_text(r->version),
         .status = (uint64_t)r->status,
         .host = r->host,
-        .reason = slice_of(request_fault_text(r->fault)),
-        .outcome = slice_of(outcome_text(OUTCOME_REFUSED)),
+        .reason = request_fault_text(r->fault),
+        .outcome = outcome_text(OUTCOME_REFUSED),
     };
 
     access_log_add(home->lb->access_log, home->index, &e);
@@ -224,7 +242,7 @@ static void note(const struct exchange *x, uint64_t total_us)
         .application = x->app->number,
         .flags = flags,
         .cls = x->cls,
-        .worker = placed ? slice_of(worker_name(x->last)) : SLICE_NULL,
+        .worker = worker_of(x),
         .total_us = total_us,
         .wait_us = x->step_us[STEP_ROUTE] + x->step_us[STEP_CONNECT],
     };

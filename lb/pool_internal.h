@@ -72,6 +72,7 @@ struct worker {
     struct log_subject subject; /* first */
     atomic_uint refs;
     char *name;
+    size_t name_bytes; /* without its end */
     char *incarnation;
     unsigned concurrency;
     void *context;

@@ -21,6 +21,7 @@ struct worker *worker_create(const struct worker_options *o)
     w->subject.describe = describe;
     atomic_init(&w->refs, 1);
     w->name = xslicedup(o->name);
+    w->name_bytes = o->name.len;
     w->incarnation = xslicedup(o->incarnation);
     w->concurrency = o->concurrency;
     w->context = o->context;
@@ -89,6 +90,11 @@ void worker_answered(struct worker *w)
 const char *worker_name(const struct worker *w)
 {
     return w->name;
+}
+
+struct slice worker_name_slice(const struct worker *w)
+{
+    return (struct slice){w->name, w->name_bytes};
 }
 
 const char *worker_incarnation(const struct worker *w)

@@ -55,6 +55,7 @@ void worker_refused(struct worker *w, uint64_t now_ms);
 void worker_answered(struct worker *w);
 
 const char *worker_name(const struct worker *w);
+struct slice worker_name_slice(const struct worker *w);
 const char *worker_incarnation(const struct worker *w);
 void *worker_context(const struct worker *w);
 
