@@ -14,20 +14,23 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { CACHE_LINE = 64, HISTOGRAM_SLOTS = STATS_BUCKETS + 1 };
+enum { HISTOGRAM_SLOTS = STATS_BUCKETS + 1 };
 
 static const uint64_t bucket_us[STATS_BUCKETS - 1] = {
     100,    250,    500,     1000,    2500,    5000,     10000,    25000,    50000,    100000,
     250000, 500000, 1000000, 2500000, 5000000, 10000000, 25000000, 50000000, 100000000};
 
-struct stats_cell {
-    _Alignas(CACHE_LINE) const struct stats *stats; /* read only, on a line of its own */
-    _Alignas(CACHE_LINE) _Atomic int64_t slots[];
-};
+/* Where to begin to look, by how many bits a time has: the first bound that such a time may be
+ * within. */
+static const uint8_t bucket_from[65] = {
+    [0 ... 7] = 0, [8] = 1,   [9] = 2,   [10] = 3,        [11] = 4,  [12] = 4,
+    [13] = 5,      [14] = 6,  [15] = 7,  [16] = 8,        [17] = 9,  [18] = 10,
+    [19] = 11,     [20] = 12, [21] = 13, [22] = 13,       [23] = 14, [24] = 15,
+    [25] = 16,     [26] = 17, [27] = 18, [28 ... 64] = 19};
 
 struct stats {
     const struct stats_table *table;
-    size_t *first; /* slot of each row */
+    uint32_t *first; /* of cells */
     size_t ncells;
     size_t cell_bytes;
     char *cells;
@@ -45,18 +48,23 @@ struct stats *stats_create(const struct stats_table *t, size_t ncells)
 
     ASSERT(ncells != 0);
     *s = (struct stats){.table = t, .ncells = ncells};
-    s->first = xcalloc(t->n + 1, sizeof(size_t));
+    s->first = xcalloc(t->n + 1, sizeof(*s->first));
     for (size_t i = 0; i < t->n; ++i) {
-        s->first[i] = slots;
+        bool in_buckets = t->rows[i].kind == STAT_HISTOGRAM;
+
+        s->first[i] = (uint32_t)slots | (in_buckets ? STATS_IN_BUCKETS : 0);
         slots += slots_of(t->rows[i].kind);
     }
     size_t bytes = sizeof(struct stats_cell) + slots * sizeof(_Atomic int64_t);
-    s->cell_bytes = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-    s->cells = aligned_alloc(CACHE_LINE, s->cell_bytes * ncells);
-    ASSERT(s->cells != NULL);
-    memset(s->cells, 0, s->cell_bytes * ncells);
-    for (size_t i = 0; i < ncells; ++i)
-        stats_cell(s, i)->stats = s;
+    s->cell_bytes = (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+    s->cells = xcalloc_lines(ncells, s->cell_bytes);
+    for (size_t i = 0; i < ncells; ++i) {
+        struct stats_cell *c = stats_cell(s, i);
+
+        c->stats = s;
+        c->first = s->first;
+        c->nrows = t->n;
+    }
     return s;
 }
 
@@ -82,30 +90,15 @@ static const struct stats_cell *cell_const(const struct stats *s, size_t i)
 
 /* ---- writing ---- */
 
-static void slot_add(_Atomic int64_t *slot, int64_t n)
-{
-    int64_t v = atomic_load_explicit(slot, memory_order_relaxed);
-
-    /* Wraps rather than traps, should anything ever count that far. */
-    v = (int64_t)((uint64_t)v + (uint64_t)n);
-    atomic_store_explicit(slot, v, memory_order_relaxed);
-}
-
 static enum stat_kind kind_of(const struct stats *s, size_t row)
 {
     ASSERT(row < s->table->n);
     return s->table->rows[row].kind;
 }
 
-void stat_add(struct stats_cell *c, size_t row, int64_t n)
-{
-    ASSERT(kind_of(c->stats, row) != STAT_HISTOGRAM);
-    slot_add(&c->slots[c->stats->first[row]], n);
-}
-
 static size_t bucket_of(uint64_t us)
 {
-    size_t i = 0;
+    size_t i = bucket_from[us != 0 ? 64 - __builtin_clzll(us) : 0];
 
     while (i < ARRAY_LEN(bucket_us) && us > bucket_us[i])
         ++i;
@@ -114,10 +107,11 @@ static size_t bucket_of(uint64_t us)
 
 void stat_observe(struct stats_cell *c, size_t row, uint64_t us)
 {
-    ASSERT(kind_of(c->stats, row) == STAT_HISTOGRAM);
-    size_t first = c->stats->first[row];
-    slot_add(&c->slots[first + bucket_of(us)], 1);
-    slot_add(&c->slots[first + STATS_BUCKETS], (int64_t)us);
+    ASSERT(row < c->nrows);
+    ASSERT((c->first[row] & STATS_IN_BUCKETS) != 0);
+    _Atomic int64_t *slots = &c->slots[c->first[row] & ~STATS_IN_BUCKETS];
+    stats_slot_add(&slots[bucket_of(us)], 1);
+    stats_slot_add(&slots[STATS_BUCKETS], (int64_t)us);
 }
 
 /* ---- reading ---- */
@@ -145,12 +139,13 @@ void stats_histogram(const struct stats *s, size_t row, struct stat_histogram *o
 {
     ASSERT(kind_of(s, row) == STAT_HISTOGRAM);
     *out = (struct stat_histogram){0};
+    size_t first = s->first[row] & ~STATS_IN_BUCKETS;
     for (size_t i = 0; i < STATS_BUCKETS; ++i) {
-        out->buckets[i] = (uint64_t)slot_sum(s, s->first[row] + i);
+        out->buckets[i] = (uint64_t)slot_sum(s, first + i);
         /* Counted from the buckets, so that the last cumulative one is always the count. */
         out->count += out->buckets[i];
     }
-    out->sum_us = (uint64_t)slot_sum(s, s->first[row] + STATS_BUCKETS);
+    out->sum_us = (uint64_t)slot_sum(s, first + STATS_BUCKETS);
 }
 
 uint64_t stats_quantile(const struct stat_histogram *h, double q)

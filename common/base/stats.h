@@ -31,7 +31,16 @@ struct stats_table {
 };
 
 struct stats;
-struct stats_cell; /* one writer's */
+
+/* One writer's figures. The fields are stats.c's, and stat_add's. */
+struct stats_cell {
+    /* Read only, on a line of its own. */
+    _Alignas(CACHE_LINE_BYTES) const struct stats *stats;
+    const uint32_t *first; /* slot of each row; a histogram's with STATS_IN_BUCKETS */
+    size_t nrows;
+    _Alignas(CACHE_LINE_BYTES) _Atomic int64_t slots[];
+};
+#define STATS_IN_BUCKETS 0x80000000u
 
 /* Upper bounds of histogram buckets in microseconds: 1-2.5-5 steps from 100 us to 100 s, then +Inf.
  */
@@ -42,7 +51,23 @@ void stats_destroy(struct stats *s);
 struct stats_cell *stats_cell(struct stats *s, size_t i);
 
 /* The owning thread only. */
-void stat_add(struct stats_cell *c, size_t row, int64_t n); /* counters; gauges up and down */
+/* A slot has a single writer, so this is no locked instruction. */
+static inline void stats_slot_add(_Atomic int64_t *slot, int64_t n)
+{
+    int64_t v = atomic_load_explicit(slot, memory_order_relaxed);
+
+    /* Wraps rather than traps, should anything ever count that far. */
+    v = (int64_t)((uint64_t)v + (uint64_t)n);
+    atomic_store_explicit(slot, v, memory_order_relaxed);
+}
+/* Counters; gauges up and down. */
+static inline void stat_add(struct stats_cell *c, size_t row, int64_t n)
+{
+    ASSERT(row < c->nrows);
+    uint32_t slot = c->first[row];
+    ASSERT((slot & STATS_IN_BUCKETS) == 0);
+    stats_slot_add(&c->slots[slot], n);
+}
 void stat_observe(struct stats_cell *c, size_t row, uint64_t us);
 
 /* Any thread. */

@@ -104,12 +104,54 @@ static void a_walk_is_in_the_order_of_arrival_and_entries_may_leave_on_the_way(v
     assert_int_equal(map_count(&table), 0);
 }
 
+/* So many of one length that some have the same 32 bits of hash: five pairs, mostly. */
+static void keys_that_share_a_hash_are_told_apart(void **state)
+{
+    enum { KEYS = 200000 };
+    struct entry *entries = xcalloc(KEYS, sizeof(*entries));
+    struct map m = {0};
+
+    (void)state;
+    for (int i = 0; i < KEYS; ++i) {
+        int n = snprintf(entries[i].name, sizeof(entries[i].name), "%06d-%06d", i, i);
+
+        map_add(&m, &entries[i].node, entries[i].name, (size_t)n);
+    }
+    for (int i = 0; i < KEYS; ++i)
+        assert_ptr_equal(find(&m, entries[i].name), &entries[i]);
+    map_clear(&m);
+    free(entries);
+}
+
+static void a_key_of_any_length_is_found_and_its_like_is_not(void **state)
+{
+    char key[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    char other[sizeof(key)];
+    struct entry e;
+    struct map m = {0};
+
+    (void)state;
+    memcpy(other, key, sizeof(key));
+    for (size_t len = 0; len < sizeof(key); ++len) {
+        map_add(&m, &e.node, key, len);
+        assert_ptr_equal(map_find(&m, other, len), &e.node);
+        for (size_t i = 0; i < len; ++i) {
+            other[i] ^= 1;
+            assert_null(map_find(&m, other, len));
+            other[i] ^= 1;
+        }
+        map_remove(&m, &e.node);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         /* First: it needs a process without a seed. */
         cmocka_unit_test(another_process_hashes_otherwise),
         cmocka_unit_test(a_key_has_one_hash_for_the_life_of_a_process),
+        cmocka_unit_test(keys_that_share_a_hash_are_told_apart),
+        cmocka_unit_test(a_key_of_any_length_is_found_and_its_like_is_not),
         cmocka_unit_test(a_table_finds_what_was_put_in),
         cmocka_unit_test(a_walk_is_in_the_order_of_arrival_and_entries_may_leave_on_the_way),
     };

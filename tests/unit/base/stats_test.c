@@ -67,6 +67,40 @@ static void observations_fall_into_their_buckets_bounds_included(void **state)
     stats_destroy(s);
 }
 
+static size_t bucket_of(uint64_t us)
+{
+    struct stats *s = stats_create(&table, 1);
+    struct stat_histogram h;
+    size_t i = 0;
+
+    stat_observe(stats_cell(s, 0), SERVICE, us);
+    stats_histogram(s, SERVICE, &h);
+    assert_int_equal(h.count, 1);
+    while (h.buckets[i] == 0)
+        ++i;
+    stats_destroy(s);
+    return i;
+}
+
+static void each_bound_is_within_its_bucket_and_a_microsecond_more_is_not(void **state)
+{
+    static const uint64_t steps[] = {10, 25, 50};
+    uint64_t power = 10;
+
+    (void)state;
+    for (size_t i = 0; i < STATS_BUCKETS - 1; ++i) {
+        uint64_t bound = steps[i % 3] * power;
+
+        assert_int_equal(bucket_of(bound), i);
+        assert_int_equal(bucket_of(bound + 1), i + 1);
+        power *= i % 3 == 2 ? 10 : 1;
+    }
+    for (unsigned bits = 28; bits < 64; ++bits)
+        assert_int_equal(bucket_of(UINT64_C(1) << bits), STATS_BUCKETS - 1);
+    assert_int_equal(bucket_of(UINT64_MAX), STATS_BUCKETS - 1);
+    assert_int_equal(bucket_of(1), 0);
+}
+
 static void quantiles_are_linear_within_a_bucket(void **state)
 {
     struct stats *s = stats_create(&table, 1);
@@ -200,6 +234,7 @@ int main(void)
         cmocka_unit_test(cells_are_summed),
         cmocka_unit_test(cells_never_share_a_cache_line),
         cmocka_unit_test(observations_fall_into_their_buckets_bounds_included),
+        cmocka_unit_test(each_bound_is_within_its_bucket_and_a_microsecond_more_is_not),
         cmocka_unit_test(quantiles_are_linear_within_a_bucket),
         cmocka_unit_test(prometheus_gets_each_metric_once_with_all_its_sets),
         cmocka_unit_test(the_manual_has_every_row),
