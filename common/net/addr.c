@@ -218,20 +218,35 @@ const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
     return out;
 }
 
-/* As inet_ntop, which prints by format: this is asked for with each request. */
-static void format_ipv4(const struct in_addr *ip, char *out)
+/* The digits of a byte, and how many there are. */
+#define OCTET(v)                                                                                   \
+    {                                                                                              \
+        (v) >= 100  ? '0' + (v) / 100                                                              \
+        : (v) >= 10 ? '0' + (v) / 10                                                               \
+                    : '0' + (v),                                                                   \
+            (v) >= 100 ? '0' + (v) / 10 % 10 : '0' + (v) % 10, '0' + (v) % 10,                     \
+            (v) >= 100  ? 3                                                                        \
+            : (v) >= 10 ? 2                                                                        \
+                        : 1                                                                        \
+    }
+#define OCTETS_4(v) OCTET(v), OCTET((v) + 1), OCTET((v) + 2), OCTET((v) + 3)
+#define OCTETS_16(v) OCTETS_4(v), OCTETS_4((v) + 4), OCTETS_4((v) + 8), OCTETS_4((v) + 12)
+#define OCTETS_64(v) OCTETS_16(v), OCTETS_16((v) + 16), OCTETS_16((v) + 32), OCTETS_16((v) + 48)
+
+/* As inet_ntop, which prints by format: this is asked for with each request. OUT has room for what
+ * a step writes too much. */
+static void format_ipv4(const struct in_addr *ip, char out[ADDR_TEXT_MAX])
 {
+    static const char octets[256][4] = {OCTETS_64(0), OCTETS_64(64), OCTETS_64(128),
+                                        OCTETS_64(192)};
     unsigned char bytes[4];
 
     memcpy(bytes, &ip->s_addr, sizeof(bytes));
     for (size_t i = 0; i < sizeof(bytes); ++i) {
-        unsigned v = bytes[i];
+        const char *octet = octets[bytes[i]];
 
-        if (v >= 100)
-            *out++ = (char)('0' + v / 100);
-        if (v >= 10)
-            *out++ = (char)('0' + v / 10 % 10);
-        *out++ = (char)('0' + v % 10);
+        memcpy(out, octet, sizeof(octets[0]));
+        out += octet[3];
         *out++ = '.';
     }
     out[-1] = '\0';

@@ -127,11 +127,6 @@ void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms)
     timer_wheel_add(&l->wheel, t);
 }
 
-void timer_stop(struct timer *t)
-{
-    list_remove(&t->node);
-}
-
 static void run_timers(struct loop *l)
 {
     struct list due;
@@ -341,14 +336,14 @@ static unsigned prepare_wait_ms(struct loop *l, unsigned max_wait_ms)
     return atomic_load(&l->has_mail) || atomic_load(&l->stop) ? 0 : wait_ms;
 }
 
-/* Run the socket callbacks that are due without waiting (see the head of this file); whether any
- * was. */
+/* Run the socket callbacks that are due without waiting (see the head of this file), which is all
+ * that libh2o does in this; whether any was. */
 static bool run_pending(struct loop *l)
 {
-    bool any = l->h2o->_pending_as_client != NULL || l->h2o->_pending_as_server != NULL;
-
+    if (l->h2o->_pending_as_client == NULL && l->h2o->_pending_as_server == NULL)
+        return false;
     h2o_timeout__do_post_callback(l->h2o);
-    return any;
+    return true;
 }
 
 static void wait_and_run_h2o(struct loop *l, unsigned wait_ms)

@@ -72,7 +72,10 @@ struct timer {
 void timer_init(struct timer *t, void (*expired)(struct timer *t));
 /* (Re)start; expires once, not before DELAY_MS have passed, never inside this call. */
 void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms);
-void timer_stop(struct timer *t);
+static inline void timer_stop(struct timer *t)
+{
+    list_remove(&t->node);
+}
 static inline bool timer_running(const struct timer *t)
 {
     return list_linked(&t->node);
