@@ -37,11 +37,8 @@ enum {
 };
 
 #define TO(step) (1u << STEP_##step)
-static const struct {
-    const char *name;
-    unsigned to;
-} steps[] = {
-#define STEP(step, to, doc) {#step, to},
+const uint16_t step_successors[] = {
+#define STEP(step, to, doc) to,
 #include "lb/step.def"
 #undef STEP
 };
@@ -49,27 +46,18 @@ static const struct {
 
 const char *step_text(enum step s)
 {
-    return steps[s].name;
+    static const char *const names[] = {
+#define STEP(step, to, doc) #step,
+#include "lb/step.def"
+#undef STEP
+    };
+
+    return names[s];
 }
 
 bool step_may(enum step from, enum step to)
 {
-    return (steps[from].to & (1u << to)) != 0;
-}
-
-static void stamp(struct exchange *x)
-{
-    uint64_t now_us = loop_now_us(x->home->loop);
-
-    x->step_us[x->step] += now_us - x->entered_us;
-    x->entered_us = now_us;
-}
-
-void exchange_enter(struct exchange *x, enum step to)
-{
-    ASSERT(step_may(x->step, to));
-    stamp(x);
-    x->step = to;
+    return (step_successors[from] & (1u << to)) != 0;
 }
 
 /* ---- memory ---- */

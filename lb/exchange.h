@@ -33,6 +33,8 @@ enum step {
 const char *step_text(enum step s);
 /* Whether step.def has the edge. */
 bool step_may(enum step from, enum step to);
+/* The same as bits. */
+extern const uint16_t step_successors[];
 
 /* What the exchanges of one data loop share. */
 struct exchange_loop {
@@ -168,7 +170,15 @@ void exchange_cut(struct exchange *x);
 /* ---- for the files named above ---- */
 
 /* Asserts the edge, stamps the time. */
-void exchange_enter(struct exchange *x, enum step to);
+static inline void exchange_enter(struct exchange *x, enum step to)
+{
+    uint64_t now_us = loop_now_us(x->home->loop);
+
+    ASSERT((step_successors[x->step] >> to & 1) != 0);
+    x->step_us[x->step] += now_us - x->entered_us;
+    x->entered_us = now_us;
+    x->step = to;
+}
 /* An answer of which nothing has gone out to the client is as none: X is not started then. */
 void exchange_take_back(struct exchange *x);
 /*
