@@ -292,6 +292,7 @@ static void fill_head(struct copy *c, const struct http1_head *head, const struc
             continue;
         c->fields[n].name = write_bytes(&at, head->headers[i].name);
         c->fields[n].value = write_bytes(&at, head->headers[i].value);
+        c->fields[n].framing = head->headers[i].framing;
         ++n;
     }
     c->status = head->status;

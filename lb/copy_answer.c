@@ -13,7 +13,7 @@
 static void add_field(struct http1_head *head, struct slice name, struct slice value)
 {
     ASSERT(head->nheaders < RESPONSE_HEADERS_MAX);
-    head->headers[head->nheaders++] = (struct http1_header){name, value};
+    head->headers[head->nheaders++] = (struct http1_header){.name = name, .value = value};
 }
 
 /* What is left of its lifetime (RFC 9211 2.5); negative once it is stale. */

@@ -164,7 +164,8 @@ struct cache_request headers_cache_request(h2o_req_t *req)
     for (size_t i = 0; i < n; ++i) {
         const h2o_header_t *h = &req->headers.entries[i];
 
-        fields[i] = (struct http1_header){slice_of_iovec(*h->name), slice_of_iovec(h->value)};
+        fields[i] = (struct http1_header){.name = slice_of_iovec(*h->name),
+                                          .value = slice_of_iovec(h->value)};
     }
     return (struct cache_request){
         .method = slice_of_iovec(req->method),
@@ -361,9 +362,11 @@ void headers_put_request(const struct headers_request *r, struct text *out)
 
 /* ---- responses ---- */
 
-static bool passes_back(const struct headers_response *r, struct slice name)
+static bool passes_back(const struct headers_response *r, const struct http1_header *h)
 {
-    switch (http_field_kind(name)) {
+    if (h->framing)
+        return false;
+    switch (http_field_kind(h->name)) {
     case FIELD_HOP:
     case FIELD_OURS:
     case FIELD_DATE: /* libh2o writes one */
@@ -445,7 +448,7 @@ void headers_add_to(h2o_req_t *req, h2o_headers_t *headers, struct slice name, s
 {
     struct copier c = {h2o_mem_alloc_pool(&req->pool, 2 * name.len + value.len)};
 
-    take_field(req, headers, &c, &(struct http1_header){name, value});
+    take_field(req, headers, &c, &(struct http1_header){.name = name, .value = value});
 }
 
 void headers_add(h2o_req_t *req, struct slice name, struct slice value)
@@ -480,7 +483,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct http1_header *h = &head->headers[i];
 
-        if (passes_back(r, h->name) && !(listing && http_response_lists(head, h->name)))
+        if (passes_back(r, h) && !(listing && http_response_lists(head, h->name)))
             take_field(req, &req->res.headers, &c, h);
     }
     req->res.status = head->status;
@@ -514,7 +517,7 @@ struct slice headers_response_lines(const struct headers_response *r, const stru
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct http1_header *h = &head->headers[i];
 
-        if (passes_back(r, h->name) && !(listing && http_response_lists(head, h->name)))
+        if (passes_back(r, h) && !(listing && http_response_lists(head, h->name)))
             at = put_line(at, h->name, h->value);
     }
     if (r->via.len != 0)

@@ -127,22 +127,22 @@ static void note_connection(struct slice value, struct framing_facts *f)
     f->close |= close;
 }
 
-static enum err note_header(const struct http1_header *h, struct framing_facts *f)
+static enum err note_header(struct http1_header *h, struct framing_facts *f)
 {
+    h->framing = false;
     /* The three names differ in length. */
     switch (h->name.len) {
     case 10:
-        if (SLICE_IS_WORD(h->name, "connection"))
+        h->framing = SLICE_IS_WORD(h->name, "connection");
+        if (h->framing)
             note_connection(h->value, f);
         return ERR_OK;
     case 14:
-        if (SLICE_IS_WORD(h->name, "content-length"))
-            return note_length(h->value, f);
-        return ERR_OK;
+        h->framing = SLICE_IS_WORD(h->name, "content-length");
+        return h->framing ? note_length(h->value, f) : ERR_OK;
     case 17:
-        if (SLICE_IS_WORD(h->name, "transfer-encoding"))
-            return note_coding(h->value, f);
-        return ERR_OK;
+        h->framing = SLICE_IS_WORD(h->name, "transfer-encoding");
+        return h->framing ? note_coding(h->value, f) : ERR_OK;
     default:
         return ERR_OK;
     }

@@ -36,7 +36,7 @@ static struct cache_fields take_message(struct slice *rest, struct message *m)
 
 static struct cache_fields with(struct message *m, struct slice name, struct slice value)
 {
-    m->fields[m->n] = (struct http1_header){name, value};
+    m->fields[m->n] = (struct http1_header){.name = name, .value = value};
     return (struct cache_fields){m->fields, m->n + 1};
 }
 
