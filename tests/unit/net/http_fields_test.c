@@ -114,7 +114,8 @@ static void a_response_lists_what_its_connection_fields_name(void **state)
     (void)state;
     head.headers[0] =
         (struct http1_header){.name = SLICE_LIT("CONNECTION"), .value = SLICE_LIT("close, X-One")};
-    head.headers[1] = (struct http1_header){.name = SLICE_LIT("X-Two"), .value = SLICE_LIT("X-Three")};
+    head.headers[1] =
+        (struct http1_header){.name = SLICE_LIT("X-Two"), .value = SLICE_LIT("X-Three")};
     assert_true(http_response_lists(&head, SLICE_LIT("x-one")));
     assert_false(http_response_lists(&head, SLICE_LIT("x-three")));
 }
