@@ -35,7 +35,7 @@ static inline struct cache_fields fields_of(struct message *m, const char *text)
         struct slice name = slice_cut(&line, ':');
 
         assert_true(m->n < FIELDS_MAX);
-        m->fields[m->n++] = (struct http1_header){name, slice_trim(line)};
+        m->fields[m->n++] = (struct http1_header){.name = name, .value = slice_trim(line)};
     }
     return (struct cache_fields){m->fields, m->n};
 }
