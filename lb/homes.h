@@ -43,7 +43,7 @@ enum homes_reason {
     HOMES_MOVE,   /* the home is slow because of others, or flooded, or was given the class by
                      hand-over and has no time for it yet: the class moved away */
     HOMES_DRAW,   /* the home has more to do than the least loaded worker, which drew the class */
-    HOMES_DETOUR, /* no home may be had for this request: elsewhere, once */
+    HOMES_DETOUR, /* no home may be had for this request, or others idle: elsewhere, once */
     HOMES_REASONS
 };
 

@@ -58,6 +58,10 @@
 /* A home that has served nothing yet, as its class was handed over to it, keeps the class waiting
  * for so many cold requests at the most. */
 #define HOMES_CLAIM_COLD 1.5
+/* Half of the workers have less in hand than this part of a cold request: there is room to spare,
+ * and whoever would wait behind others for so many cold requests goes elsewhere, once. */
+#define HOMES_SPARE_COLD 0.05
+#define HOMES_DETOUR_COLD 2.0
 /* A worker's load: how much of it is its share of the work; the rest is its share of homes. */
 #define HOMES_LOAD_WORK 0.5
 /* A class is drawn when its home's load is above the least by this, and by twice its own. */
@@ -73,7 +77,7 @@
 #define HOMES_USUAL_STEP 0.01
 /* A demand of so many times its room makes a class a flood, which may have this part of it. */
 #define HOMES_FLOOD 1.2
-#define HOMES_FLOOD_ROOM (4.0 / 7)
+#define HOMES_FLOOD_ROOM (3.0 / 7)
 /* A class that is nearly all there is may have more than max_share: what is left to the others is
  * so many times what they use. */
 #define HOMES_OTHERS_ROOM 6.0

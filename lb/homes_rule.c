@@ -18,6 +18,8 @@
  *         x saves more than CLAIM_COLD * P: x                                              MOVE
  *       another class floods w, and x saves more than FLOODED_COLD * P: x                     MOVE
  *       one home, s is not too small, and L(w) is far above the least L: there                DRAW
+ *       the median of B is next to nothing, the class has little of B(w), and x saves more
+ *         than DETOUR_COLD * P: x, this once                                              DETOUR
  *       w                                                                                     HOME
  *
  * With several load balancers d and a class's own part of B are what each has, times their number,
@@ -209,6 +211,14 @@ static bool move_to(struct choosing *g, struct homes_pair *from, struct homes_wo
     return decide(g, x, reason);
 }
 
+/* Less than half of the work before a request of it at HOME is the class's own. */
+static bool is_victim(const struct choosing *g, const struct homes_pair *home)
+{
+    double own_us = real_of(g->h->nbalancers) * real_of(home->own_us) * home->worker->per_place;
+
+    return own_us < HOMES_VICTIM_OWN * g->out->home_us;
+}
+
 /* One more home, or another one. */
 static bool relieve(struct choosing *g, struct homes_pair *home)
 {
@@ -216,8 +226,7 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     struct homes_choice *out = g->out;
     double over = out->home_us - g->least_us;
     bool room = out->homes < out->homes_max && g->owned;
-    double own_us = real_of(h->nbalancers) * real_of(home->own_us) * home->worker->per_place;
-    bool victim = own_us < HOMES_VICTIM_OWN * out->home_us;
+    bool victim = is_victim(g, home);
 
     out->price_us = homes_price(h, g->plan);
     if (!(room && over > out->price_us) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
@@ -301,6 +310,22 @@ static bool draw(struct choosing *g, struct homes_pair *home)
     return move_to(g, home, x, HOMES_DRAW);
 }
 
+/* Elsewhere this once, where half of the workers have nothing to do: what is loaded there takes
+ * nobody's time. The class itself may not use more workers than its homes that way. */
+static bool detour(struct choosing *g, const struct homes_pair *home)
+{
+    const struct homes *h = g->h;
+    double saves = HOMES_DETOUR_COLD * h->cold_us;
+
+    if (g->out->home_us - g->least_us <= saves || g->least_us > HOMES_SPARE_COLD * h->cold_us ||
+        !is_victim(g, home) || homes_median(h) > HOMES_SPARE_COLD * h->cold_us)
+        return false;
+    struct homes_worker *x = best_other(g);
+    if (x == NULL || g->out->home_us - x->key[HOMES_BY_WORK] <= saves)
+        return false;
+    return decide(g, x, HOMES_DETOUR);
+}
+
 static bool choose(struct choosing *g)
 {
     struct homes_pair *home = least_home(g);
@@ -315,7 +340,7 @@ static bool choose(struct choosing *g)
     if (g->out->home_us > g->least_us &&
         (pass_on(g, home) || relieve(g, home) || (g->owned && flee(g, home))))
         return true;
-    if (g->owned && draw(g, home))
+    if ((g->owned && draw(g, home)) || detour(g, home))
         return true;
     g->plan->home = home;
     return decide(g, home->worker, HOMES_HOME);

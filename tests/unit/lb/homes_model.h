@@ -53,6 +53,7 @@ struct model {
     uint64_t now_us, orders;
     uint64_t seed;
     unsigned seen[HOMES_REASONS];
+    bool alone; /* no other load balancer uses the workers */
 };
 
 static inline uint64_t next_random(struct model *m)
@@ -185,7 +186,7 @@ static inline struct sight look(struct model *m, int cls)
         s.share = fmax(s.share, demand);
     s.worth = fmax(s.share, n * (c->asked + 1) / (m->asked + 1));
     double others = 1 - (c->work + s.cost) / (m->work + s.cost);
-    double part = demand > 1.2 * MAX_SHARE * n ? 0.25 : MAX_SHARE;
+    double part = demand > 1.2 * MAX_SHARE * n ? MAX_SHARE * 3 / 7 : MAX_SHARE;
     s.room = fmax(1, ceil(fmax(part, 1 - 6 * others) * n - 1e-9));
     return s;
 }

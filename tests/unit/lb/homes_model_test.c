@@ -90,6 +90,14 @@ static double flee_tight(const struct model *m, int cls, const struct sight *s, 
     return fmin(tight, s->b[s->home] - s->b[x] - 4 * m->cold);
 }
 
+/* The class would wait behind others, and half of the workers have next to nothing to do. */
+static double detour_tight(const struct model *m, int cls, const struct sight *s, int x)
+{
+    double tight = fmin(0.05 * m->cold - s->median, s->b[s->home] - s->b[x] - 2 * m->cold);
+
+    return fmin(tight, 0.5 * s->b[s->home] - own_work(m, s->home, cls));
+}
+
 static bool holds_cold(const struct model *m, int w)
 {
     for (int i = 0; i < TICKETS; ++i) {
@@ -151,6 +159,7 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
     }
     assert_true(copy_tight(m, s, x) <= 10);
     assert_true(move_tight(m, cls, s, x) <= 10);
+    assert_true(detour_tight(m, cls, s, x) <= 10);
     /* Not so of fleeing: who has the most work at a worker is noticed with its next request. */
 }
 
@@ -180,10 +189,13 @@ static void check_plan(struct model *m, int cls, const struct sight *s, const st
         assert_true(s->l[x] <= s->least_load + SLACK);
         assert_true(draw_tight(m, s, x) >= -1e-3);
         break;
+    case HOMES_DETOUR: /* nobody is refused */
+        check_other(m, cls, s, x);
+        assert_true(detour_tight(m, cls, s, x) >= -10);
+        break;
     case HOMES_WARM:
-    case HOMES_DETOUR:
     case HOMES_REASONS:
-        fail_msg("nobody has published anything, or is refused");
+        fail_msg("nobody has published anything");
     }
     ++m->seen[p->choice.reason];
 }
@@ -212,6 +224,8 @@ static void drop(struct model *m, struct model_class *c, int w, double part)
 
 static void settle(struct model *m, struct model_class *c, const struct homes_plan *p, int x)
 {
+    if (p->choice.reason == HOMES_DETOUR)
+        return;
     double part = c->work / count_homes(c);
     bool was_home = c->home[x];
 
@@ -394,22 +408,10 @@ static void learn(struct model *m, const struct model_ticket *t, double service)
     m->mean += 0.01 * (service - m->mean);
 }
 
-/* The oldest at a worker chosen by chance; sometimes any. */
-static void step_end(struct model *m)
+static void end_ticket(struct model *m, struct model_ticket *t)
 {
-    struct model_ticket *t = &m->tickets[below(m, TICKETS)];
-    bool any = below(m, 20) == 0;
-
-    for (int i = 0; i < TICKETS && t->active && !any; ++i) {
-        struct model_ticket *other = &m->tickets[i];
-
-        if (other->active && other->at == t->at && other->order < t->order)
-            t = other;
-    }
-    if (!t->active)
-        return;
     struct homes_end e = {.now_us = m->now_us,
-                          .others = below(m, 5) == 0 ? (uint64_t)below(m, 4) : 0};
+                          .others = !m->alone && below(m, 5) == 0 ? (uint64_t)below(m, 4) : 0};
     double service = (double)(m->now_us - t->serve_us);
     int w = worker_of(m, t->at);
     unsigned concurrency = t->at == NULL || w < 0 ? 1 : m->workers[w].concurrency;
@@ -424,6 +426,33 @@ static void step_end(struct model *m)
     t->active = false;
     if (w >= 0)
         serve_next(m, t->at, concurrency);
+}
+
+/* The oldest at a worker chosen by chance; sometimes any. */
+static void step_end(struct model *m)
+{
+    struct model_ticket *t = &m->tickets[below(m, TICKETS)];
+    bool any = below(m, 20) == 0;
+
+    for (int i = 0; i < TICKETS && t->active && !any; ++i) {
+        struct model_ticket *other = &m->tickets[i];
+
+        if (other->active && other->at == t->at && other->order < t->order)
+            t = other;
+    }
+    if (t->active)
+        end_ticket(m, t);
+}
+
+/* Everybody but one has done all there was to do. */
+static void step_calm(struct model *m)
+{
+    const struct homes_worker *busy = m->workers[below(m, WORKERS)].homes;
+
+    for (int i = 0; i < TICKETS; ++i) {
+        if (m->tickets[i].active && m->tickets[i].at != busy)
+            end_ticket(m, &m->tickets[i]);
+    }
 }
 
 static void step_worker(struct model *m)
@@ -488,9 +517,12 @@ static void the_core_does_what_the_rule_says_at_every_step(void **state)
     for (int i = 0; i < STEPS; ++i) {
         int what = below(&m, 1000);
 
+        m.alone = i >= STEPS / 2;
         pass(&m, (uint64_t)below(&m, 5000) + (what == 7 ? (uint64_t)below(&m, 30 * SECOND) : 0));
         if (what < 5)
             step_worker(&m);
+        else if (what < 12)
+            step_calm(&m);
         else if (what < 500)
             step_end(&m);
         else
@@ -503,6 +535,7 @@ static void the_core_does_what_the_rule_says_at_every_step(void **state)
     assert_true(m.seen[HOMES_COPY] > 20);
     assert_true(m.seen[HOMES_MOVE] > 0);
     assert_true(m.seen[HOMES_DRAW] > 0);
+    assert_true(m.seen[HOMES_DETOUR] > 0);
     finish(&m);
 }
 
