@@ -55,6 +55,7 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
         [HOMES_HOME] = "a home with more work in hand, or not picked of equals",
         [HOMES_COPY] = "a home: waiting there costs more than one more home",
         [HOMES_DRAW] = "a home that the class is drawn away from: it has much more to do",
+        [HOMES_DETOUR] = "a home, busy with other classes while half of the workers have no work",
     };
 
     if (x->worker == s->chosen)
@@ -139,7 +140,7 @@ static void tell_steps(const struct story *s, size_t nline, struct pool_explain 
     pool_explain_step(e, "other workers that may get it", nline - homes, others);
     if (s->nwarm != 0)
         pool_explain_step(e, "skilled at it, by what they publish", others, s->nwarm);
-    if (homes == 0 || s->choice->reason == HOMES_DETOUR)
+    if (homes == 0 || count(s, is_open_home) == 0)
         return;
     pool_explain_step(e, "others with less work in hand than the home", others, count(s, saves));
     pool_explain_step(e, "others where one more home would pay", others, count(s, pays));
