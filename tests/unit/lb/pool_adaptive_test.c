@@ -319,6 +319,52 @@ static void a_move_is_explained_by_its_cause(void **state)
     fixture_end(&f);
 }
 
+/* One request of CLS at WORKER of 4, not served. */
+static void get_at(struct fixture *f, const char *cls, int worker, struct pool_pick *pick)
+{
+    struct worker *others[3];
+
+    for (int i = 0; i < 3; ++i)
+        others[i] = f->workers[(worker + 1 + i) % 4];
+    struct pool_request r = {.cls = slice_of(cls), .excluded = others, .nexcluded = 3};
+    assert_int_equal(pool_get(f->pool, &r, 5, pick), ERR_OK);
+    assert_ptr_equal(pick->worker, f->workers[worker]);
+}
+
+static void a_detour_is_explained_by_who_has_no_work(void **state)
+{
+    struct fixture f;
+    struct pool_explain e;
+    struct pool_request r = {.cls = slice_of("a")};
+    struct pool_settings s = adaptive_settings();
+
+    (void)state;
+    s.max_share = 0.1;
+    s.max_share_always = true;
+    fixture_start(&f, &s);
+    for (int i = 0; i < 4; ++i)
+        fixture_resume(&f, i, "");
+    struct pool_pick picks[5];
+    char cls[16];
+    for (int i = 0; i < 16; ++i) {
+        snprintf(cls, sizeof(cls), "c%d", i);
+        get_at(&f, cls, i % 4, &picks[0]);
+        pool_put(f.pool, &picks[0], NULL, &f.released);
+    }
+    int home = serve(&f, "a");
+    for (int i = 0; i < 5; ++i)
+        get_at(&f, "b", home, &picks[i]);
+    pool_explain(f.pool, &r, 5, &e);
+    assert_int_equal(e.reason, PICK_DETOUR);
+    assert_string_equal(why_of(&e, f.workers[home]),
+                        "a home, busy with other classes while half of the workers have no work");
+    assert_null(why_of(&e, e.worker));
+    pool_explain_fini(&e);
+    for (int i = 0; i < 5; ++i)
+        pool_put(f.pool, &picks[i], NULL, &f.released);
+    fixture_end(&f);
+}
+
 static void who_is_replaced_leaves_its_classes_to_its_successor(void **state)
 {
     struct fixture f;
@@ -373,6 +419,7 @@ int main(void)
         cmocka_unit_test(what_another_load_balancer_sends_counts),
         cmocka_unit_test(a_choice_explains_itself_without_an_effect),
         cmocka_unit_test(a_further_home_is_explained_by_what_waiting_would_cost),
+        cmocka_unit_test(a_detour_is_explained_by_who_has_no_work),
         cmocka_unit_test(a_move_is_explained_by_its_cause),
         cmocka_unit_test(who_is_replaced_leaves_its_classes_to_its_successor),
         cmocka_unit_test(who_leaves_for_good_has_no_class_left_before_anybody_asks),
