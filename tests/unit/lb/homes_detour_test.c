@@ -22,7 +22,7 @@ static void take_only(struct lodgers *f, int worker)
  * there are more than two cold ones of work, and less than makes a class move. -> the worker */
 static int queue_up(struct lodgers *f)
 {
-    char cls[16];
+    char cls[32];
 
     lodgers_start(f, 8, 1);
     homes_set(f->homes,
@@ -66,7 +66,7 @@ who_would_wait_behind_others_goes_elsewhere_once_while_half_of_the_workers_idle(
 static void it_waits_where_more_than_half_of_the_workers_are_busy(void **state)
 {
     struct lodgers f;
-    char cls[16];
+    char cls[32];
 
     (void)state;
     int home = queue_up(&f);
