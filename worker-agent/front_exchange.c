@@ -387,7 +387,6 @@ static void tell_home(struct exchange *x)
 
     if (cls.len != 0 && !is_direct(x))
         slot_homes_use(&x->place, cls, told ? &x->cls.told : NULL);
-    x->cls.has_told = false;
 }
 
 static void send_request(struct exchange *x)
@@ -532,6 +531,7 @@ static void ask(struct exchange *x)
         on_place(&x->place);
         return;
     case SLOT_WAIT:
+        tell_home(x);
         return;
     case SLOT_REFUSED:
         refused(x, why);

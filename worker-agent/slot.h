@@ -44,7 +44,9 @@ struct slot_request {
     uint64_t life;     /* slot->life when it got its process */
     struct timer timeout;
     uint64_t asked_us;
-    bool first; /* it is the probe of a process without ready_probe */
+    bool housed;          /* the slot's homes know of it (slot_homes.h) ... */
+    uint64_t housed_life; /* ... of the process of this life */
+    bool first;           /* it is the probe of a process without ready_probe */
     /* Whom it got: a counted reference, until slot_leave. */
     struct conn_backend *backend;
     struct addr addr;

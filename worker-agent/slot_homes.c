@@ -17,17 +17,29 @@ void slot_homes_fini(struct slot_homes *h)
     h->records = NULL;
 }
 
-void slot_homes_use(const struct slot_request *r, struct slice cls, const struct home_told *told)
+/* Whether R is served by the process there is now, or waits for that. */
+static bool is_at_process(const struct slot_request *r)
+{
+    const struct core_process *p = r->slot->core.process;
+
+    if (r->state == SLOT_REQUEST_RUNNING)
+        return r->life == r->slot->life;
+    return r->state == SLOT_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
+}
+
+void slot_homes_use(struct slot_request *r, struct slice cls, const struct home_told *told)
 {
     static const struct home_told nothing = {0};
     struct slot *s = r->slot;
 
-    if (s == NULL || r->state != SLOT_REQUEST_RUNNING || r->life != s->life)
+    if (s == NULL || !is_at_process(r) || (r->housed && r->housed_life == s->life))
         return;
     if (told == NULL)
         told = &nothing;
     if (told->passing)
         return;
+    r->housed = true;
+    r->housed_life = s->life;
     if (s->homes.life != s->life)
         slot_homes_fini(&s->homes);
     s->homes.life = s->life;

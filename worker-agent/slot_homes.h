@@ -18,8 +18,13 @@ struct slot_homes {
 struct slot_request;
 
 void slot_homes_fini(struct slot_homes *h);
-/* R goes to its process. TOLD: what came with it; NULL: nothing. */
-void slot_homes_use(const struct slot_request *r, struct slice cls, const struct home_told *told);
+/*
+ * R goes to its process, or waits for it: who has made this a home has done so when the request
+ * came, and others are to hear of it before it has waited. Noted once for a process, so to be
+ * called in both cases.
+ *   told  what came with it; NULL: nothing
+ */
+void slot_homes_use(struct slot_request *r, struct slice cls, const struct home_told *told);
 /* R was served. */
 void slot_homes_served(const struct slot_request *r, struct slice cls, uint64_t service_us);
 

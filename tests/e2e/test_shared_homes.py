@@ -165,3 +165,31 @@ def test_a_stream_tells_homes_to_who_asks_all_of_them_first_and_then_what_has_ch
     assert list(changed['homes']) == ['a.example']
     # Who has not asked gets none.
     assert not [x for x in plain.lines if 'homes' in x]
+
+
+def test_a_stream_tells_a_home_whose_first_request_still_waits_for_the_process(world):
+    agent = TinyAgent(world, concurrency=1).wait_ready()
+    gate = world.folder / 'gate'
+    headers = [('Resumelb-Classifier', '0' * 16)]
+    stream = Stream(agent.address, headers=[('Resumelb-Homes', '1')])
+    busy = Client(agent.address, seconds=60)
+    busy.send(host='a.example', headers=headers + [('Resumelb-Class', 'a.example'), ('X-Until', str(gate))])
+    wait_until(lambda: agent.slot()['backlog'] == 1, 'the process to be held up')
+    waiting = {'b.example': 'new', 'c.example': 'passing', 'd.example': 'move; from=127.0.0.1:9'}
+    clients = {}
+    for site, home in waiting.items():
+        clients[site] = Client(agent.address, seconds=60)
+        clients[site].send(host=site, headers=headers + [('Resumelb-Class', site), ('Resumelb-Home', home)])
+
+    def told():
+        return {k: v[2:4] for x in list(stream.lines) for k, v in x.get('homes', {}).items()}
+
+    wait_until(lambda: {'b.example', 'd.example'} <= set(told()), 'the homes')
+    assert not gate.exists()
+    gate.write_text('')
+    for c in [busy, *clients.values()]:
+        assert c.receive().status == 200
+        c.close()
+    # What the process got then was no second decision, and the one that was passed on is at home elsewhere.
+    wait_until(lambda: any(x.get('homes', {}).get('d.example', [0] * 5)[4] > 0 for x in list(stream.lines)), 'the work')
+    assert told() == {'a.example': ['used', ''], 'b.example': ['new', ''], 'd.example': ['move', '127.0.0.1:9']}
