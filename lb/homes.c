@@ -361,6 +361,10 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     if (w == plan->worker && homes_is_home(p)) {
         t->kind = kind_of(plan->choice.reason);
         t->from = t->kind == HOME_MOVE ? plan->choice.from : NULL;
+        if (t->kind == HOME_USED && homes_shared(h) && homes_owns(h, r->cls)) {
+            t->from = homes_stray(h, p);
+            t->kind = t->from != NULL ? HOME_MOVE : HOME_USED;
+        }
         if (t->kind != HOME_USED)
             homes_made(h, p, t->kind, t->from);
     }

@@ -124,7 +124,8 @@ struct homes_pair {
 
     /* Of several load balancers; zero while there is one. */
     enum home_kind kind;
-    bool gone;            /* while homes_shared.c looks at the class */
+    bool gone;            /* as of when homes_shared.c has looked at the class */
+    bool heard;           /* the worker has published what it is, since we decided */
     uint64_t from;        /* MOVE: homes_worker.number, or HOMES_NOBODY */
     uint64_t since_us;    /* 0: no record */
     uint64_t made_us;     /* a home by our own decision; records from before do not know of it */
@@ -350,6 +351,9 @@ static inline bool homes_shared(const struct homes *h)
 {
     return h->nbalancers > 1;
 }
+/* Of a class that is ours, which has HOME: a worker that is none any more for us, but for others;
+ * or NULL. Cost: O(workers remembered for the class). */
+struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair *home);
 /* P is a home from now on, by our decision; FROM is NULL but for a MOVE. */
 void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
                 const struct homes_worker *from);

@@ -20,6 +20,10 @@
  *                                                        or others have used it for long since
  *     more than a class may have:                        the youngest
  *
+ * What came about at nearly the same time may look the other way round to another, who then goes on
+ * with what is none for us. When that lasts, the owner says with its next request that the class
+ * has moved from there.
+ *
  * A worker's work is what its classes have to do, each one's published work of all workers shared
  * by its homes; until that is published, what we would expect if the others had as much as we.
  */
@@ -135,6 +139,7 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
     p->kind = kind;
     p->from = from != NULL ? from->number : HOMES_NOBODY;
     p->since_us = p->made_us = h->now_us;
+    p->heard = false;
     p->left_us = 0;
 }
 
@@ -153,12 +158,13 @@ static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
            (a->since_us == b->since_us && a->worker->number < b->worker->number);
 }
 
-static void leave_for(const struct homes *h, struct homes_class *c, const struct homes_pair *move)
+/* A home that has not been used for long is left as well: it is the only one of its class. */
+static void leave_for(struct homes_class *c, const struct homes_pair *move)
 {
     for (uint32_t i = 0; i < c->npairs; ++i) {
         struct homes_pair *p = c->pairs[i];
 
-        if (p->worker->number == move->from && counts(h, p) && p->since_us < move->since_us)
+        if (p->worker->number == move->from && p->since_us < move->since_us)
             p->gone = true;
     }
 }
@@ -179,7 +185,7 @@ static void find_gone(const struct homes *h, struct homes_class *c)
         c->pairs[i]->gone = false;
     for (uint32_t i = 0; i < c->npairs; ++i) {
         if (c->pairs[i]->kind == HOME_MOVE && counts(h, c->pairs[i]))
-            leave_for(h, c, c->pairs[i]);
+            leave_for(c, c->pairs[i]);
     }
     for (uint32_t i = 0; i < c->npairs; ++i) {
         struct homes_pair *a = c->pairs[i];
@@ -206,6 +212,20 @@ static bool is_others_home(const struct homes *h, const struct homes_pair *p)
 {
     return counts(h, p) && !p->gone &&
            (p->left_us < p->since_us || (double)p->used_us > (double)p->left_us + HOMES_FOLLOW_US);
+}
+
+struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair *home)
+{
+    const struct homes_class *c = home->cls;
+
+    for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
+        const struct homes_pair *p = c->pairs[i];
+        uint64_t since_us = p->since_us > home->since_us ? p->since_us : home->since_us;
+
+        if (p->gone && counts(h, p) && (double)p->used_us > (double)since_us + HOMES_FOLLOW_US)
+            return p->worker;
+    }
+    return NULL;
 }
 
 struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_worker *keep)
@@ -265,11 +285,14 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
         return false;
     bool same = p->since_us != 0 && r->kind == p->kind && from == p->from &&
                 r->since_us <= p->since_us + HOMES_JITTER_US;
-    if (!same || r->since_us < p->since_us)
+    /* When the worker heard of it is what the others compare: so do we. */
+    bool own = !p->heard;
+    if (!same || own || r->since_us < p->since_us)
         p->since_us = r->since_us;
+    p->heard = true;
     p->kind = r->kind;
     p->from = from;
-    return !same;
+    return !same || own;
 }
 
 /* The class's work, as all workers have published it, is shared by its homes. */

@@ -19,6 +19,8 @@ struct street {
     struct home_records *records[WORKERS];
     uint64_t told[WORKERS];
     int telling; /* the worker that publishes */
+    /* By so much less a balancer takes for the age of what a worker says. */
+    uint64_t younger_us[BALANCERS][WORKERS];
 };
 
 static uint64_t now(const struct street *s)
@@ -98,6 +100,8 @@ static void hear(void *context, const struct home_record *r)
         struct homes_record heard = {
             .kind = r->kind, .since_us = r->since_us, .used_us = r->used_us, .rate = r->rate};
 
+        heard.since_us += s->younger_us[b][s->telling];
+        heard.used_us += s->younger_us[b][s->telling];
         if (r->kind == HOME_MOVE)
             heard.from = s->f[b].workers[r->from.p[0] - '0'];
         homes_published(s->f[b].homes, s->f[b].workers[s->telling], r->cls, &heard, now(s));
@@ -212,6 +216,67 @@ static void of_two_first_homes_the_older_stays(void **state)
     street_destroy(s);
 }
 
+static void of_two_first_homes_the_one_stays_whose_worker_heard_of_it_first(void **state)
+{
+    struct street *s = street_create();
+
+    (void)state;
+    served(s, 1, "other", 10 * MS);
+    int older = ask(&s->f[0], "a");
+    pass(s, 60 * MS);
+    int younger = ask(&s->f[1], "a");
+    assert_int_not_equal(older, younger);
+    /* On the way to both it took longer than the one was older: who is younger must not compare
+     * when it decided itself with when the other was heard of. */
+    pass(s, 30 * MS);
+    home_records_use(s->records[older], slice_of("a"), HOME_NEW, SLICE_NULL, now(s));
+    pass(s, 40 * MS);
+    home_records_use(s->records[younger], slice_of("a"), HOME_NEW, SLICE_NULL, now(s));
+    publish(s);
+    assert_int_equal(home_at(s, 0, "a"), older);
+    assert_int_equal(home_at(s, 1, "a"), older);
+    answer_all(s, 0);
+    answer_all(s, 1);
+    street_destroy(s);
+}
+
+static void of_homes_that_each_takes_for_the_older_the_owner_s_stays(void **state)
+{
+    struct street *s = street_create();
+    char cls[16];
+
+    (void)state;
+    owned_class(s, 0, cls);
+    serve_others(s);
+    served(s, 1, "other", 10 * MS);
+    int own = send(s, 0, cls);
+    pass(s, 1 * MS);
+    int others = send(s, 1, cls);
+    assert_int_not_equal(own, others);
+    s->younger_us[1][own] = 2 * MS;
+    pass(s, 3 * MS);
+    publish(s);
+    assert_int_equal(home_at(s, 0, cls), own);
+    assert_int_equal(home_at(s, 1, cls), others);
+    for (int b = 0; b < BALANCERS; ++b)
+        answer_all(s, b);
+    /* It might still be about to follow. */
+    pass(s, SECOND);
+    for (int b = 0; b < BALANCERS; ++b)
+        served(s, b, cls, 1 * MS);
+    publish(s);
+    assert_int_equal(home_at(s, 1, cls), others);
+    pass(s, 2 * SECOND);
+    assert_int_equal(served(s, 1, cls, 1 * MS), others);
+    publish(s);
+    assert_int_equal(served(s, 0, cls, 1 * MS), own);
+    assert_int_equal(s->f[0].choice.reason, HOMES_HOME);
+    publish(s);
+    assert_int_equal(home_at(s, 0, cls), own);
+    assert_int_equal(home_at(s, 1, cls), own);
+    street_destroy(s);
+}
+
 static void whoever_sees_a_victim_of_a_flood_moves_it_and_the_other_follows(void **state)
 {
     (void)state;
@@ -301,6 +366,26 @@ static void a_move_is_not_undone_by_what_was_published_before_it_was_known(void 
     publish(s);
     assert_int_equal(home_at(s, 1, cls), moved);
     answer_all(s, 0);
+    street_destroy(s);
+}
+
+static void a_class_that_was_not_used_for_long_leaves_its_home_for_both(void **state)
+{
+    struct street *s = street_create();
+    char cls[16];
+
+    (void)state;
+    owned_class(s, 0, cls);
+    int first = served(s, 0, cls, 10 * MS);
+    pass(s, SECOND);
+    serve_others(s);
+    flood_home_of(s, 0, first);
+    int moved = served(s, 0, cls, 10 * MS);
+    assert_int_equal(s->f[0].choice.reason, HOMES_MOVE);
+    assert_int_not_equal(moved, first);
+    publish(s);
+    assert_int_equal(home_at(s, 0, cls), moved);
+    assert_int_equal(home_at(s, 1, cls), moved);
     street_destroy(s);
 }
 
@@ -426,10 +511,13 @@ int main(void)
         cmocka_unit_test(each_class_has_one_owner),
         cmocka_unit_test(a_home_that_one_has_given_is_followed_by_the_other),
         cmocka_unit_test(of_two_first_homes_the_older_stays),
+        cmocka_unit_test(of_two_first_homes_the_one_stays_whose_worker_heard_of_it_first),
+        cmocka_unit_test(of_homes_that_each_takes_for_the_older_the_owner_s_stays),
         cmocka_unit_test(whoever_sees_a_victim_of_a_flood_moves_it_and_the_other_follows),
         cmocka_unit_test(of_two_moves_at_once_the_younger_stays),
         cmocka_unit_test(only_the_owner_copies_a_class),
         cmocka_unit_test(a_move_is_not_undone_by_what_was_published_before_it_was_known),
+        cmocka_unit_test(a_class_that_was_not_used_for_long_leaves_its_home_for_both),
         cmocka_unit_test(a_copy_is_a_home_for_both_until_nobody_uses_it),
         cmocka_unit_test(a_workers_load_is_the_published_work_of_its_classes),
         cmocka_unit_test(who_is_alone_takes_no_notice_and_who_is_alone_again_keeps_its_homes),
