@@ -98,6 +98,14 @@ bool http_tap_sweep(struct http_conn *c, uint64_t now_ms);
 /* Read on what is a client's connection; libh2o learns of it. */
 void http_tap_read_on(struct http_conn *c);
 
+/* ---- http_tap_head.c ---- */
+/*
+ * Read on in a head, which is at the start of the input, FRESH bytes of which are new. False: it
+ * is refused, and the connection may be gone. *REST: how many bytes come after it, once it is
+ * whole.
+ */
+bool http_tap_take_head(struct http_conn *c, size_t fresh, size_t *rest);
+
 /* ---- http_tap_input.c ---- */
 enum tap_read {
     TAP_READ_NOTHING, /* nothing has come */
@@ -135,8 +143,11 @@ void http_tap_put_answer(const struct http_conn *c, enum request_fault f, struct
 /* The connection goes. */
 void http_tap_fini(struct http_conn *c);
 
-/* ---- between http_tap.c and http_tap_http2.c ---- */
+/* ---- between http_tap.c and the others ---- */
 
+/* Refuse C for F, with what was read of its request, or NULL. The connection may go. */
+void http_tap_refuse_for(struct http_conn *c, enum request_fault f,
+                         const struct http1_request_facts *r);
 /* Whether our callback stands where libh2o's would. */
 bool http_tap_in_place(const struct http_conn *c);
 /* Call libh2o. False: the connection has gone. */
