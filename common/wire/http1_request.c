@@ -27,7 +27,9 @@ struct head_counts {
     unsigned lengths;
     unsigned codings;
     unsigned hosts;
-    bool close, keep_alive; /* said by Connection */
+    bool close, keep_alive;      /* said by Connection */
+    struct http1_header *fields; /* room for MAX of them */
+    size_t max;
 };
 
 const char *request_fault_text(enum request_fault f)
@@ -122,6 +124,7 @@ static enum request_fault check_request_line(struct slice line, size_t token,
 static enum request_fault note_length(struct slice value, struct head_counts *n,
                                       struct http1_request_facts *out)
 {
+    out->has_length = true;
     if (n->lengths++ != 0)
         return FAULT_LENGTH_REPEATED;
     return parse_u64(value, INT64_MAX, &out->content_length) ? FAULT_NONE : FAULT_LENGTH;
@@ -146,8 +149,9 @@ static enum request_fault note_host(struct slice value, struct head_counts *n,
 }
 
 /* RFC 9110 section 10.1.1: the only expectation there is, and no list of others has come up. */
-static enum request_fault check_expectation(struct slice value)
+static enum request_fault check_expectation(struct slice value, struct http1_request_facts *out)
 {
+    out->expects = true;
     return slice_eq_nocase(value, SLICE_LIT("100-continue")) ? FAULT_NONE : FAULT_EXPECTATION;
 }
 
@@ -164,7 +168,10 @@ static enum request_fault check_field(struct slice name, struct slice value, str
     case 4:
         return SLICE_IS_WORD(name, "host") ? note_host(value, n, out) : FAULT_NONE;
     case 6:
-        return SLICE_IS_WORD(name, "expect") ? check_expectation(value) : FAULT_NONE;
+        return SLICE_IS_WORD(name, "expect") ? check_expectation(value, out) : FAULT_NONE;
+    case 7:
+        out->upgrades |= SLICE_IS_WORD(name, "upgrade");
+        return FAULT_NONE;
     case 10:
         if (SLICE_IS_WORD(name, "connection"))
             note_connection(value, n);
@@ -185,9 +192,13 @@ static inline enum request_fault check_header(struct slice line, size_t token,
     struct slice name;
     struct slice value;
 
-    ++out->nheaders;
-    if (!http1_scan_field(line, token, &name, &value))
+    if (!http1_scan_field(line, token, &name, &value)) {
+        ++out->nheaders;
         return FAULT_HEADER;
+    }
+    if (out->nheaders < n->max)
+        n->fields[out->nheaders] = (struct http1_header){.name = name, .value = value};
+    ++out->nheaders;
     out->padded |= value.p + value.len != line.p + line.len;
     return check_field(name, value, n, out);
 }
@@ -209,8 +220,14 @@ static enum request_fault check_whole(const struct head_counts *n,
 
 enum request_fault http1_request_check(struct slice bytes, struct http1_request_facts *out)
 {
+    return http1_request_read(bytes, out, NULL, 0);
+}
+
+enum request_fault http1_request_read(struct slice bytes, struct http1_request_facts *out,
+                                      struct http1_header *fields, size_t max)
+{
     struct slice rest = bytes;
-    struct head_counts n = {0};
+    struct head_counts n = {.fields = fields, .max = max};
     struct slice line;
 
     *out = (struct http1_request_facts){0};

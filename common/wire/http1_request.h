@@ -9,6 +9,7 @@
 #define RLB_WIRE_HTTP1_REQUEST_H
 
 #include "common/base/err.h"
+#include "common/wire/http1_head.h"
 
 enum request_fault {
 #define FAULT(name, status, text) FAULT_##name,
@@ -29,6 +30,8 @@ struct http1_request_facts {
     bool chunked;
     bool keep_alive;                   /* the connection may stay */
     bool padded;                       /* blanks follow a field's value */
+    bool has_length;                   /* Content-Length is there */
+    bool expects, upgrades;            /* Expect is, Upgrade is */
     uint64_t content_length;           /* 0 when there is none */
     struct slice method, target, host; /* host: NULL when there is none */
 };
@@ -41,6 +44,12 @@ struct http1_request_facts {
  */
 enum request_fault http1_request_check(struct slice bytes,
                                        struct http1_request_facts *out) must_check;
+/*
+ * The same, and what the fields are: the first MAX of them go to FIELDS, in the order in which they
+ * came, with names as sent and values trimmed; out->nheaders may be more.
+ */
+enum request_fault http1_request_read(struct slice bytes, struct http1_request_facts *out,
+                                      struct http1_header *fields, size_t max) must_check;
 
 /*
  * Rename each Expect to TE, which means nothing to anybody here, in a head that was checked: in

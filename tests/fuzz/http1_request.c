@@ -10,6 +10,8 @@
 #include "common/base/text.h"
 #include "tests/fuzz/fuzz.h"
 
+enum { MAX_FIELDS = 8 };
+
 static void check_within(struct slice whole, struct slice part)
 {
     if (part.len == 0)
@@ -48,6 +50,24 @@ static void check_straightened(const char *head, const struct http1_request_fact
     free(own);
 }
 
+/* The fields are those of the head, in their order, and reading them changes no verdict. */
+static void check_fields(struct slice whole, const struct http1_request_facts *facts)
+{
+    struct http1_request_facts again;
+    struct http1_header fields[MAX_FIELDS];
+    const char *at = whole.p;
+
+    ASSERT(http1_request_read(whole, &again, fields, MAX_FIELDS) == FAULT_NONE);
+    ASSERT(again.nheaders == facts->nheaders && again.bytes == facts->bytes);
+    for (size_t i = 0; i < facts->nheaders && i < MAX_FIELDS; ++i) {
+        check_within(whole, fields[i].name);
+        check_within(whole, fields[i].value);
+        ASSERT(fields[i].name.p > at);
+        ASSERT(fields[i].value.p > fields[i].name.p + fields[i].name.len);
+        at = fields[i].value.p + fields[i].value.len;
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct slice bytes = {(const char *)data, size};
@@ -73,6 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ASSERT(http1_request_check(whole, &again) == FAULT_NONE);
     ASSERT(again.bytes == facts.bytes);
     ASSERT(again.nheaders == facts.nheaders);
+    check_fields(whole, &facts);
     whole.len -= 1;
     ASSERT(http1_request_check(whole, &again) != FAULT_NONE);
     check_straightened(bytes.p, &facts);

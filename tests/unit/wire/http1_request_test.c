@@ -37,6 +37,37 @@ static void proper_head_passes_and_its_facts_are_told(void **state)
     assert_int_equal(facts.bytes, strlen(text) - 3);
 }
 
+static void fields_are_told_in_their_order_as_far_as_there_is_room(void **state)
+{
+    const char *text = "GET / HTTP/1.1\r\nHOST: a\r\nX-One:  1 \r\nEmpty:\r\nUpgrade: h2c\r\n"
+                       "Expect: 100-continue\r\nContent-Length: 0\r\n\r\nLate: 1\r\n";
+    struct http1_request_facts facts;
+    struct http1_header fields[8] = {0};
+
+    (void)state;
+    assert_int_equal(http1_request_read(slice_of(text), &facts, fields, ARRAY_LEN(fields)),
+                     FAULT_NONE);
+    assert_int_equal(facts.nheaders, 6);
+    assert_true(slice_is(fields[0].name, "HOST"));
+    assert_true(slice_is(fields[1].name, "X-One"));
+    assert_true(slice_is(fields[1].value, "1"));
+    assert_true(slice_is(fields[2].name, "Empty"));
+    assert_int_equal(fields[2].value.len, 0);
+    assert_null(fields[6].name.p);
+    assert_true(facts.has_length);
+    assert_true(facts.expects);
+    assert_true(facts.upgrades);
+    memset(fields, 0, sizeof(fields));
+    assert_int_equal(http1_request_read(slice_of(text), &facts, fields, 2), FAULT_NONE);
+    assert_int_equal(facts.nheaders, 6);
+    assert_true(slice_is(fields[1].name, "X-One"));
+    assert_null(fields[2].name.p);
+    assert_int_equal(check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", &facts), FAULT_NONE);
+    assert_false(facts.has_length);
+    assert_false(facts.expects);
+    assert_false(facts.upgrades);
+}
+
 static void old_version_may_have_no_host(void **state)
 {
     struct http1_request_facts facts;
@@ -253,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(proper_head_passes_and_its_facts_are_told),
+        cmocka_unit_test(fields_are_told_in_their_order_as_far_as_there_is_room),
         cmocka_unit_test(old_version_may_have_no_host),
         cmocka_unit_test(one_empty_line_may_come_before_a_request),
         cmocka_unit_test(a_connection_stays_as_its_version_and_options_say),
