@@ -411,17 +411,6 @@ static char *copy_lower(struct copier *c, struct slice s)
     return to;
 }
 
-/* Tokens are constant; libh2o's type for names is not. */
-static h2o_iovec_t *name_of(const h2o_token_t *token)
-{
-    union {
-        const h2o_iovec_t *constant;
-        h2o_iovec_t *name;
-    } u = {.constant = &token->buf};
-
-    return u.name;
-}
-
 static void take_field(h2o_req_t *req, h2o_headers_t *to, struct copier *c,
                        const struct http1_header *from)
 {
@@ -435,7 +424,7 @@ static void take_field(h2o_req_t *req, h2o_headers_t *to, struct copier *c,
     h2o_header_t *h = &to->entries[to->size++];
 
     if (token != NULL) {
-        h->name = name_of(token);
+        h->name = http_field_token_name(token);
     } else {
         h->name = h2o_mem_alloc_pool(&req->pool, sizeof(*h->name));
         *h->name = h2o_iovec_init(lower, from->name.len);

@@ -26,9 +26,9 @@ enum request_fault http_check_sizes(const struct http_conn *c, size_t bytes, siz
 
     if (headers > H2O_MAX_HEADERS || (o->max_headers != 0 && headers > o->max_headers))
         return FAULT_HEADERS_TOO_MANY;
-    if (o->max_header_bytes != 0 && bytes > o->max_header_bytes)
-        return FAULT_HEADERS_TOO_LARGE;
-    return FAULT_NONE;
+    size_t max = o->max_header_bytes != 0 ? o->max_header_bytes : H2O_MAX_REQLEN;
+
+    return bytes > max ? FAULT_HEADERS_TOO_LARGE : FAULT_NONE;
 }
 
 enum request_fault http_check_body(const struct http_conn *c, uint64_t bytes)

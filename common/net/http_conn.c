@@ -63,6 +63,7 @@ static void on_close(void *data)
     struct http_conn *c = data;
     struct http_server *s = c->server;
 
+    http_short_lost(c);
     ASSERT(list_empty(&c->replies));
     if (c->listener->accept.ssl_ctx != NULL && c->ssl == NULL && c->tap.state != TAP_UNSERVED)
         http_server_count(s, COUNT_TLS_FAILED + c->tls_failure);

@@ -3,9 +3,11 @@
  * The inside of the HTTP server: http_server.c, http_accept.c (listeners), http_conn.c (connections
  * and their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
  * http_watch.c (clients that leave), http_rest.c (idle ones), http_proxied.c (whose they are),
+ * http_short.c (requests that do without libh2o),
  * http_tap.c (their bytes), http_tap_head.c (heads), http_tap_spill.c (large bodies),
  * http_check.c (requests refused), http_reply.c, http_reply_direct.c, http_reply_head.c and
- * http2_head.c (the way back), http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
+ * http2_head.c (the way back), http_tunnel.c. Nobody else includes this. One loop's thread, but for
+ * the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
  */
@@ -22,6 +24,7 @@
 enum server_count {
     COUNT_ACCEPTED,
     COUNT_REQUESTS,
+    COUNT_SHORT,
     COUNT_ABANDONED,
     COUNT_HEADER_TIMEOUTS,
     COUNT_BODY_TIMEOUTS,
@@ -36,6 +39,13 @@ enum server_count {
     COUNT_REFUSED,                                  /* + enum request_fault */
     COUNT_TLS_FAILED = COUNT_REFUSED + FAULT_COUNT, /* + enum tls_failure */
     COUNT_MAX = COUNT_TLS_FAILED + TLS_FAILURES,
+};
+
+/* The head of a request that was read last, on any connection. */
+struct http_head_read {
+    const struct http_conn *conn; /* NULL: none */
+    struct http1_request_facts facts;
+    struct http1_header fields[H2O_MAX_HEADERS];
 };
 
 struct http_server {
@@ -56,6 +66,8 @@ struct http_server {
     struct list tired; /* of those that rest: http_rest.c is to take libh2o off them */
     size_t taken_off;  /* since memory was last given back for it */
     struct timer rest_timer;
+    struct http_head_read head;
+    h2o_mem_recycle_t spare_requests; /* http_short.c's */
     size_t nconns, ntunnels;
     size_t nrequests; /* with us */
     char *spill_room; /* where http_tap_spill.c reads to */
@@ -124,6 +136,7 @@ struct http_conn {
     enum tls_failure tls_failure;  /* of an alert: why it will not be */
     struct http_tap tap;
     struct list replies;          /* requests with us, each with its reply */
+    struct http_short *brief;     /* the one that libh2o knows nothing of (HTTP/1) */
     const struct body_file *body; /* of the request that is being handed over */
     uint64_t requests, abandoned;
     uint64_t received_bytes; /* as they came, decrypted */
@@ -182,6 +195,22 @@ void http_rest_stop_server(struct http_server *s);
 bool http_rest_is_due(const struct http_conn *c, uint64_t now_ms);
 /* Take libh2o off C soon, unless bytes come before, or it has been. */
 void http_rest_soon(struct http_conn *c);
+
+/* ---- http_short.c ---- */
+void http_short_start_server(struct http_server *s);
+void http_short_stop_server(struct http_server *s);
+/* Whether the request of C whose head was just read may go past libh2o. */
+bool http_short_fits(const struct http_conn *c, const struct http1_request_facts *facts);
+/* The one that does is whole, and all there is in the input. False: the connection has gone. */
+bool http_short_begin(struct http_conn *c);
+/* As h2o_send of some of R's answer; http_reply_proceed follows. */
+void http_short_write(struct http_reply *r, h2o_iovec_t *iov, size_t n);
+/* The answer has been taken: C's request ends, and C goes on or closes, as the request says. */
+void http_short_finish(struct http_conn *c);
+/* C's request ends, and C closes, once HEAD is written, unless that is empty. */
+void http_short_cut(struct http_conn *c, h2o_iovec_t head);
+/* C has closed: so its request, if any, ends. */
+void http_short_lost(struct http_conn *c);
 
 /* ---- http_slow.c ---- */
 /* R's send timer: bytes have been handed to libh2o. */
@@ -245,6 +274,10 @@ void http_reply_client_left(struct http_reply *r);
 
 /* Whether R's answer goes on, and all that was queued has been sent. */
 bool http_reply_flows(const struct http_reply *r);
+/* R's request is about to be freed. */
+void http_reply_lost(struct http_reply *r);
+/* What was being sent has been taken. R may be gone then. */
+void http_reply_proceed(struct http_reply *r);
 /* Begin a held answer, and send its head and what is queued. */
 void http_reply_flush(struct http_reply *r);
 

@@ -51,6 +51,17 @@ bool http_field_is_ours(struct slice name);
 /* X-SSL-Client-*: what a load balancer says of a client's certificate. */
 bool http_field_is_client_certificate(struct slice name);
 
+/* Tokens are constant; libh2o's type for names is not. */
+static inline h2o_iovec_t *http_field_token_name(const h2o_token_t *token)
+{
+    union {
+        const h2o_iovec_t *constant;
+        h2o_iovec_t *name;
+    } u = {.constant = &token->buf};
+
+    return u.name;
+}
+
 /* Whether a Connection field of the request, or of the response, lists NAME. */
 bool http_request_lists(const h2o_headers_t *headers, struct slice name);
 bool http_response_lists(const struct http1_head *head, struct slice name);

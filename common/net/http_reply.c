@@ -68,7 +68,8 @@ static void end_reply(struct http_reply *r, bool done)
         return;
     r->over = true;
     r->state = REPLY_CLOSED;
-    r->guard->reply = NULL; /* the pool may live on, while R need not */
+    if (r->guard != NULL)
+        r->guard->reply = NULL; /* the pool may live on, while R need not */
     timer_stop(&r->send_timer);
     timer_stop(&r->flush_timer);
     list_remove(&r->end_later.node);
@@ -88,13 +89,18 @@ static bool is_done(const struct http_reply *r)
     return r->last_in_flight && r->req->bytes_sent == r->handed_bytes;
 }
 
+void http_reply_lost(struct http_reply *r)
+{
+    end_reply(r, is_done(r));
+}
+
 static void on_pool_cleared(void *memory)
 {
     const struct reply_guard *guard = memory;
     struct http_reply *r = guard->reply;
 
     if (r != NULL)
-        end_reply(r, is_done(r));
+        http_reply_lost(r);
 }
 
 static void on_stop(h2o_generator_t *super, h2o_req_t *req)
@@ -113,17 +119,20 @@ static void give_up(h2o_req_t *req)
 void http_reply_client_left(struct http_reply *r)
 {
     h2o_req_t *req = r->req;
-    int fd = h2o_socket_get_fd(r->conn->sock);
+    struct http_conn *c = r->conn;
+    int fd = h2o_socket_get_fd(c->sock);
     bool started = r->state == REPLY_OPEN;
 
-    http_conn_unwatch(r->conn);
+    http_conn_unwatch(c);
     /* A client that only closed its half gets nothing either; who leaves while we work says so. */
     shutdown(fd, SHUT_RDWR);
-    r->conn->cut = r->conn->read_shut = true;
+    c->cut = c->read_shut = true;
     if (r->in_flight || r->state == REPLY_TUNNEL || r->state == REPLY_CLOSED)
         return; /* libh2o is writing: it finds out, or on_proceed does */
     end_reply(r, false);
-    if (started)
+    if (c->brief != NULL)
+        http_short_cut(c, h2o_iovec_init(NULL, 0));
+    else if (started)
         h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
     else
         give_up(req);
@@ -158,6 +167,10 @@ static void finish(struct http_reply *r)
 {
     r->done = true;
     r->state = REPLY_CLOSED;
+    if (r->conn->brief != NULL) {
+        http_short_finish(r->conn);
+        return;
+    }
     http_conn_unwatch(r->conn);
     h2o_send(r->req, NULL, 0, H2O_SEND_STATE_FINAL);
 }
@@ -181,7 +194,10 @@ static void send_cut(struct http_reply *r)
         r->req->http1_is_persistent = 0;
         head = http_reply_write_head(r->req, r->lines, r->chunked);
     }
-    h2o_send(r->req, &head, head.len != 0 ? 1 : 0, H2O_SEND_STATE_ERROR);
+    if (r->conn->brief != NULL)
+        http_short_cut(r->conn, head);
+    else
+        h2o_send(r->req, &head, head.len != 0 ? 1 : 0, H2O_SEND_STATE_ERROR);
 }
 
 /* What was being sent is with the client's kernel. */
@@ -244,6 +260,10 @@ static void send_http1(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
     r->in_flight = true;
     r->last_in_flight = last;
     http_slow_arm_timer(r);
+    if (r->conn->brief != NULL) {
+        http_short_write(r, iov, n);
+        return;
+    }
     h2o_send(r->req, iov, n, H2O_SEND_STATE_IN_PROGRESS);
     if (head)
         http_reply_check_head(r->req);
@@ -298,12 +318,10 @@ static void pump(struct http_reply *r)
         continue;
 }
 
-static void on_proceed(h2o_generator_t *super, h2o_req_t *req)
+void http_reply_proceed(struct http_reply *r)
 {
-    struct http_reply *r = container_of(super, struct http_reply, super);
     size_t before = r->queued_bytes;
 
-    (void)req;
     r->in_flight = false;
     timer_stop(&r->send_timer);
     release_sent(r);
@@ -319,6 +337,12 @@ static void on_proceed(h2o_generator_t *super, h2o_req_t *req)
     /* Had that been the end, one of the two would have been queued. */
     if (drained && r->events->drained != NULL)
         r->events->drained(r->context);
+}
+
+static void on_proceed(h2o_generator_t *super, h2o_req_t *req)
+{
+    (void)req;
+    http_reply_proceed(container_of(super, struct http_reply, super));
 }
 
 static void decide_persistence(struct http_reply *r)
@@ -347,7 +371,8 @@ bool http_reply_flows(const struct http_reply *r)
 static void open_reply(struct http_reply *r)
 {
     decide_persistence(r);
-    h2o_start_response(r->req, &r->super);
+    if (r->conn->brief == NULL)
+        h2o_start_response(r->req, &r->super);
     r->chunked = is_chunked(r);
     r->state = REPLY_OPEN;
 }
@@ -369,16 +394,12 @@ static void on_flush(struct timer *t)
 void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
                      const struct http_reply_events *e, void *context)
 {
-    struct reply_guard *guard = h2o_mem_alloc_shared(&req->pool, sizeof(*guard), on_pool_cleared);
-
-    guard->reply = r;
     *r = (struct http_reply){
         .super = {.proceed = on_proceed, .stop = on_stop},
         .req = req,
         .conn = c,
         .events = e,
         .context = context,
-        .guard = guard,
         .left_bytes = UINT64_MAX,
         .state = REPLY_NEW,
     };
@@ -387,6 +408,10 @@ void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
     http_slow_init_timer(r);
     timer_init(&r->flush_timer, on_flush);
     r->end_later.run = on_end_later;
+    if (c->brief == NULL) {
+        r->guard = h2o_mem_alloc_shared(&req->pool, sizeof(*r->guard), on_pool_cleared);
+        r->guard->reply = r;
+    }
     list_push_back(&c->replies, &r->node);
     http_conn_begin(c);
     if (!c->http2)
@@ -556,6 +581,7 @@ void http_reply_tunnel(struct http_reply *r, h2o_socket_t *worker, uint64_t idle
     }
     ASSERT(r->state == REPLY_NEW);
     ASSERT(!r->conn->http2);
+    ASSERT(r->conn->brief == NULL); /* it has not asked for one */
     r->state = REPLY_TUNNEL;
     r->done = true;
     r->conn->tunnelled = true;

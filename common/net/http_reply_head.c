@@ -95,9 +95,11 @@ h2o_iovec_t http_reply_write_head(h2o_req_t *req, struct slice lines, bool chunk
     size_t room = room_for(req, reason_len, server) + lines.len;
     char *head = h2o_mem_alloc_pool(&req->pool, room);
 
-    ASSERT(last->super.next == NULL);
-    ASSERT(last->head_sent == 0);
-    last->head_sent = 1;
+    if (last != NULL) { /* libh2o has the request */
+        ASSERT(last->super.next == NULL);
+        ASSERT(last->head_sent == 0);
+        last->head_sent = 1;
+    }
     char *at = put_status_line(head, req->res.status, req->res.reason, reason_len);
     at = put_own_fields(at, req, server);
     for (size_t i = 0; i < req->res.headers.size; ++i)

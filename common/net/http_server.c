@@ -17,6 +17,12 @@ enum {
     HTTP2_REQUESTS_MAX = 32,
 };
 
+/*
+ * Nor is there a limit to how long libh2o may wait for a request: what it does not see goes on
+ * beside it. Still less than what any clock has shown, as libh2o subtracts it.
+ */
+#define FOR_YEARS_MS (UINT64_C(10) * 365 * NO_LIMIT_MS)
+
 /* No host of this name can be asked for, so a request that has it had none. */
 #define HOST_OF_NOBODY "_"
 
@@ -49,6 +55,7 @@ void http_server_read_counts(const struct http_server *s, struct http_server_cou
     *out = (struct http_server_counts){
         .accepted = count_of(s, COUNT_ACCEPTED),
         .requests = count_of(s, COUNT_REQUESTS),
+        .short_way = count_of(s, COUNT_SHORT),
         .abandoned = count_of(s, COUNT_ABANDONED),
         .header_timeouts = count_of(s, COUNT_HEADER_TIMEOUTS),
         .body_timeouts = count_of(s, COUNT_BODY_TIMEOUTS),
@@ -291,7 +298,7 @@ static void set_up_h2o(struct http_server *s)
     s->conf.server_name = h2o_iovec_init(s->server_name, strlen(s->server_name));
     set_body_limit(s);
     s->conf.handshake_timeout = or_no_limit(o->header_timeout_ms);
-    s->conf.http1.req_timeout = NO_LIMIT_MS;
+    s->conf.http1.req_timeout = FOR_YEARS_MS;
     s->conf.http1.upgrade_to_http2 = 0;
     s->conf.http2.idle_timeout = or_no_limit(o->keep_alive_timeout_ms);
     s->conf.http2.max_concurrent_requests_per_connection = HTTP2_REQUESTS_MAX;
@@ -336,6 +343,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     http_tap_start_server(s);
     http_watch_start_server(s);
     http_rest_start_server(s);
+    http_short_start_server(s);
     timer_start(l, &s->sweep, sweep_ms(o));
     return s;
 }
@@ -370,6 +378,7 @@ void http_server_destroy(struct http_server *s)
     http_tap_stop_server(s);
     http_watch_stop_server(s);
     http_rest_stop_server(s);
+    http_short_stop_server(s);
     if (h2o_socket_buffer_prototype.mmap_settings == &s->spill)
         h2o_socket_buffer_prototype.mmap_settings = &h2o_socket_buffer_mmap_settings;
     h2o_multithread_queue_t *queue = s->ctx.queue;

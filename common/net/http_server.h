@@ -66,6 +66,7 @@ struct http_server_options {
     size_t body_spill_bytes;  /* request bodies above it go to a file in spill_dir */
     const char *spill_dir;
     struct slice server_name; /* the Server header; empty: none */
+    bool long_way;            /* each request goes by libh2o, though it need not: for tests */
     /*
      * A complete request that has passed the strict checks (request_fault.def): its method is a
      * token, its path begins with "/" (or is "*" for OPTIONS), its authority is host[:port], empty
@@ -128,6 +129,7 @@ size_t http_server_connections(const struct http_server *s);
 struct http_server_counts {
     uint64_t accepted;  /* connections */
     uint64_t requests;  /* handed to the handler */
+    uint64_t short_way; /* of those: past libh2o (http_short.c) */
     uint64_t abandoned; /* of those: the client left before it had the whole answer */
     uint64_t header_timeouts, body_timeouts, send_timeouts; /* connections ended for them */
     uint64_t slow_readers;  /* connections cut for reading below min_send_rate */
@@ -176,7 +178,7 @@ struct http_reply {
     uint64_t sent_bytes; /* of body, taken by the client's connection */
     /* The rest is http_reply.c's. */
     struct list node;           /* in its connection's */
-    struct reply_guard *guard;  /* in the request's pool: tells when that goes */
+    struct reply_guard *guard;  /* in libh2o's request's pool: tells when that goes */
     struct list parts, sending; /* bodies: waiting, and with libh2o until it asks for more */
     uint64_t left_bytes;        /* of the announced length; UINT64_MAX: unknown */
     uint64_t handed_bytes;      /* of body, to libh2o */

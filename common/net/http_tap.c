@@ -175,7 +175,25 @@ static bool take_http1(struct http_conn *c, size_t fresh, size_t *rest)
     return fresh == 0 || take_body(c, fresh, rest);
 }
 
-/* Hand on what was held back, until libh2o has a whole request. The connection may go. */
+/*
+ * What has come, or ERR, goes to who serves the request: once its head is whole, or all of it, on
+ * the short way. False: the connection has gone.
+ */
+static bool give(struct http_conn *c, const char *err)
+{
+    struct http_tap *t = &c->tap;
+    bool whole = t->state == TAP_HEAD && t->scanned == 0 && c->sock->input->size != 0;
+
+    if (err != NULL)
+        return http_tap_pass_on(c, err);
+    if (t->brief && !whole)
+        return true;
+    if (t->brief && !c->cut)
+        return http_short_begin(c);
+    return (t->state == TAP_HEAD && !whole) || http_tap_pass_on(c, NULL);
+}
+
+/* Hand on what was held back, until there is a whole request. The connection may go. */
 static void hand_on_http1(struct http_conn *c)
 {
     struct http_tap *t = &c->tap;
@@ -200,7 +218,7 @@ static void hand_on_http1(struct http_conn *c)
             http_tap_go_on_spilling(c);
             return;
         }
-        if (!http_tap_pass_on(c, NULL))
+        if (!give(c, NULL))
             return;
     }
     http_tap_drop_held(c);
@@ -237,7 +255,7 @@ static bool take(struct http_conn *c, size_t fresh, const char *err)
             return false;
         }
     }
-    if (!http_tap_pass_on(c, err) || !http_tap_in_place(c))
+    if (!give(c, err) || !http_tap_in_place(c))
         return false;
     if (c->tap.scanned != 0)
         http_tap_shrink_head(c);

@@ -60,6 +60,7 @@ struct http_tap {
     bool head_known; /* the rest is set */
     uint32_t head_bytes, nheaders;
     bool keep_alive;
+    bool brief;                           /* it goes past libh2o, once it is whole (http_short.c) */
     struct tap_span method, target, host; /* host: length 0 at 0 when there is none */
     /* Its body. */
     uint64_t left;

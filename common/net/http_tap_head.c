@@ -121,14 +121,25 @@ void http_tap_refuse(struct http_conn *c, enum request_fault f)
     http_tap_refuse_for(c, f, &facts);
 }
 
+/* What libh2o would read otherwise than we. */
+static void dress_for_library(struct http_conn *c, const struct http1_request_facts *facts)
+{
+    if (facts->padded)
+        http1_request_straighten(c->sock->input->bytes, facts->bytes);
+    if (facts->minor_version == 0)
+        http1_request_forget_expect(c->sock->input->bytes, facts->bytes);
+}
+
 bool http_tap_take_head(struct http_conn *c, size_t fresh, size_t *rest)
 {
-    struct http1_request_facts facts;
+    struct http_head_read *h = &c->server->head;
+    struct http1_request_facts *facts = &h->facts;
     enum request_fault f = FAULT_NONE;
     struct http_tap *t = &c->tap;
 
     if (t->scanned == 0) {
         t->head_known = false;
+        t->brief = false;
         t->lines = 0;
         /* libh2o still waits for the rest of a request that was whole to us. */
         if (c->sock->input->size != fresh)
@@ -137,21 +148,22 @@ bool http_tap_take_head(struct http_conn *c, size_t fresh, size_t *rest)
     *rest = 0;
     if (!head_fills_input(c) && !find_head_end(c, &f))
         return f == FAULT_NONE || refuse_head(c, f);
-    f = http1_request_check((struct slice){c->sock->input->bytes, c->sock->input->size}, &facts);
+    h->conn = c;
+    f = http1_request_read((struct slice){c->sock->input->bytes, c->sock->input->size}, facts,
+                           h->fields, ARRAY_LEN(h->fields));
     if (f == FAULT_NONE)
-        f = http_check_sizes(c, facts.bytes, facts.nheaders);
+        f = http_check_sizes(c, facts->bytes, facts->nheaders);
     if (f == FAULT_NONE)
-        f = http_check_body(c, facts.content_length);
+        f = http_check_body(c, facts->content_length);
     if (f != FAULT_NONE) {
-        http_tap_refuse_for(c, f, &facts);
+        http_tap_refuse_for(c, f, facts);
         return false;
     }
-    if (facts.padded)
-        http1_request_straighten(c->sock->input->bytes, facts.bytes);
-    if (facts.minor_version == 0)
-        http1_request_forget_expect(c->sock->input->bytes, facts.bytes);
-    keep_head(c, &facts);
+    keep_head(c, facts);
     t->scanned = 0;
-    *rest = c->sock->input->size - facts.bytes;
+    *rest = c->sock->input->size - facts->bytes;
+    t->brief = http_short_fits(c, facts);
+    if (!t->brief)
+        dress_for_library(c, facts);
     return true;
 }

@@ -3,7 +3,7 @@
  * The whole front in one process: a real server on a loop, and a client on a real connection that
  * sends the input. What it answers is the handler's choice, by the length of the path. Bits of the
  * input's first byte: 0 the client reads nothing, 1 it half-closes, 2 it resets at the end,
- * 3 its bytes come in pieces, each after a turn of the loop.
+ * 3 its bytes come in pieces, each after a turn of the loop, 4 all of HTTP/1 goes by libh2o.
  */
 #ifndef RLB_TESTS_FUZZ_FRONT_H
 #define RLB_TESTS_FUZZ_FRONT_H
@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FRONT_SILENT = 1, FRONT_HALF = 2, FRONT_RESET = 4, FRONT_PIECES = 8 };
+enum { FRONT_SILENT = 1, FRONT_HALF = 2, FRONT_RESET = 4, FRONT_PIECES = 8, FRONT_LONG_WAY = 16 };
 
 struct front {
     struct loop *loop;
@@ -67,7 +67,7 @@ static inline void front_on_request(void *context, h2o_req_t *req, struct http_c
                       (struct slice){call->body, len % 4 == 1 ? 5 : sizeof(call->body)});
 }
 
-static inline void front_start(struct front *f, bool http2)
+static inline void front_start(struct front *f, bool http2, bool long_way)
 {
     struct http_server_options o = {
         .max_body_bytes = 100000,
@@ -80,6 +80,7 @@ static inline void front_start(struct front *f, bool http2)
         .http2_unknown_frames = 50,
         .http2_requests = 100,
         .http2_abandoned = 30,
+        .long_way = long_way,
         .on_request = front_on_request,
         .context = f,
     };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A server on a free port whose handler does what the test says, with clients played by hand.
+ * With RLB_TEST_LONG_WAY in the environment every request goes by libh2o (http_short.c).
  */
 #ifndef RLB_TESTS_HTTP_SERVER_FIXTURE_H
 #define RLB_TESTS_HTTP_SERVER_FIXTURE_H
@@ -101,6 +102,7 @@ static inline struct http_server_options fixture_options(struct fixture *f)
         .body_timeout_ms = 60000,
         .keep_alive_timeout_ms = 60000,
         .send_timeout_ms = 60000,
+        .long_way = getenv("RLB_TEST_LONG_WAY") != NULL,
         .on_request = fixture_on_request,
         .context = f,
     };
