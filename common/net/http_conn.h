@@ -3,11 +3,10 @@
  * The inside of the HTTP server: http_server.c, http_accept.c (listeners), http_conn.c (connections
  * and their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
  * http_watch.c (clients that leave), http_rest.c (idle ones), http_proxied.c (whose they are),
- * http_short.c (requests that do without libh2o),
- * http_tap.c (their bytes), http_tap_head.c (heads), http_tap_spill.c (large bodies),
- * http_check.c (requests refused), http_reply.c, http_reply_direct.c, http_reply_head.c and
- * http2_head.c (the way back), http_tunnel.c. Nobody else includes this. One loop's thread, but for
- * the counts.
+ * http_tap.c (their bytes), http_tap_head.c (heads), http_tap_spill.c (large bodies), http_short.c
+ * (requests that go past libh2o), http_check.c (requests refused), http_reply.c,
+ * http_reply_direct.c, http_reply_head.c and http2_head.c (the way back), http_tunnel.c. Nobody
+ * else includes this. One loop's thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
  */

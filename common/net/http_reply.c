@@ -17,6 +17,8 @@
  * included, go out by sends that are not final, and an empty final one follows when they have been
  * taken: that one needs no system call. Most are never libh2o's: they are written by ourselves as
  * far as the socket takes them, and bodies may be moved from the worker's (http_reply_direct.c).
+ * Of a request that goes past libh2o (http_short.c) what is left is written by that, and the end is
+ * told to that; there is no h2o_send at all.
  * HTTP/2: the final send carries the last bytes, and req->bytes_sent tells at the end whether all
  * were sent.
  *
@@ -128,7 +130,7 @@ void http_reply_client_left(struct http_reply *r)
     shutdown(fd, SHUT_RDWR);
     c->cut = c->read_shut = true;
     if (r->in_flight || r->state == REPLY_TUNNEL || r->state == REPLY_CLOSED)
-        return; /* libh2o is writing: it finds out, or on_proceed does */
+        return; /* it is being written: who writes finds out, or http_reply_proceed does */
     end_reply(r, false);
     if (c->brief != NULL)
         http_short_cut(c, h2o_iovec_init(NULL, 0));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tap on a client's connection: it sees (decrypted) bytes as they arrive, before libh2o does,
- * and can refuse the connection. Of HTTP/1 it follows heads and bodies strictly, hands libh2o one
- * request at a time, and holds what comes after it back. Embedded in the connection (http_conn.h),
- * which it lives and dies with; the loop's thread.
+ * and can refuse the connection. Of HTTP/1 it follows heads and bodies strictly, hands one request
+ * at a time to libh2o, or past it (http_short.c), and holds what comes after it back. Embedded in
+ * the connection (http_conn.h), which it lives and dies with; the loop's thread.
  *
  * It stands where libh2o keeps its read callback, in a private field of the socket: locked to this
  * version of the library, and tried out at the start of each server.
