@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Requests of all kinds, one behind the other on one connection: some of them the server hands to libh2o, most it does not
+(common/net/http_short.c). Each has its answer, in order, however the bytes are cut, plain and by TLS.
+"""
+import random
+import socket
+import threading
+
+import pytest
+from support.base import free_port
+from support.certificates import Pair, dial
+from support.http import connect
+from support.scripted import serve
+
+LARGE = 3 << 20     # more than the sockets between hold, so that its end waits for the reader
+KINDS = ('get', 'post', 'chunked', 'head', 'padded', 'absolute', 'large', 'spilled')
+ROUNDS = 6
+
+
+def request(kind, n):
+    """Its bytes, and what its worker should be told."""
+    target = '/%s/%d' % (kind, n)
+    head = 'GET %s HTTP/1.1\r\nHost: a.example\r\nX-Number: %d\r\n' % (target, n)
+    body = b'GET /inner/%d HTTP/1.1\r\nHost: a.example\r\n\r\n' % n
+    if kind == 'post':
+        head = head.replace('GET', 'POST', 1) + 'Content-Length: %d\r\n' % len(body)
+        return head.encode() + b'\r\n' + body, (target, body)
+    if kind == 'chunked':
+        head = head.replace('GET', 'PUT', 1) + 'Transfer-Encoding: chunked\r\n'
+        return head.encode() + b'\r\n%x\r\n%s\r\n0\r\n\r\n' % (len(body), body), (target, body)
+    if kind == 'spilled':
+        body = body * 3000
+        head = head.replace('GET', 'POST', 1) + 'Content-Length: %d\r\n' % len(body)
+        return head.encode() + b'\r\n' + body, (target, body)
+    if kind == 'head':
+        return head.replace('GET', 'HEAD', 1).encode() + b'\r\n', (target, b'')
+    if kind == 'padded':
+        return head.encode() + b'X-Padded: a  \t \r\n\r\n', (target, b'')
+    if kind == 'absolute':
+        return head.replace(target, 'http://a.example' + target, 1).encode() + b'\r\n', (target, b'')
+    return head.encode() + b'\r\n', (target, b'')
+
+
+def echo(connection, head, body):
+    line, *fields = head.decode().split('\r\n')
+    method, target, _ = line.split(' ')
+    number = next(f.split(': ')[1] for f in fields if f.lower().startswith('x-number:'))
+    text = ('%s %s %s ' % (method, target, number)).encode() + body[:100]
+    if '/large/' in target:
+        text = text.ljust(LARGE, b'.')
+    if method == 'HEAD':
+        connection.write(b'HTTP/1.1 200 OK\r\nX-Echo: %s\r\nContent-Length: %d\r\n\r\n' % (text, LARGE))
+    else:
+        connection.answer(text, headers=[('X-Echo', text[:60].split(b'\r')[0].decode())])
+
+
+def answer(stream):
+    """(X-Echo, Content-Length, body) of the next answer."""
+    assert stream.readline() == b'HTTP/1.1 200 OK\r\n'
+    fields = {}
+    while (line := stream.readline()) != b'\r\n':
+        name, _, value = line.decode().partition(': ')
+        fields[name.lower()] = value.strip()
+    length = int(fields['content-length'])
+    return fields['x-echo'], length, b'' if fields['x-echo'].startswith('HEAD') else stream.read(length)
+
+
+def send(sock, data, random_):
+    try:
+        while data:
+            n = random_.choice((1, 3, 20, 100, 1000, 20000, len(data)))
+            sock.sendall(data[:n])
+            data = data[n:]
+    except OSError:
+        pass    # the answers tell
+
+
+@pytest.mark.parametrize('tls', [False, True], ids=['plain', 'tls'])
+def test_each_request_of_a_connection_has_its_answer_in_order_whatever_kinds_they_are(world, tls):
+    worker = world.scripted(serve(echo))
+    address = '127.0.0.1:%d' % free_port()
+    entry = {'tls': Pair(world.folder, 'site', ['a.example']).entry} if tls else {}
+    world.resumelb({'workers': [worker.address], 'body_spill': '64KiB'}, listen=[{'address': address, **entry}])
+    for seed in range(ROUNDS):
+        random_ = random.Random(seed)
+        kinds = [random_.choice(KINDS) for _ in range(25)]
+        requests = [request(kind, n) for n, kind in enumerate(kinds)]
+        print('seed', seed, kinds)
+        sock = dial(address, 'a.example') if tls else connect(address)
+        with sock, sock.makefile('rb') as stream:
+            sender = threading.Thread(target=send, args=(sock, b''.join(r for r, _ in requests), random_), daemon=True)
+            sender.start()
+            for n, (kind, (_, (target, body))) in enumerate(zip(kinds, requests)):
+                echoed, length, got = answer(stream)
+                text = ' '.join((echoed.split(' ')[0], target, str(n))) + ' '
+                assert echoed.startswith(text.strip()), (n, kind)
+                if kind != 'head':
+                    assert got.startswith(text.encode() + body[:100]), (n, kind)
+                assert length == (LARGE if kind in ('large', 'head') else len(text) + len(body[:100])), (n, kind)
+            sender.join()
+            if not tls:
+                sock.shutdown(socket.SHUT_WR)
+                assert stream.read() == b''
