@@ -3,12 +3,14 @@
 Requests of all kinds, one behind the other on one connection: some of them the server hands to libh2o, most it does not
 (common/net/http_short.c). Each has its answer, in order, however the bytes are cut, plain and by TLS.
 """
+import io
 import random
+import select
 import socket
-import threading
+import ssl
 
 import pytest
-from support.base import free_port
+from support.base import PATIENCE, free_port
 from support.certificates import Pair, dial
 from support.http import connect
 from support.scripted import serve
@@ -16,6 +18,7 @@ from support.scripted import serve
 LARGE = 3 << 20     # more than the sockets between hold, so that its end waits for the reader
 KINDS = ('get', 'post', 'chunked', 'head', 'padded', 'absolute', 'large', 'spilled')
 ROUNDS = 6
+WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def request(kind, n):
@@ -66,14 +69,35 @@ def answer(stream):
     return fields['x-echo'], length, b'' if fields['x-echo'].startswith('HEAD') else stream.read(length)
 
 
-def send(sock, data, random_):
-    try:
-        while data:
-            n = random_.choice((1, 3, 20, 100, 1000, 20000, len(data)))
-            sock.sendall(data[:n])
-            data = data[n:]
-    except OSError:
-        pass    # the answers tell
+class Talk(io.RawIOBase):
+    """Sends DATA in pieces while answers are read, in one thread: TLS is for one at a time."""
+
+    def __init__(self, sock, data, random_):
+        sock.setblocking(False)
+        self.sock, self.data, self.random = sock, data, random_
+        self.piece = b''
+
+    def readable(self):
+        return True
+
+    def send(self):
+        while self.piece or self.data:
+            if not self.piece:
+                n = self.random.choice((1, 3, 20, 100, 1000, 20000, len(self.data)))
+                self.piece, self.data = self.data[:n], self.data[n:]
+            try:
+                self.piece = self.piece[self.sock.send(self.piece):]
+            except WOULD_BLOCK:
+                return
+
+    def readinto(self, room):
+        while True:
+            self.send()
+            try:
+                return self.sock.recv_into(room)
+            except WOULD_BLOCK:
+                ready = select.select([self.sock], [self.sock] if self.piece else [], [], 20 * PATIENCE)
+                assert ready[0] or ready[1], 'nothing comes'
 
 
 @pytest.mark.parametrize('tls', [False, True], ids=['plain', 'tls'])
@@ -88,9 +112,7 @@ def test_each_request_of_a_connection_has_its_answer_in_order_whatever_kinds_the
         requests = [request(kind, n) for n, kind in enumerate(kinds)]
         print('seed', seed, kinds)
         sock = dial(address, 'a.example') if tls else connect(address)
-        with sock, sock.makefile('rb') as stream:
-            sender = threading.Thread(target=send, args=(sock, b''.join(r for r, _ in requests), random_), daemon=True)
-            sender.start()
+        with sock, io.BufferedReader(Talk(sock, b''.join(r for r, _ in requests), random_)) as stream:
             for n, (kind, (_, (target, body))) in enumerate(zip(kinds, requests)):
                 echoed, length, got = answer(stream)
                 text = ' '.join((echoed.split(' ')[0], target, str(n))) + ' '
@@ -98,7 +120,6 @@ def test_each_request_of_a_connection_has_its_answer_in_order_whatever_kinds_the
                 if kind != 'head':
                     assert got.startswith(text.encode() + body[:100]), (n, kind)
                 assert length == (LARGE if kind in ('large', 'head') else len(text) + len(body[:100])), (n, kind)
-            sender.join()
             if not tls:
                 sock.shutdown(socket.SHUT_WR)
                 assert stream.read() == b''
