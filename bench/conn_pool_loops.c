@@ -65,7 +65,7 @@ static void on_readable(void *context)
 
     ASSERT(r != NULL);
     home = r->home;
-    ssize_t n = recv(c->fd, bytes, sizeof(bytes), 0);
+    ssize_t n = recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
     ASSERT(n == REQUEST_BYTES);
     struct pooled_conn *back = &c->pooled;
     c->user = NULL;
@@ -93,7 +93,7 @@ static bool attach(struct pooled_conn *pc, struct loop *l)
 {
     struct looped_conn *c = container_of(pc, struct looped_conn, pooled);
 
-    c->watch = watch_start(l, c->fd, on_readable, c);
+    c->watch = watch_start_as_is(l, c->fd, on_readable, c);
     return true;
 }
 
@@ -127,7 +127,7 @@ static void open_and_send(struct requester *r)
 
     c->fd = experiment_connect(r->backend);
     atomic_fetch_add(&s->run->opened, 1);
-    c->watch = watch_start(r->home->loop, c->fd, on_readable, c);
+    c->watch = watch_start_as_is(r->home->loop, c->fd, on_readable, c);
     conn_opened(s->backends[r->backend], &c->pooled, r->home->loop);
     send_request(r, c);
 }

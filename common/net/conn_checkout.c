@@ -80,10 +80,13 @@ static struct pooled_conn *find_elsewhere_locked(struct conn_backend *b,
 
     if (!list_empty(&b->parked))
         best = list_entry(oldest ? b->parked.prev : b->parked.next, struct pooled_conn, stack_node);
-    for (unsigned i = 0; i < b->pool->nloops; ++i) {
+    /* None to be found on loops, mostly, when all are wanted; there may be many loops. */
+    unsigned left = b->idle - b->nparked - own->nidle;
+    for (unsigned i = 0; i < b->pool->nloops && left != 0; ++i) {
         const struct conn_shard *s = &b->shards[i];
         if (s == own)
             continue;
+        left -= s->nidle;
         struct pooled_conn *c = oldest ? conn_oldest_locked(s) : conn_latest_locked(s);
         if (c == NULL)
             continue;

@@ -10,16 +10,6 @@
 
 #include <stdlib.h>
 
-static struct pooled_conn *take_first_locked(struct conn_backend *b, struct list *from,
-                                             struct conn_work *k)
-{
-    if (list_empty(from))
-        return NULL;
-    struct pooled_conn *c = list_first(from, struct pooled_conn, stack_node);
-    conn_enter_locked(b, c, PLACE_HELD, k);
-    return c;
-}
-
 enum way {
     WAY_NONE, /* no further than here, or over already */
     WAY_PARK, /* whoever takes it will look at it */
@@ -35,81 +25,67 @@ static enum way way_of_locked(const struct conn_backend *b, const struct pooled_
     return conn_should_park_locked(b, c) ? WAY_PARK : WAY_NONE;
 }
 
-/* One connection that was to leave this loop. */
-static void move_out(struct conn_shard *s, struct pooled_conn *c, enum way way)
+/* One connection that leaves this loop or arrives there. */
+struct job {
+    struct pooled_conn *c; /* HELD */
+    bool arrives;
+    enum way way;
+    bool usable, moved; /* done without the lock */
+};
+
+static bool take_job_locked(struct conn_shard *s, struct job *j, struct conn_work *k)
 {
     struct conn_backend *b = s->backend;
-    const struct conn_pool_ops *ops = b->pool->ops;
-    struct conn_work k;
+    struct list *from = !list_empty(&s->leaving) ? &s->leaving : &s->arriving;
 
-    conn_work_init(&k);
-    bool usable = way != WAY_ON || ops->alive(c, true);
-    bool detaches = way != WAY_NONE && usable && ops->detach(c);
-    pthread_mutex_lock(&b->mutex);
-    c->detached |= detaches;
-    if (c->detached)
-        conn_send_locked(b, c, &k);
-    else if (usable && c->waiter == NULL)
-        conn_settle_locked(b, c, &k); /* nobody wants it elsewhere any more */
-    else
-        conn_drop_locked(b, c, &k); /* its waiter may open one instead */
-    conn_unlock_and_do(b, &k);
-}
-
-static void move_all_out(struct conn_shard *s)
-{
-    struct conn_backend *b = s->backend;
-
-    for (;;) {
-        struct conn_work k;
-
-        conn_work_init(&k);
-        pthread_mutex_lock(&b->mutex);
-        struct pooled_conn *c = take_first_locked(b, &s->leaving, &k);
-        enum way way = c != NULL ? way_of_locked(b, c) : WAY_NONE;
-        conn_unlock_and_do(b, &k);
-        if (c == NULL)
-            return;
-        move_out(s, c, way);
-    }
+    if (list_empty(from))
+        return false;
+    *j = (struct job){.c = list_first(from, struct pooled_conn, stack_node),
+                      .arrives = from == &s->arriving};
+    j->way = j->arrives ? WAY_NONE : way_of_locked(b, j->c);
+    conn_enter_locked(b, j->c, PLACE_HELD, k);
+    return true;
 }
 
 /* Attached even when nobody wants it any more: it can only be closed by the loop it belongs to. */
-static void move_in(struct conn_shard *s, struct pooled_conn *c)
+static void do_job(const struct conn_shard *s, struct job *j)
 {
-    struct conn_backend *b = s->backend;
-    struct conn_work k;
+    const struct conn_pool_ops *ops = s->backend->pool->ops;
 
-    conn_work_init(&k);
-    bool attached = b->pool->ops->attach(c, s->loop);
-    pthread_mutex_lock(&b->mutex);
-    c->detached = !attached;
-    if (attached)
-        ++b->handed_over;
-    if (!attached || b->retired || c->condemned)
-        conn_drop_locked(b, c, &k);
-    else if (c->waiter != NULL)
-        waiter_grant_locked(b, c->waiter, c, &k);
-    else
-        conn_settle_locked(b, c, &k);
-    conn_unlock_and_do(b, &k);
+    if (j->arrives) {
+        j->moved = ops->attach(j->c, s->loop);
+        return;
+    }
+    j->usable = j->way != WAY_ON || ops->alive(j->c, true);
+    j->moved = j->way != WAY_NONE && j->usable && ops->detach(j->c);
 }
 
-static void move_all_in(struct conn_shard *s)
+static void end_leaving_locked(struct conn_backend *b, const struct job *j, struct conn_work *k)
 {
-    struct conn_backend *b = s->backend;
+    struct pooled_conn *c = j->c;
 
-    for (;;) {
-        struct conn_work k;
+    c->detached |= j->moved;
+    if (c->detached)
+        conn_send_locked(b, c, k);
+    else if (j->usable && c->waiter == NULL)
+        conn_settle_locked(b, c, k); /* nobody wants it elsewhere any more */
+    else
+        conn_drop_locked(b, c, k); /* its waiter may open one instead */
+}
 
-        conn_work_init(&k);
-        pthread_mutex_lock(&b->mutex);
-        struct pooled_conn *c = take_first_locked(b, &s->arriving, &k);
-        conn_unlock_and_do(b, &k);
-        if (c == NULL)
-            return;
-        move_in(s, c);
-    }
+static void end_arriving_locked(struct conn_backend *b, const struct job *j, struct conn_work *k)
+{
+    struct pooled_conn *c = j->c;
+
+    c->detached = !j->moved;
+    if (j->moved)
+        ++b->handed_over;
+    if (!j->moved || b->retired || c->condemned)
+        conn_drop_locked(b, c, k);
+    else if (c->waiter != NULL)
+        waiter_grant_locked(b, c->waiter, c, k);
+    else
+        conn_settle_locked(b, c, k);
 }
 
 /* Take the first waiter of READY, whose result is final then. NULL: none left. */
@@ -137,24 +113,6 @@ static struct conn_waiter *take_ready(struct conn_backend *b, struct list *ready
     return w;
 }
 
-/*
- * The end of a message, unless connections have come meanwhile: READY are those who are ready now.
- * From then on there may be another message. Not before, as what was noted up to here is done.
- */
-static bool end_message(struct conn_shard *s, struct list *ready)
-{
-    struct conn_backend *b = s->backend;
-
-    pthread_mutex_lock(&b->mutex);
-    bool ends = list_empty(&s->leaving) && list_empty(&s->arriving);
-    if (ends) {
-        list_splice_back(ready, &s->ready);
-        s->posted = false;
-    }
-    pthread_mutex_unlock(&b->mutex);
-    return ends;
-}
-
 /* What their ready() leads to comes with another message. */
 static void tell_ready(struct conn_backend *b, struct list *ready)
 {
@@ -166,17 +124,36 @@ static void tell_ready(struct conn_backend *b, struct list *ready)
     }
 }
 
+/*
+ * The message ends when no connection is left to be moved; who is ready then is told. From then on
+ * there may be another message. Not before, as what was noted up to here is done. The lock is taken
+ * once for each connection, and once more.
+ */
 void conn_shard_on_message(struct loop_message *m)
 {
     struct conn_shard *s = container_of(m, struct conn_shard, message);
     struct conn_backend *b = s->backend;
     struct list ready;
+    struct conn_work k;
+    struct job j;
 
     list_init(&ready);
-    do {
-        move_all_out(s);
-        move_all_in(s);
-    } while (!end_message(s, &ready));
-    tell_ready(b, &ready);
+    conn_work_init(&k);
+    pthread_mutex_lock(&b->mutex);
+    while (take_job_locked(s, &j, &k)) {
+        conn_unlock_and_do(b, &k);
+        do_job(s, &j);
+        pthread_mutex_lock(&b->mutex);
+        if (j.arrives)
+            end_arriving_locked(b, &j, &k);
+        else
+            end_leaving_locked(b, &j, &k);
+    }
+    list_splice_back(&ready, &s->ready);
+    s->posted = false;
+    bool any = !list_empty(&ready);
+    conn_unlock_and_do(b, &k);
+    if (any)
+        tell_ready(b, &ready);
     conn_backend_release(b); /* the message's */
 }

@@ -191,7 +191,7 @@ static void keep_head(struct http1_output *out)
 void http1_request(struct http1_conn *c, const struct http1_request *r)
 {
     ASSERT(c->x.state == EXCHANGE_NONE);
-    ASSERT(c->sock != NULL);
+    ASSERT(c->watch != NULL);
     ASSERT(r->head.len != 0);
     drop_input(c);
     ++c->serial;
@@ -318,7 +318,7 @@ static bool move_body_once(struct http1_conn *c)
     const struct http1_request r = c->x.request;
     size_t room = at_least(c->x.room_bytes, HTTP1_BODY_READ_MIN);
     size_t max = c->x.framing.left < room ? (size_t)c->x.framing.left : room;
-    ssize_t n = r.events->on_moving(r.context, h2o_socket_get_fd(c->sock), max);
+    ssize_t n = r.events->on_moving(r.context, c->fd, max);
 
     if (n == -1 && errno == ENOTSUP)
         return read_body_once(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Worker connections: opened by hand, as libh2o's own connect hides why it failed. libh2o's socket
- * serves as a watch on the descriptor only (H2O_SOCKET_FLAG_DONT_READ): reading and writing are
- * ours, so that every read is bounded, goes straight to where the bytes stay, and errno is seen.
+ * Worker connections, without libh2o: its connect hides why it failed, its sockets read without a
+ * bound and hide errno, and to take one from loop to loop costs four system calls. Ours is a
+ * descriptor and a watch; every read is bounded and goes straight to where the bytes stay.
  * Interest in reading is never given up but for back-pressure, which costs no system call on reuse
  * and shows the end of an idle connection at once. With TLS (tls_link.h) all that stays the same.
  */
@@ -26,8 +26,9 @@ struct http1_connect {
     struct loop *loop;
     struct addr addr;
     struct tls_peer *peer; /* counted; NULL: plain */
-    h2o_socket_t *sock;
-    struct tls_link *tls; /* SOCK's, while its handshake goes on */
+    int fd;                /* -1: none */
+    struct watch *watch;   /* of FD, once it is asked for anything */
+    struct tls_link *tls;  /* while its handshake goes on */
     struct timer timeout;
     struct timer again;
     struct loop_deferred end; /* what is known at once is told later */
@@ -38,19 +39,20 @@ struct http1_connect {
 
 /* ---- connections ---- */
 
-static void on_readable(h2o_socket_t *sock, const char *err);
+static void on_readable(void *context);
 
 void http1_conn_read_start(struct http1_conn *c)
 {
-    h2o_socket_dont_read(c->sock, 1);
-    h2o_socket_read_start(c->sock, on_readable);
+    if (c->watch == NULL)
+        c->watch = watch_start_as_is(c->loop, c->fd, on_readable, c);
+    watch_read(c->watch, true);
     c->quiet_since = loop_waits(c->loop);
 }
 
 void http1_conn_read_stop(struct http1_conn *c)
 {
-    if (c->sock != NULL)
-        h2o_socket_read_stop(c->sock);
+    if (c->watch != NULL)
+        watch_read(c->watch, false);
 }
 
 /* Bytes or an end without a request: whoever has the connection finds it dead; the pool drops it.
@@ -67,27 +69,25 @@ static void on_idle_event(struct http1_conn *c)
     http1_close(c);
 }
 
-static void on_readable(h2o_socket_t *sock, const char *err)
+static void on_readable(void *context)
 {
-    struct http1_conn *c = sock->data;
+    struct http1_conn *c = context;
 
-    (void)err; /* nothing was read, so nothing can have failed */
     if (c->x.state == EXCHANGE_NONE)
         on_idle_event(c);
     else
         http1_exchange_readable(c);
 }
 
-static void on_writable(h2o_socket_t *sock, const char *err)
+static void on_writable(void *context)
 {
-    (void)err;
-    http1_exchange_writable(sock->data);
+    http1_exchange_writable(context);
 }
 
 /* HEAD, then what is left of the body, LEFT bytes, from its file. */
 static ssize_t send_file(struct http1_conn *c, struct slice head, size_t left)
 {
-    int fd = h2o_socket_get_fd(c->sock);
+    int fd = c->fd;
     ssize_t sent = 0;
 
     if (head.len != 0) {
@@ -120,7 +120,7 @@ ssize_t http1_conn_send(struct http1_conn *c, struct slice head, struct slice bo
     ssize_t n;
 
     do
-        n = sendmsg(h2o_socket_get_fd(c->sock), &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (n == -1 && errno == EINTR);
     return n;
 }
@@ -128,7 +128,7 @@ ssize_t http1_conn_send(struct http1_conn *c, struct slice head, struct slice bo
 void http1_conn_reset_at_close(struct http1_conn *c)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
-    int fd = h2o_socket_get_fd(c->sock);
+    int fd = c->fd;
     int queued = 0;
 
     if (ioctl(fd, SIOCOUTQ, &queued) == 0 && queued != 0)
@@ -137,8 +137,7 @@ void http1_conn_reset_at_close(struct http1_conn *c)
 
 void http1_conn_await_writable(struct http1_conn *c)
 {
-    if (!h2o_socket_is_writing(c->sock))
-        h2o_socket_notify_write(c->sock, on_writable);
+    watch_write(c->watch, on_writable);
 }
 
 static void run_work(struct loop_deferred *d)
@@ -159,19 +158,24 @@ static void free_conn(struct loop_deferred *d)
     free(c);
 }
 
-static struct http1_conn *create_conn(struct loop *l, h2o_socket_t *sock)
+/* Of what A has come to, and leaves. */
+static struct http1_conn *create_conn(struct http1_connect *a)
 {
     struct http1_conn *c = xcalloc(1, sizeof(*c));
 
     list_init(&c->pooled.stack_node);
-    c->loop = l;
-    c->sock = sock;
-    c->tls = tls_link_of(sock);
-    c->moving.fd = -1;
+    c->loop = a->loop;
+    c->fd = a->fd;
+    c->watch = a->watch;
+    c->tls = a->tls;
+    a->fd = -1;
+    a->watch = NULL;
+    a->tls = NULL;
+    if (c->watch != NULL)
+        watch_hand_over(c->watch, on_readable, c);
     c->work.run = run_work;
     c->free_later.run = free_conn;
     timer_init(&c->timer, on_timer);
-    sock->data = c;
     http1_conn_read_start(c);
     return c;
 }
@@ -187,12 +191,13 @@ void http1_close(struct http1_conn *c)
     list_remove(&c->work.node);
     if (c->tls != NULL)
         tls_link_bye(c->tls);
-    if (c->sock != NULL)
-        h2o_socket_close(c->sock);
-    else if (c->moving.fd != -1)
-        h2o_socket_dispose_export(&c->moving);
-    c->sock = NULL;
+    tls_link_destroy(c->tls);
     c->tls = NULL;
+    watch_stop(c->watch);
+    c->watch = NULL;
+    if (c->fd != -1)
+        close(c->fd);
+    c->fd = -1;
     loop_defer(c->loop, &c->free_later);
 }
 
@@ -240,20 +245,20 @@ struct http1_times http1_times(const struct http1_conn *c)
 struct st_h2o_socket_t *http1_take_socket(struct http1_conn **cp)
 {
     struct http1_conn *c = *cp;
-    h2o_socket_t *sock = c->sock;
     size_t early = c->in.len - c->in.used;
 
     ASSERT(c->x.state == EXCHANGE_TUNNEL);
     *cp = NULL;
-    h2o_socket_read_stop(sock);
-    h2o_socket_dont_read(sock, 0);
+    watch_stop(c->watch);
+    c->watch = NULL;
+    h2o_socket_t *sock = h2o_evloop_socket_create(loop_h2o(c->loop), c->fd, 0);
+    c->fd = -1;
+    if (c->tls != NULL)
+        tls_link_give(&c->tls, sock);
     if (early != 0) {
         memcpy(h2o_buffer_reserve(&sock->input, early).base, c->in.p + c->in.used, early);
         sock->input->size += early;
     }
-    sock->data = NULL;
-    c->sock = NULL;
-    c->tls = NULL;
     http1_close(c);
     return sock;
 }
@@ -267,7 +272,7 @@ struct st_h2o_socket_t *http1_take_socket(struct http1_conn **cp)
 static bool is_heard(const struct http1_conn *c)
 {
     return c->quiet_since < loop_waits(c->loop) && loop_heard_all(c->loop) &&
-           h2o_socket_is_reading(c->sock) && (c->tls == NULL || !tls_link_more(c->tls));
+           watch_reads(c->watch) && (c->tls == NULL || !tls_link_more(c->tls));
 }
 
 static bool conn_alive(struct pooled_conn *p, bool sure)
@@ -282,7 +287,7 @@ static bool conn_alive(struct pooled_conn *p, bool sure)
     /* Its end may have come since the loop last looked. */
     if (c->tls != NULL)
         return tls_link_quiet(c->tls);
-    ssize_t n = recv(h2o_socket_get_fd(c->sock), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return n == -1 && (errno == EAGAIN || errno == EINTR);
 }
 
@@ -296,14 +301,10 @@ static bool detach_conn(struct pooled_conn *p)
     struct http1_conn *c = http1_of_pooled(p);
 
     /* TLS stays where it is: its sessions are its loop's. */
-    if (c->dead || c->tls != NULL || h2o_socket_is_writing(c->sock))
+    if (c->dead || c->tls != NULL || watch_writes(c->watch))
         return false;
-    h2o_socket_read_stop(c->sock);
-    if (h2o_socket_export(c->sock, &c->moving) != 0) {
-        http1_conn_read_start(c);
-        return false;
-    }
-    c->sock = NULL;
+    watch_stop(c->watch);
+    c->watch = NULL;
     return true;
 }
 
@@ -312,8 +313,6 @@ static bool attach_conn(struct pooled_conn *p, struct loop *l)
     struct http1_conn *c = http1_of_pooled(p);
 
     c->loop = l;
-    c->sock = h2o_socket_import(loop_h2o(l), &c->moving);
-    c->sock->data = c;
     http1_conn_read_start(c);
     return true;
 }
@@ -332,8 +331,10 @@ static void free_attempt(struct http1_connect *a)
     timer_stop(&a->timeout);
     timer_stop(&a->again);
     list_remove(&a->end.node);
-    if (a->sock != NULL)
-        h2o_socket_close(a->sock);
+    tls_link_destroy(a->tls);
+    watch_stop(a->watch);
+    if (a->fd != -1)
+        close(a->fd);
     tls_peer_unref(a->peer);
     free(a);
 }
@@ -344,15 +345,13 @@ static void end_attempt(struct http1_connect *a, enum err e)
     void *context = a->context;
     struct http1_conn *c = NULL;
 
-    if (e == ERR_OK) {
-        c = create_conn(a->loop, a->sock);
-        a->sock = NULL;
-    }
+    if (e == ERR_OK)
+        c = create_conn(a);
     free_attempt(a);
     cb(context, c, e);
 }
 
-static void on_handshake(h2o_socket_t *sock, const char *err);
+static void on_handshake(void *context);
 
 static void shake_hands(struct http1_connect *a)
 {
@@ -361,13 +360,11 @@ static void shake_hands(struct http1_connect *a)
         end_attempt(a, ERR_OK);
         return;
     case TLS_READS:
-        h2o_socket_dont_read(a->sock, 1);
-        h2o_socket_read_start(a->sock, on_handshake);
+        watch_read(a->watch, true);
         return;
     case TLS_WRITES:
-        h2o_socket_read_stop(a->sock);
-        if (!h2o_socket_is_writing(a->sock))
-            h2o_socket_notify_write(a->sock, on_handshake);
+        watch_read(a->watch, false);
+        watch_write(a->watch, on_handshake);
         return;
     case TLS_FAILED:
         end_attempt(a, ERR_TLS_FAILED);
@@ -376,10 +373,18 @@ static void shake_hands(struct http1_connect *a)
     UNREACHABLE();
 }
 
-static void on_handshake(h2o_socket_t *sock, const char *err)
+static void on_handshake(void *context)
 {
-    (void)err;
-    shake_hands(sock->data);
+    shake_hands(context);
+}
+
+/* A's watch, for nothing yet. */
+static void start_watch(struct http1_connect *a)
+{
+    if (a->watch != NULL)
+        return;
+    a->watch = watch_start_as_is(a->loop, a->fd, on_handshake, a);
+    watch_read(a->watch, false);
 }
 
 /* What connect(2) has come to. */
@@ -389,11 +394,13 @@ static void connected(struct http1_connect *a, enum err e)
         end_attempt(a, e);
         return;
     }
-    a->tls = tls_link_create(a->peer, a->sock, loop_index(a->loop));
-    if (a->tls == NULL)
+    a->tls = tls_link_create(a->peer, a->fd, loop_index(a->loop));
+    if (a->tls == NULL) {
         end_attempt(a, ERR_TLS_FAILED);
-    else
-        shake_hands(a);
+        return;
+    }
+    start_watch(a);
+    shake_hands(a);
 }
 
 static void run_end(struct loop_deferred *d)
@@ -433,14 +440,13 @@ static enum err error_of_errno(int error)
     }
 }
 
-static void on_connected(h2o_socket_t *sock, const char *err)
+static void on_connected(void *context)
 {
-    struct http1_connect *a = sock->data;
+    struct http1_connect *a = context;
     int error = 0;
     socklen_t len = sizeof(error);
 
-    (void)err;
-    if (getsockopt(h2o_socket_get_fd(sock), SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+    if (getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
         error = errno;
     connected(a, error_of_errno(error));
 }
@@ -480,12 +486,13 @@ static void try_connect(struct http1_connect *a)
         end_later(a, error_of_errno(error));
         return;
     }
-    a->sock = h2o_evloop_socket_create(loop_h2o(a->loop), fd, 0);
-    a->sock->data = a;
-    if (error == 0)
+    a->fd = fd;
+    if (error == 0) {
         end_later(a, ERR_OK);
-    else
-        h2o_socket_notify_write(a->sock, on_connected);
+        return;
+    }
+    start_watch(a);
+    watch_write(a->watch, on_connected);
 }
 
 static void on_again(struct timer *t)
@@ -512,6 +519,7 @@ struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *addr,
     a->peer = peer != NULL ? tls_peer_ref(peer) : NULL;
     a->cb = cb;
     a->context = context;
+    a->fd = -1;
     a->end.run = run_end;
     timer_init(&a->timeout, on_timeout);
     timer_init(&a->again, on_again);

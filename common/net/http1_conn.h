@@ -59,10 +59,10 @@ struct http1_exchange {
 struct http1_conn {
     struct pooled_conn pooled;
     struct loop *loop;
-    h2o_socket_t *sock;         /* NULL when taken, or while moving between loops */
-    struct tls_link *tls;       /* NULL: plain. Goes with SOCK */
-    h2o_socket_export_t moving; /* fd is -1 but while moving */
-    struct loop_deferred work;  /* failure to report, or input to go on with */
+    int fd;                    /* -1 when taken */
+    struct watch *watch;       /* of FD; NULL when it is on no loop */
+    struct tls_link *tls;      /* NULL: plain */
+    struct loop_deferred work; /* failure to report, or input to go on with */
     struct loop_deferred free_later;
     struct timer timer;
     struct http1_input in;
@@ -100,7 +100,7 @@ static inline ssize_t http1_conn_recv(struct http1_conn *c, char *p, size_t room
 {
     if (c->tls != NULL)
         return tls_link_recv(c->tls, p, room);
-    return recv(h2o_socket_get_fd(c->sock), p, room, MSG_DONTWAIT);
+    return recv(c->fd, p, room, MSG_DONTWAIT);
 }
 /* Bytes that the worker has not taken would keep the end of the connection from it until it has
  * read them all; a reset does not wait. */

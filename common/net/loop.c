@@ -11,20 +11,18 @@
  * writes to the eventfd only when the loop has said that it is about to sleep. libh2o's own clock
  * is wall time; ours is monotonic, and libh2o's timers are left to libh2o.
  *
- * libh2o does not say how many sockets a wait has told of, at most 256. So libc's epoll_wait has a
- * stand-in here, which a program that is linked with the library has it call. Should it not, then
- * nothing is ever known of a wait, and loop_heard_all says so.
+ * What it waits for besides libh2o's sockets, and what is known of a wait, is in loop_wait.c.
  */
 #include "common/net/loop.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/net/loop_wait.h"
 #include "common/net/timer_wheel.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -42,12 +40,6 @@ enum {
     SPARE_BLOCKS_MAX = 16,
 };
 
-struct loop_wait {
-    uint64_t count;
-    bool complete; /* this turn's has told of all sockets that were ready */
-    bool idle;     /* the last one has told of none */
-};
-
 struct loop {
     struct loop_time time;
     h2o_evloop_t *h2o;
@@ -61,8 +53,7 @@ struct loop {
     bool again; /* callbacks ran after each_turn: another turn must come before we sleep */
     void *spare_blocks[SPARE_BLOCKS_MAX];
     size_t nspare_blocks;
-    size_t watches;
-    struct watch *wake_watch;
+    h2o_socket_t *bell; /* watches wake_fd */
     int wake_fd;
     atomic_bool stop;
     pthread_mutex_t mutex;
@@ -73,13 +64,6 @@ struct loop {
      */
     atomic_bool has_mail; /* set and cleared under mutex */
     atomic_bool sleeping; /* who finds it set clears it, and must write to wake_fd */
-};
-
-struct watch {
-    struct loop *loop;
-    h2o_socket_t *sock;
-    void (*readable)(void *context);
-    void *context;
 };
 
 static void assert_own_thread(const struct loop *l)
@@ -151,15 +135,6 @@ static void wake(struct loop *l)
 
     /* EAGAIN would mean that the counter is full, so the loop wakes anyway. */
     while (write(l->wake_fd, &one, sizeof(one)) == -1 && errno == EINTR)
-        continue;
-}
-
-static void on_wake(void *context)
-{
-    struct loop *l = context;
-    uint64_t count;
-
-    while (read(l->wake_fd, &count, sizeof(count)) == -1 && errno == EINTR)
         continue;
 }
 
@@ -276,22 +251,6 @@ static void run_deferred(struct loop *l)
 
 /* ---- waits ---- */
 
-/* Of the loop that is about to wait. */
-static _Thread_local struct loop_wait *waiting;
-
-/* Seen by libh2o, which is a shared library. */
-__attribute__((visibility("default"), used)) int epoll_wait(int epoll, struct epoll_event *events,
-                                                            int max, int timeout_ms)
-{
-    struct loop_wait *w = waiting;
-
-    waiting = NULL; /* what callbacks wait for is their own */
-    int n = epoll_pwait(epoll, events, max, timeout_ms, NULL);
-    if (w != NULL)
-        *w = (struct loop_wait){.count = w->count, .complete = n >= 0 && n < max, .idle = n == 0};
-    return n;
-}
-
 uint64_t loop_waits(const struct loop *l)
 {
     return l->wait.count;
@@ -299,7 +258,7 @@ uint64_t loop_waits(const struct loop *l)
 
 bool loop_heard_all(const struct loop *l)
 {
-    return l->wait.complete && l->h2o->_pending_as_client == NULL;
+    return l->wait.complete && l->h2o->_pending_as_client == NULL && list_empty(&l->wait.ready);
 }
 
 /* ---- turns ---- */
@@ -348,10 +307,9 @@ static bool run_pending(struct loop *l)
 
 static void wait_and_run_h2o(struct loop *l, unsigned wait_ms)
 {
-    ++l->wait.count;
-    waiting = &l->wait;
+    loop_wait_begin(&l->wait);
     int failed = h2o_evloop_run(l->h2o, (int32_t)wait_ms);
-    waiting = NULL;
+    loop_wait_end(&l->wait, failed != 0);
     if (failed == 0 || errno == EINTR)
         return;
     log_error(NULL, "loop-wait-failed", "loop=%u errno=%d", l->index, errno);
@@ -390,44 +348,42 @@ void loop_run(struct loop *l)
     atomic_store(&l->stop, false);
 }
 
-/* ---- watched descriptors ---- */
+/* ---- the bell ---- */
 
-static void on_readable(h2o_socket_t *sock, const char *err)
+static void on_bell(h2o_socket_t *sock, const char *err)
 {
-    struct watch *w = sock->data;
+    struct loop *l = sock->data;
 
     (void)err; /* nothing is read here, so nothing fails */
-    w->readable(w->context);
+    loop_wait_run(&l->wait);
 }
 
-struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context), void *context)
+static void start_bell(struct loop *l)
 {
-    struct watch *w = xmalloc(sizeof(*w));
-
-    assert_own_thread(l);
-    ASSERT(fd >= 0);
-    *w = (struct watch){.loop = l, .readable = readable, .context = context};
-    w->sock = h2o_evloop_socket_create(l->h2o, fd, H2O_SOCKET_FLAG_DONT_READ);
-    w->sock->data = w;
-    h2o_socket_read_start(w->sock, on_readable);
-    ++l->watches;
-    return w;
+    l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    ASSERT(l->wake_fd != -1);
+    l->bell = h2o_evloop_socket_create(l->h2o, l->wake_fd, H2O_SOCKET_FLAG_DONT_READ);
+    l->bell->data = l;
+    h2o_socket_read_start(l->bell, on_bell);
+    loop_wait_init(&l->wait, l->wake_fd, l->bell);
 }
 
-void watch_stop(struct watch *w)
+static void stop_bell(struct loop *l)
 {
     h2o_socket_export_t info;
 
-    if (w == NULL)
-        return;
-    assert_own_thread(w->loop);
-    --w->loop->watches;
-    /* Closing the socket would close the descriptor, which is not ours; exporting gives it back. */
-    h2o_socket_read_stop(w->sock);
-    int failed = h2o_socket_export(w->sock, &info);
+    loop_wait_fini(&l->wait);
+    h2o_socket_read_stop(l->bell);
+    int failed = h2o_socket_export(l->bell, &info);
     ASSERT(failed == 0);
     h2o_buffer_dispose(&info.input);
-    free(w);
+    close(l->wake_fd);
+}
+
+struct loop_wait *loop_wait_of(struct loop *l)
+{
+    assert_own_thread(l);
+    return &l->wait;
 }
 
 /* ---- blocks ---- */
@@ -465,9 +421,7 @@ struct loop *loop_create(unsigned index)
     int failed = pthread_mutex_init(&l->mutex, NULL);
     ASSERT(failed == 0);
     h2o_socket_buffer_prototype.allocator.max = SPARE_BUFFERS_MAX;
-    l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    ASSERT(l->wake_fd != -1);
-    l->wake_watch = watch_start(l, l->wake_fd, on_wake, l);
+    start_bell(l);
     return l;
 }
 
@@ -487,9 +441,7 @@ void loop_destroy(struct loop *l)
     do
         loop_turn(l, 0);
     while (has_work(l) && ++turns < LAST_TURNS_MAX);
-    watch_stop(l->wake_watch);
-    ASSERT(l->watches == 0);
-    close(l->wake_fd);
+    stop_bell(l);
     h2o_evloop_destroy(l->h2o); /* leaves its epoll descriptor open, and gives no way to close it */
     h2o_mem_recycle_t *spare = &h2o_socket_buffer_prototype.allocator;
     while (spare->cnt != 0)

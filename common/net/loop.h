@@ -114,6 +114,17 @@ struct watch;
  * it non-blocking. Not for regular files, which epoll refuses.
  */
 struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context), void *context);
+/* The same, but FD stays as it is: for who reads with MSG_DONTWAIT, and asks for no system call. */
+struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *context),
+                                void *context);
+/* Call READABLE of another user from now on. */
+void watch_hand_over(struct watch *w, void (*readable)(void *context), void *context);
+/* Look out for bytes, as from the start; or not. The end of a connection is an end of bytes. */
+void watch_read(struct watch *w, bool on);
+bool watch_reads(const struct watch *w);
+/* Call WRITABLE once, when FD takes bytes or never will; NULL: not any more. */
+void watch_write(struct watch *w, void (*writable)(void *context));
+bool watch_writes(const struct watch *w);
 /* May be called from the callback. The descriptor may be closed after this. NULL is fine. */
 void watch_stop(struct watch *w);
 

@@ -37,10 +37,10 @@ struct tls_link {
 
 /* ---- life ---- */
 
-static void on_close(void *data)
+void tls_link_destroy(struct tls_link *l)
 {
-    struct tls_link *l = data;
-
+    if (l == NULL)
+        return;
     /* Else the library takes the session for one that is not to be resumed. */
     if (l->up && !l->broken)
         SSL_set_shutdown(l->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
@@ -49,14 +49,26 @@ static void on_close(void *data)
     free(l);
 }
 
-struct tls_link *tls_link_create(struct tls_peer *p, h2o_socket_t *sock, unsigned loop_index)
+static void on_close(void *data)
+{
+    tls_link_destroy(data);
+}
+
+void tls_link_give(struct tls_link **l, h2o_socket_t *sock)
+{
+    ASSERT(sock->on_close.cb == NULL);
+    sock->on_close.cb = on_close;
+    sock->on_close.data = *l;
+    *l = NULL;
+}
+
+struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index)
 {
     struct tls_link *l = xcalloc(1, sizeof(*l));
 
-    ASSERT(sock->on_close.cb == NULL);
     ERR_clear_error();
     l->ssl = tls_peer_begin(p, loop_index, &l->generation);
-    if (l->ssl == NULL || SSL_set_fd(l->ssl, h2o_socket_get_fd(sock)) != 1) {
+    if (l->ssl == NULL || SSL_set_fd(l->ssl, fd) != 1) {
         log_warn(NULL, "worker-tls-failed", "%s reason=\"cannot be set up for the name %s\"",
                  tls_peer_where(p), tls_peer_name(p));
         SSL_free(l->ssl);
@@ -66,8 +78,6 @@ struct tls_link *tls_link_create(struct tls_peer *p, h2o_socket_t *sock, unsigne
     l->peer = tls_peer_ref(p);
     l->loop_index = loop_index;
     SSL_set_app_data(l->ssl, l);
-    sock->on_close.cb = on_close;
-    sock->on_close.data = l;
     return l;
 }
 

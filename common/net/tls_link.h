@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TLS over one connection to a worker, as the client. The descriptor is its socket's, which libh2o
- * only watches; reading and writing behave as recv and send on it do. Belongs to the socket: freed
- * when that is closed. One loop's thread.
+ * TLS over one connection to a worker, as the client. Who watches the descriptor is told by others;
+ * reading and writing behave as recv and send on it do. Belongs to the connection, or to the socket
+ * of a tunnel: freed when that is closed. One loop's thread.
  *
  * What has been read and not been asked for yet shows in no poll: tls_link_more tells of it.
  */
@@ -15,10 +15,14 @@
 struct st_h2o_socket_t;
 struct tls_link;
 
-/* Over SOCK, which is connected. NULL: it could not be set up (said in the log). */
-struct tls_link *tls_link_create(struct tls_peer *p, struct st_h2o_socket_t *sock,
-                                 unsigned loop_index);
-/* SOCK's, or NULL: it is plain. */
+/* Over FD, which is connected, and has to outlive it. NULL: it could not be set up (said in the
+ * log). */
+struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index);
+/* NULL is fine. */
+void tls_link_destroy(struct tls_link *l);
+/* SOCK, of the same descriptor, has it from now on: destroyed when that is closed. */
+void tls_link_give(struct tls_link **l, struct st_h2o_socket_t *sock);
+/* What SOCK was given, or NULL: it is plain. */
 struct tls_link *tls_link_of(const struct st_h2o_socket_t *sock);
 
 enum tls_progress {

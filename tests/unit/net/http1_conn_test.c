@@ -163,7 +163,7 @@ struct taker {
 
 static void await_late_bytes(struct fixture *f)
 {
-    struct pollfd in = {.fd = h2o_socket_get_fd(f->conn->sock), .events = POLLIN};
+    struct pollfd in = {.fd = f->conn->fd, .events = POLLIN};
 
     assert_int_equal(send(f->worker.fd, "late", 4, 0), 4);
     assert_int_equal(poll(&in, 1, RAW_DEADLINE_MS), 1);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A loop's wait, and the descriptors that are watched without libh2o: the inside of loop.c, which
+ * owns it. One thread's. loop_wait.c says how it works.
+ */
+#ifndef RLB_NET_LOOP_WAIT_H
+#define RLB_NET_LOOP_WAIT_H
+
+#include "common/base/list.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct loop;
+struct pollfd;
+
+struct loop_wait {
+    uint64_t count;
+    bool complete;    /* this turn's has told of all sockets that were ready */
+    bool idle;        /* the last one has told of nothing */
+    bool on;          /* between loop_wait_begin and the call of epoll_wait */
+    int epoll;        /* libh2o's; -1 before the first wait */
+    int wake_fd;      /* an eventfd that libh2o watches, */
+    void *bell;       /* by this socket, whose callback calls loop_wait_run */
+    struct list near; /* watches beside epoll, oldest first */
+    size_t nnear;
+    struct list changed; /* watches of which epoll does not know yet what is wanted */
+    struct list ready;   /* watches that this wait told of, and that have not run yet */
+    size_t watches;
+    struct pollfd *polled;
+    size_t polled_room;
+};
+
+/* WAKE_FD and BELL are borrowed until loop_wait_fini, before which every watch must have been
+ * stopped. */
+void loop_wait_init(struct loop_wait *w, int wake_fd, void *bell);
+void loop_wait_fini(struct loop_wait *w);
+/* What libh2o waits for next on this thread is W's. */
+void loop_wait_begin(struct loop_wait *w);
+/* It has waited, unless it FAILED before it came to that. */
+void loop_wait_end(struct loop_wait *w, bool failed);
+/* L's, on its thread. */
+struct loop_wait *loop_wait_of(struct loop *l);
+/* Call back for the watches that are ready. */
+void loop_wait_run(struct loop_wait *w);
+
+#endif

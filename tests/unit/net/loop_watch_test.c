@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Watched descriptors, each test with the watch beside epoll and with it inside, where a crowd of
+ * younger ones has pushed it.
+ */
+#include "common/net/loop.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* setjmp.h, stdarg.h, stddef.h and stdint.h come first for cmocka. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum {
+    CROWD = 20,
+    TURNS_MAX = 1000,
+    WAIT_MS = 10, /* of a turn that waits for another thread */
+};
+
+struct fixture;
+
+struct watched {
+    struct fixture *f;
+    struct watch *watch;
+    int fd, peer; /* a socket pair */
+    unsigned reads, writes;
+    void (*then)(struct watched *w); /* called when readable */
+    struct watched *other;
+};
+
+struct fixture {
+    struct loop *loop;
+    struct watched one, two;
+    struct watch *crowd[CROWD];
+    int crowd_fds[CROWD];
+};
+
+static void never(void *context)
+{
+    (void)context;
+    fail();
+}
+
+static void on_readable(void *context)
+{
+    struct watched *w = context;
+
+    ++w->reads;
+    if (w->then != NULL)
+        w->then(w);
+}
+
+static void on_writable(void *context)
+{
+    struct watched *w = context;
+
+    ++w->writes;
+}
+
+static void start(struct fixture *f, struct watched *w)
+{
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    *w = (struct watched){.f = f, .fd = pair[0], .peer = pair[1]};
+    w->watch = watch_start(f->loop, w->fd, on_readable, w);
+}
+
+static void stop(struct watched *w)
+{
+    watch_stop(w->watch);
+    close(w->fd);
+    if (w->peer != -1)
+        close(w->peer);
+}
+
+static struct fixture *set_up_two(void)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    f->loop = loop_create(0);
+    for (unsigned i = 0; i < CROWD; ++i)
+        f->crowd_fds[i] = -1;
+    start(f, &f->one);
+    start(f, &f->two);
+    return f;
+}
+
+static int set_up_near(void **state)
+{
+    *state = set_up_two();
+    return 0;
+}
+
+static int set_up_in_epoll(void **state)
+{
+    struct fixture *f = set_up_two();
+
+    for (unsigned i = 0; i < CROWD; ++i) {
+        f->crowd_fds[i] = eventfd(0, EFD_CLOEXEC);
+        assert_int_not_equal(f->crowd_fds[i], -1);
+        f->crowd[i] = watch_start(f->loop, f->crowd_fds[i], never, NULL);
+    }
+    loop_turn(f->loop, 0);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    stop(&f->one);
+    stop(&f->two);
+    for (unsigned i = 0; i < CROWD; ++i) {
+        watch_stop(f->crowd[i]);
+        if (f->crowd_fds[i] != -1)
+            close(f->crowd_fds[i]);
+    }
+    loop_destroy(f->loop);
+    free(f);
+    return 0;
+}
+
+static void say(const struct watched *w)
+{
+    assert_int_equal(write(w->peer, "x", 1), 1);
+}
+
+static void hear(struct watched *w)
+{
+    char byte;
+
+    assert_int_equal(read(w->fd, &byte, 1), 1);
+}
+
+static void what_is_readable_is_told_in_each_turn_until_it_is_read(void **state)
+{
+    struct fixture *f = *state;
+
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 0);
+    say(&f->one);
+    say(&f->two);
+    loop_turn(f->loop, 0);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 2);
+    assert_int_equal(f->two.reads, 2);
+    hear(&f->one);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 2);
+    assert_int_equal(f->two.reads, 3);
+}
+
+static void stop_other(struct watched *w)
+{
+    watch_stop(w->other->watch);
+    w->other->watch = NULL;
+}
+
+static void what_is_stopped_in_a_turn_is_not_called_in_it(void **state)
+{
+    struct fixture *f = *state;
+
+    f->one.then = stop_other;
+    f->one.other = &f->two;
+    f->two.then = stop_other;
+    f->two.other = &f->one;
+    say(&f->one);
+    say(&f->two);
+    loop_turn(f->loop, 0);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads * f->two.reads, 0);
+    assert_int_equal(f->one.reads + f->two.reads, 2);
+}
+
+static void a_stopped_descriptor_may_go_to_another_watch(void **state)
+{
+    struct fixture *f = *state;
+
+    watch_stop(f->one.watch);
+    say(&f->one);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 0);
+    f->one.watch = watch_start(f->loop, f->one.fd, on_readable, &f->two);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 0);
+    assert_int_equal(f->two.reads, 1);
+}
+
+static void who_does_not_want_to_read_is_told_nothing_not_even_the_end(void **state)
+{
+    struct fixture *f = *state;
+
+    watch_read(f->one.watch, false);
+    assert_false(watch_reads(f->one.watch));
+    close(f->one.peer);
+    f->one.peer = -1;
+    loop_turn(f->loop, 0);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 0);
+    watch_read(f->one.watch, true);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 1);
+}
+
+static void interest_that_goes_and_comes_within_a_turn_is_as_if_it_had_not_gone(void **state)
+{
+    struct fixture *f = *state;
+
+    watch_read(f->one.watch, false);
+    watch_read(f->one.watch, true);
+    say(&f->one);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 1);
+}
+
+static void room_to_write_is_told_once(void **state)
+{
+    struct fixture *f = *state;
+
+    watch_write(f->one.watch, on_writable);
+    assert_true(watch_writes(f->one.watch));
+    loop_turn(f->loop, 0);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.writes, 1);
+    assert_false(watch_writes(f->one.watch));
+    assert_int_equal(f->one.reads, 0);
+    say(&f->one);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 1);
+}
+
+static void who_writes_only_learns_of_the_end(void **state)
+{
+    struct fixture *f = *state;
+
+    watch_read(f->one.watch, false);
+    watch_write(f->one.watch, on_writable);
+    close(f->one.peer);
+    f->one.peer = -1;
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.writes, 1);
+    assert_int_equal(f->one.reads, 0);
+}
+
+static void bytes_and_room_are_told_one_after_the_other(void **state)
+{
+    struct fixture *f = *state;
+
+    watch_write(f->one.watch, on_writable);
+    say(&f->one);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 1);
+    assert_int_equal(f->one.writes, 1);
+}
+
+static void stop_oneself(struct watched *w)
+{
+    watch_stop(w->watch);
+    w->watch = NULL;
+}
+
+static void who_stops_on_reading_is_not_told_of_room(void **state)
+{
+    struct fixture *f = *state;
+
+    f->one.then = stop_oneself;
+    watch_write(f->one.watch, on_writable);
+    say(&f->one);
+    loop_turn(f->loop, 0);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 1);
+    assert_int_equal(f->one.writes, 0);
+}
+
+static void a_watch_serves_whom_it_was_handed_to(void **state)
+{
+    struct fixture *f = *state;
+
+    watch_hand_over(f->one.watch, on_readable, &f->two);
+    say(&f->one);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 0);
+    assert_int_equal(f->two.reads, 1);
+}
+
+/* ---- messages ---- */
+
+struct letter {
+    struct loop_message message;
+    _Atomic unsigned runs;
+};
+
+static void on_letter(struct loop_message *m)
+{
+    struct letter *letter = container_of(m, struct letter, message);
+
+    atomic_fetch_add(&letter->runs, 1);
+}
+
+struct sender {
+    struct loop *loop;
+    struct letter *letter;
+};
+
+static void *send_letter(void *context)
+{
+    struct sender *s = context;
+
+    loop_post(s->loop, &s->letter->message);
+    return NULL;
+}
+
+/* Nobody reads the eventfd that wakes the loop. */
+static void each_of_many_messages_wakes_a_loop_that_watches(void **state)
+{
+    struct fixture *f = *state;
+    struct letter letter = {.message.run = on_letter};
+
+    for (unsigned i = 0; i < 10; ++i) {
+        struct sender s = {.loop = f->loop, .letter = &letter};
+        pthread_t thread;
+        unsigned turns = 0;
+
+        assert_int_equal(pthread_create(&thread, NULL, send_letter, &s), 0);
+        while (atomic_load(&letter.runs) == i && ++turns < TURNS_MAX)
+            loop_turn(f->loop, 3600 * 1000); /* for ever, if it were not woken */
+        pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&letter.runs), i + 1);
+        say(&f->one);
+        loop_turn(f->loop, WAIT_MS);
+        hear(&f->one);
+        assert_int_equal(f->one.reads, i + 1);
+    }
+}
+
+/* By then epoll has had more to tell than once. */
+static void a_watch_stays_heard_when_it_goes_into_epoll(void **state)
+{
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < 10; ++i) {
+        struct letter letter = {.message.run = on_letter};
+        struct sender s = {.loop = f->loop, .letter = &letter};
+        pthread_t thread;
+
+        assert_int_equal(pthread_create(&thread, NULL, send_letter, &s), 0);
+        for (unsigned turns = 0; atomic_load(&letter.runs) == 0 && turns < TURNS_MAX; ++turns)
+            loop_turn(f->loop, WAIT_MS);
+        pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&letter.runs), 1);
+    }
+    assert_int_equal(f->one.reads, 0);
+    say(&f->one);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->one.reads, 1);
+}
+
+#define BOTH(test)                                                                                 \
+    {#test " (near)", test, set_up_near, tear_down, NULL},                                         \
+    {                                                                                              \
+#test " (in epoll)", test, set_up_in_epoll, tear_down, NULL                                \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(what_is_readable_is_told_in_each_turn_until_it_is_read),
+        BOTH(what_is_stopped_in_a_turn_is_not_called_in_it),
+        BOTH(a_stopped_descriptor_may_go_to_another_watch),
+        BOTH(who_does_not_want_to_read_is_told_nothing_not_even_the_end),
+        BOTH(interest_that_goes_and_comes_within_a_turn_is_as_if_it_had_not_gone),
+        BOTH(room_to_write_is_told_once),
+        BOTH(who_writes_only_learns_of_the_end),
+        BOTH(bytes_and_room_are_told_one_after_the_other),
+        BOTH(who_stops_on_reading_is_not_told_of_room),
+        BOTH(a_watch_serves_whom_it_was_handed_to),
+        BOTH(each_of_many_messages_wakes_a_loop_that_watches),
+        BOTH(a_watch_stays_heard_when_it_goes_into_epoll),
+    };
+
+    return cmocka_run_group_tests_name("loop_watch", tests, NULL, NULL);
+}
