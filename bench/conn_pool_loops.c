@@ -156,8 +156,12 @@ static void on_ready(struct conn_waiter *w)
 
 static void end_request(struct loop_run *home)
 {
-    if (--home->active == 0)
-        atomic_fetch_sub(&home->shared->live, 1);
+    struct shared *s = home->shared;
+
+    if (--home->active != 0 || atomic_fetch_sub(&s->live, 1) != 1)
+        return;
+    for (unsigned i = 0; i < s->run->e->loops; ++i)
+        loop_stop(s->loops[i]);
 }
 
 static void start_request(struct requester *r)
@@ -217,8 +221,7 @@ static void *run_loop(void *context)
     timer_init(&home->recycle, on_recycle);
     timer_start(l, &home->go, 0);
     timer_start(l, &home->recycle, RECYCLE_MS * (uint64_t)s->run->e->loops);
-    while (atomic_load(&s->live) != 0)
-        loop_turn(l, 10);
+    loop_run(l); /* until all requests are over */
     timer_stop(&home->recycle);
     pthread_barrier_wait(&s->barrier); /* all requests are over */
     conn_pool_close_loop(s->pool, l);

@@ -10,9 +10,9 @@
  * here and is taken by another loop then. So each watch begins beside epoll ("near"), and the wait
  * is a poll of the few near ones and of epoll itself. As long as only near ones have anything to
  * tell that is the only call; when epoll has too, it has to be asked, by a second. A watch that was
- * there when that happened a few times goes into epoll, by when it has cost about as much as the
- * way in and out would have: at worst twice what foresight would. When there are many, the oldest
- * go into epoll at once, as a poll looks at each descriptor anew.
+ * there then goes into epoll before the next wait: so one costs three calls at worst, where
+ * foresight would take two, and none where nothing else happens meanwhile. When there are many, the
+ * oldest go into epoll at once, as a poll looks at each descriptor anew.
  *
  * What is ready here is run from the callback of one socket of libh2o's, the bell, that epoll_wait
  * then claims to have heard of: so it comes where libh2o runs callbacks, before those of accepted
@@ -33,7 +33,7 @@ enum {
     /* Polled beside epoll; each costs every poll a look. */
     NEAR_MAX = 8,
     /* Second calls for epoll that a near watch lives through. */
-    NEAR_LOST_MAX = 2,
+    NEAR_LOST_MAX = 1,
 };
 
 /* Events of ours in libh2o's epoll; sockets are aligned. */
