@@ -40,14 +40,14 @@ struct shared {
     struct conn_pool *pool;
     struct conn_backend *backends[EXPERIMENT_BACKENDS];
     pthread_barrier_t barrier;
-    _Atomic unsigned live; /* loops that still have requests */
+    _Atomic unsigned live; /* requesters that go on */
 };
 
 struct loop_run {
     pthread_t thread;
     struct shared *shared;
     struct loop *loop;
-    unsigned index, nrequesters, active;
+    unsigned index, nrequesters;
     struct requester *requesters;
     struct timer go, recycle;
 };
@@ -158,7 +158,7 @@ static void end_request(struct loop_run *home)
 {
     struct shared *s = home->shared;
 
-    if (--home->active != 0 || atomic_fetch_sub(&s->live, 1) != 1)
+    if (atomic_fetch_sub(&s->live, 1) != 1)
         return;
     for (unsigned i = 0; i < s->run->e->loops; ++i)
         loop_stop(s->loops[i]);
@@ -253,8 +253,7 @@ static void start_loop(struct shared *s, struct loop_run *home, unsigned index)
     unsigned first = e->requesters * index / e->loops;
     unsigned end = e->requesters * (index + 1) / e->loops;
 
-    *home = (struct loop_run){
-        .shared = s, .index = index, .nrequesters = end - first, .active = end - first};
+    *home = (struct loop_run){.shared = s, .index = index, .nrequesters = end - first};
     home->requesters = xcalloc(home->nrequesters, sizeof(*home->requesters));
     for (unsigned i = 0; i < home->nrequesters; ++i) {
         home->requesters[i].home = home;
@@ -267,7 +266,7 @@ static void start_loop(struct shared *s, struct loop_run *home, unsigned index)
 void experiment_run_loops(struct experiment_run *run)
 {
     unsigned n = run->e->loops;
-    struct shared s = {.run = run, .live = n};
+    struct shared s = {.run = run, .live = run->e->requesters};
     struct loop_run *homes = xcalloc(n, sizeof(*homes));
 
     s.loops = xcalloc(n, sizeof(struct loop *));

@@ -278,15 +278,16 @@ static bool unwanted_locked(const struct conn_backend *b, const struct pooled_co
 }
 
 /*
- * While other loops lack connections that this one has idle, it keeps its part of all that there
- * may be, and parks the rest: what others take there needs no message, which would wake two loops.
- * Parking costs an epoll_ctl, and so does taking; so it ends when the others take nothing more.
+ * While other loops lack connections that this one has idle, it keeps a share of its part of all
+ * that there may be, and parks the rest: what others take there needs no message, which would wake
+ * two loops. Parking costs an epoll_ctl, and so does taking; so it ends when the others take
+ * nothing more.
  */
 bool conn_should_park_locked(const struct conn_backend *b, const struct pooled_conn *c)
 {
     return b->parks_left != 0 && list_empty(&b->line) && !unwanted_locked(b, c) &&
            !conn_has_room_locked(b) &&
-           b->shards[c->loop_index].nidle >= b->max_connections / b->pool->nloops;
+           b->shards[c->loop_index].nidle >= b->max_connections / b->pool->nloops / CONN_PART_KEPT;
 }
 
 void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)

@@ -112,6 +112,10 @@ struct conn_pool {
 enum {
     /* So many connections are parked, at most, without another loop taking one. */
     CONN_PARKS = 64,
+    /* Of a loop's part of a limit, what it keeps while others lack connections: one in so many. All
+     * of it had the others ask for them too often, by two messages; none had it take its own from
+     * beside the loops. */
+    CONN_PART_KEPT = 4,
 };
 
 /* What is to be done once the mutex is released: posting and closing are call-outs. */

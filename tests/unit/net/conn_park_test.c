@@ -76,24 +76,24 @@ static void below_the_limit_nothing_is_parked(void **state)
     assert_int_equal(view(f).parked, 0);
 }
 
-static void a_loop_keeps_its_part_of_the_connections_and_parks_the_rest(void **state)
+static void a_loop_keeps_a_quarter_of_its_part_of_the_connections_and_parks_the_rest(void **state)
 {
     struct fixture *f = *state;
-    struct fake_conn *all[2 * LOOPS];
+    struct fake_conn *all[8 * LOOPS];
     struct asker *a = asker();
 
-    conn_backend_set(f->b, 2 * LOOPS, &settings);
-    for (unsigned i = 0; i < 2 * LOOPS; ++i)
+    conn_backend_set(f->b, 8 * LOOPS, &settings);
+    for (unsigned i = 0; i < 8 * LOOPS; ++i)
         all[i] = opened(f, 0);
     give_back(f, all[0]);
     assert_int_equal(ask(f, 1, &any, a), CONN_WAIT);
     turn_all(f);
     told_of(f, a, CONN_REUSED); /* which loop 1 keeps */
-    for (unsigned i = 1; i < 2 * LOOPS; ++i)
+    for (unsigned i = 1; i < 8 * LOOPS; ++i)
         give_back(f, all[i]);
     turn(f, 0);
-    assert_int_equal(view(f).parked, 2 * LOOPS - 3);
-    assert_int_equal(view(f).idle, 2 * LOOPS);
+    assert_int_equal(view(f).parked, 8 * LOOPS - 3);
+    assert_int_equal(view(f).idle, 8 * LOOPS);
 }
 
 static void a_loop_takes_its_own_before_what_is_parked_and_that_before_it_opens(void **state)
@@ -270,7 +270,7 @@ int main(void)
         TEST(while_a_loop_is_short_what_is_given_back_is_taken_by_any_other_at_once),
         TEST(where_no_loop_was_short_nothing_is_parked),
         TEST(below_the_limit_nothing_is_parked),
-        TEST(a_loop_keeps_its_part_of_the_connections_and_parks_the_rest),
+        TEST(a_loop_keeps_a_quarter_of_its_part_of_the_connections_and_parks_the_rest),
         TEST(a_loop_takes_its_own_before_what_is_parked_and_that_before_it_opens),
         TEST(parking_ends_when_no_other_loop_takes_what_is_parked),
         TEST(a_parked_connection_that_has_died_is_closed_by_who_would_take_it),
