@@ -348,6 +348,8 @@ static unsigned count_waiters(const struct list *list, enum waiter_state state)
     list_for_each (it, list) {
         const struct conn_waiter *w = list_entry(it, struct conn_waiter, node);
         ASSERT(w->state == (int)state);
+        if (state == WAITER_IN_LINE && it->next != list)
+            ASSERT(w->ticket < list_entry(it->next, struct conn_waiter, node)->ticket);
         ++n;
     }
     return n;

@@ -166,6 +166,16 @@ void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_
     }
 }
 
+/* Only who was served, but in vain, has others behind it: few steps, from the front. */
+static void rejoin_line_locked(struct conn_backend *b, struct conn_waiter *w)
+{
+    struct list *at = b->line.next;
+
+    while (at != &b->line && list_entry(at, struct conn_waiter, node)->ticket < w->ticket)
+        at = at->next;
+    list_insert_before(at, &w->node);
+}
+
 void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum waiter_state to,
                          struct conn_work *k)
 {
@@ -176,18 +186,19 @@ void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum wai
     b->in_line -= w->state == WAITER_IN_LINE;
     b->waiting += to != WAITER_NONE;
     b->in_line += to == WAITER_IN_LINE;
-    /* Who was served before, but in vain, is first again. */
-    bool to_head = w->state == WAITER_COMING || w->state == WAITER_READY;
+    bool comes = w->state == WAITER_NONE;
+    if (comes)
+        w->ticket = b->next_ticket++;
     w->state = (int)to;
     switch (to) {
     case WAITER_NONE:
     case WAITER_COMING:
         break;
     case WAITER_IN_LINE:
-        if (to_head)
-            list_push_front(&b->line, &w->node);
-        else
+        if (comes)
             list_push_back(&b->line, &w->node);
+        else
+            rejoin_line_locked(b, w);
         break;
     case WAITER_READY:
         list_push_back(&s->ready, &w->node);

@@ -102,8 +102,9 @@ struct conn_waiter {
     struct list node;  /* the pool's */
     struct loop *loop; /* set by conn_checkout */
     struct conn_backend *backend;
-    int state;                /* the pool's, under the backend's mutex */
-    bool fresh;               /* the pool's, likewise: wants no kept connection */
+    int state;                /* the pool's, under the backend's mutex, as are the next two */
+    uint64_t ticket;          /* who came before has a lower one */
+    bool fresh;               /* wants no kept connection */
     bool queued;              /* between CONN_WAIT and ready() or conn_cancel; its loop's */
     enum conn_result result;  /* for ready(): CONN_REUSED, CONN_OPEN or CONN_REFUSED */
     struct pooled_conn *conn; /* CONN_REUSED */

@@ -92,8 +92,9 @@ struct conn_backend {
     unsigned idle, opening, condemned;
     struct list parked; /* idle connections beside the loops, latest first */
     unsigned nparked;
-    unsigned parks_left;       /* so many more may be parked, unless a loop lacks one again */
-    struct list line;          /* of waiters */
+    unsigned parks_left; /* so many more may be parked, unless a loop lacks one again */
+    struct list line;    /* of waiters, by ticket */
+    uint64_t next_ticket;
     unsigned in_line, waiting; /* waiting: in line, coming and ready */
     uint64_t reused, opened, handed_over, waits, refused;
     struct conn_shard shards[];
@@ -153,8 +154,8 @@ void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w, struct p
 /* While there is room, the first in line may open. */
 void conn_serve_locked(struct conn_backend *b, struct conn_work *k);
 /*
- * C has gone: its room goes to its waiter if it has one, who else goes back to the head of the
- * line. The caller closes C, or has it closed by conn_drop_locked.
+ * C has gone: its room goes to its waiter if it has one, who else goes back to its place in
+ * the line. The caller closes C, or has it closed by conn_drop_locked.
  */
 void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
 /* conn_leave_locked, and close C, which is the calling loop's. */

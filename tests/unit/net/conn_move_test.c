@@ -111,6 +111,27 @@ static void one_whose_connection_died_on_its_way_is_served_before_those_in_line(
     told_of(f, b, CONN_REUSED);
 }
 
+/* Two of them, which come back in the order they came in, though there is room for one only. */
+static void those_served_in_vain_keep_their_order(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_conn *both[] = {opened(f, 0), opened(f, 0)};
+    struct asker *first = asker();
+    struct asker *second = asker();
+
+    for (unsigned i = 0; i < 2; ++i)
+        give_back(f, both[i]);
+    assert_int_equal(ask(f, 1, &any, first), CONN_WAIT);
+    assert_int_equal(ask(f, 2, &any, second), CONN_WAIT);
+    conn_backend_set(f->b, 1, &settings);
+    both[0]->dead = both[1]->dead = true;
+    turn_all(f);
+    assert_int_equal(second->told, 0);
+    told_of(f, first, CONN_OPEN);
+    turn_all(f);
+    told_of(f, second, CONN_OPEN);
+}
+
 static void a_granted_connection_that_dies_before_it_is_told_of_makes_room(void **state)
 {
     struct fixture *f = *state;
@@ -301,6 +322,7 @@ int main(void)
         TEST(a_connection_found_dead_before_it_leaves_makes_room),
         TEST(a_connection_that_dies_while_leaving_makes_room),
         TEST(one_whose_connection_died_on_its_way_is_served_before_those_in_line),
+        TEST(those_served_in_vain_keep_their_order),
         TEST(a_granted_connection_that_dies_before_it_is_told_of_makes_room),
         TEST(fresh_at_the_limit_closes_an_idle_one_of_its_own_loop),
         TEST(fresh_at_the_limit_closes_an_idle_one_of_another_loop),
