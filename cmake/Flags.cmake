@@ -33,7 +33,6 @@ check_pie_supported(LANGUAGES C)
 
 # Objects hold machine code as well, which the tests link: dozens of programs need not be optimised as wholes.
 if(RLB_LTO AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT RLB_SANITIZE AND NOT RLB_COVERAGE)
-  set(RLB_WHOLE ON)
   target_compile_options(rlb_flags INTERFACE -flto=auto -ffat-lto-objects)
   target_link_options(rlb_flags INTERFACE $<IF:$<BOOL:$<TARGET_PROPERTY:RLB_IS_PROGRAM>>,-flto=auto,-fno-lto>)
 endif()
