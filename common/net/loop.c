@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -64,6 +65,8 @@ struct loop {
      */
     atomic_bool has_mail; /* set and cleared under mutex */
     atomic_bool sleeping; /* who finds it set clears it, and must write to wake_fd */
+    /* In loop_post or loop_stop at the moment: what they say may be heard before they have left. */
+    atomic_uint callers;
 };
 
 static void assert_own_thread(const struct loop *l)
@@ -147,6 +150,7 @@ static bool take_sleep(struct loop *l)
 void loop_post(struct loop *l, struct loop_message *m)
 {
     ASSERT(m->run != NULL);
+    atomic_fetch_add(&l->callers, 1);
     pthread_mutex_lock(&l->mutex);
     ASSERT(!list_linked(&m->node));
     list_push_back(&l->mail, &m->node);
@@ -156,16 +160,19 @@ void loop_post(struct loop *l, struct loop_message *m)
     pthread_mutex_unlock(&l->mutex);
     if (must_wake)
         wake(l);
+    atomic_fetch_sub(&l->callers, 1); /* the last of L that is touched */
 }
 
 void loop_stop(struct loop *l)
 {
+    atomic_fetch_add(&l->callers, 1);
     pthread_mutex_lock(&l->mutex);
     atomic_store(&l->stop, true);
     bool must_wake = take_sleep(l);
     pthread_mutex_unlock(&l->mutex);
     if (must_wake)
         wake(l);
+    atomic_fetch_sub(&l->callers, 1);
 }
 
 static void run_mail(struct loop *l)
@@ -441,6 +448,8 @@ void loop_destroy(struct loop *l)
     do
         loop_turn(l, 0);
     while (has_work(l) && ++turns < LAST_TURNS_MAX);
+    while (atomic_load(&l->callers) != 0)
+        sched_yield(); /* within some instructions of their end */
     stop_bell(l);
     h2o_evloop_destroy(l->h2o); /* leaves its epoll descriptor open, and gives no way to close it */
     h2o_mem_recycle_t *spare = &h2o_socket_buffer_prototype.allocator;

@@ -22,8 +22,8 @@ void loop_run(struct loop *l);
 void loop_turn(struct loop *l, unsigned max_wait_ms);
 /* Any thread; not from a signal handler. */
 void loop_stop(struct loop *l);
-/* Runs what was posted or deferred before. Every watch must have been stopped, every timer
- * forgotten. */
+/* Runs what was posted or deferred before, and waits for those to return who are posting. Every
+ * watch must have been stopped, every timer forgotten. */
 void loop_destroy(struct loop *l);
 struct st_h2o_evloop_t *loop_h2o(struct loop *l);
 unsigned loop_index(const struct loop *l);
