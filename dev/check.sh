@@ -65,9 +65,12 @@ style() {
 }
 
 # A file at a time: clang-tidy 14 that has seen one va_list finds fault with those of the next file.
+# clang does not know gcc's ways of copying.
 lint() {
-    git ls-files -- '*.c' | grep -vE '^tests/|^examples/' |
-        xargs -r -P"$(nproc)" -n1 clang-tidy-14 -p "$build" --quiet --warnings-as-errors='*' 2>/dev/null ||
+    mkdir -p "$build/lint"
+    sed -E 's/ -mmem(set|cpy)-strategy=[^ "]*//g' "$build/compile_commands.json" >"$build/lint/compile_commands.json"
+    git ls-files -- '*.c' | grep -vE '^tests/|^examples/|/coverage_exit\.c$' |
+        xargs -r -P"$(nproc)" -n1 clang-tidy-14 -p "$build/lint" --quiet --warnings-as-errors='*' 2>/dev/null ||
         wrong "clang-tidy"
 }
 
