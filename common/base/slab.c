@@ -5,21 +5,13 @@
  * another has room.
  */
 #include "common/base/slab.h"
+#include "common/base/checked.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define CHECKED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define CHECKED
-#endif
-
-#ifdef CHECKED
+#ifdef RLB_CHECKED
 /* A block of the heap for each object, freed with it: so it is seen who uses it after that, and
  * what it points to is not taken for lost. */
 enum { OBJECTS_MAX = 1, SPARE_BLOCKS = 0 };
@@ -64,7 +56,7 @@ void slab_init(struct slab *s, size_t object_bytes)
     list_init(&s->open);
 }
 
-#ifdef CHECKED
+#ifdef RLB_CHECKED
 static struct block *map_block(void)
 {
     struct block *b = aligned_alloc(SLAB_BLOCK_BYTES, SLAB_BLOCK_BYTES);

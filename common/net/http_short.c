@@ -14,23 +14,15 @@
  * the input that it was read to goes with it. So libh2o may close the connection, as it does when
  * it is told that the client has left, whatever is under way here.
  */
+#include "common/base/checked.h"
 #include "common/base/text.h"
 #include "common/net/http_conn.h"
 #include "common/net/http_fields.h"
 
 #include <stdlib.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define CHECKED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define CHECKED
-#endif
-
 /* Requests whose memory is kept for the next ones: none where it is seen who uses it after that. */
-#ifdef CHECKED
+#ifdef RLB_CHECKED
 enum { SPARE_MAX = 0 };
 #else
 enum { SPARE_MAX = 64 };
