@@ -39,6 +39,8 @@ enum {
     LAST_TURNS_MAX = 1000,
     /* Blocks kept for use again: as many responses are read within a turn, or a few turns. */
     SPARE_BLOCKS_MAX = 16,
+    /* In a turn: what is put off, and what that puts off. */
+    DEFERRED_ROUNDS = 2,
 };
 
 struct loop {
@@ -243,7 +245,17 @@ static void run_each(struct list *all)
     }
 }
 
-static void run_deferred(struct loop *l)
+/* Run the socket callbacks that are due without waiting (see the head of this file), which is all
+ * that libh2o does in this; whether any was. */
+static bool run_pending(struct loop *l)
+{
+    if (l->h2o->_pending_as_client == NULL && l->h2o->_pending_as_server == NULL)
+        return false;
+    h2o_timeout__do_post_callback(l->h2o);
+    return true;
+}
+
+static void run_deferred_once(struct loop *l)
 {
     struct list now;
     struct list *node;
@@ -254,6 +266,19 @@ static void run_deferred(struct loop *l)
         struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
         d->run(d);
     }
+}
+
+/* And what they put off, as most do: the end of an answer puts off the end of its request. What is
+ * left after that has a turn without sleep. Whether socket callbacks were run. */
+static bool run_deferred(struct loop *l)
+{
+    bool ran = false;
+
+    for (int i = 0; i < DEFERRED_ROUNDS && !list_empty(&l->deferred); ++i) {
+        run_deferred_once(l);
+        ran |= run_pending(l);
+    }
+    return ran;
 }
 
 /* ---- waits ---- */
@@ -302,16 +327,6 @@ static unsigned prepare_wait_ms(struct loop *l, unsigned max_wait_ms)
     return atomic_load(&l->has_mail) || atomic_load(&l->stop) ? 0 : wait_ms;
 }
 
-/* Run the socket callbacks that are due without waiting (see the head of this file), which is all
- * that libh2o does in this; whether any was. */
-static bool run_pending(struct loop *l)
-{
-    if (l->h2o->_pending_as_client == NULL && l->h2o->_pending_as_server == NULL)
-        return false;
-    h2o_timeout__do_post_callback(l->h2o);
-    return true;
-}
-
 static void wait_and_run_h2o(struct loop *l, unsigned wait_ms)
 {
     loop_wait_begin(&l->wait);
@@ -342,8 +357,7 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     (void)run_pending(l);
     run_each(&l->each_turn);
     l->again = run_pending(l);
-    run_deferred(l);
-    l->again |= run_pending(l);
+    l->again |= run_deferred(l);
     l->wait.complete = false;
     *l->time.clock = (struct loop_clock){0};
 }

@@ -95,7 +95,9 @@ struct loop_deferred {
     struct list node;
     void (*run)(struct loop_deferred *d);
 };
-/* Run D between this turn and the next: the place to free what a callback may still be inside of.
+/*
+ * Run D at the end of this turn, or of the next one: the place to free what a callback may still be
+ * inside of. What D defers runs after it, in the same turn.
  */
 void loop_defer(struct loop *l, struct loop_deferred *d);
 /* Run D->run after every turn, before the loop waits, until list_remove(&d->node). */

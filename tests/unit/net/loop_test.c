@@ -335,13 +335,21 @@ static void deferred_work_runs_once_after_the_turn(void **state)
     assert_int_equal(c.times, 1);
     loop_turn(l, 0);
     assert_int_equal(c.times, 1);
-    c.again = true;
+}
+
+static void what_deferred_work_defers_runs_in_the_same_turn_but_not_without_end(void **state)
+{
+    struct loop *l = *state;
+    struct counted_deferred c = {.d.run = on_deferred, .loop = l, .again = true};
+
     loop_defer(l, &c.d);
     loop_turn(l, 0);
     assert_int_equal(c.times, 2);
+    loop_turn(l, 10000); /* nor does the loop sleep over what is left */
+    assert_int_equal(c.times, 4);
     c.again = false;
     loop_turn(l, 10000);
-    assert_int_equal(c.times, 3);
+    assert_int_equal(c.times, 5);
 }
 
 struct parting {
@@ -582,6 +590,7 @@ int main(void)
         TEST(what_was_posted_before_the_end_still_runs),
         TEST(a_sleeping_loop_is_stopped_from_another_thread),
         TEST(deferred_work_runs_once_after_the_turn),
+        TEST(what_deferred_work_defers_runs_in_the_same_turn_but_not_without_end),
         TEST(work_of_each_turn_runs_until_it_is_removed),
         TEST(a_watch_is_level_triggered_and_leaves_the_descriptor_open),
         TEST(a_socket_may_be_written_and_closed_from_a_timer),
