@@ -68,10 +68,13 @@ test: deps all
 # Built as what is installed.
 BENCHES = pool_bench conn_pool_bench counter_bench
 
-bench: deps
+bench:
+	@dev/install-deps bench
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DBUILD_TESTING=OFF >/dev/null
-	@cmake --build --preset release -j$(JOBS) --target $(BENCHES)
+	@cmake --build --preset release -j$(JOBS) --target $(BENCHES) resumelb
 	@for b in $(BENCHES); do build-release/bench/$$b || exit 1; done
+	@bench/instructions --build build-release
+	@bench/peers/run
 
 # The long forms of tests that have one: a million classes, sustained load with deaths, ten minutes of chaos, half an hour of flat memory.
 soak: deps all

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bench/peers/run: what a request costs, beside nginx. That it measures, not what comes out."""
+import json
+import pathlib
+import subprocess
+
+from support.base import BIN
+
+RUN = pathlib.Path(__file__).parents[2] / 'bench/peers/run'
+
+
+def run(*options):
+    return subprocess.run([RUN, '--bin', BIN / 'resumelb', *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=240)
+
+
+def test_each_subject_gets_figures_for_each_workload(tmp_path):
+    kept = tmp_path / 'samples.json'
+    r = run('--subjects', 'nginx,resumelb', '--workloads', 'get-1k,post-1k,tls-1k,http2-1k,light-1k,idle', '--json', kept)
+    assert r.returncode == 0, r.stderr
+    samples = json.loads(kept.read_text())['samples']
+    for workload in ('get-1k', 'post-1k', 'tls-1k', 'http2-1k', 'light-1k'):
+        for subject in ('nginx', 'resumelb'):
+            (s,) = samples[workload][subject]
+            assert s['requests'] > 0 and s['errors'] == 0
+            assert s['cpu_us'] > 0 and s['per_second'] > 0
+        row = next(line for line in r.stdout.splitlines() if line.startswith('| %s |' % workload))
+        assert row.count('(') == 2 and '(1.00)' in row
+    for subject in ('nginx', 'resumelb'):
+        (s,) = samples['idle'][subject]
+        assert s['idle_bytes'] > 0
+
+
+def test_what_is_not_known_is_refused():
+    for options, word in ((('--workloads', 'get-1g'), 'get-1g'), (('--subjects', 'apache'), 'apache'), (('--rounds', '0'), 'rounds')):
+        r = run(*options)
+        assert r.returncode == 2
+        assert word in r.stderr
+
+
+def test_a_program_that_cannot_be_measured_is_an_error(tmp_path):
+    r = run('--subjects', 'nginx', '--add', 'other=/bin/false', '--workloads', 'get-1k')
+    assert r.returncode == 1
+    assert 'other does not start' in r.stderr
