@@ -29,7 +29,8 @@ struct simulate_policy {
     struct pool_settings settings;
 };
 
-/* LIST: policies with commas between; "all": each that there is. Problems to D. */
+/* LIST: policies with commas between, each once, with settings that it goes by; "all": each that
+ * there is. Problems to D. */
 bool simulate_read_policies(const char *list, struct simulate_policy *out, size_t *n,
                             struct diag *d) must_check;
 /* One policy, with another value of a setting; false when it has none such. */
@@ -77,6 +78,7 @@ struct simulate_log {
 
 struct simulate {
     struct plan_options plan;
+    uint32_t given; /* which numbers of it were, by their places (simulate_options.c) */
     struct simulate_policy policies[SIMULATE_POLICIES_MAX];
     size_t npolicies;
     bool adds_today; /* the last policy was not asked for: the others are held against it */

@@ -166,7 +166,7 @@ static int take_number(const struct number *n, struct simulate *s)
         n->set(s, v);
         return CTL_OK;
     }
-    snprintf(what, sizeof(what), "--%s wants %s from %g to %g%s, not", n->name,
+    snprintf(what, sizeof(what), "--%s wants %s from %.10g to %.10g%s, not", n->name,
              n->whole ? "a whole number" : "a number", n->min, n->max,
              n->set == set_zipf ? " or simul" : "");
     return complain(what, optarg);
@@ -231,8 +231,10 @@ static int take_option(int option, struct simulate *s)
         s->plan.world.queue_is_service = true;
         break;
     default:
-        if (option >= OPTION_NUMBER && option < OPTION_QUEUE)
+        if (option >= OPTION_NUMBER && option < OPTION_QUEUE) {
+            s->given |= 1u << (option - OPTION_NUMBER);
             return take_number(&numbers[option - OPTION_NUMBER], s);
+        }
         /* getopt has said what is wrong. */
         fputs("Try resumelbctl simulate --help.\n", stderr);
         code = CTL_USAGE;
@@ -252,6 +254,72 @@ static int add_today(struct simulate *s)
     }
     s->adds_today = true;
     return take_policies(s, simulate_common[0]);
+}
+
+/* ---- numbers that would change nothing ---- */
+
+static bool is_open(const struct simulate *s)
+{
+    return s->plan.rate > 0 || s->plan.speed > 0;
+}
+
+static bool is_light(const struct simulate *s)
+{
+    for (unsigned i = 0; i < SCENARIOS; ++i) {
+        if (s->scenarios[i] != (i == SCENARIO_light))
+            return false;
+    }
+    return true;
+}
+
+static bool has_log(const struct simulate *s)
+{
+    return s->log_file != NULL;
+}
+
+static bool is_drawn(const struct simulate *s)
+{
+    return s->nrandom != 0;
+}
+
+static const struct idle {
+    bool (*beside)(const struct simulate *s);
+    const char *why;
+    const char *names[10];
+} idle[] = {
+    {is_open, "with --rate or --speed nobody waits for an answer before asking on", {"clients"}},
+    {is_light, "scenario light has 8 clients", {"clients"}},
+    {has_log, "a log has its own", {"sites", "zipf", "site-objects"}},
+    {is_drawn,
+     "--random draws it",
+     {"workers", "cache", "base-ms", "hit-us", "load-ms", "clients", "sites", "zipf",
+      "site-objects", "objects"}},
+};
+
+static bool is_given(const struct simulate *s, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(numbers); ++i) {
+        if (strcmp(numbers[i].name, name) == 0)
+            return (s->given >> i & 1) != 0;
+    }
+    ASSERT(!"a number that there is");
+    return false;
+}
+
+static int check_idle(const struct simulate *s)
+{
+    char what[64];
+
+    for (size_t i = 0; i < ARRAY_LEN(idle); ++i) {
+        if (!idle[i].beside(s))
+            continue;
+        for (size_t k = 0; k < ARRAY_LEN(idle[i].names) && idle[i].names[k] != NULL; ++k) {
+            snprintf(what, sizeof(what), "--%s changes nothing here", idle[i].names[k]);
+            if (is_given(s, idle[i].names[k]))
+                return complain(what, idle[i].why);
+        }
+    }
+    return CTL_OK;
 }
 
 /* What does not go together, and what is not given. */
@@ -276,6 +344,9 @@ static int complete(struct simulate *s)
         return complain("--json is not for --tune and --random", NULL);
     if ((uint64_t)s->plan.world.workers * s->plan.world.cache > WORLD_CACHED_MAX)
         return complain("--workers times --cache is too much", NULL);
+    code = check_idle(s);
+    if (code != CTL_OK)
+        return code;
     if (nscenarios == 0 && s->log_file == NULL)
         s->scenarios[SCENARIO_steady] = true;
     if (s->npolicies == 0)

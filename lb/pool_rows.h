@@ -27,4 +27,10 @@
         .hash_balance_percent = (uint64_t)(s)->hash_balance_factor,                                \
     })
 
+/* Whether somebody is always below so many percent of the mean; 0 is no bound. */
+static inline bool pool_hash_balances(uint64_t percent)
+{
+    return percent == 0 || percent > 100;
+}
+
 #endif

@@ -211,7 +211,7 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
                  "health_check_path is none: it begins with /, and has visible ASCII characters");
         return false;
     }
-    if (s->hash_balance_factor != 0 && s->hash_balance_factor <= 100) {
+    if (!pool_hash_balances((uint64_t)s->hash_balance_factor)) {
         snprintf(
             why, SETTINGS_WHY_ROOM,
             "hash_balance_factor is %lld: at 100 or below workers would have no room; 0 is for "

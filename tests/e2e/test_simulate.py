@@ -204,10 +204,66 @@ def test_tuning_one_policy_holds_it_against_what_most_people_have():
     assert re.search(r'^policy: hash', worse, re.M)
 
 
+def test_a_setting_that_the_policy_does_not_go_by_is_refused_with_those_that_it_has():
+    described = subprocess.run([str(BIN / 'resumelb'), '--describe', 'settings'], capture_output=True, text=True, timeout=60).stdout
+    # What the description says is one policy's: a new row is here as well, or this fails.
+    of = dict(re.findall(r'^\| `(\w+)` \|[^\n]*\| Policy (\w+): ', described, re.M))
+    assert of['variance'] == 'resume' and of['max_share'] == 'adaptive' and of['hash_balance_factor'] == 'hash'
+    names = re.search(r'there are ([a-z0-9_, ]+)', simulate('--help').stdout)[1].split(', ')
+    for setting, owner in of.items():
+        value = 'true' if setting == 'max_share_always' else 110 if owner == 'hash' else .5
+        for policy in names:
+            words = ('--policy', '%s:%s=%s' % (policy, setting, value), '--requests', 100)
+            if policy == owner:
+                assert policy in simulate(*words).stdout
+                continue
+            said = simulate(*words, code=2).stderr
+            had = re.search(r"%s has no setting '%s' here: it has (.*)" % (policy, setting), said)[1].split(', ')
+            assert set(had) & set(of) == {s for s in of if of[s] == policy}, said
+    # A shadow goes by its own.
+    shadow = figures('--policy', 'hash:max_share=0.2:shadow_policy=adaptive', *SMALL)['scenarios'][0]['variants'][0]['shadow']
+    assert shadow['requests'] > 0
+
+
+def test_what_would_change_nothing_or_says_two_things_is_refused(tmp_path):
+    log = tmp_path / 'access.log'
+    log.write_text('\n'.join(log_lines(100, with_host=True)))
+    for words, why in (
+            (('--policy', ''), "'' does not name a policy"),
+            (('--policy', 'resume,'), 'does not name a policy after its last comma'),
+            (('--policy', 'resume,,hash'), '"" is not one of resume'),
+            (('--policy', 'resume,hash', '--policy', 'resume'), 'resume is given twice'),
+            (('--policy', 'resume:variance=1:variance=2'), 'variance is given twice'),
+            (('--policy', 'adaptive:'), 'a SETTING=VALUE is to follow'),
+            (('--policy', 'adaptive::max_share=0.2'), "no setting ''"),
+            (('--policy', 'adaptive:policy=resume'), "no setting 'policy'"),
+            (('--policy', 'adaptive:max_share'), 'max_share: expected a number'),
+            (('--policy', 'adaptive:max_share=2'), 'must be at most 1'),
+            (('--policy', 'hash:hash_balance_factor=50'), 'at 100 or below workers would have no room'),
+            (('--policy', 'resume:single_version=true'), "no setting 'single_version'"),
+            (('--policy', 'resume:spawn_backlog=1'), "no setting 'spawn_backlog'"),
+            (('--clients', 9, '--rate', 50), '--clients changes nothing here'),
+            (('--scenario', 'light', '--clients', 9), 'scenario light has 8 clients'),
+            ((log, '--zipf', 'simul'), '--zipf changes nothing here: a log has its own'),
+            ((log, '--sites', 3), '--sites changes nothing here'),
+            (('--random', 1, '--workers', 3), '--workers changes nothing here: --random draws it')):
+        done = simulate(*words, code=2)
+        assert why in done.stderr and not done.stdout, (words, done.stderr)
+    assert 'light' in simulate('-s', 'all', '--clients', 9, '-p', 'classless', '--requests', 100).stdout
+
+
+def test_tuning_a_policy_that_is_given_a_setting_tries_others_of_it():
+    out = simulate('--tune', *SMALL, '--policy', 'resume:variance=5').stdout
+    labels = re.findall(r'^  (resume\S*) by ', out, re.M)
+    assert 'resume:variance=1' in labels and 'resume:variance=5' in labels
+    assert all(label.count('variance=') == 1 for label in labels), labels
+
+
 def test_a_bad_command_line_is_refused_with_what_is_wrong_with_it():
     for words, why in (
             (('--policy', 'nope'), 'is not one of resume'),
-            (('--policy', 'resume:nope=1'), "no setting 'nope'"),
+            (('--policy', 'resume:nope=1'), "resume has no setting 'nope' here: it has variance, backlog_history, unskilled_score, "
+                                            "shadow_policy, max_classes, backlog_shared, backlog_max_age"),
             (('--policy', 'resume:variance=nope'), 'variance'),
             (('--classifier', 'regex:PATH_INFO:('), 'pattern'),
             (('--classifier', 'nope'), 'want host, segment, path'),
@@ -217,6 +273,8 @@ def test_a_bad_command_line_is_refused_with_what_is_wrong_with_it():
             (('--zipf', 'even'), '--zipf wants a number from 0 to 10 or simul, not: even'),
             (('--speed', '1'), '--speed is for a log'),
             (('--scenario', 'all', '--plot', 'x.svg'), 'one scenario'),
+            (('--requests', '0'), '--requests wants a whole number from 2 to 4194304, not: 0'),
+            (('--seed', '-1'), '--seed wants a whole number from 0 to 4294967295, not: -1'),
             (('a.log', 'b.log'), 'unexpected argument')):
         assert why in simulate(*words, code=2).stderr, words
     assert 'No such file' in simulate('/nonexistent/access.log', code=1).stderr
