@@ -9,6 +9,7 @@
 #include "common/wire/json.h"
 #include "ctl/simulate.h"
 #include "ctl/table.h"
+#include "lb/shadow_json.h"
 
 static double share_of(uint64_t part, uint64_t all)
 {
@@ -256,13 +257,7 @@ static void put_shadow(struct json_writer *w, const struct pool_shadow_counts *c
     if (c->requests == 0)
         return;
     json_open_object(w, "shadow");
-    json_put_int(w, "requests", (int64_t)c->requests);
-    json_put_int(w, "differed", (int64_t)c->differed);
-    json_put_int(w, "policy_skilled", (int64_t)c->live_skilled);
-    json_put_int(w, "shadow_skilled", (int64_t)c->shadow_skilled);
-    json_put_real(w, "policy_wait_s", (double)c->live_wait_us / 1e6);
-    json_put_real(w, "shadow_wait_s", (double)c->shadow_wait_us / 1e6);
-    json_put_int(w, "overdue", (int64_t)c->overdue);
+    shadow_json_put(w, c);
     json_close_object(w);
 }
 

@@ -25,8 +25,8 @@ done | awk '
         edges("poolcounter", "common/base common/core common/wire common/net poolcounter")
         # Beside lb: workers in virtual time before the same pool.
         edges("sim", "common/base common/core pool sim")
-        # The settings of a pool are those of the server: one table.
-        edges("ctl", "common/base common/core common/wire common/net common/tree classifiers pool sim ctl lb/settings.def")
+        # The settings of a pool are those of the server, and the figures of a shadow: one table, one list.
+        edges("ctl", "common/base common/core common/wire common/net common/tree classifiers pool sim ctl lb/settings.def lb/shadow_json.h")
         edges("tests", "common classifiers pool sim lb worker-agent poolcounter ctl tests")
         edges("bench", "common classifiers pool lb bench")
         edges("examples", "examples")

@@ -22,6 +22,7 @@
 #include "lb/observer.h"
 #include "lb/poison.h"
 #include "lb/rate_status.h"
+#include "lb/shadow_json.h"
 #include "version.h"
 
 /* ---- workers ---- */
@@ -341,19 +342,11 @@ static void put_stats(struct json_writer *w, const struct application *a)
 
 static void put_shadow(struct json_writer *w, const struct pool_view *pv)
 {
-    const struct pool_shadow_counts *c = &pv->shadow;
-
     json_open_object(w, "shadow");
     json_put_text(w, "policy",
                   pv->settings.shadowed ? slice_of(pool_policy_text(pv->settings.shadow))
                                         : SLICE_LIT("off"));
-    json_put_int(w, "requests", (int64_t)c->requests);
-    json_put_int(w, "differed", (int64_t)c->differed);
-    json_put_int(w, "policy_skilled", (int64_t)c->live_skilled);
-    json_put_int(w, "shadow_skilled", (int64_t)c->shadow_skilled);
-    json_put_real(w, "policy_wait_s", (double)c->live_wait_us / 1e6);
-    json_put_real(w, "shadow_wait_s", (double)c->shadow_wait_us / 1e6);
-    json_put_int(w, "overdue", (int64_t)c->overdue);
+    shadow_json_put(w, &pv->shadow);
     json_close_object(w);
 }
 
