@@ -28,6 +28,18 @@ def registered_anew(place, path, before):
     return lambda: owner(place, path) not in (None, before)
 
 
+def behind_a_proxy(world):
+    """A balancer that has its ZooKeeper by way of a proxy, and knows three workers."""
+    place = Place(world)
+    proxy = place.proxy()
+    addresses = workers(world, 3)
+    for w in addresses:
+        place.tree.register('/workers', w)
+    lb = place.balancer(url=place.url(hosts=proxy.address))
+    wait_until(knows(lb, addresses), 'the workers')
+    return place, proxy, addresses, lb
+
+
 def test_workers_registered_by_another_program_are_found_and_it_finds_us(world):
     place = Place(world)
     a, b = workers(world, 2)
@@ -121,13 +133,7 @@ def test_a_lost_session_of_an_agent_takes_no_worker_out_of_use(world):
 
 
 def test_a_cut_connection_changes_nothing_and_loses_no_session(world):
-    place = Place(world)
-    proxy = place.proxy()
-    addresses = workers(world, 3)
-    for w in addresses:
-        place.tree.register('/workers', w)
-    lb = place.balancer(url=place.url(hosts=proxy.address))
-    wait_until(knows(lb, addresses), 'the workers')
+    place, proxy, addresses, lb = behind_a_proxy(world)
     path = provider_of(place)
     before = owner(place, path)
     load = Load([lb])
@@ -150,13 +156,7 @@ def test_a_cut_connection_changes_nothing_and_loses_no_session(world):
 
 
 def test_a_lost_session_of_ours_is_begun_anew_without_a_failed_request(world):
-    place = Place(world)
-    proxy = place.proxy()
-    addresses = workers(world, 3)
-    for w in addresses:
-        place.tree.register('/workers', w)
-    lb = place.balancer(url=place.url(hosts=proxy.address))
-    wait_until(knows(lb, addresses), 'the workers')
+    place, proxy, addresses, lb = behind_a_proxy(world)
     path = provider_of(place)
     before = owner(place, path)
     load = Load([lb])

@@ -19,8 +19,9 @@
 #include "common/core/meter.h"
 #include "lb/pool.h"
 #include "tests/sim/random.h"
+#include "tests/sim/small_cache.h"
 
-enum { WORKERS = 8, CLIENTS = 16, CLASSES = 200, CACHE = 20, REQUESTS = 60000, HISTORY = 200 };
+enum { WORKERS = 8, CLIENTS = 16, CLASSES = 200, REQUESTS = 60000, HISTORY = 200 };
 
 static const double SERVE_S = 0.010;
 static const double LOAD_S = 0.040;
@@ -35,8 +36,8 @@ struct client {
 struct sim_worker {
     struct worker *worker;
     struct meter *meter;
-    int cache[CACHE]; /* classes, most recently used first; -1 is none */
-    int first;        /* clients that queue, first to last; -1 is none */
+    struct small_cache cache;
+    int first; /* clients that queue, first to last; -1 is none */
     int last;
     double begun_s;
     double done_s; /* of the first */
@@ -68,25 +69,12 @@ static int draw_class(struct sim *s)
     return cls;
 }
 
-/* Whether the worker had the data; it has them now. */
-static bool use_cache(struct sim_worker *w, int cls)
-{
-    int at = 0;
-
-    while (at < CACHE && w->cache[at] != cls)
-        ++at;
-    bool had = at < CACHE;
-    memmove(w->cache + 1, w->cache, (size_t)(had ? at : CACHE - 1) * sizeof(w->cache[0]));
-    w->cache[0] = cls;
-    return had;
-}
-
 static void begin(struct sim *s, struct sim_worker *w)
 {
     w->begun_s = w->done_s = s->now_s;
     if (w->first == -1)
         return;
-    bool had = use_cache(w, s->clients[w->first].cls);
+    bool had = small_cache_use(&w->cache, s->clients[w->first].cls);
     s->loads += !had;
     w->done_s += SERVE_S + (had ? 0 : LOAD_S);
 }
@@ -170,7 +158,7 @@ static void start(struct sim *s, uint64_t seed, enum pool_policy policy)
 
         *w = (struct sim_worker){
             .worker = worker_create(&o), .meter = meter_create(&measure), .first = -1};
-        memset(w->cache, -1, sizeof(w->cache));
+        small_cache_init(&w->cache);
         send_resume(s, w);
     }
     for (int i = 0; i < CLIENTS; ++i)

@@ -23,12 +23,12 @@
 #include "common/core/meter.h"
 #include "lb/pool.h"
 #include "tests/sim/random.h"
+#include "tests/sim/small_cache.h"
 
 enum {
     BALANCERS_MAX = 4,
     WORKERS = 16,
     CLASSES = 120,
-    CACHE = 20,
     HISTORY = 200,
     REQUESTS = 60000,
     LEARNING = REQUESTS / 4, /* not measured */
@@ -67,7 +67,7 @@ struct line {
 
 struct sim_worker {
     struct meter *meter;
-    int cache[CACHE]; /* classes, most recently used first; -1 is none */
+    struct small_cache cache;
     struct line queue;
     double begun_s, done_s; /* of the first */
 };
@@ -122,26 +122,13 @@ static struct slice class_of(int cls, char name[16])
     return (struct slice){name, (size_t)snprintf(name, 16, "c%d", cls)};
 }
 
-/* Whether the worker had the data; it has them now. */
-static bool use_cache(struct sim_worker *w, int cls)
-{
-    int at = 0;
-
-    while (at < CACHE && w->cache[at] != cls)
-        ++at;
-    bool had = at < CACHE;
-    memmove(w->cache + 1, w->cache, (size_t)(had ? at : CACHE - 1) * sizeof(w->cache[0]));
-    w->cache[0] = cls;
-    return had;
-}
-
 static void begin(struct sim *s, struct sim_worker *w)
 {
     const struct job *j = w->queue.first;
 
     if (j == NULL)
         return;
-    bool had = use_cache(w, j->cls);
+    bool had = small_cache_use(&w->cache, j->cls);
     s->loads += !had;
     w->begun_s = s->now_s;
     w->done_s = s->now_s + s->balancers[j->balancer].traffic.serve_s + (had ? 0 : LOAD_S);
@@ -295,7 +282,7 @@ static void start(struct sim *s, const struct story *story, bool shared, uint64_
     }
     for (int i = 0; i < WORKERS; ++i) {
         s->workers[i].meter = meter_create(&measure);
-        memset(s->workers[i].cache, -1, sizeof(s->workers[i].cache));
+        small_cache_init(&s->workers[i].cache);
         tell_resume(s, i);
     }
 }
