@@ -451,7 +451,7 @@ void experiment_run(const struct experiment *e, struct experiment_result *out)
     start_backends();
     run.requesters = xcalloc(e->requesters, sizeof(*run.requesters));
     for (unsigned i = 0; i < e->requesters; ++i)
-        run.requesters[i].seed = 88172645463325252u + 7919 * i;
+        run.requesters[i].seed = 88172645463325252u + UINT64_C(7919) * i;
     uint64_t began_us = clock_mono_us();
     if (e->design == DESIGN_OURS)
         experiment_run_loops(&run);

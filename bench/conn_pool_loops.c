@@ -203,7 +203,7 @@ static void on_recycle(struct timer *t)
     conn_pool_recycle(home->shared->pool, home->loop);
     if (home->index == 0)
         experiment_recycled(home->shared->run, now_us() - began);
-    timer_start(home->loop, t, RECYCLE_MS * home->shared->run->e->loops);
+    timer_start(home->loop, t, RECYCLE_MS * (uint64_t)home->shared->run->e->loops);
 }
 
 /* ---- threads ---- */

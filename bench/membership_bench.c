@@ -74,6 +74,7 @@ static void flap(const struct bench *b, int ready)
         _exit(1);
     while (b->flaps == 0)
         pause();
+    ASSERT(b->workers != 0);
     for (size_t n = 0;; ++n) {
         uint64_t next_us = clock_mono_us() + pause_us;
 
@@ -152,7 +153,7 @@ int main(int argc, char **argv)
     int ready[2];
     char byte;
 
-    if (b.workers > WORKERS_MAX)
+    if (b.workers < 1 || b.workers > WORKERS_MAX)
         b.workers = WORKERS_MAX;
     (void)setrlimit(RLIMIT_NOFILE, &files);
     log_set_level(LOG_LEVEL_WARN);

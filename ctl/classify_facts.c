@@ -69,27 +69,29 @@ size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_
     if (c->requests < REQUESTS_MIN)
         return 0;
     classify_facts(c, &f);
-    if (f.nameless * PERCENT >= NAMELESS_PERCENT)
+    if (f.nameless * PERCENT >= NAMELESS_PERCENT) {
         text_addf(&out[n++],
                   "%.0f %% of the requests have no class: they go to whichever worker has least to "
                   "do",
                   f.nameless * PERCENT);
-    if (c->n == 1 && f.nameless < 1)
+    }
+    if (c->n == 1 && f.nameless < 1) {
         text_addf(&out[n++], "all requests are of one class: every worker has to know everything");
-    else if (f.largest * PERCENT >= LARGEST_PERCENT) {
+    } else if (f.largest * PERCENT >= LARGEST_PERCENT) {
         text_addf(&out[n], "one class has %.0f %% of the traffic (", f.largest * PERCENT);
         add_largest(c, &out[n]);
         text_addf(&out[n++], "): the workers that are skilled at it get no others, and it spills");
     }
-    if ((double)c->n * PERCENT >= (double)c->requests * CLASSES_PERCENT)
+    if ((double)c->n * PERCENT >= (double)c->requests * CLASSES_PERCENT) {
         text_addf(&out[n++],
                   "nearly as many classes as requests (%zu of %llu): no worker sees one often "
                   "enough to get good at it",
                   c->n, (unsigned long long)c->requests);
-    else if ((double)f.single * PERCENT >= (double)c->requests * SINGLE_PERCENT)
+    } else if ((double)f.single * PERCENT >= (double)c->requests * SINGLE_PERCENT) {
         text_addf(&out[n++],
                   "%.0f %% of the requests are the only one of their class: they are spread by "
                   "chance",
                   (double)f.single * PERCENT / (double)c->requests);
+    }
     return n;
 }

@@ -115,6 +115,7 @@ int ctl_main(int argc, char **argv)
             if (i != at)
                 args[n++] = argv[i];
         }
+        ASSERT(command != NULL);
         code = command->run(command, n, args);
     }
     free(args);

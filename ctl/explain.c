@@ -166,6 +166,7 @@ static int take(void *context, int letter, const char *value)
 
 static void add_escaped(struct text *out, const char *value)
 {
+    ASSERT(value != NULL);
     for (; *value != '\0'; ++value)
         text_addf(out, "%%%02x", (unsigned char)*value);
 }
@@ -241,7 +242,9 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     if ((r.o.cls != NULL) == (argv[first] != NULL))
         return ctl_usage_error(c, "want --class CLASS or a URL", NULL);
     enum { VALUE_MAX = 600 }; /* each byte is sent as three, in a query of 2 KiB */
-    if (strlen(argv[first] != NULL ? argv[first] : r.o.cls) > VALUE_MAX)
+    const char *value = argv[first] != NULL ? argv[first] : r.o.cls;
+    ASSERT(value != NULL);
+    if (strlen(value) > VALUE_MAX)
         return ctl_usage_error(c, "the class or URL is too long", NULL);
     return ctl_finish(explain(&r, argv[first], &out, &d), &out, &d);
 }

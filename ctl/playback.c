@@ -137,7 +137,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 {
     struct playback p = {.command = c,
                          .limit = PLAYBACK_REQUESTS_MAX,
-                         .timeout_ms = TIMEOUT_S * 1000,
+                         .timeout_ms = TIMEOUT_S * UINT64_C(1000),
                          .top = TOP_DEFAULT,
                          .loads_header = "X-Database-Loads"};
     struct text out = {0};

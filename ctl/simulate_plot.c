@@ -171,7 +171,8 @@ static void add_panel(const struct plot *p, const struct bars *b, double x, doub
 static double add_bars(const struct plot *p)
 {
     enum { FIRST = 48, LABEL_BYTES = 30 };
-    double width = (WIDTH - 2.0 * MARGIN - LABEL) / (double)ARRAY_LEN(panels);
+    size_t npanels = ARRAY_LEN(panels);
+    double width = (WIDTH - 2.0 * MARGIN - LABEL) / (double)npanels;
     struct text label = {0};
 
     for (size_t i = 0; i < p->n; ++i) {

@@ -37,7 +37,7 @@ struct access_record {
 enum {
     ACCESS_RECORD_ALIGN = 8,
     ACCESS_RECORD_MAX =
-        sizeof(struct access_record) + ACCESS_TEXTS * ACCESS_TEXT_MAX + ACCESS_RECORD_ALIGN,
+        sizeof(struct access_record) + (size_t)ACCESS_TEXTS * ACCESS_TEXT_MAX + ACCESS_RECORD_ALIGN,
 };
 
 struct access_pen {

@@ -291,12 +291,13 @@ static void check_tree(struct configuration *c, struct application_config *a, st
     if (path == NULL)
         return;
     if (path[0] != '/' || strlen(path) > TREE_PATH_BYTES_MAX || strstr(path, "//") != NULL ||
-        strstr(path, "/.") != NULL || path[strlen(path) - 1] == '/')
+        strstr(path, "/.") != NULL || path[strlen(path) - 1] == '/') {
         config_complain(&c->file, place(a, "tree_path"), d,
                         "tree_path: expected a path such as /shop, of at most %d bytes",
                         TREE_PATH_BYTES_MAX);
-    else if (a->s.tree == NULL)
+    } else if (a->s.tree == NULL) {
         config_complain(&c->file, place(a, "tree_path"), d, "tree_path: there is no tree");
+    }
 }
 
 /* Scope POOL goes into the same struct: read aside, then taken over row by row. */

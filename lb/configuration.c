@@ -115,11 +115,12 @@ static void read_proxy_from(struct configuration *c, const struct config_node *n
     if (s->proxy_from.n != 0 || !s->proxy_protocol || out->addr.len == 0)
         return;
     out->proxy_from.loopback = out->proxy_from.unix_peers = true;
-    if (!addr_is_loopback(&out->addr))
+    if (!addr_is_loopback(&out->addr)) {
         config_complain(&c->file, node, d,
                         "proxy_protocol on %s, which others reach, needs proxy_from: the networks "
                         "of the proxies, as anybody else could name any client",
                         s->address);
+    }
 }
 
 static void read_listen(struct configuration *c, const struct config_node *node,
@@ -226,11 +227,12 @@ static void check_advertise(const struct configuration *c, struct diag *d)
     const struct text_list *names = &c->program.advertise;
 
     for (size_t i = 0; i < names->n; ++i) {
-        if (!advertise_good(names->items[i]))
+        if (!advertise_good(names->items[i])) {
             config_complain(&c->file, config_get(c->file.root, "advertise"), d,
                             "advertise: %s: expected HOST:PORT, HOST or :PORT, where others can "
                             "connect",
                             names->items[i]);
+        }
     }
 }
 

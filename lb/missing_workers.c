@@ -73,11 +73,12 @@ static void on_window_over(struct timer *t)
     list_for_each (it, &m->vanished)
         ++n;
     bool all = (double)n > settings(m)->discovery_max_drop * (double)m->window_base;
-    if (all)
+    if (all) {
         log_warn(
             NULL, "providers-held-back",
             "application=%s vanished=%zu of=%zu action=\"kept until they are known to be gone\"",
             app_name(m), n, m->window_base);
+    }
     while ((node = list_pop_front(&m->vanished)) != NULL) {
         struct known_worker *k = list_entry(node, struct known_worker, missing);
 

@@ -195,7 +195,7 @@ static void on_timer(struct timer *t)
     }
     /* Where little happens the thread is not woken for it: the rings have room for a thousand. */
     o->step = notes < NOTES_FEW ? DRAINS_A_LOOK - o->drains : 1;
-    timer_start(o->lb->control, &o->timer, o->step * DRAIN_MS);
+    timer_start(o->lb->control, &o->timer, (uint64_t)o->step * DRAIN_MS);
 }
 
 struct observer *observer_create(struct lb *lb)

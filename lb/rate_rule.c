@@ -127,11 +127,12 @@ static void read_rule(const struct config *c, const struct config_node *key,
         config_complain(c, map, d, "rates: expected {rate, ...} here");
         return;
     }
-    if (!limit_name_is_good(key->text))
+    if (!limit_name_is_good(key->text)) {
         config_complain(c, key, d,
                         "rates: a name has letters, digits, . _ - (at most %d, not beginning with "
                         "a dot)",
                         LIMIT_NAME_MAX);
+    }
     settings_read(&rate_settings_table, c, map, &s, NULL, d);
     settings_read(&match_table, c, s.match, &match, NULL, d);
     char *name = xslicedup(key->text);

@@ -113,11 +113,9 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
         http1_close(c);
     if (list_linked(&s->leave.node))
         return;
-    if (s->in_use && answers && !active_check_view(s->check).failing)
-        leave(s);
-    else if (s->in_use)
+    if (s->in_use && !(answers && !active_check_view(s->check).failing))
         rest(s);
-    else if (!answers && e != ERR_SYSTEM)
+    else if (s->in_use || (!answers && e != ERR_SYSTEM))
         leave(s);
 }
 

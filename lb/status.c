@@ -86,7 +86,8 @@ static void put_oldest(struct json_writer *w, uint64_t oldest_us, uint64_t now_m
         json_put_null(w, "oldest_time");
         return;
     }
-    double age = now_ms > oldest_us / 1000 ? (double)(now_ms - oldest_us / 1000) / 1000 : 0;
+    uint64_t oldest_ms = oldest_us / 1000;
+    double age = now_ms > oldest_ms ? (double)(now_ms - oldest_ms) / 1000 : 0;
     clock_gettime(CLOCK_REALTIME, &wall);
     json_put_real(w, "oldest_s", age);
     json_put_real(w, "oldest_time", (double)((int64_t)(((double)wall.tv_sec - age) * 1000)) / 1000);

@@ -73,8 +73,8 @@ static void unmap_block(struct block *b)
 /* Not from the heap, where the way to such an address would be a hole. */
 static struct block *map_block(void)
 {
-    char *p = mmap(NULL, 2 * SLAB_BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                   -1, 0);
+    char *p = mmap(NULL, (size_t)2 * SLAB_BLOCK_BYTES, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     ASSERT(p != MAP_FAILED);
     size_t before = -(uintptr_t)p & (SLAB_BLOCK_BYTES - 1);

@@ -36,9 +36,9 @@ enum err rate_parse(struct slice text, uint64_t *count, uint64_t *interval_ns)
         const char *unit;
         uint64_t ns;
     } units[] = {{"s", 1000000000ULL},
-                 {"m", 60 * 1000000000ULL},
-                 {"h", 3600 * 1000000000ULL},
-                 {"d", 24 * 3600 * 1000000000ULL}};
+                 {"m", 60ULL * 1000000000},
+                 {"h", 3600ULL * 1000000000},
+                 {"d", 24ULL * 3600 * 1000000000}};
     struct slice unit = text;
     struct slice number = slice_cut(&unit, '/');
     uint64_t n = 0;

@@ -200,7 +200,8 @@ void http_listener_release(struct http_listener *l)
  */
 static unsigned user_timeout_ms(const struct http_server_options *o)
 {
-    uint64_t gone_ms = 1000 * (KEEP_ALIVE_IDLE_S + KEEP_ALIVE_PROBES * KEEP_ALIVE_INTERVAL_S);
+    uint64_t gone_ms =
+        UINT64_C(1000) * (KEEP_ALIVE_IDLE_S + KEEP_ALIVE_PROBES * KEEP_ALIVE_INTERVAL_S);
     uint64_t ms = o->send_timeout_ms > gone_ms / 2 ? 2 * o->send_timeout_ms : gone_ms;
 
     return o->send_timeout_ms == 0 || ms > USER_TIMEOUT_MAX_MS ? USER_TIMEOUT_MAX_MS : (unsigned)ms;

@@ -31,11 +31,12 @@ static void tell_over_limit(struct http_conn *c)
     char client[ADDR_TEXT_MAX];
     uint64_t untold;
 
-    if (address_counts_tell(o->addresses, loop_now_ms(c->server->loop), &untold))
+    if (address_counts_tell(o->addresses, loop_now_ms(c->server->loop), &untold)) {
         log_warn(NULL, "address-over-limit",
                  "client=%s max_connections_per_address=%zu not_logged_before=%llu",
                  addr_host(http_conn_peer(c), client), o->max_connections_per_address,
                  (unsigned long long)untold);
+    }
 }
 
 /* Whether its peer may have one more; counts it, or counts that it may not. */

@@ -116,19 +116,18 @@ static void describe(const struct tls_link *l, int error, int system_error, char
     long verdict = SSL_get_verify_result(l->ssl);
     unsigned long code = ERR_peek_error();
     const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
+    bool cut = ERR_GET_LIB(code) == ERR_LIB_SSL &&
+               ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
 
     if (!l->up && verdict != X509_V_OK && SSL_get_verify_mode(l->ssl) != SSL_VERIFY_NONE &&
         ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
         snprintf(out, REASON_ROOM, "certificate refused: %s",
                  X509_verify_cert_error_string(verdict));
-    else if (ERR_GET_LIB(code) == ERR_LIB_SSL &&
-             ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
-        snprintf(out, REASON_ROOM, "closed in the handshake");
     else if (ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER)
         snprintf(out, REASON_ROOM, "what it says is no TLS");
-    else if (text != NULL)
+    else if (text != NULL && !cut)
         snprintf(out, REASON_ROOM, "%s", text);
-    else if (error == SSL_ERROR_SYSCALL && system_error != 0)
+    else if (error == SSL_ERROR_SYSCALL && system_error != 0 && !cut)
         snprintf(out, REASON_ROOM, "%s", strerror(system_error));
     else
         snprintf(out, REASON_ROOM, "closed in the handshake");

@@ -277,7 +277,7 @@ static void step(struct tree_entry *e)
 
 void zk_entries_connected(struct zookeeper *t, bool same)
 {
-    map_for_each (struct tree_entry, e, &t->entries, in_tree) {
+    map_for_each_safe (struct tree_entry, e, &t->entries, in_tree) {
         /* Ours may have been taken away, or made, by a call whose answer was lost. */
         e->look = same;
         e->parent = 0;

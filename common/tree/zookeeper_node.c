@@ -34,6 +34,7 @@ static void leave_list(struct zk_node *n)
 {
     struct zk_node *list = n->list_of;
 
+    ASSERT(list != NULL);
     list_remove(&n->in_list);
     n->list_of = NULL;
     --list->nmembers;

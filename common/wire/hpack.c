@@ -41,6 +41,7 @@ void hpack_init(struct hpack *h)
 
 static size_t ring_index(const struct hpack *h, size_t age)
 {
+    ASSERT(h->room != 0);
     return (h->newest + h->room - age) % h->room;
 }
 

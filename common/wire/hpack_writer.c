@@ -39,7 +39,7 @@ static void put_field(struct text *block, unsigned kind, unsigned bits, size_t n
                       const struct hpack_field *f)
 {
     /* Room for all at once; the rest is then mere copying. */
-    char *to = text_reserve(block, 3 * INTEGER_BYTES + f->name.len + f->value.len);
+    char *to = text_reserve(block, (size_t)3 * INTEGER_BYTES + f->name.len + f->value.len);
 
     to = put_integer(to, kind, bits, name_index);
     if (name_index == 0)
