@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several data loops: who serves which client, and on which CPU."""
+import concurrent.futures
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -123,3 +125,25 @@ def test_a_list_of_cpus_that_cannot_be_is_refused_with_its_place(tmp_path):
         r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
         assert r.returncode == 1
         assert '%s:3:' % path in r.stderr and why in r.stderr
+
+
+def test_with_few_descriptors_who_waits_at_any_loop_is_served_in_the_end(world):
+    lb = start(world, 4)
+    pid = lb.process.pid
+    dial(lb)[0].close()
+    used = len(os.listdir('/proc/%d/fd' % pid))
+    subprocess.run(['prlimit', '--pid', str(pid), '--nofile=%d:%d' % (used + 24, used + 24)], check=True)
+
+    def ask(clients):
+        # Each is served only when some before it have gone: there are far more of them than descriptors.
+        for _ in range(clients):
+            with Client(lb.address) as c:
+                assert c.request().status == 200
+        return clients
+
+    with concurrent.futures.ThreadPoolExecutor(80) as pool:
+        assert sum(pool.map(ask, [4] * 80)) == 320
+    wait_until(lambda: sum(in_hand(lb)) == 0, 'all to be gone')
+    assert sum(one['accepted'] for one in loops(lb)) >= 320
+    pauses, = re.findall(r'^resumelb_accept_pauses_total (\d+)', get(lb.admin, '/metrics', host=lb.admin).text, re.M)
+    assert int(pauses) > 0, 'descriptors were too few'
