@@ -327,10 +327,9 @@ static double worker_mean_backlog(const struct worker_view *v)
 static double worker_oldest(const struct worker_view *v)
 {
     uint64_t now_ms = clock_mono_us() / 1000;
+    uint64_t oldest_ms = v->oldest_us / 1000;
 
-    return v->oldest_us != 0 && now_ms > v->oldest_us / 1000
-               ? (double)(now_ms - v->oldest_us / 1000) / 1000
-               : 0;
+    return oldest_ms != 0 && now_ms > oldest_ms ? (double)(now_ms - oldest_ms) / 1000 : 0;
 }
 
 static double worker_skills(const struct worker_view *v)

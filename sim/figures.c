@@ -51,7 +51,9 @@ static int by_value(const void *a, const void *b)
 /* The latency that so many of a hundred do not exceed. */
 static double percentile(const struct sums *s, unsigned percent)
 {
-    return (double)s->latencies[s->ok * percent / 100] / US_PER_MS;
+    size_t at = s->ok * percent / 100;
+
+    return (double)s->latencies[at] / US_PER_MS;
 }
 
 static uint64_t largest(const uint64_t *v, unsigned n)

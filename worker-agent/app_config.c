@@ -129,15 +129,17 @@ static bool may_switch(const struct reader *r)
     const char *at = r->c->s.user != NULL ? "user" : "group";
     const struct privileges *own = &r->agent->own;
 
-    if (own->wanted && own->uid != 0)
+    if (own->wanted && own->uid != 0) {
         complain(r, at,
                  "another one than the agent's own: an agent that has a user itself cannot start "
                  "processes of others; leave out one of the two");
-    else if (geteuid() != 0)
+        return false;
+    }
+    if (geteuid() != 0) {
         complain(r, at, "needs an agent that runs as root");
-    else
-        return true;
-    return false;
+        return false;
+    }
+    return true;
 }
 
 /* False: there is no such user. */
