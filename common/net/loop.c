@@ -4,6 +4,9 @@
  *
  *     before wait -> wait, h2o's callbacks -> timers -> mailbox -> each turn -> deferred -> (again)
  *
+ * The wait, and what libh2o does after one, is ours in most turns (loop_library.c): libh2o's own
+ * turn is for sockets that are new, closed or wait to be written.
+ *
  * libh2o drains the sockets it has called "pending" before it frees closed ones, and relies on
  * that: a socket that is written and closed outside of h2o_evloop_run would be freed while still in
  * the pending list. So after each of our own phases the pending callbacks are run, as libh2o does
@@ -16,6 +19,7 @@
 #include "common/net/loop.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/net/loop_library.h"
 #include "common/net/loop_wait.h"
 #include "common/net/timer_wheel.h"
 
@@ -24,6 +28,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -327,18 +332,52 @@ static unsigned prepare_wait_ms(struct loop *l, unsigned max_wait_ms)
     return atomic_load(&l->has_mail) || atomic_load(&l->stop) ? 0 : wait_ms;
 }
 
-static void wait_and_run_h2o(struct loop *l, unsigned wait_ms)
+static void tell_failed_wait(const struct loop *l)
 {
-    loop_wait_begin(&l->wait);
+    if (errno != EINTR)
+        log_error(NULL, "loop-wait-failed", "loop=%u errno=%d", l->index, errno);
+}
+
+/* libh2o's turn, with a wait of its own or not, as was said. */
+static void run_library(struct loop *l, unsigned wait_ms)
+{
     int failed = h2o_evloop_run(l->h2o, (int32_t)wait_ms);
+
     loop_wait_end(&l->wait, failed != 0);
-    if (failed == 0 || errno == EINTR)
+    if (failed == 0)
         return;
-    log_error(NULL, "loop-wait-failed", "loop=%u errno=%d", l->index, errno);
+    tell_failed_wait(l);
     /* When epoll refuses the last socket whose interest changed, libh2o leaves the tail of that
      * list inside the socket it has taken out; those after it would be lost. */
     if (l->h2o->_statechanged.head == NULL)
         l->h2o->_statechanged.tail_ref = &l->h2o->_statechanged.head;
+}
+
+/* Wait, and run what is due: without libh2o, unless it has to tell epoll something before, or to
+ * write something then. */
+static void wait_and_run(struct loop *l, unsigned wait_ms)
+{
+    struct epoll_event events[LOOP_WAIT_EVENTS];
+
+    if (!loop_library_settled(l->h2o)) {
+        loop_wait_begin(&l->wait);
+        run_library(l, wait_ms);
+        return;
+    }
+    int n = loop_wait_directly(&l->wait, events, loop_library_wait_ms(l->h2o, wait_ms));
+    if (n < 0) {
+        tell_failed_wait(l);
+        return;
+    }
+    if (!loop_library_takes(events, n)) {
+        loop_wait_replay(&l->wait, events, n);
+        run_library(l, 0);
+        return;
+    }
+    loop_library_set_clock(l->h2o);
+    loop_library_hear(events, n);
+    loop_wait_run(&l->wait);
+    loop_library_run(l->h2o);
 }
 
 void loop_turn(struct loop *l, unsigned max_wait_ms)
@@ -350,7 +389,7 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     run_each(&l->before_wait);
     unsigned wait_ms = prepare_wait_ms(l, max_wait_ms);
     l->time.clock->now_us = 0;
-    wait_and_run_h2o(l, wait_ms);
+    wait_and_run(l, wait_ms);
     run_timers(l);
     (void)run_pending(l);
     run_mail(l);
@@ -387,6 +426,11 @@ static void start_bell(struct loop *l)
     l->bell->data = l;
     h2o_socket_read_start(l->bell, on_bell);
     loop_wait_init(&l->wait, l->wake_fd, l->bell);
+    /* By libh2o, for once: does it wait in what stands in for epoll_wait? */
+    loop_wait_begin(&l->wait);
+    run_library(l, 0);
+    l->wait.complete = false;
+    loop_library_check(l->h2o, l->bell);
 }
 
 static void stop_bell(struct loop *l)

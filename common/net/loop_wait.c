@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loop waits in libh2o, whose epoll_wait is ours: a function by the name of libc's, which a
- * program that is linked with the library has it call. libh2o does not say how many sockets a wait
- * has told of, at most 256; here it is known. And here other descriptors are waited for as well,
- * without a socket of libh2o's for each.
+ * A loop waits here: by itself in most turns, and in the others when libh2o waits, whose epoll_wait
+ * is ours: a function by the name of libc's, which a program that is linked with the library has it
+ * call. libh2o does not say how many sockets a wait has told of, at most 256; here it is known. And
+ * here other descriptors are waited for as well, without a socket of libh2o's for each.
  *
  * To watch a descriptor in epoll costs two system calls, in and out of it, whatever becomes of it
  * in between. That is nothing for what stays, and much for a connection that serves one request
@@ -14,9 +14,9 @@
  * foresight would take two, and none where nothing else happens meanwhile. When there are many, the
  * oldest go into epoll at once, as a poll looks at each descriptor anew.
  *
- * What is ready here is run from the callback of one socket of libh2o's, the bell, that epoll_wait
- * then claims to have heard of: so it comes where libh2o runs callbacks, before those of accepted
- * sockets. The bell watches the eventfd that wakes the loop, edge-triggered, so that nobody has to
+ * What is ready here is run before the callbacks of accepted sockets. Where libh2o runs these, it
+ * is run from the callback of one socket of libh2o's, the bell, that epoll_wait then claims to have
+ * heard of. The bell watches the eventfd that wakes the loop, edge-triggered, so that nobody has to
  * read it.
  */
 #include "common/net/loop_wait.h"
@@ -27,6 +27,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 enum {
@@ -82,11 +83,20 @@ void loop_wait_begin(struct loop_wait *w)
     waiting = w;
 }
 
+void loop_wait_replay(struct loop_wait *w, const struct epoll_event *events, int n)
+{
+    w->told = events;
+    w->ntold = n;
+    w->on = true;
+    waiting = w;
+}
+
 void loop_wait_end(struct loop_wait *w, bool failed)
 {
     /* Else the library was linked so that it waits past us, and no watch would ever be heard. */
     ASSERT(failed || !w->on);
     w->on = false;
+    w->told = NULL;
     waiting = NULL;
 }
 
@@ -249,44 +259,63 @@ static int wait_near(struct loop_wait *w, struct epoll_event *events, int max, i
     return epoll_pwait(w->epoll, events, max, 0, NULL);
 }
 
-/* Leave in EVENTS, of N, what is libh2o's; how many. Room for one more. */
+/* Leave in EVENTS, of N, what is of libh2o's sockets, the bell apart, which just wakes; how many.
+ */
 static int sort_out(struct loop_wait *w, struct epoll_event *events, int n)
 {
     int left = 0;
-    bool rings = false;
 
     for (int i = 0; i < n; ++i) {
         uint64_t mark = events[i].data.u64;
-        if ((mark & MARK_OURS) != 0) {
+        if ((mark & MARK_OURS) != 0)
             set_ready(w, (struct watch *)(uintptr_t)(mark & ~(uint64_t)MARK_OURS),
                       events[i].events);
-            continue;
-        }
-        rings |= events[i].data.ptr == w->bell;
-        events[left++] = events[i];
+        else if (events[i].data.ptr != w->bell)
+            events[left++] = events[i];
     }
-    if (!list_empty(&w->ready) && !rings)
-        events[left++] = (struct epoll_event){.events = EPOLLIN, .data.ptr = w->bell};
     return left;
 }
 
-static int wait_for_all(struct loop_wait *w, int epoll, struct epoll_event *events, int max,
-                        int timeout_ms)
+static int wait_for_all(struct loop_wait *w, struct epoll_event *events, int max, int timeout_ms)
 {
-    --max; /* for the bell */
-    if (w->epoll == -1)
-        adopt_epoll(w, epoll);
-    ASSERT(w->epoll == epoll);
     tell_changes(w);
     if (!list_empty(&w->near))
         part_with_near_ones(w);
     if (!list_empty(&w->ready))
         timeout_ms = 0; /* the wait before failed halfway */
-    int n = list_empty(&w->near) ? epoll_pwait(epoll, events, max, timeout_ms, NULL)
+    int n = list_empty(&w->near) ? epoll_pwait(w->epoll, events, max, timeout_ms, NULL)
                                  : wait_near(w, events, max, timeout_ms);
     w->complete = n >= 0 && n < max;
     w->idle = n == 0 && list_empty(&w->ready);
     return n < 0 ? n : sort_out(w, events, n);
+}
+
+int loop_wait_directly(struct loop_wait *w, struct epoll_event *events, int timeout_ms)
+{
+    ++w->count;
+    ASSERT(w->epoll != -1);
+    return wait_for_all(w, events, LOOP_WAIT_EVENTS, timeout_ms);
+}
+
+/* The library's wait: room for MAX, of which one is the bell's. */
+static int wait_in_library(struct loop_wait *w, int epoll, struct epoll_event *events, int max,
+                           int timeout_ms)
+{
+    int n = w->ntold;
+
+    w->on = false;
+    if (w->epoll == -1)
+        adopt_epoll(w, epoll);
+    ASSERT(w->epoll == epoll);
+    if (w->told == NULL) {
+        n = wait_for_all(w, events, max - 1, timeout_ms);
+    } else {
+        ASSERT(n < max);
+        memcpy(events, w->told, (size_t)n * sizeof(*events));
+    }
+    if (n >= 0 && !list_empty(&w->ready))
+        events[n++] = (struct epoll_event){.events = EPOLLIN, .data.ptr = w->bell};
+    return n;
 }
 
 /* Seen by libh2o, which is a shared library. */
@@ -298,8 +327,7 @@ __attribute__((visibility("default"), used)) int epoll_wait(int epoll, struct ep
     waiting = NULL; /* what callbacks wait for is their own */
     if (w == NULL || max < 2)
         return epoll_pwait(epoll, events, max, timeout_ms, NULL);
-    w->on = false;
-    return wait_for_all(w, epoll, events, max, timeout_ms);
+    return wait_in_library(w, epoll, events, max, timeout_ms);
 }
 
 /* ---- watched descriptors ---- */

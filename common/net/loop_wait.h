@@ -12,8 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct epoll_event;
 struct loop;
 struct pollfd;
+
+/* That one wait can tell of: as many as libh2o asks for, but for one, which may be the bell's. */
+enum { LOOP_WAIT_EVENTS = 255 };
 
 struct loop_wait {
     uint64_t count;
@@ -28,6 +32,8 @@ struct loop_wait {
     struct list changed; /* watches of which epoll does not know yet what is wanted */
     struct list ready;   /* watches that this wait told of, and that have not run yet */
     size_t watches;
+    const struct epoll_event *told; /* what the library gets instead of a wait; NULL: it waits */
+    int ntold;
     struct pollfd *polled;
     size_t polled_room;
 };
@@ -36,8 +42,17 @@ struct loop_wait {
  * stopped. */
 void loop_wait_init(struct loop_wait *w, int wake_fd, void *bell);
 void loop_wait_fini(struct loop_wait *w);
+/*
+ * Wait, once the library has waited before. Returns how many of EVENTS, which has room for
+ * LOOP_WAIT_EVENTS, are filled in: those of the library's sockets, but for the bell's. -1 with
+ * errno. loop_wait_run calls back for the watches that are ready then.
+ */
+int loop_wait_directly(struct loop_wait *w, struct epoll_event *events, int timeout_ms);
 /* What libh2o waits for next on this thread is W's. */
 void loop_wait_begin(struct loop_wait *w);
+/* It does not wait, but gets what this wait has told of: N EVENTS, which stay until loop_wait_end,
+ * and the bell for the watches that are ready. */
+void loop_wait_replay(struct loop_wait *w, const struct epoll_event *events, int n);
 /* It has waited, unless it FAILED before it came to that. */
 void loop_wait_end(struct loop_wait *w, bool failed);
 /* L's, on its thread. */
