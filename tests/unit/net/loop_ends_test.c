@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What runs at the ends of a loop's turn: before the wait, at each turn, and what was put off.
+ */
+#include "common/net/loop.h"
+#include "tests/unit/net/last_look.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static int set_up(void **state)
+{
+    *state = loop_create(7);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    loop_destroy(*state);
+    return 0;
+}
+
+struct counted_deferred {
+    struct loop_deferred d;
+    struct loop *loop;
+    int times;
+    bool again;
+};
+
+static void on_deferred(struct loop_deferred *d)
+{
+    struct counted_deferred *c = container_of(d, struct counted_deferred, d);
+
+    ++c->times;
+    if (c->again)
+        loop_defer(c->loop, d);
+}
+
+static void deferred_work_runs_once_after_the_turn(void **state)
+{
+    struct loop *l = *state;
+    struct counted_deferred c = {.d.run = on_deferred, .loop = l};
+
+    loop_defer(l, &c.d);
+    assert_int_equal(c.times, 0);
+    loop_turn(l, 10000); /* and the loop does not sleep before */
+    assert_int_equal(c.times, 1);
+    loop_turn(l, 0);
+    assert_int_equal(c.times, 1);
+}
+
+static void what_deferred_work_defers_runs_in_the_same_turn_but_not_without_end(void **state)
+{
+    struct loop *l = *state;
+    struct counted_deferred c = {.d.run = on_deferred, .loop = l, .again = true};
+
+    loop_defer(l, &c.d);
+    loop_turn(l, 0);
+    assert_int_equal(c.times, 2);
+    loop_turn(l, 10000); /* nor does the loop sleep over what is left */
+    assert_int_equal(c.times, 4);
+    c.again = false;
+    loop_turn(l, 10000);
+    assert_int_equal(c.times, 5);
+}
+
+struct parting {
+    struct loop_deferred d;
+    struct loop_deferred *other;
+    int times;
+};
+
+static void on_parting(struct loop_deferred *d)
+{
+    struct parting *p = container_of(d, struct parting, d);
+
+    ++p->times;
+    if (p->times == 2) {
+        list_remove(&p->other->node);
+        list_remove(&d->node);
+    }
+}
+
+static void work_of_each_turn_runs_until_it_is_removed(void **state)
+{
+    struct loop *l = *state;
+    struct parting a = {.d.run = on_parting};
+    struct parting b = {.d.run = on_parting, .other = &a.d};
+
+    a.other = &b.d;
+    loop_each_turn(l, &a.d);
+    loop_each_turn(l, &b.d);
+    loop_turn(l, 0);
+    assert_int_equal(a.times + b.times, 2);
+    loop_turn(l, 0);
+    assert_int_equal(a.times, 2);
+    assert_int_equal(b.times, 1);
+    loop_turn(l, 0);
+    assert_int_equal(a.times + b.times, 3);
+}
+
+static void work_before_the_wait_comes_after_what_was_deferred_in_the_turn_before(void **state)
+{
+    struct loop *l = *state;
+    struct last_look s = {.look.run = on_last_look, .deferred.run = on_last_deferred};
+
+    loop_before_wait(l, &s.look);
+    loop_turn(l, 0);
+    assert_int_equal(s.looks, 1);
+    loop_defer(l, &s.deferred);
+    loop_turn(l, 60000);
+    assert_int_equal(s.looks_when_deferred, 2);
+    loop_turn(l, 0);
+    assert_int_equal(s.looks, 3);
+    list_remove(&s.look.node);
+    loop_turn(l, 0);
+    assert_int_equal(s.looks, 3);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(deferred_work_runs_once_after_the_turn),
+        TEST(what_deferred_work_defers_runs_in_the_same_turn_but_not_without_end),
+        TEST(work_of_each_turn_runs_until_it_is_removed),
+        TEST(work_before_the_wait_comes_after_what_was_deferred_in_the_turn_before),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
