@@ -113,14 +113,11 @@ ssize_t http1_conn_send(struct http1_conn *c, struct slice head, struct slice bo
         {writable(body.p), body.len},
     };
     bool has_head = head.len != 0;
-    struct msghdr m = {
-        .msg_iov = has_head ? iov : iov + 1,
-        .msg_iovlen = has_head && body.len != 0 ? 2 : 1,
-    };
     ssize_t n;
 
     do
-        n = sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = sys_send_pieces(c->fd, has_head ? iov : iov + 1, has_head && body.len != 0 ? 2 : 1,
+                            MSG_DONTWAIT | MSG_NOSIGNAL);
     while (n == -1 && errno == EINTR);
     return n;
 }

@@ -7,10 +7,10 @@
 #define RLB_NET_HTTP1_CONN_H
 
 #include "common/net/http1_body.h"
+#include "common/net/sys.h"
 #include "common/net/tls_link.h"
 
 #include <h2o.h>
-#include <sys/socket.h>
 
 enum exchange_state {
     EXCHANGE_NONE,   /* no request, or over; what is known of the last one stays */
@@ -100,7 +100,7 @@ static inline ssize_t http1_conn_recv(struct http1_conn *c, char *p, size_t room
 {
     if (c->tls != NULL)
         return tls_link_recv(c->tls, p, room);
-    return recv(c->fd, p, room, MSG_DONTWAIT);
+    return sys_recv(c->fd, p, room, MSG_DONTWAIT);
 }
 /* Bytes that the worker has not taken would keep the end of the connection from it until it has
  * read them all; a reset does not wait. */

@@ -13,6 +13,7 @@
  * that were read holds for these: response_buffer, slow readers, answers that are cut.
  */
 #include "common/net/http_conn.h"
+#include "common/net/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,15 +46,14 @@ static void skip(h2o_iovec_t **iov, size_t *n, size_t bytes)
 bool http_direct_write(struct http_reply *r, h2o_iovec_t **iov, size_t *n)
 {
     h2o_socket_t *sock = r->conn->sock;
-    struct msghdr m = {.msg_iov = (struct iovec *)(void *)*iov, .msg_iovlen = *n};
     ssize_t sent;
 
     _Static_assert(sizeof(h2o_iovec_t) == sizeof(struct iovec), "the same two words");
     if (sock->ssl != NULL || h2o_socket_is_writing(sock))
         return false;
     do
-        sent = sendmsg(h2o_socket_get_fd(sock), &m,
-                       MSG_DONTWAIT | MSG_NOSIGNAL | (r->moving ? MSG_MORE : 0));
+        sent = sys_send_pieces(h2o_socket_get_fd(sock), (struct iovec *)(void *)*iov, *n,
+                               MSG_DONTWAIT | MSG_NOSIGNAL | (r->moving ? MSG_MORE : 0));
     while (sent == -1 && errno == EINTR);
     if (sent > 0)
         skip(iov, n, (size_t)sent);

@@ -6,10 +6,10 @@
  * of buffers is locked with the rest of the tap. And what has been read too much of, for now.
  */
 #include "common/net/http_conn.h"
+#include "common/net/sys.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 enum {
     READ_MIN = 4096, /* room before each read, as libh2o has it */
@@ -39,7 +39,7 @@ enum tap_read http_tap_receive(struct http_conn *c, size_t *fresh, const char **
     if (c->tap.state == TAP_LENGTH && c->tap.left < max)
         max = (size_t)c->tap.left;
     *fresh = 0;
-    ssize_t n = recv(h2o_socket_get_fd(c->sock), room.base, max, MSG_DONTWAIT);
+    ssize_t n = sys_recv(h2o_socket_get_fd(c->sock), room.base, max, MSG_DONTWAIT);
     if (n > 0) {
         c->sock->input->size += (size_t)n;
         *fresh = (size_t)n;

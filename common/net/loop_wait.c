@@ -22,6 +22,7 @@
 #include "common/net/loop_wait.h"
 #include "common/base/log.h"
 #include "common/net/loop.h"
+#include "common/net/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -256,7 +257,7 @@ static int wait_near(struct loop_wait *w, struct epoll_event *events, int max, i
     if (w->polled[0].revents == 0)
         return 0;
     note_lost(w);
-    return epoll_pwait(w->epoll, events, max, 0, NULL);
+    return sys_epoll_wait(w->epoll, events, max, 0);
 }
 
 /* Leave in EVENTS, of N, what is of libh2o's sockets, the bell apart, which just wakes; how many.
@@ -283,7 +284,7 @@ static int wait_for_all(struct loop_wait *w, struct epoll_event *events, int max
         part_with_near_ones(w);
     if (!list_empty(&w->ready))
         timeout_ms = 0; /* the wait before failed halfway */
-    int n = list_empty(&w->near) ? epoll_pwait(w->epoll, events, max, timeout_ms, NULL)
+    int n = list_empty(&w->near) ? sys_epoll_wait(w->epoll, events, max, timeout_ms)
                                  : wait_near(w, events, max, timeout_ms);
     w->complete = n >= 0 && n < max;
     w->idle = n == 0 && list_empty(&w->ready);
@@ -326,7 +327,7 @@ __attribute__((visibility("default"), used)) int epoll_wait(int epoll, struct ep
 
     waiting = NULL; /* what callbacks wait for is their own */
     if (w == NULL || max < 2)
-        return epoll_pwait(epoll, events, max, timeout_ms, NULL);
+        return sys_epoll_wait(epoll, events, max, timeout_ms);
     return wait_in_library(w, epoll, events, max, timeout_ms);
 }
 

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The system calls that every request makes, several times. In a program with threads libc's own
+ * recv, send, sendmsg and epoll_pwait let the calling thread be cancelled while they wait: two
+ * locked operations and some 35 instructions each, around calls that do not wait at all. Nobody
+ * cancels threads here, and syscall(2) is no place to be cancelled at; it sets errno as they do.
+ * Any thread.
+ *
+ * Under a sanitizer they are libc's: it looks into these to know which memory has been written,
+ * and what a thread has seen of another.
+ */
+#ifndef RLB_NET_SYS_H
+#define RLB_NET_SYS_H
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RLB_SYS_BY_LIBC
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(memory_sanitizer)
+#define RLB_SYS_BY_LIBC
+#endif
+#endif
+/* Where one call of the kernel's is many of libc's, or a long is no pointer. */
+#if !defined(SYS_recvfrom) || !defined(SYS_sendto) || !defined(SYS_sendmsg) ||                     \
+    !defined(SYS_epoll_pwait) || !defined(__LP64__)
+#define RLB_SYS_BY_LIBC
+#endif
+
+/* As recv(2), and so on. */
+static inline ssize_t sys_recv(int fd, void *to, size_t room, int flags)
+{
+#ifdef RLB_SYS_BY_LIBC
+    return recv(fd, to, room, flags);
+#else
+    return syscall(SYS_recvfrom, fd, to, room, flags, NULL, NULL);
+#endif
+}
+
+static inline ssize_t sys_send(int fd, const void *from, size_t bytes, int flags)
+{
+#ifdef RLB_SYS_BY_LIBC
+    return send(fd, from, bytes, flags);
+#else
+    return syscall(SYS_sendto, fd, from, bytes, flags, NULL, 0);
+#endif
+}
+
+static inline ssize_t sys_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+#ifdef RLB_SYS_BY_LIBC
+    return sendmsg(fd, m, flags);
+#else
+    return syscall(SYS_sendmsg, fd, m, flags);
+#endif
+}
+
+/* What of N pieces at IOV the socket takes. One needs no msghdr: the kernel has less to look at. */
+static inline ssize_t sys_send_pieces(int fd, struct iovec *iov, size_t n, int flags)
+{
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = n};
+
+    return n == 1 ? sys_send(fd, iov->iov_base, iov->iov_len, flags) : sys_sendmsg(fd, &m, flags);
+}
+
+/* epoll_wait(2): with no signal mask of its own. */
+static inline int sys_epoll_wait(int epoll, struct epoll_event *events, int max, int timeout_ms)
+{
+#ifdef RLB_SYS_BY_LIBC
+    return epoll_pwait(epoll, events, max, timeout_ms, NULL);
+#else
+    return (int)syscall(SYS_epoll_pwait, epoll, events, max, timeout_ms, NULL, _NSIG / 8);
+#endif
+}
+
+#endif
