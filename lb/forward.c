@@ -227,7 +227,9 @@ static void take_head(struct exchange *x, const struct http1_head *head)
     };
 
     if (x->version < 0x200 && !x->tunnel && !exchange_changes_response(x)) {
-        http_reply_lines(&x->reply, headers_response_lines(&r, head));
+        char *room = http_reply_room(&x->reply, headers_response_room(&r, head));
+        ASSERT(room != NULL);
+        http_reply_lines(&x->reply, headers_response_lines(&r, head, room));
     } else {
         headers_take_response(&r, head);
         exchange_change_response(x, false);

@@ -486,7 +486,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
         headers_add(req, SLICE_LIT("X-Request-ID"), r->request_id);
 }
 
-static size_t room_for_lines(const struct headers_response *r, const struct http1_head *head)
+size_t headers_response_room(const struct headers_response *r, const struct http1_head *head)
 {
     size_t bytes = sizeof("Via: 1.1 \r\nX-Request-ID: \r\n") + r->via.len + r->request_id.len;
 
@@ -495,13 +495,21 @@ static size_t room_for_lines(const struct headers_response *r, const struct http
     return bytes;
 }
 
-struct slice headers_response_lines(const struct headers_response *r, const struct http1_head *head)
+static const char *keep_reason(h2o_req_t *req, struct slice reason)
+{
+    if (slice_is(reason, "OK"))
+        return "OK";
+    char *kept = h2o_mem_alloc_pool(&req->pool, reason.len + 1);
+    *put_slice(kept, reason) = '\0';
+    return kept;
+}
+
+size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
+                              char *at)
 {
     h2o_req_t *req = r->req;
     bool listing = head->connection_lists;
-    size_t room = room_for_lines(r, head);
-    char *lines = h2o_mem_alloc_pool(&req->pool, room + head->reason.len + 1);
-    char *at = lines;
+    const char *lines = at;
 
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct http1_header *h = &head->headers[i];
@@ -513,11 +521,9 @@ struct slice headers_response_lines(const struct headers_response *r, const stru
         at = put_via(at, version_of(head), r->via);
     if (r->request_id.len != 0)
         at = PUT_LINE(at, "X-Request-ID", r->request_id);
-    ASSERT((size_t)(at - lines) <= room);
     req->res.status = head->status;
-    req->res.reason = at;
-    *put_slice(at, head->reason) = '\0';
-    return (struct slice){lines, (size_t)(at - lines)};
+    req->res.reason = keep_reason(req, head->reason);
+    return (size_t)(at - lines);
 }
 
 static bool says_one(const struct http1_head *head, struct slice name)

@@ -83,10 +83,12 @@ struct headers_response {
 void headers_take_response(const struct headers_response *r, const struct http1_head *head);
 /*
  * The same for a client of HTTP/1 when nothing else is to be done to the fields: status and reason
- * into REQ->res, and the fields as lines of a head, for http_reply_lines; both in its pool.
+ * into REQ->res, and the fields as lines of a head at AT, for http_reply_lines: how many bytes.
+ * AT has headers_response_room.
  */
-struct slice headers_response_lines(const struct headers_response *r,
-                                    const struct http1_head *head);
+size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
+                              char *at);
+size_t headers_response_room(const struct headers_response *r, const struct http1_head *head);
 /* Whether an agent says that no byte of the request reached a process. */
 bool headers_unprocessed(const struct http1_head *head);
 /*

@@ -4,19 +4,28 @@
  * over the framing between them, so that a body of one-byte chunks does not cost a part for each.
  */
 #include "common/net/http1_body.h"
+#include "common/base/put.h"
 
 #include <stdlib.h>
 
 enum {
     MERGE_MAX = 256, /* a chunk up to this size is moved rather than listed */
+    /* Up to this much is copied rather than keeping a whole block alive for it. */
+    COMPACT_MAX = 2048,
 };
+
+void held_body_init(struct held_body *h, struct loop *home)
+{
+    h->body = (struct http1_body){.parts = h->parts};
+    list_init(&h->body.node);
+    h->home = home;
+}
 
 struct held_body *held_body_create(size_t room)
 {
     struct held_body *h = xmalloc(sizeof(*h) + room);
 
-    h->body = (struct http1_body){.parts = h->parts};
-    list_init(&h->body.node);
+    held_body_init(h, NULL);
     return h;
 }
 
@@ -33,11 +42,43 @@ void http1_body_release(struct http1_body *b)
 {
     if (b == NULL)
         return;
+    struct held_body *h = container_of(b, struct held_body, body);
     if (b->release != NULL)
         b->release(b->hold);
+    if (h->home != NULL)
+        loop_give_block(h->home, h);
     else
-        free(b->hold);
-    free(b);
+        free(h);
+}
+
+void http1_bodies_release(struct list *bodies)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(bodies)) != NULL)
+        http1_body_release(list_entry(node, struct http1_body, node));
+}
+
+size_t http1_bodies_bytes(const struct list *bodies)
+{
+    size_t bytes = 0;
+
+    for (struct list *it = bodies->next; it != bodies; it = it->next)
+        bytes += list_entry(it, struct http1_body, node)->bytes;
+    return bytes;
+}
+
+void http1_body_clip(struct http1_body *b, uint64_t max)
+{
+    while (b->bytes > max) {
+        struct slice *part = &b->parts[b->nparts - 1];
+        size_t excess = (size_t)(b->bytes - max);
+        size_t cut = excess < part->len ? excess : part->len;
+        part->len -= cut;
+        b->bytes -= cut;
+        if (part->len == 0)
+            --b->nparts;
+    }
 }
 
 static void add_part(struct held_body *h, struct slice data)
@@ -66,6 +107,20 @@ struct http1_body *http1_body_borrow(struct slice bytes, void (*release)(void *h
     h->body.release = release;
     if (bytes.len != 0)
         add_part(h, bytes);
+    return &h->body;
+}
+
+struct http1_body *http1_body_compact(struct http1_body *b)
+{
+    if (container_of(b, struct held_body, body)->home == NULL || b->bytes > COMPACT_MAX)
+        return b;
+    struct held_body *h = held_body_create(b->bytes);
+    char *at = h->bytes;
+    for (size_t i = 0; i < b->nparts; ++i)
+        at = put_slice(at, b->parts[i]);
+    if (b->bytes != 0)
+        add_part(h, (struct slice){h->bytes, b->bytes});
+    http1_body_release(b);
     return &h->body;
 }
 

@@ -8,11 +8,13 @@
 #define RLB_NET_HTTP1_BODY_H
 
 #include "common/net/http1_client.h"
+#include "common/net/loop.h"
 
-/* Parts and, mostly, bytes in the same piece of memory. */
+/* Parts and, mostly, bytes in the same piece of memory. Each struct http1_body is in one. */
 struct held_body {
-    struct http1_body body; /* first: http1_body_release frees by it */
+    struct http1_body body;
     struct slice parts[HTTP1_BODY_PARTS_MAX];
+    struct loop *home; /* all of it is a block of this loop's; NULL: it is malloc's */
     char bytes[];
 };
 
@@ -23,6 +25,8 @@ struct body_framing {
     uint64_t left; /* HTTP1_BODY_LENGTH: bytes to come */
 };
 
+/* What H is, which is memory for one, before it has parts. */
+void held_body_init(struct held_body *h, struct loop *home);
 /* Without parts yet, with ROOM for bytes. */
 struct held_body *held_body_create(size_t room) returns_nonnull_;
 /* Give up the room but for its first BYTES. H has no parts yet. */

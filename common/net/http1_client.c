@@ -16,9 +16,9 @@
  * request on it. So whoever calls out compares the exchange's serial number afterwards.
  *
  * Bytes of large bodies may not come here at all: on_moving has them moved from the worker's socket
- * to the client's. The others are read where they stay: a head into c->in, a body straight into the
- * struct http1_body that is handed on. What came behind a head in the same read is copied when it
- * is little, and handed on with its buffer when it is much.
+ * to the client's. The others are read where they stay: a body straight into the struct http1_body
+ * that is handed on, and a head into memory that can become one, with what came behind it in the
+ * same read.
  */
 #include "common/base/text.h"
 #include "common/net/http1_body.h"
@@ -29,7 +29,7 @@
 #include <sys/socket.h>
 
 enum {
-    HEAD_READ_BYTES = LOOP_BLOCK_BYTES,
+    HEAD_READ_BYTES = HTTP1_INPUT_BYTES,
     /* After a large response the next one is expected to be large: one read takes 64 KiB with its
        head. */
     HEAD_READ_LARGE = 80 * 1024,
@@ -39,8 +39,6 @@ enum {
     MOVE_MIN = 32 * 1024,
     BODY_READ_FIRST = 16 * 1024,
     BODY_READS_PER_EVENT = 4, /* then the loop's other sockets have their turn */
-    /* Up to this much is copied rather than keeping the whole input buffer alive for it. */
-    COPY_MAX = 2048,
     /* While there is less than this, a head is parsed at every read, so that garbage shows early;
      * from then on only when its end has come, or the cost would be quadratic. */
     EAGER_PARSE_MAX = 4096,
@@ -241,23 +239,11 @@ static void pass_on(struct http1_conn *c, struct held_body *h, struct slice byte
 static void pass_on_input(struct http1_conn *c)
 {
     struct slice rest = {c->in.p + c->in.used, unread_bytes(c)};
-    struct held_body *h;
 
-    if (rest.len == 0) {
+    if (rest.len == 0)
         drop_input(c);
-        return;
-    }
-    if (rest.len <= COPY_MAX) {
-        h = held_body_create(rest.len);
-        memcpy(h->bytes, rest.p, rest.len);
-        rest.p = h->bytes;
-        http1_input_free(c->loop, &c->in);
-    } else {
-        h = held_body_create(0);
-        h->body.hold = c->in.p;
-    }
-    c->in = (struct http1_input){0};
-    pass_on(c, h, rest);
+    else
+        pass_on(c, http1_input_take(c->loop, &c->in), rest);
 }
 
 /* EOF, or an error of the socket. */

@@ -58,11 +58,19 @@ struct http1_body {      /* bytes of a body, valid until http1_body_release */
     struct slice *parts; /* at most HTTP1_BODY_PARTS_MAX */
     size_t nparts;
     size_t bytes;                /* of all parts; may be 0 */
-    void *hold;                  /* the buffer they lie in, when it is a separate one */
-    void (*release)(void *hold); /* instead of freeing it */
+    void (*release)(void *hold); /* NULL: they lie in the body's own memory */
+    void *hold;
 };
-/* NULL is fine. */
+/* On the loop it came from. NULL is fine. */
 void http1_body_release(struct http1_body *b);
+/* For a body that is not passed on at once: B, or a copy in its place, where B's few bytes are in a
+ * large piece of memory. */
+struct http1_body *http1_body_compact(struct http1_body *b) returns_nonnull_;
+/* The same for all that are in a list, and how many bytes these have. */
+void http1_bodies_release(struct list *bodies);
+size_t http1_bodies_bytes(const struct list *bodies);
+/* Cut B to its first MAX bytes, if it has more. */
+void http1_body_clip(struct http1_body *b, uint64_t max);
 /* A body of our own making; copies BYTES (of which there may be none). */
 struct http1_body *http1_body_copy(struct slice bytes) returns_nonnull_;
 /* The same without copying: BYTES are HOLD's, which gets RELEASE once nobody reads them any more.

@@ -19,20 +19,23 @@ enum exchange_state {
     EXCHANGE_TUNNEL, /* 101: the socket waits to be taken */
 };
 
-/* Bytes read ahead of a head's end. */
+/* Bytes read ahead of a head's end, in the memory of a body to be. */
 struct http1_input {
-    char *p; /* NULL when there are none */
+    char *p; /* those of a struct held_body; NULL when there are none */
     size_t room, len;
     size_t used;    /* of len: handed on or dropped */
     size_t scanned; /* of len: known not to hold the end of a head */
 };
 
 /* http1_input.c's: give its bytes up; room behind what is there, FIRST bytes at first, where heads
- * that were dropped make way. */
+ * that were dropped make way; the body that it is to be, without parts yet: IN has none any more.
+ */
 void http1_input_free(struct loop *l, struct http1_input *in);
 void http1_input_make_room(struct loop *l, struct http1_input *in, size_t first);
+struct held_body *http1_input_take(struct loop *l, struct http1_input *in) returns_nonnull_;
 
 enum {
+    HTTP1_INPUT_BYTES = 16 * 1024, /* room of an input in one of the loop's blocks */
     HTTP1_BODY_READ_MIN = 4 * 1024,
     HTTP1_BODY_READ_MAX = 128 * 1024,
 };

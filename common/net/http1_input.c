@@ -7,12 +7,36 @@
 
 #include <stdlib.h>
 
+_Static_assert(sizeof(struct held_body) + HTTP1_INPUT_BYTES <= LOOP_BLOCK_BYTES,
+               "a block holds an input");
+
+static struct held_body *memory_of(const struct http1_input *in)
+{
+    return container_of(in->p, struct held_body, bytes);
+}
+
+static bool is_block(const struct http1_input *in)
+{
+    return in->room == HTTP1_INPUT_BYTES;
+}
+
 void http1_input_free(struct loop *l, struct http1_input *in)
 {
-    if (in->room == LOOP_BLOCK_BYTES)
-        loop_give_block(l, in->p);
+    if (in->p == NULL)
+        return;
+    if (is_block(in))
+        loop_give_block(l, memory_of(in));
     else
-        free(in->p);
+        free(memory_of(in));
+}
+
+struct held_body *http1_input_take(struct loop *l, struct http1_input *in)
+{
+    struct held_body *h = memory_of(in);
+
+    held_body_init(h, is_block(in) ? l : NULL);
+    *in = (struct http1_input){0};
+    return h;
 }
 
 void http1_input_make_room(struct loop *l, struct http1_input *in, size_t first)
@@ -26,13 +50,15 @@ void http1_input_make_room(struct loop *l, struct http1_input *in, size_t first)
         in->used = 0;
         return;
     }
-    if (in->p == NULL && first == LOOP_BLOCK_BYTES) {
-        in->p = loop_take_block(l);
+    struct held_body *h = in->p != NULL ? memory_of(in) : NULL;
+    if (h == NULL && first == HTTP1_INPUT_BYTES) {
+        h = loop_take_block(l);
         in->room = first;
-        return;
+    } else {
+        in->room = in->room == 0 ? first : in->room * 2;
+        h = xrealloc(h, sizeof(*h) + in->room);
     }
-    in->room = in->room == 0 ? first : in->room * 2;
-    in->p = xrealloc(in->p, in->room);
+    in->p = h->bytes;
 }
 
 size_t http1_next_read_bytes(const struct http1_exchange *x)

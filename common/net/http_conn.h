@@ -291,9 +291,15 @@ bool http_direct_write(struct http_reply *r, h2o_iovec_t **iov, size_t *n);
 void http_direct_fini(struct http_server *s);
 
 /* ---- http_reply_head.c ---- */
-/* The head of REQ's answer (HTTP/1; to be sent before all else of it), in REQ's pool: with LINES
- * after the fields of REQ->res. libh2o writes none then. */
-h2o_iovec_t http_reply_write_head(h2o_req_t *req, struct slice lines, bool chunked);
+/* Write the head of R's answer (HTTP/1; to be sent before all else of it) into its piece, around
+ * the lines that are there. libh2o writes none then. */
+h2o_iovec_t http_reply_write_head(struct http_reply *r);
+/* Of N vectors the first is that head: put the others, which are R's sending, behind it if they are
+ * little. How many there are then. */
+size_t http_reply_join(struct http_reply *r, h2o_iovec_t *vectors, size_t n);
+/* V, if it is (the rest of) R's piece, moves to its request's pool; there is no piece any more. */
+void http_reply_keep_piece(struct http_reply *r, h2o_iovec_t *v);
+void http_reply_drop_piece(struct http_reply *r);
 /*
  * Makes the N vectors of IOV the body of one chunk, of R's answer, and the last chunk with it when
  * that ENDS it; there is room for one vector before them and one after.

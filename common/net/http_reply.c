@@ -56,14 +56,6 @@ static bool is_bodyless(const h2o_req_t *req)
 
 /* ---- the end ---- */
 
-static void release_bodies(struct list *bodies)
-{
-    struct list *node;
-
-    while ((node = list_pop_front(bodies)) != NULL)
-        http1_body_release(list_entry(node, struct http1_body, node));
-}
-
 static void end_reply(struct http_reply *r, bool done)
 {
     if (r->over)
@@ -75,8 +67,9 @@ static void end_reply(struct http_reply *r, bool done)
     timer_stop(&r->send_timer);
     timer_stop(&r->flush_timer);
     list_remove(&r->end_later.node);
-    release_bodies(&r->parts);
-    release_bodies(&r->sending);
+    http1_bodies_release(&r->parts);
+    http1_bodies_release(&r->sending);
+    http_reply_drop_piece(r);
     r->queued_bytes = 0;
     list_remove(&r->node);
     http_conn_end(r->conn, done);
@@ -194,7 +187,8 @@ static void send_cut(struct http_reply *r)
     http_slow_arm_timer(r);
     if (!r->conn->http2 && !r->head_sent) {
         r->req->http1_is_persistent = 0;
-        head = http_reply_write_head(r->req, r->lines, r->chunked);
+        head = http_reply_write_head(r);
+        http_reply_keep_piece(r, &head);
     }
     if (r->conn->brief != NULL)
         http_short_cut(r->conn, head);
@@ -205,13 +199,12 @@ static void send_cut(struct http_reply *r)
 /* What was being sent is with the client's kernel. */
 static void release_sent(struct http_reply *r)
 {
-    struct list *it;
+    size_t bytes = r->joined_bytes + http1_bodies_bytes(&r->sending);
 
-    list_for_each (it, &r->sending) {
-        r->queued_bytes -= list_entry(it, struct http1_body, node)->bytes;
-        r->sent_bytes += list_entry(it, struct http1_body, node)->bytes;
-    }
-    release_bodies(&r->sending);
+    r->queued_bytes -= bytes;
+    r->sent_bytes += bytes;
+    r->joined_bytes = 0;
+    http1_bodies_release(&r->sending);
     if (r->queued_bytes == 0)
         http_slow_drained(r);
 }
@@ -251,11 +244,16 @@ static void send_http1(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
     if (r->chunked)
         n = http_reply_frame_chunk(r, &iov, n, ends);
     if (head) {
-        *--iov = http_reply_write_head(r->req, r->lines, r->chunked);
-        ++n;
+        *--iov = http_reply_write_head(r);
+        n = http_reply_join(r, iov, n + 1);
     }
     r->head_sent = true;
-    if (http_direct_write(r, &iov, &n)) {
+    bool sent = http_direct_write(r, &iov, &n);
+    if (head && sent)
+        http_reply_drop_piece(r);
+    else if (head)
+        http_reply_keep_piece(r, iov);
+    if (sent) {
         sent_directly(r, last);
         return;
     }
@@ -425,15 +423,6 @@ void http_reply_keep_half_closed(struct http_reply *r)
     r->conn->keep_half = !r->conn->http2;
 }
 
-void http_reply_lines(struct http_reply *r, struct slice lines)
-{
-    if (r->over)
-        return;
-    ASSERT(r->state == REPLY_NEW);
-    ASSERT(!r->conn->http2);
-    r->lines = lines;
-}
-
 /* All but giving it to libh2o. */
 static void prepare(struct http_reply *r, uint64_t content_length)
 {
@@ -477,7 +466,7 @@ bool http_reply_withdraw(struct http_reply *r)
     if (r->over || r->state != REPLY_HELD)
         return false;
     timer_stop(&r->flush_timer);
-    release_bodies(&r->parts);
+    http1_bodies_release(&r->parts);
     r->queued_bytes = 0;
     r->left_bytes = UINT64_MAX;
     r->state = REPLY_NEW;
@@ -485,34 +474,23 @@ bool http_reply_withdraw(struct http_reply *r)
     req->res.reason = "OK"; /* as in a new request */
     req->res.content_length = SIZE_MAX;
     req->res.headers.size = 0;
-    r->lines = SLICE_NULL;
+    http_reply_drop_piece(r);
     return true;
-}
-
-/* Cut B to the bytes that may still come. */
-static void clip(struct http1_body *b, uint64_t left)
-{
-    while (b->bytes > left) {
-        struct slice *part = &b->parts[b->nparts - 1];
-        size_t excess = (size_t)(b->bytes - left);
-        size_t cut = excess < part->len ? excess : part->len;
-        part->len -= cut;
-        b->bytes -= cut;
-        if (part->len == 0)
-            --b->nparts;
-    }
 }
 
 static void queue_body(struct http_reply *r, struct http1_body *b)
 {
     if (r->left_bytes != UINT64_MAX) {
-        clip(b, r->left_bytes);
+        http1_body_clip(b, r->left_bytes);
         r->left_bytes -= b->bytes;
     }
     if (r->bodyless || b->bytes == 0) {
         http1_body_release(b);
         return;
     }
+    /* What goes out with the head is copied behind that. */
+    if (r->conn->http2 || r->head_sent || r->in_flight)
+        b = http1_body_compact(b);
     list_push_back(&r->parts, &b->node);
     r->queued_bytes += b->bytes;
 }

@@ -11,13 +11,21 @@
 #include "common/net/http_conn.h"
 #include "common/net/http_fields.h"
 
+#include <stdlib.h>
+
 enum {
     STATUS_LINE = sizeof("HTTP/1.1 200 \r\n") - 1,
-    /* The longest of each: Date, Connection, Content-Length, Transfer-Encoding; the end. */
+    /* The longest of each: Date, Connection, Content-Length, Server without what it says. */
     OWN_FIELDS =
         sizeof("Date: \r\nConnection: keep-alive\r\nContent-Length: 18446744073709551615\r\n"
-               "Transfer-Encoding: chunked\r\n\r\n") -
+               "Server: \r\n") -
         1 + H2O_TIMESTR_RFC1123_LEN,
+    /* Before lines that are there first: of both, with a reason and a Server of usual lengths. */
+    FRONT_ROOM = 256,
+    /* After the fields. */
+    BEHIND_ROOM = sizeof("Transfer-Encoding: chunked\r\n\r\n") - 1,
+    /* A body that is not larger is copied behind its head, so that both are one piece to send. */
+    JOIN_MAX = 4096,
 };
 
 /* The last output stream of an HTTP/1 connection. */
@@ -26,49 +34,132 @@ struct last_stream {
     int head_sent;
 };
 
-static char *put_number(char *at, uint64_t n)
-{
-    char digits[20];
-    size_t i = sizeof(digits);
+/* ---- the piece ---- */
 
-    do {
-        digits[--i] = (char)('0' + n % 10);
-    } while ((n /= 10) != 0);
-    return put_bytes(at, digits + i, sizeof(digits) - i);
+void http_reply_drop_piece(struct http_reply *r)
+{
+    struct http_piece *p = &r->piece;
+
+    if (p->p == NULL)
+        return;
+    if (p->room == LOOP_BLOCK_BYTES)
+        loop_give_block(r->conn->server->loop, p->p);
+    else
+        free(p->p);
+    p->p = NULL;
 }
 
-static char *put_status_line(char *at, int status, const char *reason, size_t reason_len)
+/* Nothing is there yet, with FRONT bytes before it and BEHIND bytes after it. */
+static struct http_piece take_piece(const struct http_reply *r, size_t front, size_t behind)
+{
+    size_t bytes = front + behind;
+    struct http_piece p = {.room = LOOP_BLOCK_BYTES, .from = front, .to = front};
+
+    if (bytes <= LOOP_BLOCK_BYTES) {
+        p.p = loop_take_block(r->conn->server->loop);
+    } else {
+        p.room = bytes;
+        p.p = xmalloc(bytes);
+    }
+    return p;
+}
+
+/* There are FRONT bytes before what is there, and BEHIND after it. */
+static void make_room(struct http_reply *r, size_t front, size_t behind)
+{
+    const struct http_piece old = r->piece;
+
+    if (old.p != NULL && old.from >= front && old.room - old.to >= behind)
+        return;
+    struct slice there = {old.p, old.p != NULL ? old.to - old.from : 0};
+    if (there.len != 0)
+        there.p += old.from;
+    struct http_piece p = take_piece(r, front, there.len + behind);
+    p.to = (size_t)(put_slice(p.p + p.from, there) - p.p);
+    http_reply_drop_piece(r);
+    r->piece = p;
+}
+
+char *http_reply_room(struct http_reply *r, size_t bytes)
+{
+    if (r->over)
+        return NULL;
+    ASSERT(!r->conn->http2);
+    http_reply_drop_piece(r);
+    r->piece = take_piece(r, FRONT_ROOM, bytes + BEHIND_ROOM);
+    return r->piece.p + r->piece.from;
+}
+
+void http_reply_lines(struct http_reply *r, size_t bytes)
+{
+    if (r->over)
+        return;
+    r->piece.to = r->piece.from + bytes;
+    ASSERT(r->piece.to + BEHIND_ROOM <= r->piece.room);
+}
+
+void http_reply_keep_piece(struct http_reply *r, h2o_iovec_t *v)
+{
+    const struct http_piece *p = &r->piece;
+
+    if (p->p != NULL && v->base >= p->p && v->base < p->p + p->room) {
+        char *to = h2o_mem_alloc_pool(&r->req->pool, v->len);
+        memcpy(to, v->base, v->len);
+        v->base = to;
+    }
+    http_reply_drop_piece(r);
+}
+
+/* ---- the head ---- */
+
+/* Each of these writes what ends at AT, and returns where it begins. */
+static char *before(char *at, const char *p, size_t n)
+{
+    at -= n;
+    memcpy(at, p, n);
+    return at;
+}
+
+#define BEFORE(at, literal) before((at), "" literal, sizeof(literal) - 1)
+
+static char *number_before(char *at, uint64_t n)
+{
+    do {
+        *--at = (char)('0' + n % 10);
+    } while ((n /= 10) != 0);
+    return at;
+}
+
+static char *status_line_before(char *at, int status, const char *reason, size_t reason_len)
 {
     ASSERT(status >= 100);
     ASSERT(status <= 999);
-    at = PUT(at, "HTTP/1.1 ");
-    *at++ = (char)('0' + status / 100);
-    *at++ = (char)('0' + status / 10 % 10);
-    *at++ = (char)('0' + status % 10);
-    *at++ = ' ';
-    at = put_slice(at, (struct slice){reason, reason_len});
-    return PUT(at, "\r\n");
+    at = BEFORE(at, "\r\n");
+    at = before(at, reason, reason_len);
+    *--at = ' ';
+    at = number_before(at, (unsigned)status);
+    return BEFORE(at, "HTTP/1.1 ");
 }
 
-static char *put_own_fields(char *at, const h2o_req_t *req, h2o_iovec_t server)
+static char *own_fields_before(char *at, const h2o_req_t *req, h2o_iovec_t server)
 {
     h2o_context_t *ctx = req->conn->ctx;
 
-    (void)h2o_get_timestamp(ctx, NULL, NULL); /* brings the cache up to date */
-    at = PUT(at, "Date: ");
-    at = put_bytes(at, ctx->_timestamp_cache.value->rfc1123, H2O_TIMESTR_RFC1123_LEN);
-    at = req->http1_is_persistent ? PUT(at, "\r\nConnection: keep-alive\r\n")
-                                  : PUT(at, "\r\nConnection: close\r\n");
-    if (req->res.content_length != SIZE_MAX) {
-        at = PUT(at, "Content-Length: ");
-        at = put_number(at, req->res.content_length);
-        at = PUT(at, "\r\n");
+    if (server.len != 0) {
+        at = BEFORE(at, "\r\n");
+        at = before(at, server.base, server.len);
+        at = BEFORE(at, "Server: ");
     }
-    if (server.len == 0)
-        return at;
-    at = PUT(at, "Server: ");
-    at = put_slice(at, slice_of_iovec(server));
-    return PUT(at, "\r\n");
+    if (req->res.content_length != SIZE_MAX) {
+        at = BEFORE(at, "\r\n");
+        at = number_before(at, req->res.content_length);
+        at = BEFORE(at, "Content-Length: ");
+    }
+    at = req->http1_is_persistent ? BEFORE(at, "\r\nConnection: keep-alive\r\n")
+                                  : BEFORE(at, "\r\nConnection: close\r\n");
+    (void)h2o_get_timestamp(ctx, NULL, NULL); /* brings the cache up to date */
+    at = before(at, ctx->_timestamp_cache.value->rfc1123, H2O_TIMESTR_RFC1123_LEN);
+    return BEFORE(at, "Date: ");
 }
 
 static char *put_field(char *at, const h2o_header_t *h)
@@ -78,38 +169,65 @@ static char *put_field(char *at, const h2o_header_t *h)
     return put_line(at, (struct slice){name, h->name->len}, slice_of_iovec(h->value));
 }
 
-static size_t room_for(const h2o_req_t *req, size_t reason_len, h2o_iovec_t server)
+static size_t bytes_of_fields(const h2o_headers_t *fields)
 {
-    size_t n = STATUS_LINE + reason_len + OWN_FIELDS + sizeof("Server: \r\n") + server.len;
+    size_t n = 0;
 
-    for (size_t i = 0; i < req->res.headers.size; ++i)
-        n += req->res.headers.entries[i].name->len + req->res.headers.entries[i].value.len + 4;
+    for (size_t i = 0; i < fields->size; ++i)
+        n += fields->entries[i].name->len + fields->entries[i].value.len + PUT_LINE_EXTRA;
     return n;
 }
 
-h2o_iovec_t http_reply_write_head(h2o_req_t *req, struct slice lines, bool chunked)
+h2o_iovec_t http_reply_write_head(struct http_reply *r)
 {
+    h2o_req_t *req = r->req;
+    struct http_piece *p = &r->piece;
     struct last_stream *last = (void *)req->_ostr_top;
     h2o_iovec_t server = req->conn->ctx->globalconf->server_name;
     size_t reason_len = strlen(req->res.reason);
-    size_t room = room_for(req, reason_len, server) + lines.len;
-    char *head = h2o_mem_alloc_pool(&req->pool, room);
+    size_t fields = bytes_of_fields(&req->res.headers);
+    size_t front = STATUS_LINE + reason_len + OWN_FIELDS + server.len + fields;
 
+    make_room(r, front, BEHIND_ROOM);
     if (last != NULL) { /* libh2o has the request */
         ASSERT(last->super.next == NULL);
         ASSERT(last->head_sent == 0);
         last->head_sent = 1;
     }
-    char *at = put_status_line(head, req->res.status, req->res.reason, reason_len);
-    at = put_own_fields(at, req, server);
+    char *head = p->p + p->from - fields;
+    char *end = head;
     for (size_t i = 0; i < req->res.headers.size; ++i)
-        at = put_field(at, &req->res.headers.entries[i]);
-    at = put_slice(at, lines);
-    if (chunked)
-        at = PUT(at, "Transfer-Encoding: chunked\r\n");
-    at = PUT(at, "\r\n");
-    ASSERT((size_t)(at - head) <= room);
-    return h2o_iovec_init(head, (size_t)(at - head));
+        end = put_field(end, &req->res.headers.entries[i]);
+    ASSERT(end == p->p + p->from);
+    head = own_fields_before(head, req, server);
+    head = status_line_before(head, req->res.status, req->res.reason, reason_len);
+    ASSERT((size_t)(p->p + p->from - head) <= front);
+    end = p->p + p->to;
+    if (r->chunked)
+        end = PUT(end, "Transfer-Encoding: chunked\r\n");
+    end = PUT(end, "\r\n");
+    p->from = (size_t)(head - p->p);
+    p->to = (size_t)(end - p->p);
+    return h2o_iovec_init(head, p->to - p->from);
+}
+
+size_t http_reply_join(struct http_reply *r, h2o_iovec_t *vectors, size_t n)
+{
+    struct http_piece *p = &r->piece;
+    size_t bytes = 0;
+
+    for (size_t i = 1; i < n; ++i)
+        bytes += vectors[i].len;
+    if (bytes > JOIN_MAX || bytes > p->room - p->to)
+        return n;
+    char *at = p->p + p->to;
+    for (size_t i = 1; i < n; ++i)
+        at = put_slice(at, slice_of_iovec(vectors[i]));
+    p->to += bytes;
+    vectors[0].len += bytes;
+    r->joined_bytes = http1_bodies_bytes(&r->sending);
+    http1_bodies_release(&r->sending);
+    return 1;
 }
 
 void http_reply_check_head(const h2o_req_t *req)

@@ -163,6 +163,13 @@ struct http_conn *http_conn_of(h2o_req_t *req);
 
 enum { CHUNK_HEAD_MAX = 2 * sizeof(size_t) + 2 }; /* hex digits, CRLF */
 
+/* Where the head of an HTTP/1 answer is written, and its body behind it when that is small. */
+struct http_piece {
+    char *p; /* a block of the loop's, or of malloc where ROOM is larger; NULL: there is none yet */
+    size_t room;
+    size_t from, to; /* what is there already */
+};
+
 /*
  * One request's answer. Embedded in memory of the user's that lives until gone() has returned; call
  * http_reply_init in on_request. Everything below may end the request, and call gone(): touch
@@ -184,7 +191,8 @@ struct http_reply {
     uint64_t handed_bytes;      /* of body, to libh2o */
     uint64_t progress;          /* as last looked at by the send timer */
     struct pace pace;           /* HTTP/2: of the stream, while its own window is closed */
-    struct slice lines;         /* http_reply_lines */
+    struct http_piece piece;    /* until it is sent, or put where what is late waits */
+    size_t joined_bytes;        /* of body, in that, not taken yet */
     struct timer send_timer;
     struct timer flush_timer;
     struct loop_deferred end_later; /* the last byte has been written by ourselves */
@@ -214,9 +222,10 @@ void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
 /* From now on a client that closes its sending side is not taken for one that has left (HTTP/1);
  * one whose connection is reset still is. */
 void http_reply_keep_half_closed(struct http_reply *r);
-/* HTTP/1, before the start: LINES, whole lines of a head in the request's pool, go out after the
- * fields of req->res. */
-void http_reply_lines(struct http_reply *r, struct slice lines);
+/* HTTP/1, before the start: room for BYTES of whole lines of a head, which go out after the fields
+ * of req->res; and how many are there. NULL: the request is over. */
+char *http_reply_room(struct http_reply *r, size_t bytes);
+void http_reply_lines(struct http_reply *r, size_t bytes);
 /*
  * What the request's status and headers will be: set req->res first (status, h2o_add_header...;
  * reason is the standard one unless set, and must live as long as the request). Then once:

@@ -131,10 +131,11 @@ bool watch_writes(const struct watch *w);
 void watch_stop(struct watch *w);
 
 /*
- * Room for what is read, kept by the loop from one use to the next: LOOP_BLOCK_BYTES by malloc, so
- * that who does not give it back may as well free it, or let others do so. The loop's thread.
+ * Room for what is read or written, kept by the loop from one use to the next: LOOP_BLOCK_BYTES by
+ * malloc, so that who does not give it back may as well free it, or let others do so. 16 KiB, and
+ * what goes with them. The loop's thread.
  */
-enum { LOOP_BLOCK_BYTES = 16 * 1024 };
+enum { LOOP_BLOCK_BYTES = 16 * 1024 + 512 };
 void *loop_take_block(struct loop *l);
 void loop_give_block(struct loop *l, void *block);
 
