@@ -81,7 +81,7 @@ static void leave_exchange(struct http1_conn *c)
     c->x.paused = false;
     c->quiet_since = loop_waits(c->loop);
     ++c->serial;
-    timer_stop(&c->timer);
+    deadline_clear(&c->deadline);
     list_remove(&c->work.node);
     drop_output(c);
 }
@@ -130,9 +130,9 @@ static void arm_timer(struct http1_conn *c)
         waits_for_first ? x->request.first_byte_timeout_ms : x->request.between_bytes_timeout_ms;
 
     if (ms == 0 || x->paused)
-        timer_stop(&c->timer);
+        deadline_clear(&c->deadline);
     else
-        timer_start(c->loop, &c->timer, ms);
+        deadline_set(c->loop, &c->deadline, ms);
 }
 
 void http1_exchange_expired(struct http1_conn *c)
@@ -207,7 +207,7 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
     }
     write_more(c);
     /* What could be written has set it. */
-    if (!timer_running(&c->timer))
+    if (!deadline_is_set(&c->deadline))
         arm_timer(c);
     keep_head(&c->x.out);
 }
@@ -540,7 +540,7 @@ void http1_pause(struct http1_conn *c)
     if (c->x.paused || (c->x.state != EXCHANGE_HEAD && c->x.state != EXCHANGE_BODY))
         return;
     c->x.paused = true;
-    timer_stop(&c->timer);
+    deadline_clear(&c->deadline);
     list_remove(&c->work.node);
     http1_conn_read_stop(c);
 }

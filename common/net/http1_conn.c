@@ -144,7 +144,10 @@ static void run_work(struct loop_deferred *d)
 
 static void on_timer(struct timer *t)
 {
-    http1_exchange_expired(container_of(t, struct http1_conn, timer));
+    struct http1_conn *c = container_of(t, struct http1_conn, deadline.timer);
+
+    if (deadline_passed(c->loop, &c->deadline))
+        http1_exchange_expired(c);
 }
 
 static void free_conn(struct loop_deferred *d)
@@ -172,7 +175,7 @@ static struct http1_conn *create_conn(struct http1_connect *a)
         watch_hand_over(c->watch, on_readable, c);
     c->work.run = run_work;
     c->free_later.run = free_conn;
-    timer_init(&c->timer, on_timer);
+    deadline_init(&c->deadline, on_timer);
     http1_conn_read_start(c);
     return c;
 }
@@ -184,7 +187,7 @@ void http1_close(struct http1_conn *c)
     c->dead = true;
     c->x.state = EXCHANGE_NONE;
     ++c->serial;
-    timer_stop(&c->timer);
+    deadline_stop(&c->deadline);
     list_remove(&c->work.node);
     if (c->tls != NULL)
         tls_link_bye(c->tls);
@@ -302,6 +305,7 @@ static bool detach_conn(struct pooled_conn *p)
         return false;
     watch_stop(c->watch);
     c->watch = NULL;
+    deadline_stop(&c->deadline);
     return true;
 }
 

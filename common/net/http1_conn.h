@@ -6,6 +6,7 @@
 #ifndef RLB_NET_HTTP1_CONN_H
 #define RLB_NET_HTTP1_CONN_H
 
+#include "common/net/deadline.h"
 #include "common/net/http1_body.h"
 #include "common/net/sys.h"
 #include "common/net/tls_link.h"
@@ -67,7 +68,7 @@ struct http1_conn {
     struct tls_link *tls;      /* NULL: plain */
     struct loop_deferred work; /* failure to report, or input to go on with */
     struct loop_deferred free_later;
-    struct timer timer;
+    struct deadline deadline; /* of the exchange; rests while the connection is idle */
     struct http1_input in;
     size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
     bool large_before;      /* the last response's body was worth moving */

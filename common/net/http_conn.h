@@ -5,8 +5,8 @@
  * http_watch.c (clients that leave), http_rest.c (idle ones), http_proxied.c (whose they are),
  * http_tap.c (their bytes), http_tap_head.c (heads), http_tap_spill.c (large bodies), http_short.c
  * (requests that go past libh2o), http_check.c (requests refused), http_reply.c,
- * http_reply_direct.c, http_reply_head.c and http2_head.c (the way back), http_tunnel.c. Nobody
- * else includes this. One loop's thread, but for the counts.
+ * http_held.c, http_reply_direct.c, http_reply_head.c and http2_head.c (the way back),
+ * http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
  */
@@ -60,6 +60,8 @@ struct http_server {
     struct list untapped;  /* connections that http_tap.c looks at before each wait */
     struct list holding;   /* connections whose next request is there, held back by http_tap.c */
     struct loop_deferred tap_look, tap_hand_on;
+    struct list begun_replies, held_replies; /* the first to go first: http_held.c */
+    struct timer held_timer;
     struct list unseen; /* connections whose end unread bytes would hide: http_watch.c looks */
     struct timer unseen_timer;
     struct list tired; /* of those that rest: http_rest.c is to take libh2o off them */
@@ -210,6 +212,17 @@ void http_short_finish(struct http_conn *c);
 void http_short_cut(struct http_conn *c, h2o_iovec_t head);
 /* C has closed: so its request, if any, ends. */
 void http_short_lost(struct http_conn *c);
+
+/* ---- http_held.c ---- */
+void http_held_start_server(struct http_server *s);
+void http_held_stop_server(struct http_server *s);
+/* Flush R (http_reply_flush) once HOLD_MS have passed, never inside this call, unless it is let go
+ * before. */
+void http_hold(struct http_reply *r, uint64_t hold_ms);
+static inline void http_unhold(struct http_reply *r)
+{
+    list_remove(&r->held_node);
+}
 
 /* ---- http_slow.c ---- */
 /* R's send timer: bytes have been handed to libh2o. */

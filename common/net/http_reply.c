@@ -65,7 +65,7 @@ static void end_reply(struct http_reply *r, bool done)
     if (r->guard != NULL)
         r->guard->reply = NULL; /* the pool may live on, while R need not */
     timer_stop(&r->send_timer);
-    timer_stop(&r->flush_timer);
+    http_unhold(r);
     list_remove(&r->end_later.node);
     http1_bodies_release(&r->parts);
     http1_bodies_release(&r->sending);
@@ -296,7 +296,7 @@ static bool pump_once(struct http_reply *r)
 
     ASSERT(r->state == REPLY_OPEN);
     ASSERT(!r->in_flight);
-    timer_stop(&r->flush_timer);
+    http_unhold(r);
     size_t n = gather(r, iov);
     if (n == 0 && r->abort_queued) {
         send_cut(r);
@@ -384,11 +384,6 @@ void http_reply_flush(struct http_reply *r)
     pump(r);
 }
 
-static void on_flush(struct timer *t)
-{
-    http_reply_flush(container_of(t, struct http_reply, flush_timer));
-}
-
 /* ---- what the user calls ---- */
 
 void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
@@ -406,7 +401,6 @@ void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
     list_init(&r->parts);
     list_init(&r->sending);
     http_slow_init_timer(r);
-    timer_init(&r->flush_timer, on_flush);
     r->end_later.run = on_end_later;
     if (c->brief == NULL) {
         r->guard = h2o_mem_alloc_shared(&req->pool, sizeof(*r->guard), on_pool_cleared);
@@ -447,7 +441,7 @@ void http_reply_start(struct http_reply *r, uint64_t content_length)
         return;
     prepare(r, content_length);
     open_reply(r);
-    timer_start(r->conn->server->loop, &r->flush_timer, 0);
+    http_hold(r, 0);
 }
 
 void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hold_ms)
@@ -456,7 +450,7 @@ void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hol
         return;
     prepare(r, content_length);
     r->state = REPLY_HELD;
-    timer_start(r->conn->server->loop, &r->flush_timer, hold_ms);
+    http_hold(r, hold_ms);
 }
 
 bool http_reply_withdraw(struct http_reply *r)
@@ -465,7 +459,7 @@ bool http_reply_withdraw(struct http_reply *r)
 
     if (r->over || r->state != REPLY_HELD)
         return false;
-    timer_stop(&r->flush_timer);
+    http_unhold(r);
     http1_bodies_release(&r->parts);
     r->queued_bytes = 0;
     r->left_bytes = UINT64_MAX;

@@ -341,6 +341,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     set_up_h2o(s);
     set_spill(s);
     http_tap_start_server(s);
+    http_held_start_server(s);
     http_watch_start_server(s);
     http_rest_start_server(s);
     http_short_start_server(s);
@@ -376,6 +377,7 @@ void http_server_destroy(struct http_server *s)
     timer_stop(&s->sweep);
     list_remove(&s->end_of_drain.node);
     http_tap_stop_server(s);
+    http_held_stop_server(s);
     http_watch_stop_server(s);
     http_rest_stop_server(s);
     http_short_stop_server(s);

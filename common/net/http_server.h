@@ -194,7 +194,8 @@ struct http_reply {
     struct http_piece piece;    /* until it is sent, or put where what is late waits */
     size_t joined_bytes;        /* of body, in that, not taken yet */
     struct timer send_timer;
-    struct timer flush_timer;
+    struct list held_node; /* in one of the server's lines */
+    uint64_t held_until_ms;
     struct loop_deferred end_later; /* the last byte has been written by ourselves */
     int state;
     bool bodyless, chunked, head_sent, in_flight, last_in_flight, watched_progress;

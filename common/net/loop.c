@@ -105,14 +105,15 @@ void timer_init(struct timer *t, void (*expired)(struct timer *t))
 
 void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms)
 {
-    uint64_t now_us = loop_now_us(l);
-    /* Rounded up, as the fraction of the current millisecond must not be taken off a delay; no
-     * delay is no delay, though. */
-    uint64_t now_ms = (delay_ms != 0 ? now_us + 999 : now_us) / 1000;
+    uint64_t due_ms = delay_ms != 0 ? loop_due_ms(l, delay_ms) : loop_now_ms(l);
 
+    timer_start_at(l, t, due_ms);
+}
+
+void timer_start_at(struct loop *l, struct timer *t, uint64_t due_ms)
+{
     ASSERT(t->expired != NULL);
     assert_own_thread(l);
-    uint64_t due_ms = delay_ms < UINT64_MAX - now_ms ? now_ms + delay_ms : UINT64_MAX;
     /* Where it stands already: what is set anew at each step mostly is so within a millisecond. */
     if (t->due_ms == due_ms && list_linked(&t->node))
         return;

@@ -53,6 +53,16 @@ static inline uint64_t loop_now_ms(const struct loop *l)
     return c->now_us != 0 ? c->now_ms : loop_read_clock_us(l) / 1000;
 }
 
+/* When DELAY_MS have passed for sure: the fraction of the present millisecond is not taken off. */
+static inline uint64_t loop_due_ms(const struct loop *l, uint64_t delay_ms)
+{
+    uint64_t now_us = loop_now_us(l);
+    uint64_t now_ms = loop_now_ms(l);
+    uint64_t from_ms = now_us > now_ms * 1000 ? now_ms + 1 : now_ms;
+
+    return delay_ms < UINT64_MAX - from_ms ? from_ms + delay_ms : UINT64_MAX;
+}
+
 /* How often L has waited for its sockets: one more from the wait of each turn on. */
 uint64_t loop_waits(const struct loop *l);
 /*
@@ -72,6 +82,8 @@ struct timer {
 void timer_init(struct timer *t, void (*expired)(struct timer *t));
 /* (Re)start; expires once, not before DELAY_MS have passed, never inside this call. */
 void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms);
+/* The same at DUE_MS of the loop's time. */
+void timer_start_at(struct loop *l, struct timer *t, uint64_t due_ms);
 static inline void timer_stop(struct timer *t)
 {
     list_remove(&t->node);
