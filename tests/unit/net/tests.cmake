@@ -1,4 +1,4 @@
-foreach(noun addr address_counts client_addr conn_move conn_park conn_pool conn_pool_thread daemon loop loop_ends loop_library loop_wait loop_watch networks packet packet_queue packet_talk program timer_wheel)
+foreach(noun addr address_counts client_addr conn_move conn_park conn_pool conn_pool_thread daemon deadline loop loop_ends loop_library loop_wait loop_watch networks packet packet_queue packet_talk program timer_wheel)
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()
 set_tests_properties(unit.net.address_counts unit.net.conn_move unit.net.conn_park unit.net.conn_pool unit.net.conn_pool_thread unit.net.loop unit.net.loop_ends unit.net.loop_library unit.net.loop_wait unit.net.loop_watch PROPERTIES LABELS "unit;thread")
