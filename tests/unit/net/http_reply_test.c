@@ -89,6 +89,61 @@ static void lines_follow_the_fields_and_go_with_an_answer_that_is_taken_back(voi
     assert_false(raw_has(&f->client, "X-Line: 1"));
 }
 
+/* A head and its body are one piece then, the rest of which waits. */
+static void small_answer_that_the_socket_does_not_take_at_once_comes_whole(void **state)
+{
+    enum { BODY = 4000, ANSWERS_MAX = 20000 };
+    struct fixture *f = *state;
+    char body[BODY];
+    unsigned n = 0;
+
+    do {
+        fixture_send(f, GET);
+        fixture_await_requests(f, ++n);
+        assert_true(n < ANSWERS_MAX);
+        memset(body, 'a' + (int)(n % 26), BODY);
+        start_answer(f->call, 200, BODY);
+        http_reply_send(&f->call->reply, http1_body_copy((struct slice){body, BODY}), true);
+        fixture_turns(f, 2);
+    } while (f->gone == n);
+    assert_int_equal(f->call->reply.queued_bytes, BODY);
+    assert_int_equal(f->call->reply.sent_bytes, 0);
+    raw_await_bytes(f->loop, &f->client, (size_t)n * BODY);
+    body[BODY - 1] = '\0';
+    fixture_await(f, body);
+    fixture_await_gone(f, n);
+    assert_true(f->gone_done);
+    raw_read(&f->client, SIZE_MAX);
+    struct slice end = {f->client.in.p + f->client.in.len - BODY, BODY};
+    assert_memory_equal(end.p, body, BODY - 1);
+    assert_int_equal(end.p[BODY - 1], 'a' + (int)(n % 26));
+    struct slice head = {end.p - 4, 4};
+    assert_true(slice_is(head, "\r\n\r\n"));
+}
+
+static void lines_that_fill_more_than_a_block_come_whole(void **state)
+{
+    enum { LINE = 100, LINES = 400 };
+    struct fixture *f = *state;
+    char lines[LINE * LINES + 1];
+
+    for (size_t i = 0; i < LINES; ++i) {
+        char *at = lines + i * LINE;
+        snprintf(at, LINE, "X-%03zu: ", i);
+        memset(at + 7, 'v', LINE - 9);
+        memcpy(at + LINE - 2, "\r\n", 2);
+    }
+    lines[LINE * LINES] = '\0';
+    fixture_send(f, GET);
+    fixture_await_requests(f, 1);
+    put_lines(f->call, lines);
+    hold_answer(f->call, 200, 5, HOLD_LONG_MS);
+    http_reply_send(&f->call->reply, body_of("hello"), true);
+    fixture_await(f, "\r\n\r\nhello");
+    assert_true(raw_has(&f->client, lines));
+    assert_true(raw_has(&f->client, "Content-Length: 5\r\n"));
+}
+
 /* What libh2o prints: the same fields in the same order. */
 static void head_has_date_connection_and_length_first(void **state)
 {
@@ -216,6 +271,8 @@ int main(void)
         TEST(held_answer_goes_out_when_its_time_is_up),
         TEST(held_answer_that_is_taken_back_leaves_no_trace_in_the_next),
         TEST(lines_follow_the_fields_and_go_with_an_answer_that_is_taken_back),
+        TEST(small_answer_that_the_socket_does_not_take_at_once_comes_whole),
+        TEST(lines_that_fill_more_than_a_block_come_whole),
         TEST(head_has_date_connection_and_length_first),
         TEST(held_answer_that_is_aborted_is_a_bad_gateway),
         TEST(client_that_leaves_a_held_answer_is_noticed),
