@@ -32,6 +32,8 @@ enum {
      * short.
      */
     HEAD_HELD_MS = 20,
+    /* A body that is not larger is copied behind its head, so that both are one piece to send. */
+    JOIN_MAX = 4096,
     /* With less room than that in response_buffer, reading waits until there is more. */
     ROOM_MIN = 4096,
 };
@@ -496,9 +498,16 @@ void exchange_forward(struct exchange *x)
         exchange_fail(x, OUTCOME_POISONED);
         return;
     }
+    struct slice body = {x->req->entity.base, x->req->entity.base != NULL ? x->req->entity.len : 0};
+    struct slice head = build_head(x);
+    if (body.len != 0 && body.len <= JOIN_MAX && x->body_file == NULL) {
+        text_add(&x->shared->head, body);
+        head = text_slice(&x->shared->head);
+        body = SLICE_NULL;
+    }
     struct http1_request r = {
-        .head = build_head(x),
-        .body = {x->req->entity.base, x->req->entity.base != NULL ? x->req->entity.len : 0},
+        .head = head,
+        .body = body,
         .body_file = x->body_file,
         .is_head = slice_is((struct slice){x->req->method.base, x->req->method.len}, "HEAD"),
         .moves = may_move(x),

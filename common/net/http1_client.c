@@ -135,6 +135,11 @@ static void arm_timer(struct http1_conn *c)
         deadline_set(c->loop, &c->deadline, ms);
 }
 
+static bool is_reading(const struct http1_conn *c)
+{
+    return (c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY) && !c->x.paused;
+}
+
 void http1_exchange_expired(struct http1_conn *c)
 {
     ASSERT(c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY);
@@ -483,16 +488,12 @@ static void read_head(struct http1_conn *c)
         c->x.times.first_byte_us = loop_now_us(c->loop);
     }
     in->len += (size_t)n;
-    arm_timer(c);
     take_heads(c);
+    if (c->serial == serial && is_reading(c))
+        arm_timer(c);
     /* Of the body there is more, then. */
     if ((size_t)n == room && c->serial == serial && c->x.state == EXCHANGE_BODY && !c->x.paused)
         read_body(c);
-}
-
-static bool is_reading(const struct http1_conn *c)
-{
-    return (c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY) && !c->x.paused;
 }
 
 /* What TLS has read ahead shows in no poll. */

@@ -109,7 +109,8 @@ struct http1_events {
 };
 
 struct http1_request {
-    struct slice head; /* whole request head with its blank line; copied or written at once */
+    struct slice head; /* whole request head with its blank line, and what of the body is to go with
+                          it; copied or written at once */
     struct slice body; /* stays valid until the response has ended or the request is cancelled */
     const struct body_file *body_file; /* NULL, or the same bytes to send without a copy */
     bool is_head;                      /* HEAD: the response has no body */

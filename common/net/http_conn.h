@@ -312,7 +312,12 @@ h2o_iovec_t http_reply_write_head(struct http_reply *r);
 size_t http_reply_join(struct http_reply *r, h2o_iovec_t *vectors, size_t n);
 /* V, if it is (the rest of) R's piece, moves to its request's pool; there is no piece any more. */
 void http_reply_keep_piece(struct http_reply *r, h2o_iovec_t *v);
-void http_reply_drop_piece(struct http_reply *r);
+void http_reply_free_piece(struct http_reply *r);
+static inline void http_reply_drop_piece(struct http_reply *r)
+{
+    if (r->piece.p != NULL)
+        http_reply_free_piece(r);
+}
 /*
  * Makes the N vectors of IOV the body of one chunk, of R's answer, and the last chunk with it when
  * that ENDS it; there is room for one vector before them and one after.

@@ -36,12 +36,10 @@ struct last_stream {
 
 /* ---- the piece ---- */
 
-void http_reply_drop_piece(struct http_reply *r)
+void http_reply_free_piece(struct http_reply *r)
 {
     struct http_piece *p = &r->piece;
 
-    if (p->p == NULL)
-        return;
     if (p->room == LOOP_BLOCK_BYTES)
         loop_give_block(r->conn->server->loop, p->p);
     else
@@ -120,6 +118,12 @@ static char *before(char *at, const char *p, size_t n)
     return at;
 }
 
+static char *slice_before(char *at, struct slice s)
+{
+    (void)put_slice(at - s.len, s);
+    return at - s.len;
+}
+
 #define BEFORE(at, literal) before((at), "" literal, sizeof(literal) - 1)
 
 static char *number_before(char *at, uint64_t n)
@@ -135,7 +139,7 @@ static char *status_line_before(char *at, int status, const char *reason, size_t
     ASSERT(status >= 100);
     ASSERT(status <= 999);
     at = BEFORE(at, "\r\n");
-    at = before(at, reason, reason_len);
+    at = slice_before(at, (struct slice){reason, reason_len});
     *--at = ' ';
     at = number_before(at, (unsigned)status);
     return BEFORE(at, "HTTP/1.1 ");
@@ -147,7 +151,7 @@ static char *own_fields_before(char *at, const h2o_req_t *req, h2o_iovec_t serve
 
     if (server.len != 0) {
         at = BEFORE(at, "\r\n");
-        at = before(at, server.base, server.len);
+        at = slice_before(at, slice_of_iovec(server));
         at = BEFORE(at, "Server: ");
     }
     if (req->res.content_length != SIZE_MAX) {
