@@ -41,7 +41,6 @@ static void release(void *context)
     conn_backend_release(m->backend);
     tls_peer_unref(m->tls);
     meter_destroy(m->meter);
-    pthread_mutex_destroy(&m->meter_lock);
     free(m);
 }
 
@@ -85,7 +84,6 @@ struct worker *member_create(const struct member_options *o)
     m->has_feed = o->has_feed;
     m->max_connections = o->max_connections;
     text_copy(m->version, sizeof(m->version), o->version);
-    pthread_mutex_init(&m->meter_lock, NULL);
     m->backend =
         conn_pool_backend(o->app->conn_pool, wo.name, wo.incarnation, connections_of(m, s), &cs);
     if (!o->has_feed) {
@@ -180,9 +178,9 @@ void member_settings_changed(struct member *m)
     if (m->meter != NULL) {
         struct meter_settings ms = self_measure_settings(s);
 
-        pthread_mutex_lock(&m->meter_lock);
+        latch_lock(&m->meter_lock);
         meter_set(m->meter, &ms);
-        pthread_mutex_unlock(&m->meter_lock);
+        latch_unlock(&m->meter_lock);
     }
 }
 

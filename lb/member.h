@@ -7,11 +7,10 @@
 #ifndef RLB_LB_MEMBER_H
 #define RLB_LB_MEMBER_H
 
+#include "common/base/latch.h"
 #include "common/core/meter.h"
 #include "common/net/addr.h"
 #include "lb/application.h"
-
-#include <pthread.h>
 
 /* Why a worker in the pool may not be picked at present; any of them. */
 enum member_unavailable {
@@ -48,7 +47,7 @@ struct member {
     _Atomic bool struck; /* strikes holds something; to be looked at without the lock */
     /* Self-measured: the meter under its lock, which comes before app->members_lock; NULL with a
      * feed. */
-    pthread_mutex_t meter_lock;
+    struct latch meter_lock;
     struct meter *meter;
     char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
     /* Figures for the status page; relaxed. */

@@ -50,7 +50,6 @@ struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
 {
     struct pool *p = xcalloc(1, sizeof(*p));
 
-    pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->look_lock, NULL);
     list_init(&p->members);
     list_init(&p->line);
@@ -69,6 +68,11 @@ struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
     return p;
 }
 
+void pool_let_in(struct pool *p)
+{
+    pool_unlock(p);
+}
+
 void pool_destroy(struct pool *p)
 {
     if (p == NULL)
@@ -85,7 +89,6 @@ void pool_destroy(struct pool *p)
     pool_skills_fini(p);
     pool_versions_fini(p);
     pthread_mutex_destroy(&p->look_lock);
-    pthread_mutex_destroy(&p->lock);
     free(p->fingerprint);
     free(p);
 }

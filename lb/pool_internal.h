@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/base/latch.h"
 #include "common/base/log.h"
 #include "common/core/classes.h"
 #include "common/core/decay.h"
@@ -199,7 +200,7 @@ struct pool_rule {
 };
 
 struct pool {
-    pthread_mutex_t lock;
+    struct latch lock;
     bool held; /* lock is; for the assertions of _locked functions */
     struct pool_settings settings;
     const struct pool_rule *rule;
@@ -254,15 +255,19 @@ struct pool {
 
 static inline void pool_lock(struct pool *p)
 {
-    pthread_mutex_lock(&p->lock);
+    latch_lock(&p->lock);
     p->held = true;
 }
 
 static inline void pool_unlock(struct pool *p)
 {
     p->held = false;
-    pthread_mutex_unlock(&p->lock);
+    latch_unlock(&p->lock);
 }
+
+/* pool.c: pool_unlock between two pieces of a look, where others get their turn. Not inline: a test
+ * does there what they might do. */
+void pool_let_in(struct pool *p);
 
 static inline bool pool_excludes(const struct pool_request *r, const struct worker *w)
 {

@@ -75,11 +75,11 @@ static size_t look_at_list(struct pool *p, struct list *head, bool members, size
 
     pool_lock(p);
     p->look_next = head->next;
-    pool_unlock(p);
+    pool_let_in(p);
     while (more) {
         pool_lock(p);
         more = look_on(p, head, members, &piece);
-        pool_unlock(p);
+        pool_let_in(p);
         keep_piece(&piece, room, n, out);
         n += piece.n;
     }
@@ -133,7 +133,7 @@ static bool try_skills(struct pool *p, const struct worker *w, struct resume *ou
             take_skill(w, from + piece.n, &piece);
         from += piece.n;
         more = same && from < skills_of(w);
-        pool_unlock(p);
+        pool_let_in(p);
         if (!same)
             return false;
         for (size_t i = 0; i < piece.n; ++i)
@@ -156,7 +156,7 @@ static void look_at_skills(struct pool *p, struct worker *w, struct resume *out)
         pool_skills_copy(w, out);
     else
         resume_copy(out, &w->kept);
-    pool_unlock(p);
+    pool_let_in(p);
 }
 
 void pool_look(struct pool *p, bool skills, struct pool_view *out)
@@ -166,7 +166,7 @@ void pool_look(struct pool *p, bool skills, struct pool_view *out)
     pool_view_figures_locked(p, out);
     size_t room = p->nmembers + p->nleaving + 1;
     ++p->look;
-    pool_unlock(p);
+    pool_let_in(p);
     out->workers = xcalloc(room, sizeof(out->workers[0]));
     out->n = look_at_list(p, &p->members, true, &room, 0, out);
     out->ndetached = look_at_list(p, &p->leaving, false, &room, out->n, out);

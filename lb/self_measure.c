@@ -165,11 +165,11 @@ static void write_file(struct kept *k)
     struct resume_line line = {.state = RESUME_READY, .concurrency = 1};
     struct text bytes = {0};
 
-    pthread_mutex_lock(&m->meter_lock);
+    latch_lock(&m->meter_lock);
     line.generation = meter_generation(m->meter);
     if (line.generation != k->written)
         meter_resume(m->meter, FILE_SKILLS_MAX, &line.skills);
-    pthread_mutex_unlock(&m->meter_lock);
+    latch_unlock(&m->meter_lock);
     if (line.generation == k->written)
         goto out;
     text_copy(line.incarnation, INCARNATION_MAX + 1, incarnation[0] != '\0' ? incarnation : "-");
@@ -425,9 +425,9 @@ void self_measure_inherit(struct self_measure *s, struct member *m, struct membe
 {
     struct resume r = {0};
 
-    pthread_mutex_lock(&from->meter_lock);
+    latch_lock(&from->meter_lock);
     meter_resume(from->meter, SIZE_MAX, &r);
-    pthread_mutex_unlock(&from->meter_lock);
+    latch_unlock(&from->meter_lock);
     meter_load(m->meter, &r);
     if (s->folder != NULL)
         keep(s, m, kept_path(s, m));
@@ -437,10 +437,10 @@ void self_measure_inherit(struct self_measure *s, struct member *m, struct membe
 
 void self_measure_forget(struct self_measure *s, struct member *m, const struct slice *cls)
 {
-    pthread_mutex_lock(&m->meter_lock);
+    latch_lock(&m->meter_lock);
     if (m->meter != NULL)
         meter_forget(m->meter, cls);
-    pthread_mutex_unlock(&m->meter_lock);
+    latch_unlock(&m->meter_lock);
     if (s->folder != NULL)
         poke(s);
 }
@@ -471,7 +471,7 @@ void self_measure_served(struct member *m, struct slice cls, uint64_t service_us
     struct list released;
 
     list_init(&released);
-    pthread_mutex_lock(&m->meter_lock);
+    latch_lock(&m->meter_lock);
     bool due = meter_add(m->meter, cls, (double)service_us / 1e6, failed);
     if (due) {
         meter_resume(m->meter, SIZE_MAX, &r);
@@ -482,7 +482,7 @@ void self_measure_served(struct member *m, struct slice cls, uint64_t service_us
             pool_new_resume(a->pool, m->worker, &r, m->version, fingerprint_of(m), &released);
         pthread_mutex_unlock(&a->members_lock);
     }
-    pthread_mutex_unlock(&m->meter_lock);
+    latch_unlock(&m->meter_lock);
     route_wait_wake(&released);
     resume_fini(&r);
     if (due && a->lb->self_measure->folder != NULL)

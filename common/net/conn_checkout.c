@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A connection's use: taken, waited for, opened, given back, forgotten. Each function takes the
- * backend's mutex, moves (conn_place.c), notes in a struct conn_work what needs a call, and does
+ * backend's latch, moves (conn_place.c), notes in a struct conn_work what needs a call, and does
  * that after unlocking. The hot pair, an idle connection of the same loop taken and given back, is
  * one lock and one list operation each.
  */
@@ -160,21 +160,21 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
     w->backend = b;
     w->conn = NULL;
     w->state = WAITER_NONE;
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     while ((c = take_own_locked(b, s, o, now_ms, &k)) != NULL ||
            (c = take_parked_locked(b, l, o, now_ms, &k)) != NULL) {
         ++b->reused;
         ++c->uses;
-        pthread_mutex_unlock(&b->mutex);
+        latch_unlock(&b->latch);
         if (is_usable(b->pool, c, l, o->sure))
             break;
-        pthread_mutex_lock(&b->mutex);
+        latch_lock(&b->latch);
         --b->reused;
         conn_drop_locked(b, c, &k);
     }
     if (c == NULL) {
         result = open_or_wait_locked(b, s, o, now_ms, w, &k);
-        pthread_mutex_unlock(&b->mutex);
+        latch_unlock(&b->latch);
     }
     if (c != NULL)
         w->conn = c; /* else W may be others' business already */
@@ -192,7 +192,7 @@ void conn_cancel(struct conn_waiter *w)
         return;
     w->queued = false;
     conn_work_init(&k);
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     struct pooled_conn *c = w->conn;
     bool granted = w->state == WAITER_READY && w->result == CONN_REUSED;
     permission = w->state == WAITER_READY && w->result == CONN_OPEN;
@@ -219,7 +219,7 @@ void conn_opened(struct conn_backend *b, struct pooled_conn *c, struct loop *l)
     *c = (struct pooled_conn){
         .backend = b, .loop_index = loop_index(l), .uses = 1, .place = PLACE_GONE};
     list_init(&c->stack_node);
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     ASSERT(b->opening != 0);
     --b->opening; /* whose reference is the connection's now */
     ++b->opened;
@@ -232,7 +232,7 @@ void conn_not_opened(struct conn_backend *b)
     struct conn_work k;
 
     conn_work_init(&k);
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     ASSERT(b->opening != 0);
     --b->opening;
     conn_serve_locked(b, &k);
@@ -251,7 +251,7 @@ void conn_checkin(struct pooled_conn **conn, struct loop *l)
     ASSERT(b != NULL);
     ASSERT(c->loop_index == loop_index(l));
     conn_work_init(&k);
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     ASSERT(c->place == PLACE_USED);
     c->idle_since_ms = now_ms;
     /* Not detached here: who calls us may have been called on account of C, and look at it once
@@ -271,7 +271,7 @@ void conn_forget(struct pooled_conn *c)
     if (b == NULL)
         return; /* the pool has closed it, or never had it */
     conn_work_init(&k);
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     ASSERT(c->place != PLACE_GONE);
     ASSERT(c->place != PLACE_HELD);
     ASSERT(c->place != PLACE_ARRIVING);
@@ -287,7 +287,7 @@ void conn_keep_place(struct pooled_conn *c)
     struct conn_work k;
 
     conn_work_init(&k);
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     ASSERT(c->place == PLACE_USED);
     ++b->opening; /* with the connection's reference; first, so that nobody takes the place */
     conn_leave_locked(b, c, &k);
@@ -301,9 +301,9 @@ bool conn_in_use(struct pooled_conn *c)
 
     if (b == NULL)
         return true;
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     bool used = c->place == PLACE_USED;
-    pthread_mutex_unlock(&b->mutex);
+    latch_unlock(&b->latch);
     return used;
 }
 
@@ -392,9 +392,9 @@ void conn_pool_check(struct conn_pool *p)
     pthread_rwlock_rdlock(&p->lock);
     list_for_each (it, &p->all) {
         struct conn_backend *b = list_entry(it, struct conn_backend, all_node);
-        pthread_mutex_lock(&b->mutex);
+        latch_lock(&b->latch);
         check_backend_locked(b);
-        pthread_mutex_unlock(&b->mutex);
+        latch_unlock(&b->latch);
     }
     pthread_rwlock_unlock(&p->lock);
 }

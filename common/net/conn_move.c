@@ -95,7 +95,7 @@ static struct conn_waiter *take_ready(struct conn_backend *b, struct list *ready
     struct conn_work k;
 
     conn_work_init(&k);
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     if (!list_empty(ready)) {
         w = list_first(ready, struct conn_waiter, node);
         waiter_enter_locked(b, w, WAITER_NONE, &k);
@@ -139,11 +139,11 @@ void conn_shard_on_message(struct loop_message *m)
 
     list_init(&ready);
     conn_work_init(&k);
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     while (take_job_locked(s, &j, &k)) {
         conn_unlock_and_do(b, &k);
         do_job(s, &j);
-        pthread_mutex_lock(&b->mutex);
+        latch_lock(&b->latch);
         if (j.arrives)
             end_arriving_locked(b, &j, &k);
         else

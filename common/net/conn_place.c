@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who is where: every move of a connection or a waiter of one backend, under its mutex. Nothing
+ * Who is where: every move of a connection or a waiter of one backend, under its latch. Nothing
  * here calls out; what needs a call is noted in a struct conn_work and done after unlocking.
  */
 #include "common/net/conn_pool_internal.h"
@@ -44,7 +44,7 @@ void conn_unlock_and_do(struct conn_backend *b, struct conn_work *k)
 {
     struct conn_pool *p = b->pool;
 
-    pthread_mutex_unlock(&b->mutex);
+    latch_unlock(&b->latch);
     conn_work_do(p, k);
 }
 

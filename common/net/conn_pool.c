@@ -49,13 +49,13 @@ static void drop_idle(struct conn_backend *b, struct loop *l, uint64_t before_ms
 {
     struct pooled_conn *oldest;
 
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     while ((oldest = conn_oldest_of_locked(b, loop_index(l))) != NULL) {
         if (before_ms != 0 && oldest->idle_since_ms >= before_ms)
             break;
         conn_drop_locked(b, oldest, k);
     }
-    pthread_mutex_unlock(&b->mutex);
+    latch_unlock(&b->latch);
 }
 
 void conn_pool_close_loop(struct conn_pool *p, struct loop *l)
@@ -74,9 +74,9 @@ void conn_pool_close_loop(struct conn_pool *p, struct loop *l)
 
 static uint64_t idle_timeout_ms(struct conn_backend *b)
 {
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     uint64_t timeout_ms = b->settings.idle_timeout_ms;
-    pthread_mutex_unlock(&b->mutex);
+    latch_unlock(&b->latch);
     return timeout_ms;
 }
 
@@ -102,22 +102,22 @@ void conn_pool_recycle(struct conn_pool *p, struct loop *l)
  * False: it has none. */
 static bool give_up_idle(struct conn_backend *b, unsigned index, bool own, struct conn_work *k)
 {
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     struct pooled_conn *c = conn_oldest_of_locked(b, index);
     if (c != NULL && own)
         conn_drop_locked(b, c, k);
     else if (c != NULL)
         conn_condemn_locked(b, c, k);
-    pthread_mutex_unlock(&b->mutex);
+    latch_unlock(&b->latch);
     return c != NULL;
 }
 
 static uint64_t oldest_idle_ms(struct conn_backend *b, unsigned index)
 {
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     const struct pooled_conn *c = conn_oldest_of_locked(b, index);
     uint64_t since_ms = c != NULL ? c->idle_since_ms : UINT64_MAX;
-    pthread_mutex_unlock(&b->mutex);
+    latch_unlock(&b->latch);
     return since_ms;
 }
 
@@ -167,7 +167,6 @@ static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_con
 {
     struct conn_backend *b = NULL;
     size_t bytes = sizeof(*b) + p->nloops * sizeof(b->shards[0]);
-    pthread_mutexattr_t attr;
 
     int failed = posix_memalign((void **)&b, _Alignof(struct conn_backend), bytes);
     ASSERT(failed == 0);
@@ -178,12 +177,6 @@ static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_con
     b->settings = *s;
     list_init(&b->parked);
     list_init(&b->line);
-    /* Held for some list operations at a time: to spin a little is cheaper than to sleep. */
-    pthread_mutexattr_init(&attr);
-    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
-    failed = pthread_mutex_init(&b->mutex, &attr);
-    ASSERT(failed == 0);
-    pthread_mutexattr_destroy(&attr);
     for (unsigned i = 0; i < p->nloops; ++i) {
         struct conn_shard *shard = &b->shards[i];
         shard->backend = b;
@@ -204,7 +197,6 @@ static void destroy_backend(struct conn_backend *b)
     ASSERT(b->idle == 0);
     ASSERT(b->opening == 0);
     ASSERT(b->waiting == 0);
-    pthread_mutex_destroy(&b->mutex);
     free(b->key);
     free(b);
 }
@@ -333,7 +325,7 @@ void conn_backend_set(struct conn_backend *b, unsigned max_connections,
     struct conn_work k;
 
     conn_work_init(&k);
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     b->settings = *s;
     b->max_connections = max_connections;
     unsigned total = b->in_use + b->idle + b->opening - b->condemned;
@@ -367,7 +359,7 @@ void conn_backend_retire(struct conn_backend *b)
     b->in_map = false;
     pthread_rwlock_unlock(&p->lock);
 
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     b->retired = true;
     while (!list_empty(&b->line))
         waiter_refuse_locked(b, list_first(&b->line, struct conn_waiter, node), ERR_NO_WORKER, &k);
@@ -381,7 +373,7 @@ void conn_backend_retire(struct conn_backend *b)
 
 void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out)
 {
-    pthread_mutex_lock(&b->mutex);
+    latch_lock(&b->latch);
     *out = (struct conn_backend_view){
         .in_use = b->in_use,
         .idle = b->idle,
@@ -395,5 +387,5 @@ void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out)
         .waits = b->waits,
         .refused = b->refused,
     };
-    pthread_mutex_unlock(&b->mutex);
+    latch_unlock(&b->latch);
 }

@@ -3,7 +3,7 @@
  * Kept-alive connections to workers, shared by all loops.
  *
  * A map of backends under a read-write lock, keyed "address#incarnation", so that a worker that
- * came back never gets an old connection. Each entry has its own mutex, a count of connections
+ * came back never gets an old connection. Each entry has its own latch, a count of connections
  * against its limit, one LIFO stack of idle connections per loop, one beside the loops, and one
  * FIFO of waiters across loops. Taking or giving back never needs the map's lock, let alone its
  * write lock: users hold a backend handle. A connection is used by one loop at a time; at the limit
@@ -32,7 +32,7 @@ struct pooled_conn {
     uint64_t idle_since_ms;       /* loop_now_ms of the check-in */
     unsigned loop_index;
     uint64_t uses;              /* requests it was checked out for */
-    int place;                  /* the pool's, under the backend's mutex, as are the next three */
+    int place;                  /* the pool's, under the backend's latch, as are the next three */
     bool detached;              /* from LOOP_INDEX's loop, and attached to no other one */
     bool condemned;             /* to be closed as soon as its loop can */
     struct conn_waiter *waiter; /* on its way to */
@@ -102,7 +102,7 @@ struct conn_waiter {
     struct list node;  /* the pool's */
     struct loop *loop; /* set by conn_checkout */
     struct conn_backend *backend;
-    int state;                /* the pool's, under the backend's mutex, as are the next two */
+    int state;                /* the pool's, under the backend's latch, as are the next two */
     uint64_t ticket;          /* who came before has a lower one */
     bool fresh;               /* wants no kept connection */
     bool queued;              /* between CONN_WAIT and ready() or conn_cancel; its loop's */

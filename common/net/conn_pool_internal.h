@@ -7,6 +7,7 @@
 #ifndef RLB_NET_CONN_POOL_INTERNAL_H
 #define RLB_NET_CONN_POOL_INTERNAL_H
 
+#include "common/base/latch.h"
 #include "common/base/map.h"
 #include "common/net/conn_pool.h"
 
@@ -50,7 +51,7 @@ enum waiter_state {
 };
 
 /*
- * One loop's part of a backend. Under the backend's mutex. What another thread wants done on this
+ * One loop's part of a backend. Under the backend's latch. What another thread wants done on this
  * loop is in its lists, and the one message only says "look": nothing in a mailbox ever points to a
  * waiter or a connection, so both may go at any time.
  */
@@ -71,7 +72,7 @@ struct conn_shard {
 } __attribute__((aligned(64)));
 
 /*
- * Invariants, under the mutex (conn_pool_check):
+ * Invariants, under the latch (conn_pool_check):
  *   somebody in line  =>  not retired, limited, no room, and no idle connection on any loop
  *   idle              ==  sum of the shards' idle stacks, and the parked ones
  * References: one for each handle, connection, permission, waiter and posted message.
@@ -83,8 +84,8 @@ struct conn_backend {
     bool in_map;
     char *key;
     size_t key_len;
-    atomic_uint refs;      /* 0 is final */
-    pthread_mutex_t mutex; /* all below */
+    atomic_uint refs;   /* 0 is final */
+    struct latch latch; /* all below */
     bool retired;
     unsigned max_connections;
     struct conn_pool_settings settings;
@@ -119,7 +120,7 @@ enum {
     CONN_PART_KEPT = 4,
 };
 
-/* What is to be done once the mutex is released: posting and closing are call-outs. */
+/* What is to be done once the latch is released: posting and closing are call-outs. */
 struct conn_work {
     struct conn_shard *posts;
     struct list closing; /* connections of the calling loop; each still holds its reference */
@@ -130,7 +131,7 @@ void conn_work_init(struct conn_work *k);
 void conn_work_do(struct conn_pool *p, struct conn_work *k);
 void conn_unlock_and_do(struct conn_backend *b, struct conn_work *k);
 
-/* ---- conn_place.c; all expect the backend's mutex ---- */
+/* ---- conn_place.c; all expect the backend's latch ---- */
 
 bool conn_has_room_locked(const struct conn_backend *b);
 void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,

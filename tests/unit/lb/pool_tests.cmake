@@ -2,4 +2,4 @@ foreach(noun homes homes_detour homes_fading homes_hand_over homes_model homes_s
   rlb_unit_test(lb/${noun} LINK rlb::pool)
 endforeach()
 set_tests_properties(unit.lb.pool_thread PROPERTIES LABELS "unit;thread")
-rlb_unit_test(lb/pool_look LINK rlb::pool -Wl,--wrap=pthread_mutex_unlock)
+rlb_unit_test(lb/pool_look LINK rlb::pool -Wl,--wrap=pool_let_in)
