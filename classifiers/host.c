@@ -8,13 +8,8 @@
 #include "classifiers/kind.h"
 #include "common/base/text.h"
 
-static size_t host_classify(const struct classifier *k, const struct rlb_environment *env,
-                            char out[CLASS_BYTES_MAX])
+static size_t host_of_host(struct slice host, char out[CLASS_BYTES_MAX])
 {
-    struct slice host = SLICE_NULL;
-
-    (void)k;
-    host.p = env->get(env, "HTTP_HOST", &host.len);
     if (host.p == NULL)
         return CLASSIFIER_NONE;
     host = host_without_port(slice_trim(host));
@@ -29,12 +24,22 @@ static size_t host_classify(const struct classifier *k, const struct rlb_environ
     return host.len;
 }
 
+static size_t host_classify(const struct classifier *k, const struct rlb_environment *env,
+                            char out[CLASS_BYTES_MAX])
+{
+    struct slice host = SLICE_NULL;
+
+    (void)k;
+    host.p = env->get(env, "HTTP_HOST", &host.len);
+    return host_of_host(host, out);
+}
+
 static void host_destroy(struct classifier *k)
 {
     free(k);
 }
 
-static const struct classifier_kind host_kind = {"host", host_destroy, host_classify};
+static const struct classifier_kind host_kind = {"host", host_destroy, host_classify, host_of_host};
 
 struct classifier *host_create(void)
 {

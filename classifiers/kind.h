@@ -22,6 +22,8 @@ struct classifier_kind {
      */
     size_t (*classify)(const struct classifier *k, const struct rlb_environment *env,
                        char out[CLASS_BYTES_MAX]);
+    /* The same where only the Host matters, which is NULL without one; or NULL. */
+    size_t (*of_host)(struct slice host, char out[CLASS_BYTES_MAX]);
 };
 
 struct classifier {

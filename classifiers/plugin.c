@@ -47,7 +47,7 @@ static void plugin_destroy(struct classifier *k)
     free(p);
 }
 
-static const struct classifier_kind plugin_kind = {"plugin", plugin_destroy, plugin_classify};
+static const struct classifier_kind plugin_kind = {"plugin", plugin_destroy, plugin_classify, NULL};
 
 /* The contract of LIBRARY, or NULL. */
 static const struct rlb_classifier *find_contract(void *library, char why[CLASSIFIER_WHY_ROOM])

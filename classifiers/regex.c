@@ -51,7 +51,7 @@ static void regex_destroy(struct classifier *k)
     free(r);
 }
 
-static const struct classifier_kind regex_kind = {"regex", regex_destroy, regex_classify};
+static const struct classifier_kind regex_kind = {"regex", regex_destroy, regex_classify, NULL};
 
 /* ---- making ---- */
 

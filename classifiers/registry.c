@@ -196,6 +196,24 @@ size_t classifier_classify(const struct classifier *k, const struct rlb_environm
     return n != SIZE_MAX ? n : 0;
 }
 
+bool classifier_of_host(const struct classifier *k, struct slice host, char out[CLASS_BYTES_MAX],
+                        size_t *len)
+{
+    if (k->kind->of_host == NULL)
+        return false;
+    size_t n = k->kind->of_host(host.len != 0 ? host : SLICE_NULL, out);
+    char raw[CLASS_BYTES_MAX];
+
+    if (n == CLASSIFIER_NONE) {
+        n = 0;
+    } else if (!percent_plain((struct slice){out, n})) {
+        memcpy(raw, out, n);
+        n = percent_encode((struct slice){raw, n}, out, CLASS_BYTES_MAX);
+    }
+    *len = n != SIZE_MAX ? n : 0;
+    return true;
+}
+
 const char *classifier_fingerprint(const struct classifier *k)
 {
     return k->fingerprint;

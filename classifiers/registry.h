@@ -28,6 +28,12 @@ void classifier_destroy(struct classifier *k);
  */
 size_t classifier_classify(const struct classifier *k, const struct rlb_environment *env,
                            char out[CLASS_BYTES_MAX]);
+/*
+ * The same for a classifier that looks at nothing but the Host (as the field has it; empty: there
+ * is none), which saves its caller describing the request. False: K looks at more.
+ */
+bool classifier_of_host(const struct classifier *k, struct slice host, char out[CLASS_BYTES_MAX],
+                        size_t *len) must_check;
 /* FINGERPRINT_LEN hex digits: of the kind, its options, and a plugin's own version. Equal
  * configuration, equal fingerprint, on every machine. */
 const char *classifier_fingerprint(const struct classifier *k);

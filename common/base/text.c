@@ -227,6 +227,11 @@ static size_t copy_plain(struct slice raw, char *out, size_t max)
     return raw.len;
 }
 
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x21 && c <= 0x7e && c != '%';
+}
+
 size_t percent_encode(struct slice raw, char *out, size_t max)
 {
     static const char hex[] = "0123456789ABCDEF";
@@ -234,7 +239,7 @@ size_t percent_encode(struct slice raw, char *out, size_t max)
 
     for (size_t i = n; i < raw.len; ++i) {
         unsigned char c = (unsigned char)raw.p[i];
-        bool plain = c >= 0x21 && c <= 0x7e && c != '%';
+        bool plain = is_plain(c);
 
         if (n + (plain ? 1 : 3) > max)
             return SIZE_MAX;
@@ -247,6 +252,27 @@ size_t percent_encode(struct slice raw, char *out, size_t max)
         }
     }
     return n;
+}
+
+static bool all_plain(struct slice raw)
+{
+    for (size_t i = 0; i < raw.len; ++i) {
+        if (!is_plain((unsigned char)raw.p[i]))
+            return false;
+    }
+    return true;
+}
+
+bool percent_plain(struct slice raw)
+{
+    uint64_t any = 0;
+
+    if (raw.len < 8)
+        return all_plain(raw);
+    for (size_t i = 0; i + 8 <= raw.len; i += 8)
+        any |= maybe_encoded(nocase_load(raw.p + i));
+    any |= maybe_encoded(nocase_load(raw.p + raw.len - 8));
+    return any == 0 || all_plain(raw);
 }
 
 size_t percent_decode(struct slice raw, char *out, size_t room)

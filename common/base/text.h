@@ -100,6 +100,8 @@ bool parse_double(struct slice s, double *out) must_check;
  * OUT has room for MAX bytes. Returns the encoded length, or SIZE_MAX when it would exceed MAX.
  */
 size_t percent_encode(struct slice raw, char *out, size_t max);
+/* Whether it would stay as it is. */
+bool percent_plain(struct slice raw);
 /*
  * RAW percent-decoded once, as WSGI servers do it, but no more than ROOM bytes of it: to OUT;
  * returns how many. What is no escape stays as it is.

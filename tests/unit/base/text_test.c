@@ -118,6 +118,7 @@ static void percent_encoding_keeps_what_is_visible_ascii(void **state)
     n = percent_encode(SLICE_LIT("\xff\x7f~!"), out, sizeof(out));
     assert_slice(((struct slice){out, n}), "%FF%7F~!");
     assert_int_equal(percent_encode(SLICE_NULL, out, 0), 0);
+    assert_true(percent_plain(SLICE_NULL));
     assert_true(percent_encode(SLICE_LIT("    "), out, sizeof(out)) == 12);
     assert_true(percent_encode(SLICE_LIT("     "), out, sizeof(out)) == SIZE_MAX);
     assert_true(percent_encode(SLICE_LIT("ab"), out, 1) == SIZE_MAX);
@@ -141,6 +142,7 @@ static void what_needs_no_encoding_is_copied_up_to_the_first_byte_that_does(void
                 memset(wanted, 'x', sizeof(wanted));
                 snprintf(wanted + at, 4, plain ? "%c" : "%%%02X", (unsigned)c);
                 wanted[at + (plain ? 1 : 3)] = 'x';
+                assert_int_equal(percent_plain((struct slice){raw, len}), plain);
                 assert_int_equal(percent_encode((struct slice){raw, len}, out, sizeof(out)), whole);
                 assert_memory_equal(out, wanted, whole);
                 assert_int_equal(percent_encode((struct slice){raw, len}, out, whole), whole);
