@@ -67,6 +67,14 @@ static inline void list_remove(struct list *node)
     list_init(node);
 }
 
+/* NODE, which is in a list, this or another, becomes the last of HEAD's. */
+static inline void list_move_back(struct list *head, struct list *node)
+{
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    list_insert_before(head, node);
+}
+
 /* The first node, unlinked, or NULL. */
 static inline struct list *list_pop_front(struct list *head)
 {

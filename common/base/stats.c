@@ -47,6 +47,7 @@ struct stats *stats_create(const struct stats_table *t, size_t ncells)
     size_t slots = 0;
 
     ASSERT(ncells != 0);
+    ASSERT(bucket_us[0] == STATS_FIRST_BOUND_US);
     *s = (struct stats){.table = t, .ncells = ncells};
     s->first = xcalloc(t->n + 1, sizeof(*s->first));
     for (size_t i = 0; i < t->n; ++i) {
@@ -96,22 +97,13 @@ static enum stat_kind kind_of(const struct stats *s, size_t row)
     return s->table->rows[row].kind;
 }
 
-static size_t bucket_of(uint64_t us)
+size_t stats_bucket_(uint64_t us)
 {
     size_t i = bucket_from[us != 0 ? 64 - __builtin_clzll(us) : 0];
 
     while (i < ARRAY_LEN(bucket_us) && us > bucket_us[i])
         ++i;
     return i;
-}
-
-void stat_observe(struct stats_cell *c, size_t row, uint64_t us)
-{
-    ASSERT(row < c->nrows);
-    ASSERT((c->first[row] & STATS_IN_BUCKETS) != 0);
-    _Atomic int64_t *slots = &c->slots[c->first[row] & ~STATS_IN_BUCKETS];
-    stats_slot_add(&slots[bucket_of(us)], 1);
-    stats_slot_add(&slots[STATS_BUCKETS], (int64_t)us);
 }
 
 /* ---- reading ---- */

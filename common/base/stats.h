@@ -45,6 +45,7 @@ struct stats_cell {
 /* Upper bounds of histogram buckets in microseconds: 1-2.5-5 steps from 100 us to 100 s, then +Inf.
  */
 #define STATS_BUCKETS 20
+#define STATS_FIRST_BOUND_US 100
 
 struct stats *stats_create(const struct stats_table *t, size_t ncells);
 void stats_destroy(struct stats *s);
@@ -68,7 +69,18 @@ static inline void stat_add(struct stats_cell *c, size_t row, int64_t n)
     ASSERT((slot & STATS_IN_BUCKETS) == 0);
     stats_slot_add(&c->slots[slot], n);
 }
-void stat_observe(struct stats_cell *c, size_t row, uint64_t us);
+/* Histograms. */
+size_t stats_bucket_(uint64_t us);
+static inline void stat_observe(struct stats_cell *c, size_t row, uint64_t us)
+{
+    ASSERT(row < c->nrows);
+    uint32_t first = c->first[row];
+    ASSERT((first & STATS_IN_BUCKETS) != 0);
+    _Atomic int64_t *slots = &c->slots[first & ~STATS_IN_BUCKETS];
+    /* Most waits are none. */
+    stats_slot_add(&slots[us <= STATS_FIRST_BOUND_US ? 0 : stats_bucket_(us)], 1);
+    stats_slot_add(&slots[STATS_BUCKETS], (int64_t)us);
+}
 
 /* Any thread. */
 /* A histogram's sum is how many were observed. */

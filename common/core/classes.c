@@ -108,8 +108,7 @@ void classes_request(struct classes *t, struct class_entry *e)
         make_known(t, e);
         return;
     }
-    list_remove(&e->node);
-    list_push_back(e->known ? &t->known : &t->probation, &e->node);
+    list_move_back(e->known ? &t->known : &t->probation, &e->node);
 }
 
 void classes_trust(struct classes *t, struct class_entry *e)

@@ -58,6 +58,28 @@ static void a_node_leaves_without_knowing_its_list(void **state)
     assert_int_equal(digits(&head), 13);
 }
 
+static void a_member_of_any_list_may_become_the_last_of_another(void **state)
+{
+    struct list head = LIST_INIT(head);
+    struct list other = LIST_INIT(other);
+    struct item items[] = {{.number = 1}, {.number = 2}, {.number = 3}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(items); ++i)
+        list_push_back(&head, &items[i].node);
+    list_move_back(&head, &items[0].node);
+    assert_int_equal(digits(&head), 231);
+    list_move_back(&head, &items[0].node);
+    assert_int_equal(digits(&head), 231);
+    list_move_back(&other, &items[2].node);
+    assert_int_equal(digits(&head), 21);
+    assert_int_equal(digits(&other), 3);
+    list_remove(&items[1].node);
+    list_move_back(&other, &items[0].node);
+    assert_true(list_empty(&head));
+    assert_int_equal(digits(&other), 31);
+}
+
 static void pop_front_empties_a_list_in_order(void **state)
 {
     struct list head = LIST_INIT(head);
@@ -115,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_stand_where_they_were_put),
         cmocka_unit_test(a_node_leaves_without_knowing_its_list),
+        cmocka_unit_test(a_member_of_any_list_may_become_the_last_of_another),
         cmocka_unit_test(pop_front_empties_a_list_in_order),
         cmocka_unit_test(splice_moves_all_to_the_end),
         cmocka_unit_test(members_may_leave_while_the_safe_form_walks),
