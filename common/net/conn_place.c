@@ -5,12 +5,6 @@
  */
 #include "common/net/conn_pool_internal.h"
 
-void conn_work_init(struct conn_work *k)
-{
-    k->posts = NULL;
-    list_init(&k->closing);
-}
-
 static void want_post_locked(struct conn_shard *s, struct conn_work *k)
 {
     if (s->posted)
@@ -21,7 +15,7 @@ static void want_post_locked(struct conn_shard *s, struct conn_work *k)
     k->posts = s;
 }
 
-void conn_work_do(struct conn_pool *p, struct conn_work *k)
+void conn_work_do_all_(struct conn_pool *p, struct conn_work *k)
 {
     struct list *node;
 
@@ -38,14 +32,6 @@ void conn_work_do(struct conn_pool *p, struct conn_work *k)
         k->posts = s->next_post; /* before posting: then it is the loop's */
         loop_post(s->loop, &s->message);
     }
-}
-
-void conn_unlock_and_do(struct conn_backend *b, struct conn_work *k)
-{
-    struct conn_pool *p = b->pool;
-
-    latch_unlock(&b->latch);
-    conn_work_do(p, k);
 }
 
 /*
@@ -95,13 +81,9 @@ struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned
     return c;
 }
 
-void conn_rested_locked(struct conn_shard *s)
+void conn_rested_now_locked_(struct conn_shard *s)
 {
-    uint64_t waits = loop_waits(s->loop);
-
-    if (s->rested_at == waits)
-        return;
-    s->rested_at = waits;
+    s->rested_at = loop_waits(s->loop);
     if (list_empty(&s->resting))
         return;
     list_splice_back(&s->resting, &s->idle);

@@ -126,10 +126,26 @@ struct conn_work {
     struct list closing; /* connections of the calling loop; each still holds its reference */
 };
 
-void conn_work_init(struct conn_work *k);
+static inline void conn_work_init(struct conn_work *k)
+{
+    k->posts = NULL;
+    list_init(&k->closing);
+}
 /* Without any lock held. May free backends. */
-void conn_work_do(struct conn_pool *p, struct conn_work *k);
-void conn_unlock_and_do(struct conn_backend *b, struct conn_work *k);
+void conn_work_do_all_(struct conn_pool *p, struct conn_work *k);
+static inline void conn_work_do(struct conn_pool *p, struct conn_work *k)
+{
+    /* Mostly there is none. */
+    if (k->posts != NULL || !list_empty(&k->closing))
+        conn_work_do_all_(p, k);
+}
+static inline void conn_unlock_and_do(struct conn_backend *b, struct conn_work *k)
+{
+    struct conn_pool *p = b->pool;
+
+    latch_unlock(&b->latch);
+    conn_work_do(p, k);
+}
 
 /* ---- conn_place.c; all expect the backend's latch ---- */
 
@@ -140,7 +156,12 @@ void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_
 struct pooled_conn *conn_latest_locked(const struct conn_shard *s);
 struct pooled_conn *conn_oldest_locked(const struct conn_shard *s);
 /* On the shard's loop: those that were given back before its last wait rest no longer. */
-void conn_rested_locked(struct conn_shard *s);
+void conn_rested_now_locked_(struct conn_shard *s);
+static inline void conn_rested_locked(struct conn_shard *s)
+{
+    if (s->rested_at != loop_waits(s->loop))
+        conn_rested_now_locked_(s);
+}
 void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum waiter_state to,
                          struct conn_work *k);
 /* C is on its way to W from now on. */

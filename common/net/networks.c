@@ -105,7 +105,7 @@ void networks_fini(struct networks *n)
     *n = (struct networks){0};
 }
 
-bool networks_have(const struct networks *n, const struct addr *peer)
+bool networks_contain_(const struct networks *n, const struct addr *peer)
 {
     int family = peer->sa.sa_family;
     const unsigned char *bytes = (const unsigned char *)&peer->in6.sin6_addr;

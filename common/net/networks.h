@@ -36,7 +36,12 @@ void networks_copy(const struct networks *from, struct networks *out);
 /* The same ones in the same order. */
 bool networks_equal(const struct networks *a, const struct networks *b);
 void networks_fini(struct networks *n);
+bool networks_contain_(const struct networks *n, const struct addr *peer);
 /* IPv4 within IPv6 counts as IPv4, on both sides. */
-bool networks_have(const struct networks *n, const struct addr *peer);
+static inline bool networks_have(const struct networks *n, const struct addr *peer)
+{
+    /* Often there are none. */
+    return (n->n != 0 || n->loopback || n->unix_peers) && networks_contain_(n, peer);
+}
 
 #endif
