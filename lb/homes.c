@@ -246,17 +246,29 @@ static void drop_above(struct homes *h, struct homes_class *c, const struct home
     }
 }
 
+/* What was last used then is no home any more. */
+static bool is_old(const struct homes *h, uint64_t used_us)
+{
+    return (double)(h->now_us - used_us) > HOMES_AGE_US;
+}
+
 static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
 {
-    if (c->nhomes < 2)
+    if (c->nhomes < 2 || !is_old(h, c->oldest_us))
         return;
 
     double part_us = work_us / c->nhomes;
+    uint64_t oldest_us = h->now_us;
 
     for (uint32_t i = c->nhomes; i-- != 0 && c->nhomes > 1;) {
-        if ((double)(h->now_us - c->pairs[i]->used_us) > HOMES_AGE_US)
+        uint64_t used_us = c->pairs[i]->used_us;
+
+        if (is_old(h, used_us))
             give_up(h, c->pairs[i], part_us);
+        else if (used_us < oldest_us)
+            oldest_us = used_us;
     }
+    c->oldest_us = oldest_us;
 }
 
 /* A class that is worth fewer homes gives up that of the most loaded worker. Slowly: its work at
@@ -311,7 +323,8 @@ static void apply(struct homes *h, struct homes_class *c, const struct homes_pla
 
     for (size_t i = 0; i < plan->nwarm; ++i)
         homes_pair_get(h, c, plan->warm[i], h->now_us)->touched = true;
-    if (reason != HOMES_DETOUR)
+    /* Those in the line have just been counted. */
+    if (reason != HOMES_DETOUR && plan->choice.homes != c->nhomes)
         drop_absent(h, c, plan->work);
     if (reason == HOMES_MOVE || reason == HOMES_DRAW) {
         /* What it had there goes along; other homes keep what they have. */

@@ -140,8 +140,9 @@ struct homes_class {
     struct class_entry base;
     struct homes_pair **pairs; /* [0, nhomes) are homes */
     uint32_t npairs, nhomes, room;
-    float cost_us;    /* 0: nothing served yet */
-    uint64_t shed_us; /* when it last gave up a home that it was not worth */
+    float cost_us;      /* 0: nothing served yet */
+    uint64_t shed_us;   /* when it last gave up a home that it was not worth */
+    uint64_t oldest_us; /* no home of it was last used before this; 0: nobody has looked */
     struct fading work;
     struct fading demand;
     struct fading asked; /* requests */

@@ -36,6 +36,7 @@ void homes_settle(struct homes *h, struct homes_pair *p, double work_us)
     ASSERT(!homes_is_home(p));
     swap(p->cls, p->at, p->cls->nhomes++);
     p->settled_us = h->now_us;
+    p->cls->oldest_us = 0; /* it may be one of the past that is used again */
     homes_load_add(h, p->worker, 0, 1);
     homes_weigh(h, p, work_us);
 }
