@@ -124,11 +124,9 @@ static void on_picked(struct exchange *x)
     x->served = (struct pool_served){.failed = true};
     ++x->picks;
     x->fresh = false;
-    if (x->last != x->pick.worker) {
-        if (x->last != NULL)
-            worker_unref(x->last);
-        x->last = worker_ref(x->pick.worker);
-    }
+    if (x->last != NULL)
+        worker_unref(x->last);
+    x->last = x->pick.worker;
     exchange_connect(x);
 }
 
@@ -402,7 +400,7 @@ void exchange_connect_init(struct exchange *x)
     timer_init(&x->wait_timer, on_wait_timeout);
 }
 
-void exchange_stop_waiting(struct exchange *x)
+void exchange_leave_queues_(struct exchange *x)
 {
     timer_stop(&x->wait_timer);
     stop_waiting_refused(x);

@@ -250,7 +250,7 @@ static void give_back_worker(struct exchange *x)
     list_init(&released);
     x->member = NULL;
     x->served.now_us = loop_now_us(x->home->loop);
-    pool_put(x->app->pool, &x->pick, &x->served, &released);
+    x->last = pool_put_kept(x->app->pool, &x->pick, &x->served, &released);
     route_wait_wake(&released);
 }
 
@@ -464,8 +464,11 @@ static void find_class(struct exchange *x)
 {
     struct classify_request r;
 
+    x->cls.p = x->cls_room;
+    if (classifier_of_host(x->app->classifier, x->authority, x->cls_room, &x->cls.len))
+        return;
     exchange_describe(x, &r);
-    x->cls = (struct slice){x->cls_room, classify(x->app->classifier, &r, x->cls_room)};
+    x->cls.len = classify(x->app->classifier, &r, x->cls_room);
 }
 
 /* The next number in hexadecimal digits. */

@@ -22,6 +22,7 @@
 #include "lb/classify.h"
 #include "lb/lb.h"
 #include "lb/member.h"
+#include "lb/poison.h"
 #include "lb/route_wait.h"
 
 enum step {
@@ -104,7 +105,9 @@ struct exchange {
     struct pool_pick pick;     /* counted while member != NULL */
     struct pool_served served; /* how that goes; not served until it is */
     struct member *member;
-    struct worker *last; /* the last worker tried, counted: for the access line */
+    /* The last worker tried, for the access line: counted by PICK, or by itself without a member.
+     */
+    struct worker *last;
     struct route_wait wait;
     struct conn_waiter conn_wait;
     struct http1_connect *attempt;
@@ -217,7 +220,14 @@ void exchange_connect_init(struct exchange *x);
  */
 void exchange_refused(struct exchange *x, enum outcome o);
 /* connect.c: leave every queue, stop connecting. */
-void exchange_stop_waiting(struct exchange *x);
+void exchange_leave_queues_(struct exchange *x);
+static inline void exchange_stop_waiting(struct exchange *x)
+{
+    /* Mostly it stands in none. */
+    if (x->waiting || x->refused_waiting || x->conn_waiting || x->permit || x->attempt != NULL ||
+        timer_running(&x->wait_timer))
+        exchange_leave_queues_(x);
+}
 /* forward.c: a connection is there. */
 void exchange_forward(struct exchange *x);
 /* forward.c: the client has taken some. */
@@ -226,10 +236,19 @@ void exchange_drained(struct exchange *x);
  * guard.c: X's worker, or its process, died with it. True: its class and path is refused now.
  */
 bool guard_worker_died(struct exchange *x);
-/* guard.c: it has an answer. */
-void guard_answered(const struct exchange *x);
+/* guard.c: it has an answer, which says something when there are suspects. */
+void guard_answered_(const struct exchange *x);
+static inline void guard_answered(const struct exchange *x)
+{
+    if (poison_any_suspects(x->app->poison))
+        guard_answered_(x);
+}
 /* guard.c: whether its class and path is refused, workers having died of it. */
-bool guard_refuses(const struct exchange *x);
+bool guard_refuses_(const struct exchange *x);
+static inline bool guard_refuses(const struct exchange *x)
+{
+    return poison_any_held(x->app->poison) && guard_refuses_(x);
+}
 /* account.c */
 void account(const struct exchange *x);
 /* An access line for what never became an exchange: the server itself refused it. */

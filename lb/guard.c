@@ -56,7 +56,7 @@ bool guard_worker_died(struct exchange *x)
     return guard_refuses(x);
 }
 
-void guard_answered(const struct exchange *x)
+void guard_answered_(const struct exchange *x)
 {
     const struct poison_rule rule = rule_of(x);
     const struct poison_key key = key_of(x);
@@ -64,7 +64,7 @@ void guard_answered(const struct exchange *x)
     poison_answered(x->app->poison, &rule, &key, loop_now_ms(x->home->loop));
 }
 
-bool guard_refuses(const struct exchange *x)
+bool guard_refuses_(const struct exchange *x)
 {
     const struct poison_key key = key_of(x);
 

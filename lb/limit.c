@@ -245,12 +245,10 @@ void exchange_limit(struct exchange *x)
     walk(x);
 }
 
-void limit_give_back(struct exchange *x, bool done)
+void limit_give_all_back_(struct exchange *x, bool done)
 {
     struct list *node = NULL;
 
-    if (x->limits == NULL)
-        return;
     stop_counting_wait(x);
     while ((node = list_pop_front(&x->claims)) != NULL)
         limit_claim_give_back(list_entry(node, struct limit_claim, node), done);

@@ -18,7 +18,12 @@ void exchange_limit(struct exchange *x);
  * left. Harmless when there is nothing.
  *   done  the work is: a whole response is there, and no failure of the server's
  */
-void limit_give_back(struct exchange *x, bool done);
+void limit_give_all_back_(struct exchange *x, bool done);
+static inline void limit_give_back(struct exchange *x, bool done)
+{
+    if (x->limits != NULL)
+        limit_give_all_back_(x, done);
+}
 /* Between turns: X goes. */
 void limit_fini(struct exchange *x);
 /* What a refusal by a rule says instead of the application's. */

@@ -30,11 +30,10 @@ struct poison_entry {
 };
 
 struct poison {
+    struct poison_counts n; /* first */
     pthread_mutex_t lock;
     struct map entries;
     struct list suspects, held;
-    /* How many are in each list; to be looked at without the lock. */
-    _Atomic size_t nsuspects, nheld;
 };
 
 struct poison *poison_create(void)
@@ -53,14 +52,9 @@ static void count(_Atomic size_t *n, int change)
     atomic_fetch_add_explicit(n, (size_t)change, memory_order_relaxed);
 }
 
-static bool any(_Atomic size_t *n)
-{
-    return atomic_load_explicit(n, memory_order_relaxed) != 0;
-}
-
 static void drop_locked(struct poison *p, struct poison_entry *e)
 {
-    count(e->held ? &p->nheld : &p->nsuspects, -1);
+    count(e->held ? &p->n.nheld : &p->n.nsuspects, -1);
     list_remove(&e->in_list);
     map_remove(&p->entries, &e->node);
     free(e);
@@ -97,14 +91,14 @@ static void suspect_locked(struct poison *p, struct poison_entry *e)
 {
     e->held = false;
     list_push_back(&p->suspects, &e->in_list);
-    count(&p->nsuspects, 1);
+    count(&p->n.nsuspects, 1);
 }
 
 /* Its time is over. Another death, and it is held again. */
 static void let_go_locked(struct poison *p, struct poison_entry *e, uint64_t now_ms)
 {
     list_remove(&e->in_list);
-    count(&p->nheld, -1);
+    count(&p->n.nheld, -1);
     e->ndeaths -= e->ndeaths > 0;
     for (unsigned i = 0; i < e->ndeaths; ++i)
         e->deaths[i] = (struct death){.at_ms = now_ms};
@@ -191,17 +185,17 @@ static bool note_death(struct poison_entry *e, const void *worker, uint64_t now_
 
 static enum poison_verdict hold_locked(struct poison *p, struct poison_entry *e, uint64_t until_ms)
 {
-    if (atomic_load_explicit(&p->nheld, memory_order_relaxed) == POISON_HELD_MAX) {
+    if (atomic_load_explicit(&p->n.nheld, memory_order_relaxed) == POISON_HELD_MAX) {
         drop_list_locked(p, &p->suspects);
         drop_list_locked(p, &p->held);
         return POISON_TOO_MANY;
     }
     list_remove(&e->in_list);
-    count(&p->nsuspects, -1);
+    count(&p->n.nsuspects, -1);
     e->held = true;
     e->until_ms = until_ms;
     list_push_back(&p->held, &e->in_list);
-    count(&p->nheld, 1);
+    count(&p->n.nheld, 1);
     return POISON_HELD;
 }
 
@@ -238,7 +232,7 @@ void poison_answered(struct poison *p, const struct poison_rule *r, const struct
 {
     uint64_t hashed[2];
 
-    if (!any(&p->nsuspects))
+    if (!poison_any_suspects(p))
         return;
     hash(key, hashed);
     pthread_mutex_lock(&p->lock);
@@ -253,7 +247,7 @@ bool poison_holds(struct poison *p, const struct poison_key *key, uint64_t now_m
 {
     uint64_t hashed[2];
 
-    if (!any(&p->nheld))
+    if (!poison_any_held(p))
         return false;
     hash(key, hashed);
     pthread_mutex_lock(&p->lock);

@@ -14,6 +14,8 @@
 #ifndef RLB_LB_POISON_H
 #define RLB_LB_POISON_H
 
+#include <stdatomic.h>
+
 #include "common/base/base.h"
 #include "common/base/limits.h"
 
@@ -39,11 +41,33 @@ struct poison_key {
     struct slice cls, path; /* borrowed */
 };
 
+struct poison;
+
 enum poison_verdict {
     POISON_NOTHING,
     POISON_HELD,     /* it is held from now on */
     POISON_TOO_MANY, /* it would have been one too many: none is held any more */
 };
+
+/* How many there are of each, which may be looked at without the lock: what a struct poison begins
+ * with. */
+struct poison_counts {
+    _Atomic size_t nsuspects, nheld;
+};
+static inline const struct poison_counts *poison_counts(const struct poison *p)
+{
+    return (const struct poison_counts *)(const void *)p;
+}
+/* Whether an answer can change anything. */
+static inline bool poison_any_suspects(const struct poison *p)
+{
+    return atomic_load_explicit(&poison_counts(p)->nsuspects, memory_order_relaxed) != 0;
+}
+/* Whether any is held. */
+static inline bool poison_any_held(const struct poison *p)
+{
+    return atomic_load_explicit(&poison_counts(p)->nheld, memory_order_relaxed) != 0;
+}
 
 struct poison *poison_create(void);
 /* NULL is fine. */

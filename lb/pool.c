@@ -313,8 +313,7 @@ static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
 {
     uint64_t backlog = worker_backlog(w);
 
-    list_remove(&w->place_node);
-    list_push_back(&p->line, &w->place_node);
+    list_move_back(&p->line, &w->place_node);
     if (backlog < w->concurrency)
         --p->places;
     out->backlog = backlog;
@@ -349,13 +348,13 @@ static void choose(struct pool *p, const struct pool_question *q, uint64_t now_u
     struct pool_choice c = {0};
 
     pool_policy_choose_locked(p, q, &c);
-    *out = (struct pool_pick){
-        .reason = q->request->retry ? PICK_RETRY : c.reason,
-        .started_us = now_us,
-        .max_backlog = c.max_backlog,
-        .min_backlog = c.min_backlog,
-        .skipped = c.skipped,
-    };
+    /* In place: what is set at once is made elsewhere and copied. */
+    memset(out, 0, sizeof(*out));
+    out->reason = q->request->retry ? PICK_RETRY : c.reason;
+    out->started_us = now_us;
+    out->max_backlog = c.max_backlog;
+    out->min_backlog = c.min_backlog;
+    out->skipped = c.skipped;
     ++p->picks[out->reason];
     pool_policy_begin_locked(p, q, &c, out);
     hand_out(p, c.worker, out);
@@ -389,8 +388,8 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
     return result;
 }
 
-void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
-              struct list *released)
+struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
+                             struct list *released)
 {
     struct worker *w = pick->worker;
 
@@ -417,9 +416,15 @@ void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *
     }
     pool_release_locked(p, released);
     pool_unlock(p);
-    worker_unref(w);
     if (from != NULL)
         worker_unref(from);
+    return w;
+}
+
+void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
+              struct list *released)
+{
+    worker_unref(pool_put_kept(p, pick, how, released));
 }
 
 void pool_set_balancers(struct pool *p, const uint64_t ids[], size_t n, size_t self)

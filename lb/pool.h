@@ -185,6 +185,9 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
  */
 void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
               struct list *released);
+/* The same, but the reference to the worker, which it returns, is the caller's from now on. */
+struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
+                             struct list *released) must_check;
 /*
  * Leave the queue, or give back a turn that came. Harmless when idle.
  * False when the waiter had been released: unless its wake-up has arrived already, whoever was

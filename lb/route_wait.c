@@ -37,7 +37,7 @@ bool route_wait_cancel(struct route_wait *w, struct pool *p)
     return w->owed;
 }
 
-void route_wait_wake(struct list *released)
+void route_wait_wake_all_(struct list *released)
 {
     struct list *node;
 

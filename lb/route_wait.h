@@ -30,6 +30,11 @@ bool route_wait_cancel(struct route_wait *w, struct pool *p);
 
 /* Any thread: wake the exchanges of the waiters in RELEASED (as pool functions fill it); it is
  * empty then. */
-void route_wait_wake(struct list *released);
+void route_wait_wake_all_(struct list *released);
+static inline void route_wait_wake(struct list *released)
+{
+    if (!list_empty(released))
+        route_wait_wake_all_(released);
+}
 
 #endif
