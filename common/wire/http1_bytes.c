@@ -111,6 +111,38 @@ size_t http1_text_length_words(struct slice s)
     return i;
 }
 
+/* Of each byte the top bit where it is a control character, and of no other: no carries here. */
+static uint64_t exact_controls(uint64_t word)
+{
+    uint64_t low = word & EACH_BYTE(0x7f);
+    uint64_t deleted = (word ^ EACH_BYTE(0x7f)) & EACH_BYTE(0x7f);
+    uint64_t text = (low + EACH_BYTE(0x80 - 0x20)) & (deleted + EACH_BYTE(0x7f));
+
+    return ~(text | word) & EACH_BYTE(0x80);
+}
+
+uint64_t http1_marks_words(const char *p)
+{
+    uint64_t marks = 0;
+
+    for (unsigned i = 0; i < 64; i += 8) {
+        uint64_t word;
+        memcpy(&word, p + i, 8);
+        /* The product's top byte has a bit of each byte. */
+        marks |= (exact_controls(word) >> 7) * UINT64_C(0x0102040810204080) >> 56 << i;
+    }
+    return marks;
+}
+
+uint64_t http1_few_marks(const char *p, size_t n)
+{
+    char room[64] = {0};
+
+    if (n != 0)
+        memcpy(room, p, n);
+    return http1_marks_words(room) & ((UINT64_C(1) << n) - 1);
+}
+
 size_t http1_text_length(struct slice s)
 {
     return http1_scan_text(s);

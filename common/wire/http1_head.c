@@ -4,14 +4,14 @@
  *
  *     status line -> header line ... header line -> blank line -> framing
  *
- * A line's end is where its text ends (http1_scan.h), as this runs for every response. Where RFC
+ * Bytes are looked at many at once (http1_lines.h), as this runs for every response. Where RFC
  * 9112 lets a recipient be lenient (bare LF, folded lines, blanks before a colon) we are not:
  * whoever guesses differently from us behind or before us would see another message.
  */
 #include "common/wire/http1_head.h"
 #include "common/base/nocase.h"
 #include "common/base/text.h"
-#include "common/wire/http1_scan.h"
+#include "common/wire/http1_lines.h"
 
 enum {
     STATUS_LINE_MIN = 12, /* "HTTP/1.1 200" */
@@ -38,27 +38,18 @@ bool http1_list_has(struct slice value, struct slice token)
     return false;
 }
 
-/*
- * One line without its CRLF, all text; *LINE ends at the CR. TOKEN: as http1_scan_line tells it.
- * ERR_BUSY: not whole yet.
- */
-static inline __attribute__((always_inline)) enum err take_line(struct slice *rest,
-                                                                struct slice *line, size_t *token)
+/* ERR_BUSY: the line is not whole yet. */
+http1_inline_ enum err take_line(struct http1_lines *lines, struct slice *line)
 {
-    size_t len = http1_scan_line(*rest, token);
-
-    if (len == rest->len)
+    switch (http1_lines_take(lines, line)) {
+    case HTTP1_LINE:
+        return ERR_OK;
+    case HTTP1_LINE_CUT:
         return ERR_BUSY;
-    if (rest->p[len] != '\r')
+    case HTTP1_LINE_BAD:
         return ERR_SYNTAX;
-    if (len + 1 == rest->len)
-        return ERR_BUSY;
-    if (rest->p[len + 1] != '\n')
-        return ERR_SYNTAX;
-    *line = (struct slice){rest->p, len};
-    rest->p += len + 2;
-    rest->len -= len + 2;
-    return ERR_OK;
+    }
+    UNREACHABLE();
 }
 
 static bool is_digit(char c)
@@ -66,7 +57,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static enum err parse_status_line(struct slice line, struct http1_head *out)
+http1_inline_ enum err parse_status_line(struct slice line, struct http1_head *out)
 {
     const char *p = line.p;
 
@@ -93,7 +84,7 @@ static enum err note_length(struct slice value, struct framing_facts *f)
 {
     uint64_t length;
 
-    if (!parse_u64(value, INT64_MAX, &length))
+    if (!http1_parse_length(value, &length))
         return ERR_SYNTAX;
     if (f->has_length && length != f->length)
         return ERR_SYNTAX;
@@ -112,22 +103,7 @@ static enum err note_coding(struct slice value, struct framing_facts *f)
     return ERR_OK;
 }
 
-/* Hardly any says more than one of two words. */
-static void note_connection(struct slice value, struct framing_facts *f)
-{
-    bool keep_alive = SLICE_IS_WORD(value, "keep-alive");
-    bool close = SLICE_IS_WORD(value, "close");
-
-    if (!keep_alive && !close) {
-        f->lists = true;
-        keep_alive = http1_list_has(value, SLICE_LIT("keep-alive"));
-        close = http1_list_has(value, SLICE_LIT("close"));
-    }
-    f->keep_alive |= keep_alive;
-    f->close |= close;
-}
-
-static enum err note_header(struct http1_header *h, struct framing_facts *f)
+http1_inline_ enum err note_header(struct http1_header *h, struct framing_facts *f)
 {
     h->framing = false;
     /* The three names differ in length. */
@@ -135,7 +111,7 @@ static enum err note_header(struct http1_header *h, struct framing_facts *f)
     case 10:
         h->framing = SLICE_IS_WORD(h->name, "connection");
         if (h->framing)
-            note_connection(h->value, f);
+            f->lists |= !http1_note_connection(h->value, &f->close, &f->keep_alive);
         return ERR_OK;
     case 14:
         h->framing = SLICE_IS_WORD(h->name, "content-length");
@@ -148,26 +124,28 @@ static enum err note_header(struct http1_header *h, struct framing_facts *f)
     }
 }
 
-static enum err parse_headers(struct slice *rest, struct http1_head *out, struct framing_facts *f)
+http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_head *out,
+                                     struct framing_facts *f)
 {
-    out->nheaders = 0;
-    for (;;) {
+    struct http1_header *h = out->headers;
+
+    for (;; ++h) {
         struct slice line;
-        size_t token;
-        enum err e = take_line(rest, &line, &token);
+        enum err e = take_line(lines, &line);
         if (e != ERR_OK)
             return e;
         if (line.len == 0)
-            return ERR_OK;
-        if (out->nheaders == RESPONSE_HEADERS_MAX)
+            break;
+        if (h == out->headers + RESPONSE_HEADERS_MAX)
             return ERR_TOO_LARGE;
-        struct http1_header *h = &out->headers[out->nheaders++];
-        if (!http1_scan_field(line, token, &h->name, &h->value))
+        if (!http1_lines_field(lines, line, &h->name, &h->value))
             return ERR_SYNTAX;
         e = note_header(h, f);
         if (e != ERR_OK)
             return e;
     }
+    out->nheaders = (size_t)(h - out->headers);
+    return ERR_OK;
 }
 
 static bool has_no_body(int status, bool is_head)
@@ -206,31 +184,32 @@ static enum err decide_framing(const struct framing_facts *f, bool is_head, stru
     return ERR_OK;
 }
 
-static enum err parse_lines(struct slice *rest, struct http1_head *out, struct framing_facts *f)
+http1_inline_ enum err parse_lines(struct http1_lines *lines, struct http1_head *out,
+                                   struct framing_facts *f)
 {
     struct slice line;
-    size_t unused;
-    enum err e = take_line(rest, &line, &unused);
+    enum err e = take_line(lines, &line);
 
     if (e == ERR_OK)
         e = parse_status_line(line, out);
     if (e == ERR_OK)
-        e = parse_headers(rest, out, f);
+        e = parse_headers(lines, out, f);
     return e;
 }
 
 enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *out)
 {
     bool cut = bytes.len > RESPONSE_HEAD_MAX;
-    struct slice rest = {bytes.p, cut ? RESPONSE_HEAD_MAX : bytes.len};
+    struct http1_lines lines =
+        http1_lines_of((struct slice){bytes.p, cut ? RESPONSE_HEAD_MAX : bytes.len});
     struct framing_facts facts = {0};
-    enum err e = parse_lines(&rest, out, &facts);
+    enum err e = parse_lines(&lines, out, &facts);
 
     if (e == ERR_BUSY)
         return bytes.len >= RESPONSE_HEAD_MAX ? ERR_TOO_LARGE : ERR_BUSY;
     if (e != ERR_OK)
         return e;
-    out->bytes = (size_t)(rest.p - bytes.p);
+    out->bytes = (size_t)(lines.at - bytes.p);
     return decide_framing(&facts, is_head, out);
 }
 

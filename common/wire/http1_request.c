@@ -8,7 +8,7 @@
 #include "common/base/text.h"
 #include "common/wire/http1_bytes.h"
 #include "common/wire/http1_head.h"
-#include "common/wire/http1_scan.h"
+#include "common/wire/http1_lines.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -52,19 +52,13 @@ static enum request_fault bad_line(struct slice bytes, enum request_fault otherw
     return lf != NULL && (lf == bytes.p || lf[-1] != '\r') ? FAULT_BARE_LINE_END : otherwise;
 }
 
-/* One line without its CRLF. OTHERWISE: what a line that is not whole counts as. TOKEN: as
- * http1_scan_line tells it. */
-static inline __attribute__((always_inline)) enum request_fault
-take_line(struct slice *rest, enum request_fault otherwise, struct slice *line, size_t *token)
+/* One line without its CRLF. OTHERWISE: what a line that is not whole counts as. */
+http1_inline_ enum request_fault take_line(struct http1_lines *lines, enum request_fault otherwise,
+                                           struct slice *line)
 {
-    size_t len = http1_scan_line(*rest, token);
-
-    if (rest->len - len < 2 || rest->p[len] != '\r' || rest->p[len + 1] != '\n')
-        return bad_line(*rest, otherwise);
-    *line = (struct slice){rest->p, len};
-    rest->p += len + 2;
-    rest->len -= len + 2;
-    return FAULT_NONE;
+    if (http1_lines_take(lines, line) == HTTP1_LINE)
+        return FAULT_NONE;
+    return bad_line((struct slice){lines->at, (size_t)(lines->end - lines->at)}, otherwise);
 }
 
 static bool is_target(struct slice s)
@@ -103,22 +97,25 @@ static enum request_fault bad_request_line(struct slice line, struct http1_reque
     return is_target(out->target) ? FAULT_REQUEST_LINE : FAULT_TARGET;
 }
 
-/* method SP target SP version: LINE, which its CRLF follows and TOKEN bytes of a token begin. */
-static enum request_fault check_request_line(struct slice line, size_t token,
-                                             struct http1_request_facts *out)
+/* method SP target SP version */
+http1_inline_ enum request_fault check_request_line(const struct http1_lines *lines,
+                                                    struct slice line,
+                                                    struct http1_request_facts *out)
 {
-    size_t method = line.p[token] == ' ' ? token : http1_token_length_bytes(line, token);
+    size_t method = http1_lines_word(lines, line.p);
 
+    if (line.p[method] != ' ')
+        method = http1_token_length_bytes(line, method);
     if (method == 0 || line.p[method] != ' ')
         return bad_request_line(line, out);
     /* What may stand in a target ends at the CR at the latest. */
-    struct slice rest = {line.p + method + 1, line.len - method};
-    size_t target = http1_scan_target(rest);
-    if (target == 0 || rest.p[target] != ' ')
+    const char *target = line.p + method + 1;
+    size_t length = http1_scan_target((struct slice){target, (size_t)(lines->end - target)});
+    if (length == 0 || target[length] != ' ')
         return bad_request_line(line, out);
     out->method = (struct slice){line.p, method};
-    out->target = (struct slice){rest.p, target};
-    return check_version(behind(line, method + target + 2), out);
+    out->target = (struct slice){target, length};
+    return check_version(behind(line, method + length + 2), out);
 }
 
 static enum request_fault note_length(struct slice value, struct head_counts *n,
@@ -127,7 +124,7 @@ static enum request_fault note_length(struct slice value, struct head_counts *n,
     out->has_length = true;
     if (n->lengths++ != 0)
         return FAULT_LENGTH_REPEATED;
-    return parse_u64(value, INT64_MAX, &out->content_length) ? FAULT_NONE : FAULT_LENGTH;
+    return http1_parse_length(value, &out->content_length) ? FAULT_NONE : FAULT_LENGTH;
 }
 
 static enum request_fault note_coding(struct slice value, struct head_counts *n,
@@ -139,13 +136,15 @@ static enum request_fault note_coding(struct slice value, struct head_counts *n,
     return slice_eq_nocase(value, SLICE_LIT("chunked")) ? FAULT_NONE : FAULT_CODING;
 }
 
-static enum request_fault note_host(struct slice value, struct head_counts *n,
-                                    struct http1_request_facts *out)
+static enum request_fault note_host(const struct http1_lines *lines, struct slice value,
+                                    struct head_counts *n, struct http1_request_facts *out)
 {
     if (n->hosts++ != 0)
         return FAULT_HOST_REPEATED;
     out->host = value;
-    return value.len == 0 || http_authority_valid(value) ? FAULT_NONE : FAULT_AUTHORITY;
+    if (value.len == 0 || http1_lines_plain_host(lines, value) || http_authority_valid(value))
+        return FAULT_NONE;
+    return FAULT_AUTHORITY;
 }
 
 /* RFC 9110 section 10.1.1: the only expectation there is, and no list of others has come up. */
@@ -155,52 +154,46 @@ static enum request_fault check_expectation(struct slice value, struct http1_req
     return slice_eq_nocase(value, SLICE_LIT("100-continue")) ? FAULT_NONE : FAULT_EXPECTATION;
 }
 
-static void note_connection(struct slice value, struct head_counts *n)
+http1_inline_ enum request_fault check_field(const struct http1_lines *lines,
+                                             const struct http1_header *h, struct head_counts *n,
+                                             struct http1_request_facts *out)
 {
-    n->close |= http1_list_has(value, SLICE_LIT("close"));
-    n->keep_alive |= http1_list_has(value, SLICE_LIT("keep-alive"));
-}
-
-static enum request_fault check_field(struct slice name, struct slice value, struct head_counts *n,
-                                      struct http1_request_facts *out)
-{
-    switch (name.len) {
+    switch (h->name.len) {
     case 4:
-        return SLICE_IS_WORD(name, "host") ? note_host(value, n, out) : FAULT_NONE;
+        return SLICE_IS_WORD(h->name, "host") ? note_host(lines, h->value, n, out) : FAULT_NONE;
     case 6:
-        return SLICE_IS_WORD(name, "expect") ? check_expectation(value, out) : FAULT_NONE;
+        return SLICE_IS_WORD(h->name, "expect") ? check_expectation(h->value, out) : FAULT_NONE;
     case 7:
-        out->upgrades |= SLICE_IS_WORD(name, "upgrade");
+        out->upgrades |= SLICE_IS_WORD(h->name, "upgrade");
         return FAULT_NONE;
     case 10:
-        if (SLICE_IS_WORD(name, "connection"))
-            note_connection(value, n);
+        if (SLICE_IS_WORD(h->name, "connection"))
+            http1_note_connection(h->value, &n->close, &n->keep_alive);
         return FAULT_NONE;
     case 14:
-        return SLICE_IS_WORD(name, "content-length") ? note_length(value, n, out) : FAULT_NONE;
+        return SLICE_IS_WORD(h->name, "content-length") ? note_length(h->value, n, out)
+                                                        : FAULT_NONE;
     case 17:
-        return SLICE_IS_WORD(name, "transfer-encoding") ? note_coding(value, n, out) : FAULT_NONE;
+        return SLICE_IS_WORD(h->name, "transfer-encoding") ? note_coding(h->value, n, out)
+                                                           : FAULT_NONE;
     default:
         return FAULT_NONE;
     }
 }
 
-static inline enum request_fault check_header(struct slice line, size_t token,
+http1_inline_ enum request_fault check_header(const struct http1_lines *lines, struct slice line,
                                               struct head_counts *n,
                                               struct http1_request_facts *out)
 {
-    struct slice name;
-    struct slice value;
+    struct http1_header beyond;
+    struct http1_header *h = out->nheaders < n->max ? &n->fields[out->nheaders] : &beyond;
 
-    if (!http1_scan_field(line, token, &name, &value)) {
-        ++out->nheaders;
-        return FAULT_HEADER;
-    }
-    if (out->nheaders < n->max)
-        n->fields[out->nheaders] = (struct http1_header){.name = name, .value = value};
     ++out->nheaders;
-    out->padded |= value.p + value.len != line.p + line.len;
-    return check_field(name, value, n, out);
+    if (!http1_lines_field(lines, line, &h->name, &h->value))
+        return FAULT_HEADER;
+    h->framing = false;
+    out->padded |= h->value.p + h->value.len != line.p + line.len;
+    return check_field(lines, h, n, out);
 }
 
 static enum request_fault check_whole(const struct head_counts *n,
@@ -236,16 +229,16 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
         rest = (struct slice){bytes.p + 2, bytes.len - 2};
     if (rest.len != 0 && (rest.p[0] == '\r' || rest.p[0] == '\n'))
         return FAULT_BLANK_LINE;
-    size_t token;
-    enum request_fault f = take_line(&rest, FAULT_REQUEST_LINE, &line, &token);
+    struct http1_lines lines = http1_lines_of(rest);
+    enum request_fault f = take_line(&lines, FAULT_REQUEST_LINE, &line);
     if (f == FAULT_NONE)
-        f = check_request_line(line, token, out);
+        f = check_request_line(&lines, line, out);
     while (f == FAULT_NONE) {
-        f = take_line(&rest, FAULT_HEADER, &line, &token);
-        out->bytes = (size_t)(rest.p - bytes.p);
+        f = take_line(&lines, FAULT_HEADER, &line);
+        out->bytes = (size_t)(lines.at - bytes.p);
         if (f != FAULT_NONE || line.len == 0)
             break;
-        f = check_header(line, token, &n, out);
+        f = check_header(&lines, line, &n, out);
     }
     out->keep_alive = !n.close && (n.keep_alive || out->minor_version != 0);
     return f != FAULT_NONE ? f : check_whole(&n, out);

@@ -24,6 +24,10 @@ extern const bool http1_target_bytes[256];
 
 /* On any machine. */
 size_t http1_text_length_words(struct slice s);
+/* http1_marks (http1_lines.h). */
+uint64_t http1_marks_words(const char *p);
+/* The same for the first N, fewer than 64. */
+uint64_t http1_few_marks(const char *p, size_t n);
 
 static inline size_t http1_token_length_bytes(struct slice s, size_t from)
 {
@@ -61,15 +65,30 @@ static inline unsigned http1_controls16(__m128i v)
         _mm_andnot_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('\t')), control));
 }
 
-/* A bit for each of sixteen bytes that is no letter, no digit and no '-'. */
-static inline unsigned http1_no_word16(__m128i v)
+/* A bit for each of sixteen bytes that is a digit. */
+static inline unsigned http1_digits16(__m128i v)
 {
-    __m128i low = _mm_or_si128(v, _mm_set1_epi8(0x20));
-    __m128i letter = http1_at_most(_mm_sub_epi8(low, _mm_set1_epi8('a')), 'z' - 'a');
-    __m128i digit = http1_at_most(_mm_sub_epi8(v, _mm_set1_epi8('0')), 9);
-    __m128i word = _mm_or_si128(_mm_or_si128(letter, digit), _mm_cmpeq_epi8(v, _mm_set1_epi8('-')));
+    return (unsigned)_mm_movemask_epi8(http1_at_most(_mm_sub_epi8(v, _mm_set1_epi8('0')), 9));
+}
 
-    return (unsigned)_mm_movemask_epi8(word) ^ 0xffff;
+/* A bit for each of sixteen bytes that is a letter or '-'. */
+static inline unsigned http1_word16(__m128i v)
+{
+    /* Letters of either case, as signed numbers, are moved to the least there are. */
+    __m128i low = _mm_or_si128(_mm_set1_epi8(0x20), v);
+    __m128i moved = _mm_add_epi8(low, _mm_set1_epi8((char)(0x80 - 'a')));
+    __m128i letter = _mm_cmpgt_epi8(_mm_set1_epi8((char)(0x80 + 'z' - 'a' + 1)), moved);
+
+    return (unsigned)_mm_movemask_epi8(_mm_or_si128(letter, _mm_cmpeq_epi8(v, _mm_set1_epi8('-'))));
+}
+
+/* A bit for each of the sixteen bytes at P that is a control character, HTAB too. */
+static inline uint64_t http1_low16(const char *p)
+{
+    __m128i v = http1_load16(p);
+
+    return (unsigned)_mm_movemask_epi8(
+        _mm_or_si128(http1_at_most(v, 0x1f), _mm_cmpeq_epi8(v, _mm_set1_epi8(0x7f))));
 }
 
 /* A bit for each of sixteen bytes that is not in http1_target_bytes. */
@@ -105,31 +124,8 @@ static inline size_t http1_scan_token(struct slice s)
     size_t n = 0;
 
     if (s.len >= 16)
-        n = (size_t)__builtin_ctz(http1_no_word16(http1_load16(s.p)) | 0x10000);
+        n = (size_t)__builtin_ctz(~http1_word16(http1_load16(s.p)));
     return http1_token_length_bytes(s, n);
-}
-
-/*
- * http1_scan_text, and in the same pass how many bytes of a token there are at the start at least.
- */
-static inline size_t http1_scan_line(struct slice s, size_t *token)
-{
-    size_t i = 16;
-
-    *token = 0;
-    if (s.len < 16)
-        return http1_text_length_words(s);
-    __m128i v = http1_load16(s.p);
-    unsigned found = http1_controls16(v);
-    *token = (size_t)__builtin_ctz(http1_no_word16(v) | 0x10000);
-    if (found != 0)
-        return (size_t)__builtin_ctz(found);
-    for (; s.len - i >= 16; i += 16) {
-        found = http1_controls16(http1_load16(s.p + i));
-        if (found != 0)
-            return i + (size_t)__builtin_ctz(found);
-    }
-    return i + http1_text_length_words((struct slice){s.p + i, s.len - i});
 }
 
 static inline size_t http1_scan_target(struct slice s)
@@ -155,12 +151,6 @@ static inline size_t http1_scan_text(struct slice s)
 static inline size_t http1_scan_token(struct slice s)
 {
     return http1_token_length_bytes(s, 0);
-}
-
-static inline size_t http1_scan_line(struct slice s, size_t *token)
-{
-    *token = 0;
-    return http1_text_length_words(s);
 }
 
 static inline size_t http1_scan_target(struct slice s)

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* In memory of exactly its size, so that reading past the end shows; facts are compared by length.
@@ -66,6 +67,53 @@ static void fields_are_told_in_their_order_as_far_as_there_is_room(void **state)
     assert_false(facts.has_length);
     assert_false(facts.expects);
     assert_false(facts.upgrades);
+}
+
+static void a_host_passes_with_the_head_as_it_does_alone(void **state)
+{
+    static const char *const hosts[] = {
+        "a",
+        "a.example:80",
+        "127.0.0.1:28080",
+        "127.0.0.1:65535",
+        "a:65536",
+        "a:99999",
+        "a:000080",
+        "a:",
+        ":80",
+        "a:8x",
+        "a:80:80",
+        "a_b",
+        "a b",
+        "a,b",
+        "%41.b",
+        "sixteen.bytes.de",
+        "sixteen.b:1080",
+        "sixteen.by:1080",
+        "sixteen.byt:1080",
+        "[::1]:80",
+        "a/b",
+        "u@a",
+        "a\x80",
+        "-",
+    };
+    /* With nothing behind it, and with a body. */
+    static const char *const after[] = {"", "0123456789abcdef0123456789abcdef"};
+    char text[128];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(hosts); ++i) {
+        enum request_fault expected =
+            http_authority_valid(slice_of(hosts[i])) ? FAULT_NONE : FAULT_AUTHORITY;
+
+        for (size_t a = 0; a < ARRAY_LEN(after); ++a) {
+            struct http1_request_facts facts;
+
+            (void)snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: %s\r\n\r\n%s", hosts[i],
+                           after[a]);
+            assert_int_equal(check(text, &facts), expected);
+        }
+    }
 }
 
 static void old_version_may_have_no_host(void **state)
@@ -285,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(proper_head_passes_and_its_facts_are_told),
         cmocka_unit_test(fields_are_told_in_their_order_as_far_as_there_is_room),
+        cmocka_unit_test(a_host_passes_with_the_head_as_it_does_alone),
         cmocka_unit_test(old_version_may_have_no_host),
         cmocka_unit_test(one_empty_line_may_come_before_a_request),
         cmocka_unit_test(a_connection_stays_as_its_version_and_options_say),

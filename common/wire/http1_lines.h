@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lines of a head and the fields in them, for the two parsers of heads, which have all of this
+ * inlined. Bytes that end text are marked for 64 bytes at once, a bit each; then lines go from one
+ * mark to the next:
+ *
+ *     Host: a.example\r\nAccept: *\r\n\r\n
+ *                     ^ ^            ^ ^ ^ ^
+ *
+ * Nothing is read beyond the end of the bytes: the last 64 of them are looked at again instead.
+ * Pure functions over borrowed bytes; any thread.
+ */
+#ifndef RLB_WIRE_HTTP1_LINES_H
+#define RLB_WIRE_HTTP1_LINES_H
+
+#include "common/base/nocase.h"
+#include "common/wire/http1_head.h"
+#include "common/wire/http1_scan.h"
+
+enum { HTTP1_BLOCK = 64 };
+
+struct http1_lines {
+    const char *at;    /* where the next line begins */
+    const char *end;   /* of all bytes */
+    const char *begin; /* of all bytes */
+    const char *block; /* what the marks are of: as many bytes, or those that are left */
+    uint64_t marks;    /* of bytes that no line has passed */
+};
+
+#define http1_inline_ static inline __attribute__((always_inline))
+
+/* A bit for each of 64 bytes that is a control character, HTAB too. */
+http1_inline_ uint64_t http1_marks(const char *p)
+{
+#ifdef __SSE2__
+    uint64_t first = http1_low16(p) | http1_low16(p + 16) << 16;
+    uint64_t second = http1_low16(p + 32) | http1_low16(p + 48) << 16;
+
+    return first | second << 32;
+#else
+    return http1_marks_words(p);
+#endif
+}
+
+/* The block that begins at FROM. */
+http1_inline_ void http1_lines_look(struct http1_lines *l, const char *from)
+{
+    size_t left = (size_t)(l->end - from);
+    unsigned before = 0;
+
+    l->block = from;
+    if (left < HTTP1_BLOCK) {
+        if (l->end - l->begin < HTTP1_BLOCK) {
+            l->marks = http1_few_marks(from, left);
+            return;
+        }
+        before = HTTP1_BLOCK - (unsigned)left;
+        from = l->end - HTTP1_BLOCK;
+    }
+    l->marks = http1_marks(from) >> before;
+}
+
+/* The lines of BYTES, of which there is at least one. */
+http1_inline_ struct http1_lines http1_lines_of(struct slice bytes)
+{
+    struct http1_lines l = {.at = bytes.p, .end = bytes.p + bytes.len, .begin = bytes.p};
+
+    http1_lines_look(&l, bytes.p);
+    return l;
+}
+
+enum http1_line {
+    HTTP1_LINE,     /* text, and CRLF behind it */
+    HTTP1_LINE_BAD, /* something else that is no text */
+    HTTP1_LINE_CUT, /* the bytes end before that */
+};
+
+/* The next line, without its CRLF. */
+http1_inline_ enum http1_line http1_lines_take(struct http1_lines *l, struct slice *line)
+{
+    static const char crlf[2] = "\r\n";
+
+    for (;;) {
+        while (l->marks == 0) {
+            const char *from = l->block + HTTP1_BLOCK;
+
+            /* The last line's LF may have been the first of them. */
+            if (from < l->at)
+                from = l->at;
+            if (from >= l->end)
+                return HTTP1_LINE_CUT;
+            http1_lines_look(l, from);
+        }
+        const char *mark = l->block + (unsigned)__builtin_ctzll(l->marks);
+        if (mark + 1 < l->end && memcmp(mark, crlf, 2) == 0) {
+            *line = (struct slice){l->at, (size_t)(mark - l->at)};
+            l->at = mark + 2;
+            /* Of two that follow each other; the second may be the next block's. */
+            l->marks &= l->marks - 1;
+            l->marks &= l->marks - 1;
+            return HTTP1_LINE;
+        }
+        if (*mark != '\t')
+            return *mark == '\r' && mark + 1 == l->end ? HTTP1_LINE_CUT : HTTP1_LINE_BAD;
+        l->marks &= l->marks - 1;
+    }
+}
+
+/*
+ * How many bytes at P, within a line of L's, are letters or '-': sixteen at most, and fewer where
+ * that cannot be told at once. The byte behind them is one of L's.
+ */
+http1_inline_ size_t http1_lines_word(const struct http1_lines *l, const char *p)
+{
+#ifdef __SSE2__
+    if (l->end - p >= 16)
+        return (unsigned)__builtin_ctz(~http1_word16(http1_load16(p)));
+    /* The last sixteen, of which P is one. */
+    unsigned early = 16 - (unsigned)(l->end - p);
+    if (l->end - l->begin >= 16)
+        return (unsigned)__builtin_ctz(~(http1_word16(http1_load16(p - early)) >> early));
+#endif
+    (void)l;
+    (void)p;
+    return 0;
+}
+
+/*
+ * Whether it can be told at once that VALUE, within a line of L's and not empty, is a host's name
+ * or IPv4 address, without a port or with one of up to five digits that is below 60,000.
+ */
+http1_inline_ bool http1_lines_plain_host(const struct http1_lines *l, struct slice value)
+{
+#ifdef __SSE2__
+    if (value.len > 16 || l->end - value.p < 16)
+        return false;
+    __m128i v = http1_load16(value.p);
+    unsigned digits = http1_digits16(v);
+    unsigned dots = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8('.')));
+    size_t name = (unsigned)__builtin_ctz(~(http1_word16(v) | digits | dots));
+
+    if (name >= value.len)
+        return true;
+    size_t port = value.len - name - 1;
+    unsigned all = (1u << port) - 1;
+    bool fits = port < 5 || (port == 5 && value.p[name + 1] < '6');
+    return name != 0 && value.p[name] == ':' && fits && (digits >> (name + 1) & all) == all;
+#else
+    (void)l;
+    (void)value;
+    return false;
+#endif
+}
+
+/* A length as Content-Length has it: digits, INT64_MAX at most. */
+http1_inline_ bool http1_parse_length(struct slice s, uint64_t *out)
+{
+    enum { SURELY_FITS = 18 };
+    uint64_t length = 0;
+
+    if (s.len == 0 || s.len > SURELY_FITS)
+        return parse_u64(s, INT64_MAX, out);
+    for (size_t i = 0; i < s.len; ++i) {
+        unsigned digit = (unsigned)(unsigned char)s.p[i] - '0';
+
+        if (digit > 9)
+            return false;
+        length = length * 10 + digit;
+    }
+    *out = length;
+    return true;
+}
+
+/*
+ * What a Connection field's VALUE says is noted; false: it is not one of two words, as nearly all
+ * are.
+ */
+http1_inline_ bool http1_note_connection(struct slice value, bool *close, bool *keep_alive)
+{
+    if (SLICE_IS_WORD(value, "keep-alive")) {
+        *keep_alive = true;
+        return true;
+    }
+    if (SLICE_IS_WORD(value, "close")) {
+        *close = true;
+        return true;
+    }
+    *close |= http1_list_has(value, SLICE_LIT("close"));
+    *keep_alive |= http1_list_has(value, SLICE_LIT("keep-alive"));
+    return false;
+}
+
+/* Split LINE, one of L's that is not empty, as http1_split_text does. */
+http1_inline_ bool http1_lines_field(const struct http1_lines *l, struct slice line,
+                                     struct slice *name, struct slice *value)
+{
+    const char *end = line.p + line.len;
+    size_t token = http1_lines_word(l, line.p);
+
+    if (line.p[token] != ':')
+        token = http1_token_length_bytes(line, token);
+    if (token == 0 || line.p[token] != ':')
+        return false;
+    *name = (struct slice){line.p, token};
+    const char *start = line.p + token + 1;
+    if (*start == ' ')
+        ++start;
+    /* In a text only blanks are as low as that; so is the CR behind it. */
+    if ((unsigned char)*start <= ' ') {
+        while (start < end && http1_is_blank(*start))
+            ++start;
+    }
+    while (end > start && (unsigned char)end[-1] <= ' ')
+        --end;
+    *value = (struct slice){start, (size_t)(end - start)};
+    return true;
+}
+
+#endif
