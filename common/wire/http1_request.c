@@ -27,9 +27,8 @@ struct head_counts {
     unsigned lengths;
     unsigned codings;
     unsigned hosts;
-    bool close, keep_alive;      /* said by Connection */
-    struct http1_header *fields; /* room for MAX of them */
-    size_t max;
+    bool close, keep_alive;              /* said by Connection */
+    struct http1_header *fields, *until; /* room for those that come */
 };
 
 const char *request_fault_text(enum request_fault f)
@@ -69,7 +68,13 @@ static bool is_target(struct slice s)
 /* "HTTP/" DIGIT "." DIGIT */
 static enum request_fault check_version(struct slice s, struct http1_request_facts *out)
 {
-    if (s.len != 8 || memcmp(s.p, "HTTP/", 5) != 0 || s.p[6] != '.')
+    if (s.len != 8)
+        return FAULT_REQUEST_LINE;
+    if (memcmp(s.p, "HTTP/1.1", 8) == 0) {
+        out->minor_version = 1;
+        return FAULT_NONE;
+    }
+    if (memcmp(s.p, "HTTP/", 5) != 0 || s.p[6] != '.')
         return FAULT_REQUEST_LINE;
     if (s.p[5] < '1' || s.p[5] > '9' || s.p[7] < '0' || s.p[7] > '9')
         return FAULT_REQUEST_LINE;
@@ -186,7 +191,7 @@ http1_inline_ enum request_fault check_header(const struct http1_lines *lines, s
                                               struct http1_request_facts *out)
 {
     struct http1_header beyond;
-    struct http1_header *h = out->nheaders < n->max ? &n->fields[out->nheaders] : &beyond;
+    struct http1_header *h = n->fields < n->until ? n->fields++ : &beyond;
 
     ++out->nheaders;
     if (!http1_lines_field(lines, line, &h->name, &h->value))
@@ -211,6 +216,21 @@ static enum request_fault check_whole(const struct head_counts *n,
     return FAULT_NONE;
 }
 
+http1_inline_ enum request_fault check_headers(struct http1_lines *lines, struct head_counts *n,
+                                               struct http1_request_facts *out)
+{
+    for (;;) {
+        struct slice line;
+        enum request_fault f = take_line(lines, FAULT_HEADER, &line);
+
+        if (f != FAULT_NONE || line.len == 0)
+            return f;
+        f = check_header(lines, line, n, out);
+        if (f != FAULT_NONE)
+            return f;
+    }
+}
+
 enum request_fault http1_request_check(struct slice bytes, struct http1_request_facts *out)
 {
     return http1_request_read(bytes, out, NULL, 0);
@@ -220,7 +240,7 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
                                       struct http1_header *fields, size_t max)
 {
     struct slice rest = bytes;
-    struct head_counts n = {.fields = fields, .max = max};
+    struct head_counts n = {.fields = fields, .until = fields != NULL ? fields + max : NULL};
     struct slice line;
 
     *out = (struct http1_request_facts){0};
@@ -233,12 +253,9 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
     enum request_fault f = take_line(&lines, FAULT_REQUEST_LINE, &line);
     if (f == FAULT_NONE)
         f = check_request_line(&lines, line, out);
-    while (f == FAULT_NONE) {
-        f = take_line(&lines, FAULT_HEADER, &line);
+    if (f == FAULT_NONE) {
+        f = check_headers(&lines, &n, out);
         out->bytes = (size_t)(lines.at - bytes.p);
-        if (f != FAULT_NONE || line.len == 0)
-            break;
-        f = check_header(&lines, line, &n, out);
     }
     out->keep_alive = !n.close && (n.keep_alive || out->minor_version != 0);
     return f != FAULT_NONE ? f : check_whole(&n, out);
