@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A response head: what is taken lies within the bytes, does not depend on what follows it, and is
- * not taken before it is whole. The first byte says whether the request was a HEAD, the second
+ * not taken before it is whole; its lines and fields are those that a plain reader finds. The first
+ * byte says whether the request was a HEAD, the second
  * where to cut.
  */
 #include "common/wire/http1_head.h"
 
 #include "common/base/text.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/plain_head.h"
 
 static void check_within(struct slice whole, struct slice part)
 {
@@ -45,6 +47,22 @@ static void check_head(struct slice bytes, const struct http1_head *h)
         ASSERT(!h->keep_alive);
 }
 
+/* E and H: what was found out about BYTES. */
+static void check_plainly(struct slice bytes, enum err e, const struct http1_head *h)
+{
+    static struct plain_head plain;
+    enum plain_end end = plain_head(bytes, &plain);
+
+    if (e == ERR_BUSY)
+        ASSERT(end == PLAIN_CUT);
+    if (e != ERR_OK)
+        return;
+    ASSERT(end == PLAIN_WHOLE);
+    ASSERT(h->bytes == plain.bytes);
+    ASSERT(h->nheaders == plain.nfields);
+    plain_same_fields(&plain, h->headers, h->nheaders);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct http1_head h;
@@ -54,7 +72,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     bool is_head = data[0] % 2 != 0;
     struct slice bytes = {(const char *)data + 2, size - 2};
-    if (http1_head_parse(bytes, is_head, &h) != ERR_OK)
+    enum err e = http1_head_parse(bytes, is_head, &h);
+    check_plainly(bytes, e, &h);
+    if (e != ERR_OK)
         return 0;
     check_head(bytes, &h);
     ASSERT(http1_head_parse((struct slice){bytes.p, h.bytes}, is_head, &again) == ERR_OK);

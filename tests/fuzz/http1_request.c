@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The strict check of a request head: what passes lies within the bytes, has what a request must
- * have, does not depend on what follows it, and does not pass before it is whole.
+ * have, does not depend on what follows it, and does not pass before it is whole; its lines and
+ * fields are those that a plain reader finds.
  */
 #include "common/wire/http1_request.h"
 
@@ -9,6 +10,7 @@
 
 #include "common/base/text.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/plain_head.h"
 
 enum { MAX_FIELDS = 8 };
 
@@ -55,10 +57,16 @@ static void check_fields(struct slice whole, const struct http1_request_facts *f
 {
     struct http1_request_facts again;
     struct http1_header fields[MAX_FIELDS];
+    static struct plain_head plain;
     const char *at = whole.p;
+    size_t blank = whole.p[0] == '\r' ? 2 : 0;
+    struct slice head = {whole.p + blank, whole.len - blank};
 
     ASSERT(http1_request_read(whole, &again, fields, MAX_FIELDS) == FAULT_NONE);
     ASSERT(again.nheaders == facts->nheaders && again.bytes == facts->bytes);
+    ASSERT(plain_head(head, &plain) == PLAIN_WHOLE);
+    ASSERT(plain.nfields == facts->nheaders && plain.bytes == head.len);
+    plain_same_fields(&plain, fields, facts->nheaders < MAX_FIELDS ? facts->nheaders : MAX_FIELDS);
     for (size_t i = 0; i < facts->nheaders && i < MAX_FIELDS; ++i) {
         check_within(whole, fields[i].name);
         check_within(whole, fields[i].value);
@@ -78,7 +86,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ASSERT(request_fault_text(f) != NULL);
     check_texts(bytes);
     if (f != FAULT_NONE) {
+        static struct plain_head plain;
+
         ASSERT(request_fault_status(f) >= 400);
+        if (f == FAULT_HEADER)
+            ASSERT(plain_head(bytes, &plain) != PLAIN_WHOLE);
         return 0;
     }
     ASSERT(facts.bytes <= size);
