@@ -60,12 +60,14 @@ http1_inline_ void http1_lines_look(struct http1_lines *l, const char *from)
     l->marks = http1_marks(from) >> before;
 }
 
-/* The lines of BYTES, of which there is at least one. */
+/* The lines of BYTES. */
 http1_inline_ struct http1_lines http1_lines_of(struct slice bytes)
 {
-    struct http1_lines l = {.at = bytes.p, .end = bytes.p + bytes.len, .begin = bytes.p};
+    /* Nothing is counted from NULL. */
+    const char *p = bytes.len != 0 ? bytes.p : "";
+    struct http1_lines l = {.at = p, .end = p + bytes.len, .begin = p};
 
-    http1_lines_look(&l, bytes.p);
+    http1_lines_look(&l, p);
     return l;
 }
 

@@ -101,6 +101,7 @@ static void any_prefix_of_a_head_asks_for_more(void **state)
     (void)state;
     for (size_t n = 0; n < strlen(text); ++n)
         assert_int_equal(parse_bytes((struct slice){text, n}, false, &h), ERR_BUSY);
+    assert_int_equal(http1_head_parse(SLICE_NULL, false, &h), ERR_BUSY);
     assert_int_equal(parse(text, &h), ERR_OK);
 }
 

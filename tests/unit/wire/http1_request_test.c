@@ -125,6 +125,7 @@ static void old_version_may_have_no_host(void **state)
     assert_null(facts.host.p);
     assert_int_equal(check("GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n", &facts), FAULT_NONE);
     assert_non_null(facts.host.p);
+    assert_int_equal(http1_request_check(SLICE_NULL, &facts), FAULT_REQUEST_LINE);
 }
 
 static void one_empty_line_may_come_before_a_request(void **state)
