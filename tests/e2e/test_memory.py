@@ -37,7 +37,8 @@ def echo(c, head, body):
 
 
 def balancer(world, **settings):
-    return world.resumelb({'workers': [{'address': world.scripted(serve(echo)).address}], 'resume': 'measure',
+    # Half an hour of bodies is tens of gigabytes.
+    return world.resumelb({'workers': [{'address': world.scripted(serve(echo), remembers=False).address}], 'resume': 'measure',
                            'threads': 1, **settings})
 
 

@@ -35,7 +35,8 @@ class Connection:
             self.buffer += data
         body = bytes(self.buffer[:length])
         del self.buffer[:length]
-        self.server.requests.append((head, body))
+        if self.server.remembers:
+            self.server.requests.append((head, body))
         return head, body
 
     def write(self, data):
@@ -54,10 +55,11 @@ class Connection:
 
 
 class Scripted:
-    """Runs script(connection) in a thread per connection; `requests` collects what arrived."""
+    """Runs script(connection) in a thread per connection; `requests` collects what arrived, unless it is too much to remember."""
 
-    def __init__(self, script, host='127.0.0.1', path=None, port=0):
+    def __init__(self, script, host='127.0.0.1', path=None, port=0, remembers=True):
         self.script = script
+        self.remembers = remembers
         self.requests = []
         self.connections = []
         self.errors = []
@@ -98,6 +100,8 @@ class Scripted:
             self.errors.append(e)
         finally:
             c.sock.close()
+            if not self.remembers:
+                self.connections.remove(c)
 
     def close(self):
         self.closed = True
@@ -107,7 +111,7 @@ class Scripted:
         except OSError:
             pass
         self.listener.close()
-        for c in self.connections:
+        for c in list(self.connections):
             # Closing is its thread's: that may be in a call with the number, which another socket may be given.
             try:
                 c.sock.shutdown(socket.SHUT_RDWR)
