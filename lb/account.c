@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ACCOUNT: each exchange comes here once, with one outcome. libh2o's request is still there, but
+ * ACCOUNT: each exchange comes here once, with one outcome. The request is still there, but
  * for tunnels, which keep the text of it that the access line needs.
  */
 #include "lb/access_log.h"
@@ -19,17 +19,17 @@ enum {
     WAIT_US_MIN = 1000,
 };
 
-/* The first of each, or empty. libh2o names fields that it knows by its own tokens. */
-static void find_fields(const h2o_req_t *req, struct slice *referer, struct slice *agent)
+/* The first of each, or empty. */
+static void find_fields(const struct http_request *req, struct slice *referer, struct slice *agent)
 {
-    const h2o_header_t *h = req->headers.entries;
+    const struct message_field *f = req->fields.at;
 
     *referer = *agent = SLICE_NULL;
-    for (size_t n = req->headers.size; n != 0; --n, ++h) {
-        if (h->name == &H2O_TOKEN_REFERER->buf && referer->p == NULL)
-            *referer = slice_of_iovec(h->value);
-        else if (h->name == &H2O_TOKEN_USER_AGENT->buf && agent->p == NULL)
-            *agent = slice_of_iovec(h->value);
+    for (size_t n = req->fields.n; n != 0; --n, ++f) {
+        if (f->kind == FIELD_REFERER && referer->p == NULL)
+            *referer = f->value;
+        else if (f->kind == FIELD_USER_AGENT && agent->p == NULL)
+            *agent = f->value;
     }
 }
 
@@ -46,8 +46,8 @@ void account_keep_text(struct exchange *x)
     struct exchange_text *t = xmalloc(sizeof(*t));
 
     *t = (struct exchange_text){
-        .method = slice_of_iovec(x->req->method),
-        .target = slice_of_iovec(x->req->path),
+        .method = x->req->method,
+        .target = x->req->target,
         .host = x->authority,
         .request_id = x->request_id,
     };
@@ -113,7 +113,7 @@ static void put_figures(const struct exchange *x, uint64_t total_us, struct acce
     out->outcome = outcome_text(x->outcome);
 }
 
-/* What libh2o's request says, or what was kept of it; in the order of access_field.def. */
+/* What the request says, or what was kept of it; in the order of access_field.def. */
 static void put_texts(const struct exchange *x, struct access_pen *p)
 {
     const struct exchange_text *t = x->text;
@@ -123,9 +123,8 @@ static void put_texts(const struct exchange *x, struct access_pen *p)
     if (t == NULL)
         find_fields(x->req, &referer, &agent);
     access_record_put(p, ACCESS_TEXT_client, x->client);
-    access_record_put(p, ACCESS_TEXT_method,
-                      t != NULL ? t->method : slice_of_iovec(x->req->method));
-    access_record_put(p, ACCESS_TEXT_target, t != NULL ? t->target : slice_of_iovec(x->req->path));
+    access_record_put(p, ACCESS_TEXT_method, t != NULL ? t->method : x->req->method);
+    access_record_put(p, ACCESS_TEXT_target, t != NULL ? t->target : x->req->target);
     access_record_put(p, ACCESS_TEXT_referer, referer);
     access_record_put(p, ACCESS_TEXT_agent, agent);
     access_record_put(p, ACCESS_TEXT_host, t != NULL ? t->host : x->authority);

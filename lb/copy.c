@@ -220,6 +220,8 @@ static bool is_kept(const struct http1_head *head, struct slice name)
 {
     switch (http_field_of(name)) {
     case FIELD_HOP:
+    case FIELD_CONNECTION:
+    case FIELD_FRAMING:
     case FIELD_OURS:
     case FIELD_REQUEST_ID:
         return false;
@@ -232,6 +234,9 @@ static bool is_kept(const struct http1_head *head, struct slice name)
     case FIELD_CLAIM:
     case FIELD_DATE:
     case FIELD_SERVER:
+    case FIELD_REFERER:
+    case FIELD_USER_AGENT:
+    case FIELD_CLIENT_CERTIFICATE:
         return !slice_eq_nocase(name, SLICE_LIT("age")) && !is_proxy_authentication(name) &&
                !http_response_lists(head, name);
     }

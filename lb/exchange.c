@@ -5,7 +5,7 @@
  *                          |         |  +--- try again ---+----------+          |
  *                          +---------+------------ answer of our own -----------+
  *
- * libh2o's request may end inside any call of http_reply_*: the client's side is then over
+ * The request may end inside any call of http_reply_*: the client's side is then over
  * (on_gone), and perhaps the whole exchange accounted for. The exchange's own memory stays until
  * the turn has ended, so callers go on by looking at client_over.
  */
@@ -409,12 +409,12 @@ static void on_total_timeout(struct timer *t)
 
 static bool request_header(const void *context, size_t i, struct slice *name, struct slice *value)
 {
-    const h2o_headers_t *headers = context;
+    const struct message_fields *fields = context;
 
-    if (i >= headers->size)
+    if (i >= fields->n)
         return false;
-    *name = slice_of_iovec(*headers->entries[i].name);
-    *value = slice_of_iovec(headers->entries[i].value);
+    *name = fields->at[i].name;
+    *value = fields->at[i].value;
     return true;
 }
 
@@ -429,14 +429,19 @@ static struct slice protocol_text(int version)
 static void strip_prefix(struct exchange *x)
 {
     struct slice *t = &x->target;
+    char *rooted = NULL;
 
     if (x->app->path.len == 0 || !exchange_settings(x)->strip_prefix || t->p[0] != '/')
         return;
     t->p += x->app->path.len;
     t->len -= x->app->path.len;
-    if (t->len == 0 || t->p[0] != '/')
-        *t = slice_of_iovec(
-            h2o_concat(&x->req->pool, h2o_iovec_init("/", 1), h2o_iovec_init(t->p, t->len)));
+    if (t->len != 0 && t->p[0] == '/')
+        return;
+    rooted = http_request_take(x->req, 1 + t->len);
+    rooted[0] = '/';
+    if (t->len != 0)
+        memcpy(rooted + 1, t->p, t->len);
+    *t = (struct slice){rooted, 1 + t->len};
 }
 
 void exchange_describe(const struct exchange *x, struct classify_request *out)
@@ -445,7 +450,7 @@ void exchange_describe(const struct exchange *x, struct classify_request *out)
     struct slice query = x->target;
     struct slice path = slice_cut(&query, '?');
     *out = (struct classify_request){
-        .method = slice_of_iovec(x->req->method),
+        .method = x->req->method,
         .script_name = stripped ? x->app->path : SLICE_NULL,
         .path = path,
         .query = query,
@@ -454,9 +459,9 @@ void exchange_describe(const struct exchange *x, struct classify_request *out)
         .tls = x->tls,
         .peer = &x->client_addr,
         .local = http_conn_local(x->conn),
-        .content_length = x->req->entity.base != NULL ? x->req->entity.len : UINT64_MAX,
+        .content_length = x->req->body.p != NULL ? x->req->body.len : UINT64_MAX,
         .header = request_header,
-        .context = &x->req->headers,
+        .context = &x->req->fields,
     };
 }
 
@@ -520,8 +525,8 @@ static void step_classify(struct exchange *x)
 {
     /* The server has seen to it that the target is "/..." or "*", and the authority a host, or
      * empty. */
-    x->authority = slice_of_iovec(x->req->authority);
-    x->target = slice_of_iovec(x->req->path);
+    x->authority = x->req->authority;
+    x->target = x->req->target;
     if (!headers_check_request(x->req)) {
         exchange_fail(x, OUTCOME_BAD_REQUEST);
         return;
@@ -556,7 +561,7 @@ static void step_classify(struct exchange *x)
         exchange_limit(x);
 }
 
-void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *conn)
+void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn)
 {
     struct exchange *x = take_memory(l);
 
@@ -567,11 +572,9 @@ void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *
     x->body_file = http_conn_body_file(conn);
     x->version = req->version;
     x->start_us = x->entered_us = loop_now_us(x->home->loop);
-    x->start_wall_ms = (uint64_t)req->processed_at.at.tv_sec * 1000 +
-                       (uint64_t)req->processed_at.at.tv_usec / 1000;
-    x->received_bytes = req->entity.base != NULL ? req->entity.len : 0;
-    x->safe = slice_is(slice_of_iovec(req->method), "GET") ||
-              slice_is(slice_of_iovec(req->method), "HEAD");
+    x->start_wall_ms = req->received_ms;
+    x->received_bytes = req->body.len;
+    x->safe = slice_is(req->method, "GET") || slice_is(req->method, "HEAD");
     x->websocket = headers_wants_websocket(req);
     x->outcome = OUTCOME_CLIENT_GONE;
     timer_init(&x->total_timer, on_total_timeout);

@@ -6,7 +6,7 @@
  * It has two sides, which end at different times:
  *   the worker's  from ROUTE to RELEASE: a place in a pool, a connection
  *   the client's  from exchange_create to http_reply's gone()
- * When both are over it is accounted for. libh2o's request dies with the client's side.
+ * When both are over it is accounted for. The request dies with the client's side.
  *
  *   exchange.c  the walk itself, the client's side     forward.c  FORWARD: out, back, again
  *   connect.c   ROUTE and CONNECT                      account.c  ACCOUNT
@@ -51,7 +51,7 @@ struct exchange_loop {
     void *idle_context;
 };
 
-/* A request in text that outlives libh2o's: for the access line of a tunnel. */
+/* A request in text that outlives the server's: for the access line of a tunnel. */
 struct exchange_text {
     struct slice method, target, referer, agent, host, request_id;
     char *bytes;
@@ -72,11 +72,11 @@ struct exchange {
     uint64_t start_us, start_wall_ms;
 
     /* ---- the client's side ---- */
-    h2o_req_t *req; /* NULL once it is gone */
+    struct http_request *req; /* NULL once it is gone */
     struct http_conn *conn;
     const struct body_file *body_file; /* of the request, or NULL */
     int status;                        /* of the answer; 0: none yet */
-    int version;                       /* as h2o_req_t's */
+    int version;                       /* as the request's */
     size_t buffered;                   /* of reply.queued_bytes, as counted */
     uint64_t received_bytes, sent_bytes;
     struct slice authority, target; /* as a worker gets them */
@@ -166,7 +166,7 @@ struct exchange_loop *exchange_loop_create(struct lb_loop *home);
 void exchange_loop_destroy(struct exchange_loop *l);
 
 /* A complete request has come on CONN: serve it. */
-void exchange_create(struct exchange_loop *l, h2o_req_t *req, struct http_conn *conn);
+void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn);
 /* The load balancer stops: end it now, with an answer if none has begun. */
 void exchange_cut(struct exchange *x);
 

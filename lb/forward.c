@@ -498,7 +498,7 @@ void exchange_forward(struct exchange *x)
         exchange_fail(x, OUTCOME_POISONED);
         return;
     }
-    struct slice body = {x->req->entity.base, x->req->entity.base != NULL ? x->req->entity.len : 0};
+    struct slice body = x->req->body;
     struct slice head = build_head(x);
     if (body.len != 0 && body.len <= JOIN_MAX && x->body_file == NULL) {
         text_add(&x->shared->head, body);
@@ -509,7 +509,7 @@ void exchange_forward(struct exchange *x)
         .head = head,
         .body = body,
         .body_file = x->body_file,
-        .is_head = slice_is((struct slice){x->req->method.base, x->req->method.len}, "HEAD"),
+        .is_head = slice_is(x->req->method, "HEAD"),
         .moves = may_move(x),
         .upgrade = x->websocket ? SLICE_LIT("websocket") : SLICE_NULL,
         .first_byte_timeout_ms = s->first_byte_timeout_ms,

@@ -26,7 +26,7 @@ struct front_listener {
     struct http_listener *listener;
 };
 
-static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
+static void on_request(void *context, struct http_request *req, struct http_conn *conn)
 {
     struct front *f = context;
 

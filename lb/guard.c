@@ -17,12 +17,9 @@ static struct poison_rule rule_of(const struct exchange *x)
                                 .hold_ms = s->poison_hold_ms};
 }
 
-/* The path is libh2o's, decoded and without dot segments: one path, however it is written. */
 static struct poison_key key_of(const struct exchange *x)
 {
-    struct slice path = slice_of_iovec(x->req->path_normalized);
-
-    return (struct poison_key){.cls = x->cls, .path = path};
+    return (struct poison_key){.cls = x->cls, .path = http_request_path(x->req)};
 }
 
 static void tell(const struct exchange *x, enum poison_verdict v, const struct poison_key *key)

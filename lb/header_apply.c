@@ -15,13 +15,6 @@ struct change {
     struct slice values[HEADER_RULES_MAX]; /* in the request's pool */
 };
 
-static struct slice keep(h2o_req_t *req, const char *p, size_t n)
-{
-    h2o_iovec_t kept = h2o_strdup(&req->pool, p, n);
-
-    return (struct slice){kept.base, kept.len};
-}
-
 static void make_values(struct exchange *x, struct change *c)
 {
     struct classify_request r;
@@ -30,23 +23,26 @@ static void make_values(struct exchange *x, struct change *c)
 
     exchange_describe(x, &r);
     classify_environment_init(&e, &r);
-    for (size_t i = 0; i < c->n; ++i)
-        c->values[i] = keep(x->req, room, header_rule_value(&c->rules[i], x->cls, &e, room));
+    for (size_t i = 0; i < c->n; ++i) {
+        size_t len = header_rule_value(&c->rules[i], x->cls, &e, room);
+
+        c->values[i] = http_request_keep(x->req, (struct slice){room, len});
+    }
     classify_environment_fini(&e);
 }
 
-static void take_off(h2o_headers_t *headers, struct slice name)
+static void take_off(struct message_fields *fields, struct slice name)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < headers->size; ++i) {
-        if (header_names_same(slice_of_iovec(*headers->entries[i].name), name))
+    for (size_t i = 0; i < fields->n; ++i) {
+        if (header_names_same(fields->at[i].name, name))
             continue;
         if (kept != i)
-            headers->entries[kept] = headers->entries[i];
+            fields->at[kept] = fields->at[i];
         ++kept;
     }
-    headers->size = kept;
+    fields->n = kept;
 }
 
 /* What an answer of ours says itself, or has no body for. */
@@ -78,7 +74,7 @@ static bool describes_a_body(struct slice name)
     return false;
 }
 
-static void apply(struct exchange *x, const struct change *c, h2o_headers_t *to, bool ours)
+static void apply(struct exchange *x, const struct change *c, struct message_fields *to, bool ours)
 {
     for (size_t i = 0; i < c->n; ++i) {
         const struct header_rule *rule = &c->rules[i];
@@ -94,7 +90,7 @@ static void apply(struct exchange *x, const struct change *c, h2o_headers_t *to,
     }
 }
 
-static void change(struct exchange *x, enum header_side side, h2o_headers_t *to, bool ours)
+static void change(struct exchange *x, enum header_side side, struct message_fields *to, bool ours)
 {
     const struct header_rules *rules = x->al != NULL ? application_headers(x->al) : NULL;
     struct change c;
@@ -109,7 +105,7 @@ static void change(struct exchange *x, enum header_side side, h2o_headers_t *to,
 
 void exchange_change_request(struct exchange *x)
 {
-    change(x, HEADER_REQUEST, &x->req->headers, false);
+    change(x, HEADER_REQUEST, &x->req->fields, false);
 }
 
 bool exchange_changes_response(const struct exchange *x)
@@ -121,6 +117,6 @@ bool exchange_changes_response(const struct exchange *x)
 
 void exchange_change_response(struct exchange *x, bool ours)
 {
-    change(x, HEADER_RESPONSE, &x->req->res.headers, ours);
+    change(x, HEADER_RESPONSE, &x->req->res.fields, ours);
     exchange_add_receipt(x);
 }

@@ -69,6 +69,8 @@ static const char *forbidden(enum header_side side, enum header_op op, struct sl
 {
     switch (http_field_of(name)) {
     case FIELD_HOP:
+    case FIELD_CONNECTION:
+    case FIELD_FRAMING:
         return "is framing, the Host, or of one connection only";
     case FIELD_OURS:
         return "is between load balancer and agent";
@@ -85,6 +87,9 @@ static const char *forbidden(enum header_side side, enum header_op op, struct sl
     case FIELD_FORWARDED:
     case FIELD_CLAIM:
     case FIELD_COOKIE:
+    case FIELD_REFERER:
+    case FIELD_USER_AGENT:
+    case FIELD_CLIENT_CERTIFICATE:
     case FIELD_OTHER:
         break;
     }

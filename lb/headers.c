@@ -14,121 +14,87 @@
 #include "lb/settings.h"
 #include "lb/worker.h"
 
-static enum http_field field_at(const h2o_headers_t *headers, size_t i)
-{
-    return http_field_of(slice_of_iovec(*headers->entries[i].name));
-}
+enum {
+    CLAIMS = FIELD_BIT(FIELD_FOR) | FIELD_BIT(FIELD_PROTO) | FIELD_BIT(FIELD_FORWARDED_HOST) |
+             FIELD_BIT(FIELD_FORWARDED) | FIELD_BIT(FIELD_CLAIM) | FIELD_BIT(FIELD_REQUEST_ID),
+};
 
 /* ---- requests: what may pass at all ---- */
 
-bool headers_check_request(const h2o_req_t *req)
+/* Of HTTP/1 the server has looked at every byte as it came. */
+static bool is_text(const struct message_fields *fields)
 {
-    size_t listed_bytes = 0;
-
-    if (req->method.len > METHOD_MAX || slice_is(slice_of_iovec(req->method), "CONNECT"))
-        return false;
-    for (size_t i = 0; i < req->headers.size; ++i) {
-        const h2o_header_t *h = &req->headers.entries[i];
-
-        /* Of HTTP/1 the server has looked at every byte as it came. */
-        if (req->version >= 0x200 &&
-            (!http1_is_token(slice_of_iovec(*h->name)) || !http1_is_text(slice_of_iovec(h->value))))
+    for (size_t i = 0; i < fields->n; ++i) {
+        if (!http1_is_token(fields->at[i].name) || !http1_is_text(fields->at[i].value))
             return false;
-        if (h->name->len == 10 && memcmp(h->name->base, "connection", 10) == 0)
-            listed_bytes += h->value.len;
     }
-    return listed_bytes <= CONNECTION_LIST_MAX;
+    return true;
 }
 
-/* Takes off the fields of whose name UNWANTED says so. */
-static void drop_fields(h2o_headers_t *headers, bool (*unwanted)(struct slice name))
+static size_t listed_bytes(const struct message_fields *fields)
 {
-    size_t kept = 0;
+    size_t bytes = 0;
 
-    for (size_t i = 0; i < headers->size; ++i) {
-        if (unwanted(slice_of_iovec(*headers->entries[i].name)))
-            continue;
-        if (kept != i)
-            headers->entries[kept] = headers->entries[i];
-        ++kept;
-    }
-    headers->size = kept;
+    if (!message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)))
+        return 0;
+    for (size_t i = 0; i < fields->n; ++i)
+        bytes += fields->at[i].kind == FIELD_CONNECTION ? fields->at[i].value.len : 0;
+    return bytes;
 }
 
-void headers_scrub_request(h2o_req_t *req, bool client_certificates)
+bool headers_check_request(const struct http_request *req)
 {
-    drop_fields(&req->headers, http_field_is_ours);
-    if (client_certificates)
-        drop_fields(&req->headers, http_field_is_client_certificate);
-}
-
-static bool is_claim(struct slice name)
-{
-    /* Names are in lower case; what begins otherwise need not be looked up. */
-    if (name.len == 0 || (name.p[0] != 'x' && name.p[0] != 'f'))
+    if (req->method.len > METHOD_MAX || slice_is(req->method, "CONNECT"))
         return false;
-    enum http_field kind = http_field_of(name);
-
-    return kind == FIELD_FOR || kind == FIELD_PROTO || kind == FIELD_FORWARDED_HOST ||
-           kind == FIELD_FORWARDED || kind == FIELD_CLAIM || kind == FIELD_REQUEST_ID;
+    if (req->version >= 0x200 && !is_text(&req->fields))
+        return false;
+    return listed_bytes(&req->fields) <= CONNECTION_LIST_MAX;
 }
 
-void headers_drop_claims(h2o_req_t *req)
+void headers_scrub_request(struct http_request *req, bool client_certificates)
 {
-    drop_fields(&req->headers, is_claim);
+    uint32_t certificate = client_certificates ? FIELD_BIT(FIELD_CLIENT_CERTIFICATE) : 0;
+
+    message_fields_drop(&req->fields, FIELD_BIT(FIELD_OURS) | certificate);
 }
 
-struct slice headers_find(const h2o_headers_t *headers, struct slice name)
+void headers_drop_claims(struct http_request *req)
 {
-    for (size_t i = 0; i < headers->size; ++i) {
-        const h2o_header_t *h = &headers->entries[i];
-
-        if (h->name->len == name.len && memcmp(h->name->base, name.p, name.len) == 0)
-            return (struct slice){h->value.base != NULL ? h->value.base : "", h->value.len};
-    }
-    return SLICE_NULL;
+    message_fields_drop(&req->fields, CLAIMS);
 }
 
-struct slice headers_request_id(const h2o_req_t *req)
+struct slice headers_request_id(const struct http_request *req)
 {
-    struct slice id = headers_find(&req->headers, SLICE_LIT("x-request-id"));
+    const struct message_field *f = NULL;
 
-    if (id.len == 0 || id.len > REQUEST_ID_MAX)
+    if (message_fields_may_have(&req->fields, FIELD_BIT(FIELD_REQUEST_ID)))
+        f = message_fields_find(&req->fields, SLICE_LIT("x-request-id"), NULL);
+    if (f == NULL || f->value.len == 0 || f->value.len > REQUEST_ID_MAX)
         return SLICE_NULL;
-    for (size_t i = 0; i < id.len; ++i) {
-        unsigned char c = (unsigned char)id.p[i];
+    for (size_t i = 0; i < f->value.len; ++i) {
+        unsigned char c = (unsigned char)f->value.p[i];
 
         if (c <= 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '&')
             return SLICE_NULL;
     }
-    return id;
+    return f->value;
 }
 
-static bool is_max_forwards(const h2o_header_t *h)
-{
-    return slice_is(slice_of_iovec(*h->name), "max-forwards");
-}
+static const struct slice max_forwards = {"max-forwards", 12};
 
-enum err headers_max_forwards(const h2o_headers_t *headers, uint64_t *out)
+enum err headers_max_forwards(const struct message_fields *fields, uint64_t *out)
 {
-    struct slice value = SLICE_NULL;
+    const struct message_field *f = message_fields_find(fields, max_forwards, NULL);
     uint64_t n = 0;
 
-    for (size_t i = 0; i < headers->size; ++i) {
-        if (!is_max_forwards(&headers->entries[i]))
-            continue;
-        if (value.p != NULL)
-            return ERR_SYNTAX;
-        value = slice_of_iovec(headers->entries[i].value);
-        if (value.len == 0)
-            return ERR_SYNTAX;
-    }
-    if (value.p == NULL)
+    if (f == NULL)
         return ERR_NOT_FOUND;
-    for (size_t i = 0; i < value.len; ++i) {
-        if (value.p[i] < '0' || value.p[i] > '9')
+    if (f->value.len == 0 || message_fields_find(fields, max_forwards, f) != NULL)
+        return ERR_SYNTAX;
+    for (size_t i = 0; i < f->value.len; ++i) {
+        if (f->value.p[i] < '0' || f->value.p[i] > '9')
             return ERR_SYNTAX;
-        n = n * 10 + (uint64_t)(value.p[i] - '0');
+        n = n * 10 + (uint64_t)(f->value.p[i] - '0');
         if (n > MAX_FORWARDS_MAX)
             n = MAX_FORWARDS_MAX + 1;
     }
@@ -136,73 +102,73 @@ enum err headers_max_forwards(const h2o_headers_t *headers, uint64_t *out)
     return ERR_OK;
 }
 
-void headers_set_max_forwards(h2o_req_t *req, uint64_t n)
+void headers_set_max_forwards(struct http_request *req, uint64_t n)
 {
     char text[8];
     int len = snprintf(text, sizeof(text), "%u", (unsigned)n);
+    struct slice value = http_request_keep(req, (struct slice){text, (size_t)len});
 
     ASSERT(n <= MAX_FORWARDS_MAX);
-    for (size_t i = 0; i < req->headers.size; ++i) {
-        if (is_max_forwards(&req->headers.entries[i]))
-            req->headers.entries[i].value = h2o_strdup(&req->pool, text, (size_t)len);
+    for (size_t i = 0; i < req->fields.n; ++i) {
+        if (slice_eq_nocase(req->fields.at[i].name, max_forwards))
+            req->fields.at[i].value = value;
     }
 }
 
-bool headers_wants_websocket(const h2o_req_t *req)
+bool headers_wants_websocket(const struct http_request *req)
 {
-    /* libh2o sets `upgrade` only when Connection lists it; HTTP/2 has no such thing. */
-    return req->version == 0x101 && req->upgrade.base != NULL && req->entity.base == NULL &&
-           slice_is(slice_of_iovec(req->method), "GET") &&
-           slice_eq_nocase(slice_of_iovec(req->upgrade), SLICE_LIT("websocket"));
+    /* There is an `upgrade` only when Connection lists it; HTTP/2 has no such thing. */
+    return req->upgrade.p != NULL && req->version == 0x101 && req->body.p == NULL &&
+           slice_is(req->method, "GET") && slice_eq_nocase(req->upgrade, SLICE_LIT("websocket"));
 }
 
-struct cache_request headers_cache_request(h2o_req_t *req)
+struct cache_request headers_cache_request(struct http_request *req)
 {
-    size_t n = req->headers.size;
-    struct http1_header *fields = h2o_mem_alloc_pool(&req->pool, (n + 1) * sizeof(*fields));
+    size_t n = req->fields.n;
+    struct http1_header *fields = http_request_take(req, (n + 1) * sizeof(*fields));
 
     for (size_t i = 0; i < n; ++i) {
-        const h2o_header_t *h = &req->headers.entries[i];
-
-        fields[i] = (struct http1_header){.name = slice_of_iovec(*h->name),
-                                          .value = slice_of_iovec(h->value)};
+        fields[i] =
+            (struct http1_header){.name = req->fields.at[i].name, .value = req->fields.at[i].value};
     }
     return (struct cache_request){
-        .method = slice_of_iovec(req->method),
+        .method = req->method,
         .fields = {fields, n},
-        .body = req->entity.base != NULL,
-        .upgrade = req->upgrade.base != NULL,
+        .body = req->body.p != NULL,
+        .upgrade = req->upgrade.p != NULL,
     };
 }
 
 /* ---- requests: the head a worker gets ---- */
 
 /* Whether there is a Connection field that says more than keep-alive or close. */
-static bool connection_lists(const h2o_headers_t *headers)
+static bool connection_lists(const struct message_fields *fields)
 {
-    for (size_t i = 0; i < headers->size; ++i) {
-        struct slice value = slice_of_iovec(headers->entries[i].value);
+    if (!message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)))
+        return false;
+    for (size_t i = 0; i < fields->n; ++i) {
+        struct slice value = fields->at[i].value;
 
-        if (headers->entries[i].name == &H2O_TOKEN_CONNECTION->buf &&
-            !SLICE_IS_WORD(value, "keep-alive") && !SLICE_IS_WORD(value, "close"))
+        if (fields->at[i].kind == FIELD_CONNECTION && !SLICE_IS_WORD(value, "keep-alive") &&
+            !SLICE_IS_WORD(value, "close"))
             return true;
     }
     return false;
 }
 
 /* All fields of one kind as one, glued, with LAST (may be empty) at the end. */
-static char *put_merged(char *at, const h2o_headers_t *headers, enum http_field kind,
+static char *put_merged(char *at, const struct message_fields *fields, enum http_field kind,
                         struct slice name, struct slice glue, struct slice last)
 {
     bool first = true;
 
     at = PUT(put_slice(at, name), ": ");
-    for (size_t i = 0; i < headers->size; ++i) {
-        if (field_at(headers, i) != kind)
+    for (size_t i = 0; i < fields->n; ++i) {
+        if (fields->at[i].kind != kind)
             continue;
         if (!first)
             at = put_slice(at, glue);
-        at = put_slice(at, slice_of_iovec(headers->entries[i].value));
+        at = put_slice(at, fields->at[i].value);
         first = false;
     }
     if (last.len != 0) {
@@ -223,21 +189,20 @@ struct put_state {
 static char *put_passed(struct put_state *s, size_t i, char *at)
 {
     const struct headers_request *r = s->r;
-    const h2o_headers_t *headers = &r->req->headers;
-    const h2o_header_t *h = &headers->entries[i];
-    struct slice name = slice_of_iovec(*h->name);
-    struct slice sent_name = {h->orig_name != NULL ? h->orig_name : name.p, name.len};
+    const struct message_fields *fields = &r->req->fields;
+    const struct message_field *f = &fields->at[i];
     bool set = r->forwarded == FORWARDED_SET;
     bool passes = false;
-    enum http_field kind = http_field_kind(name);
 
-    switch (kind) {
+    switch (f->kind) {
     case FIELD_HOP:
+    case FIELD_CONNECTION:
+    case FIELD_FRAMING:
     case FIELD_OURS:
         return at;
     case FIELD_COOKIE:
-        if (!s->cookie && !(s->listing && http_request_lists(headers, name)))
-            at = put_merged(at, headers, FIELD_COOKIE, sent_name, SLICE_LIT("; "), SLICE_NULL);
+        if (!s->cookie && !(s->listing && http_request_lists(fields, f->name)))
+            at = put_merged(at, fields, FIELD_COOKIE, f->name, SLICE_LIT("; "), SLICE_NULL);
         s->cookie = true;
         return at;
     case FIELD_FOR:
@@ -248,7 +213,7 @@ static char *put_passed(struct put_state *s, size_t i, char *at)
     case FIELD_FORWARDED_HOST:
         passes = !set;
         if (passes)
-            *(kind == FIELD_PROTO ? &s->proto : &s->host) = true;
+            *(f->kind == FIELD_PROTO ? &s->proto : &s->host) = true;
         break;
     case FIELD_FORWARDED:
         passes = !set;
@@ -262,10 +227,13 @@ static char *put_passed(struct put_state *s, size_t i, char *at)
     case FIELD_OTHER:
     case FIELD_DATE:
     case FIELD_SERVER:
-        passes = !s->listing || !http_request_lists(headers, name);
+    case FIELD_REFERER:
+    case FIELD_USER_AGENT:
+    case FIELD_CLIENT_CERTIFICATE:
+        passes = !s->listing || !http_request_lists(fields, f->name);
         break;
     }
-    return passes ? put_line(at, sent_name, slice_of_iovec(h->value)) : at;
+    return passes ? put_line(at, f->name, f->value) : at;
 }
 
 static char *put_forwarded(const struct put_state *s, char *at)
@@ -277,7 +245,7 @@ static char *put_forwarded(const struct put_state *s, char *at)
     if (r->forwarded == FORWARDED_SET)
         at = PUT_LINE(at, "X-Forwarded-For", r->client);
     else
-        at = put_merged(at, &r->req->headers, FIELD_FOR, SLICE_LIT("X-Forwarded-For"),
+        at = put_merged(at, &r->req->fields, FIELD_FOR, SLICE_LIT("X-Forwarded-For"),
                         SLICE_LIT(", "), r->peer);
     if (!s->proto)
         at = r->tls ? PUT(at, "X-Forwarded-Proto: https\r\n")
@@ -304,7 +272,7 @@ static char *put_via(char *at, struct slice version, struct slice name)
 /* For all that put_head writes. Fields that are merged take less room than apart. */
 static size_t room_for_head(const struct headers_request *r)
 {
-    const h2o_headers_t *headers = &r->req->headers;
+    const struct message_fields *fields = &r->req->fields;
     size_t n = sizeof("  HTTP/1.1\r\nHost: \r\nX-Forwarded-For: , \r\nX-Forwarded-Proto: https\r\n"
                       "X-Forwarded-Host: \r\nX-SSL-Client-Verify: \r\nX-SSL-Client-S-DN: \r\n"
                       "Via: 1.1 \r\nX-Request-ID: \r\nResumelb-Class: \r\n"
@@ -313,20 +281,20 @@ static size_t room_for_head(const struct headers_request *r)
     n += r->req->method.len + r->target.len + 2 * r->authority.len + r->forwarded_host.len +
          r->client.len + r->peer.len + r->client_verdict.len + r->client_subject.len + r->via.len +
          r->request_id.len + r->cls.len + r->fingerprint.len;
-    for (size_t i = 0; i < headers->size; ++i)
-        n += headers->entries[i].name->len + headers->entries[i].value.len + PUT_LINE_EXTRA;
+    for (size_t i = 0; i < fields->n; ++i)
+        n += fields->at[i].name.len + fields->at[i].value.len + PUT_LINE_EXTRA;
     return n;
 }
 
 static char *put_head(const struct headers_request *r, char *at)
 {
-    const h2o_req_t *req = r->req;
-    struct put_state state = {.r = r, .listing = connection_lists(&req->headers)};
+    const struct http_request *req = r->req;
+    struct put_state state = {.r = r, .listing = connection_lists(&req->fields)};
 
-    at = PUT(put_slice(at, slice_of_iovec(req->method)), " ");
+    at = PUT(put_slice(at, req->method), " ");
     at = PUT(put_slice(at, r->target), " HTTP/1.1\r\n");
     at = PUT_LINE(at, "Host", r->authority);
-    for (size_t i = 0; i < req->headers.size; ++i)
+    for (size_t i = 0; i < req->fields.n; ++i)
         at = put_passed(&state, i, at);
     at = put_forwarded(&state, at);
     if (r->client_verdict.p != NULL)
@@ -356,7 +324,7 @@ void headers_put_request(const struct headers_request *r, struct text *out)
     }
     if (r->websocket)
         text_add(out, SLICE_LIT("Connection: upgrade\r\nUpgrade: websocket\r\n"));
-    http_put_length(r->req, out);
+    http_put_length(r->req->method, r->req->body, out);
     text_add(out, SLICE_LIT("\r\n"));
 }
 
@@ -368,8 +336,10 @@ static bool passes_back(const struct headers_response *r, const struct http1_hea
         return false;
     switch (http_field_kind(h->name)) {
     case FIELD_HOP:
+    case FIELD_CONNECTION:
+    case FIELD_FRAMING:
     case FIELD_OURS:
-    case FIELD_DATE: /* libh2o writes one */
+    case FIELD_DATE: /* the server writes one */
         return false;
     case FIELD_SERVER:
         return !r->own_server;
@@ -382,6 +352,9 @@ static bool passes_back(const struct headers_response *r, const struct http1_hea
     case FIELD_FORWARDED_HOST:
     case FIELD_FORWARDED:
     case FIELD_CLAIM:
+    case FIELD_REFERER:
+    case FIELD_USER_AGENT:
+    case FIELD_CLIENT_CERTIFICATE:
         return true;
     }
     UNREACHABLE();
@@ -402,47 +375,23 @@ static char *copy(struct copier *c, struct slice s)
     return to;
 }
 
-static char *copy_lower(struct copier *c, struct slice s)
+static void take_field(struct http_request *req, struct copier *c, const struct http1_header *from)
 {
-    char *to = c->at;
+    struct slice name = {copy(c, from->name), from->name.len};
+    struct slice value = {copy(c, from->value), from->value.len};
 
-    ascii_lower_copy(to, s);
-    c->at += s.len;
-    return to;
+    http_request_add(req, &req->res.fields, name, value);
 }
 
-static void take_field(h2o_req_t *req, h2o_headers_t *to, struct copier *c,
-                       const struct http1_header *from)
+void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
+                    struct slice value)
 {
-    char *lower = copy_lower(c, from->name);
-    char *value = copy(c, from->value);
-    const h2o_token_t *token = h2o_lookup_token(lower, from->name.len);
-    /* HTTP/2 has lower-case names only; HTTP/1 clients get them as the worker wrote them. */
-    const char *spelling = req->version < 0x200 || to == &req->headers ? copy(c, from->name) : NULL;
-
-    h2o_vector_reserve(&req->pool, to, to->size + 1);
-    h2o_header_t *h = &to->entries[to->size++];
-
-    if (token != NULL) {
-        h->name = http_field_token_name(token);
-    } else {
-        h->name = h2o_mem_alloc_pool(&req->pool, sizeof(*h->name));
-        *h->name = h2o_iovec_init(lower, from->name.len);
-    }
-    h->orig_name = spelling;
-    h->value = h2o_iovec_init(value, from->value.len);
+    http_request_add(req, fields, http_request_keep(req, name), http_request_keep(req, value));
 }
 
-void headers_add_to(h2o_req_t *req, h2o_headers_t *headers, struct slice name, struct slice value)
+void headers_add(struct http_request *req, struct slice name, struct slice value)
 {
-    struct copier c = {h2o_mem_alloc_pool(&req->pool, 2 * name.len + value.len)};
-
-    take_field(req, headers, &c, &(struct http1_header){.name = name, .value = value});
-}
-
-void headers_add(h2o_req_t *req, struct slice name, struct slice value)
-{
-    headers_add_to(req, &req->res.headers, name, value);
+    headers_add_to(req, &req->res.fields, name, value);
 }
 
 static struct slice version_of(const struct http1_head *head)
@@ -450,30 +399,30 @@ static struct slice version_of(const struct http1_head *head)
     return head->minor_version == 0 ? SLICE_LIT("1.0") : SLICE_LIT("1.1");
 }
 
-static void add_via(h2o_req_t *req, struct slice version, struct slice name)
+static void add_via(struct http_request *req, struct slice version, struct slice name)
 {
-    h2o_iovec_t v = h2o_concat(&req->pool, h2o_iovec_init(version.p, version.len),
-                               h2o_iovec_init(" ", 1), h2o_iovec_init(name.p, name.len));
+    char *via = http_request_take(req, version.len + 1 + name.len);
+    char *end = put_slice(PUT(put_slice(via, version), " "), name);
 
-    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_VIA, "Via", v.base, v.len);
+    http_request_add(req, &req->res.fields, SLICE_LIT("Via"),
+                     (struct slice){via, (size_t)(end - via)});
 }
 
 void headers_take_response(const struct headers_response *r, const struct http1_head *head)
 {
-    h2o_req_t *req = r->req;
+    struct http_request *req = r->req;
     bool listing = head->connection_lists;
     size_t bytes = head->reason.len + 1;
 
     for (size_t i = 0; i < head->nheaders; ++i)
-        bytes += 2 * head->headers[i].name.len + head->headers[i].value.len;
-    struct copier c = {h2o_mem_alloc_pool(&req->pool, bytes)};
+        bytes += head->headers[i].name.len + head->headers[i].value.len;
+    struct copier c = {http_request_take(req, bytes)};
 
-    h2o_vector_reserve(&req->pool, &req->res.headers, req->res.headers.size + head->nheaders + 3);
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct http1_header *h = &head->headers[i];
 
         if (passes_back(r, h) && !(listing && http_response_lists(head, h->name)))
-            take_field(req, &req->res.headers, &c, h);
+            take_field(req, &c, h);
     }
     req->res.status = head->status;
     req->res.reason = copy(&c, head->reason);
@@ -495,11 +444,11 @@ size_t headers_response_room(const struct headers_response *r, const struct http
     return bytes;
 }
 
-static const char *keep_reason(h2o_req_t *req, struct slice reason)
+static const char *keep_reason(struct http_request *req, struct slice reason)
 {
     if (slice_is(reason, "OK"))
         return "OK";
-    char *kept = h2o_mem_alloc_pool(&req->pool, reason.len + 1);
+    char *kept = http_request_take(req, reason.len + 1);
     *put_slice(kept, reason) = '\0';
     return kept;
 }
@@ -507,7 +456,7 @@ static const char *keep_reason(h2o_req_t *req, struct slice reason)
 size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
                               char *at)
 {
-    h2o_req_t *req = r->req;
+    struct http_request *req = r->req;
     bool listing = head->connection_lists;
     const char *lines = at;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Header fields on their way through: which pass, which are dropped, which are ours; and the head
- * of a request as a worker gets it. Stateless; on the exchange's loop, as requests are libh2o's.
+ * of a request as a worker gets it. Stateless; on the exchange's loop.
  *
  * Never passed on, in either direction: hop-by-hop fields, what Connection lists, framing (we frame
  * anew), and Resumelb-*. A name is compared with '_' taken for '-', because behind CGI-like
@@ -11,7 +11,7 @@
 #define RLB_LB_HEADERS_H
 
 #include "common/base/text.h"
-#include "common/net/http_fields.h"
+#include "common/net/http_request.h"
 #include "common/wire/cache_rules.h"
 #include "common/wire/home_line.h"
 
@@ -30,31 +30,29 @@ enum {
  * Whether REQ's fields may be written as HTTP/1.1: libh2o lets through what HTTP/2 clients put
  * there. The request line is the server's to check; but CONNECT is no business of a reverse proxy.
  */
-bool headers_check_request(const h2o_req_t *req);
+bool headers_check_request(const struct http_request *req);
 /* Takes the client's Resumelb-* fields off REQ; X-SSL-Client-* too, when those are ours to say. */
-void headers_scrub_request(h2o_req_t *req, bool client_certificates);
+void headers_scrub_request(struct http_request *req, bool client_certificates);
 /* Takes off what REQ says of where it comes from: X-Forwarded-*, Forwarded, X-Request-ID. */
-void headers_drop_claims(h2o_req_t *req);
-/* The value of the first field NAME (lower case), or p == NULL. */
-struct slice headers_find(const h2o_headers_t *headers, struct slice name);
+void headers_drop_claims(struct http_request *req);
 /* The client's X-Request-ID when it is one we pass on (REQUEST_ID_MAX, plain characters), or p ==
  * NULL. */
-struct slice headers_request_id(const h2o_req_t *req);
+struct slice headers_request_id(const struct http_request *req);
 /*
  * Max-Forwards, at most MAX_FORWARDS_MAX + 1.
  * Errors: ERR_NOT_FOUND; ERR_SYNTAX: no number, or several fields.
  */
-enum err headers_max_forwards(const h2o_headers_t *headers, uint64_t *out) must_check;
+enum err headers_max_forwards(const struct message_fields *fields, uint64_t *out) must_check;
 /* N, at most MAX_FORWARDS_MAX, in place of REQ's Max-Forwards, which is there. */
-void headers_set_max_forwards(h2o_req_t *req, uint64_t n);
+void headers_set_max_forwards(struct http_request *req, uint64_t n);
 /* Whether REQ asks for a WebSocket: only that upgrade is passed on. */
-bool headers_wants_websocket(const h2o_req_t *req);
-/* REQ as the rules for shared responses want it. The fields are borrowed from REQ, their list lies
- * in its pool. */
-struct cache_request headers_cache_request(h2o_req_t *req);
+bool headers_wants_websocket(const struct http_request *req);
+/* REQ as the rules for shared responses want it. The fields are borrowed from REQ, their list is
+ * taken from it. */
+struct cache_request headers_cache_request(struct http_request *req);
 
 struct headers_request {
-    const h2o_req_t *req;
+    const struct http_request *req;
     struct slice target, authority;
     struct slice peer;           /* address of who is connected, without port */
     struct slice client;         /* of who asks: the same, or named by a trusted proxy */
@@ -72,14 +70,13 @@ struct headers_request {
 void headers_put_request(const struct headers_request *r, struct text *out);
 
 struct headers_response {
-    h2o_req_t *req;
+    struct http_request *req;
     struct slice via;
     struct slice request_id;
     bool own_server; /* the Server field is ours */
     bool websocket;  /* a 101 */
 };
-/* Status, reason and fields of a worker's response into REQ->res; strings are copied to its pool.
- */
+/* Status, reason and fields of a worker's response into REQ->res; strings are copied. */
 void headers_take_response(const struct headers_response *r, const struct http1_head *head);
 /*
  * The same for a client of HTTP/1 when nothing else is to be done to the fields: status and reason
@@ -98,9 +95,10 @@ bool headers_unprocessed(const struct http1_head *head);
 enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;
 /* Whether an agent says that its process had the request and failed it without a response. */
 bool headers_process_failed(const struct http1_head *head);
-/* Add a field to HEADERS, REQ's own or its answer's. Both are copied. */
-void headers_add_to(h2o_req_t *req, h2o_headers_t *headers, struct slice name, struct slice value);
+/* Add a field to FIELDS, REQ's own or its answer's. Both are copied. */
+void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
+                    struct slice value);
 /* The same to REQ's answer. */
-void headers_add(h2o_req_t *req, struct slice name, struct slice value);
+void headers_add(struct http_request *req, struct slice name, struct slice value);
 
 #endif

@@ -24,7 +24,7 @@ static struct limit_copying *copying_of(struct exchange *x)
 
     if (k != NULL)
         return k;
-    k = h2o_mem_alloc_pool(&x->req->pool, sizeof(*k));
+    k = http_request_take(x->req, sizeof(*k));
     *k = (struct limit_copying){
         .url = {.scheme = x->tls ? SLICE_LIT("https") : SLICE_LIT("http"),
                 .authority = x->authority,
@@ -118,7 +118,7 @@ static void invalidate(struct exchange *x, int status)
 {
     if (x->limits == NULL || !x->limits->any_copies || x->safe)
         return;
-    if (cache_invalidates(slice_of_iovec(x->req->method), status))
+    if (cache_invalidates(x->req->method, status))
         copies_invalidate(x->app->copies, &copying_of(x)->url, clock_mono_us());
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "common/base/nocase.h"
 #include "common/wire/http1_bytes.h"
 #include "lb/headers.h"
 
@@ -133,20 +134,19 @@ void exchange_add_allow(struct exchange *x)
 /* RFC 9110 9.3.8: the request as it came, but nothing of it that is a secret. */
 static void put_trace(const struct exchange *x, struct text *out)
 {
-    const h2o_headers_t *headers = &x->req->headers;
+    const struct message_fields *fields = &x->req->fields;
 
     text_add(out, SLICE_LIT("TRACE "));
-    text_add(out, slice_of_iovec(x->req->path));
+    text_add(out, x->req->target);
     text_add(out, SLICE_LIT(" HTTP/1.1\r\nHost: "));
     text_add(out, x->authority);
     text_add(out, SLICE_LIT("\r\n"));
-    for (size_t i = 0; i < headers->size; ++i) {
-        struct slice name = slice_of_iovec(*headers->entries[i].name);
-        enum http_field kind = http_field_of(name);
+    for (size_t i = 0; i < fields->n; ++i) {
+        const struct message_field *f = &fields->at[i];
 
-        if (kind != FIELD_HOP && kind != FIELD_COOKIE && kind != FIELD_OURS &&
-            !slice_is(name, "authorization"))
-            http_put_field(out, name, slice_of_iovec(headers->entries[i].value));
+        if (!http_field_is_hop(f->kind) && f->kind != FIELD_COOKIE && f->kind != FIELD_OURS &&
+            !SLICE_IS_WORD(f->name, "authorization"))
+            http_put_field(out, f->name, f->value);
     }
     text_add(out, SLICE_LIT("\r\n"));
 }
@@ -170,7 +170,7 @@ static void answer_here(struct exchange *x, bool trace)
 bool exchange_method(struct exchange *x)
 {
     const struct text_list *allowed = &exchange_settings(x)->methods;
-    struct slice method = slice_of_iovec(x->req->method);
+    struct slice method = x->req->method;
     bool trace = slice_is(method, "TRACE");
     uint64_t forwards = 0;
 
@@ -182,7 +182,7 @@ bool exchange_method(struct exchange *x)
     /* RFC 9110 7.6.2: of other methods it means nothing. */
     if (!trace && !slice_is(method, "OPTIONS"))
         return true;
-    switch ((int)headers_max_forwards(&x->req->headers, &forwards)) {
+    switch ((int)headers_max_forwards(&x->req->fields, &forwards)) {
     case ERR_NOT_FOUND:
         return true;
     case ERR_OK:

@@ -39,57 +39,49 @@ static void begin_trace(const struct exchange *x, struct trace_parent *p)
 /* What the request says, if it says one thing and may. */
 static bool find_parent(const struct exchange *x, struct trace_parent *out)
 {
-    const h2o_headers_t *headers = &x->req->headers;
-    const h2o_header_t *found = NULL;
+    const struct message_fields *fields = &x->req->fields;
 
     if (exchange_settings(x)->trace_context == TRACE_CONTEXT_TRUSTED &&
         !networks_have(application_trusted(x->al), http_conn_peer(x->conn)))
         return false;
-    for (size_t i = 0; i < headers->size; ++i) {
-        if (!slice_eq(slice_of_iovec(*headers->entries[i].name), parent_name))
-            continue;
-        if (found != NULL)
-            return false;
-        found = &headers->entries[i];
-    }
-    return found != NULL && trace_parent_parse(slice_of_iovec(found->value), out);
+    const struct message_field *found = message_fields_find(fields, parent_name, NULL);
+
+    return found != NULL && message_fields_find(fields, parent_name, found) == NULL &&
+           trace_parent_parse(found->value, out);
 }
 
 /* All tracestate fields are one list, which passes whole or not at all. */
-static bool state_passes(const h2o_headers_t *headers)
+static bool state_passes(const struct message_fields *fields)
 {
+    const struct message_field *f = NULL;
     size_t bytes = 0;
     size_t members = 0;
 
-    for (size_t i = 0; i < headers->size; ++i) {
-        const h2o_header_t *h = &headers->entries[i];
-
-        if (!slice_eq(slice_of_iovec(*h->name), state_name))
-            continue;
-        bytes += h->value.len;
-        if (bytes > TRACE_STATE_BYTES_MAX || !trace_state_valid(slice_of_iovec(h->value), &members))
+    while ((f = message_fields_find(fields, state_name, f)) != NULL) {
+        bytes += f->value.len;
+        if (bytes > TRACE_STATE_BYTES_MAX || !trace_state_valid(f->value, &members))
             return false;
     }
     return true;
 }
 
-static void take_off(h2o_headers_t *headers, bool with_state)
+static void take_off(struct message_fields *fields, bool with_state)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < headers->size; ++i) {
-        struct slice name = slice_of_iovec(*headers->entries[i].name);
+    for (size_t i = 0; i < fields->n; ++i) {
+        struct slice name = fields->at[i].name;
 
-        if (slice_eq(name, parent_name) || (with_state && slice_eq(name, state_name)))
+        if (slice_eq_nocase(name, parent_name) || (with_state && slice_eq_nocase(name, state_name)))
             continue;
-        headers->entries[kept++] = headers->entries[i];
+        fields->at[kept++] = fields->at[i];
     }
-    headers->size = kept;
+    fields->n = kept;
 }
 
 void exchange_trace(struct exchange *x)
 {
-    h2o_headers_t *headers = &x->req->headers;
+    struct message_fields *fields = &x->req->fields;
     struct trace_parent p;
 
     if (exchange_settings(x)->trace_context == TRACE_CONTEXT_OFF)
@@ -100,9 +92,9 @@ void exchange_trace(struct exchange *x)
         begin_trace(x, &p);
     make_digits(x, 's', p.span_id);
     /* Of a trace that is not this one a state says nothing. */
-    take_off(headers, !joined || !state_passes(headers));
+    take_off(fields, !joined || !state_passes(fields));
     trace_parent_print(&p, x->trace_room);
-    headers_add_to(x->req, headers, parent_name, (struct slice){x->trace_room, TRACE_PARENT_LEN});
+    headers_add_to(x->req, fields, parent_name, (struct slice){x->trace_room, TRACE_PARENT_LEN});
     x->trace_id = (struct slice){x->trace_room + 3, TRACE_ID_LEN};
     x->span_id = (struct slice){x->trace_room + 4 + TRACE_ID_LEN, SPAN_ID_LEN};
 }

@@ -39,25 +39,22 @@ bool trust_compile(const struct text_list *list, struct networks *out, size_t *a
 }
 
 /* The field of KIND nearest to us. */
-static struct slice last_of(const h2o_headers_t *headers, enum http_field kind)
+static struct slice last_of(const struct message_fields *fields, enum http_field kind)
 {
-    for (size_t i = headers->size; i-- != 0;) {
-        if (http_field_of(slice_of_iovec(*headers->entries[i].name)) == kind)
-            return slice_of_iovec(headers->entries[i].value);
+    for (size_t i = fields->n; i-- != 0;) {
+        if (fields->at[i].kind == kind)
+            return fields->at[i].value;
     }
     return SLICE_NULL;
 }
 
 static void find_client(struct exchange *x, const struct networks *trusted)
 {
-    const h2o_headers_t *headers = &x->req->headers;
+    const struct message_fields *fields = &x->req->fields;
     struct client_search s = {.trusted = trusted, .client = x->client_addr};
 
-    for (size_t i = headers->size; i-- != 0;) {
-        const h2o_header_t *h = &headers->entries[i];
-
-        if (http_field_of(slice_of_iovec(*h->name)) == FIELD_FOR &&
-            !client_addr_search(&s, slice_of_iovec(h->value)))
+    for (size_t i = fields->n; i-- != 0;) {
+        if (fields->at[i].kind == FIELD_FOR && !client_addr_search(&s, fields->at[i].value))
             break;
     }
     if (s.hops == 0)
@@ -68,8 +65,8 @@ static void find_client(struct exchange *x, const struct networks *trusted)
 
 static void believe(struct exchange *x)
 {
-    struct slice proto = last_of(&x->req->headers, FIELD_PROTO);
-    struct slice host = last_of(&x->req->headers, FIELD_FORWARDED_HOST);
+    struct slice proto = last_of(&x->req->fields, FIELD_PROTO);
+    struct slice host = last_of(&x->req->fields, FIELD_FORWARDED_HOST);
 
     if (slice_eq_nocase(proto, SLICE_LIT("https")))
         x->tls = true;

@@ -22,21 +22,21 @@ static void on_refused_gone(void *context, bool done)
 
 static const struct http_reply_events refused_events = {.gone = on_refused_gone};
 
-static void refuse(const struct slot *s, h2o_req_t *req, struct http_conn *conn, int status,
-                   struct slice body)
+static void refuse(const struct slot *s, struct http_request *req, struct http_conn *conn,
+                   int status, struct slice body)
 {
-    struct http_reply *r = h2o_mem_alloc_shared(&req->pool, sizeof(*r), NULL);
+    struct http_reply *r = http_request_take(req, sizeof(*r));
 
     group_count(s->group, AGENT_STAT_bad_requests);
     http_reply_init(r, req, conn, &refused_events, NULL);
     if (status == 403)
-        req->http1_is_persistent = 0;
+        req->keep_alive = false;
     http_reply_simple(r, status, "text/plain; charset=utf-8", body);
 }
 
-static bool is_stream_path(const h2o_req_t *req)
+static bool is_stream_path(const struct http_request *req)
 {
-    return h2o_memis(req->path.base, req->path.len, H2O_STRLIT(RESUME_STREAM_PATH));
+    return slice_is(req->target, RESUME_STREAM_PATH);
 }
 
 /* Before anything is read of a connection, its handshake included. An application's own address is
@@ -54,7 +54,7 @@ static bool allows(void *context, void *tag, const struct addr *peer)
     return false;
 }
 
-static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
+static void on_request(void *context, struct http_request *req, struct http_conn *conn)
 {
     struct front *f = context;
     const struct front_door *door = http_conn_tag(conn);
@@ -75,13 +75,12 @@ static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
         return;
     }
     if (f->turns_away)
-        req->http1_is_persistent = 0;
+        req->keep_alive = false;
     if (!is_stream_path(req)) {
         exchange_start(f, door, req, conn);
         return;
     }
-    if (!front_wants_stream(req) ||
-        !h2o_memis(req->method.base, req->method.len, H2O_STRLIT("GET"))) {
+    if (!front_wants_stream(req) || !front_method_is(req, "GET")) {
         refuse(s, req, conn, 404, SLICE_LIT("not found\n"));
         return;
     }

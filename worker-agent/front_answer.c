@@ -56,31 +56,26 @@ enum outcome front_refusal(enum slot_refusal why)
     return of[why];
 }
 
-/* Literals: name in lower case, and as it is sent. */
-#define ADD_HEADER(req, lower, name, value)                                                        \
-    h2o_add_header_by_str(&(req)->pool, &(req)->res.headers, H2O_STRLIT(lower), 0, name,           \
-                          H2O_STRLIT(value))
-
 void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog,
                   const struct front_whose *whose)
 {
-    h2o_req_t *req = reply->req;
+    struct http_request *req = reply->req;
     struct text shown = {0};
     const char *type = front_explain(req, o, outcomes[o].text, whose, &shown);
 
     if (backlog != NULL) {
         front_put_backlog(req, *backlog);
         if (outcomes[o].note == NOTE_UNPROCESSED)
-            ADD_HEADER(req, "resumelb-unprocessed", "Resumelb-Unprocessed", "1");
+            http_request_answer(req, "Resumelb-Unprocessed", SLICE_LIT("1"));
         if (outcomes[o].note == NOTE_FAILED)
-            ADD_HEADER(req, "resumelb-failed", "Resumelb-Failed", "1");
+            http_request_answer(req, "Resumelb-Failed", SLICE_LIT("1"));
     } else if (outcomes[o].status == 503) {
         /* Seconds: a place may be free any moment. */
-        ADD_HEADER(req, "retry-after", "Retry-After", "1");
+        http_request_answer(req, "Retry-After", SLICE_LIT("1"));
     }
     if (type != NULL) {
-        ADD_HEADER(req, "content-security-policy", "Content-Security-Policy", ERROR_BODY_POLICY);
-        ADD_HEADER(req, "x-content-type-options", "X-Content-Type-Options", "nosniff");
+        http_request_answer(req, "Content-Security-Policy", SLICE_LIT(ERROR_BODY_POLICY));
+        http_request_answer(req, "X-Content-Type-Options", SLICE_LIT("nosniff"));
     }
     http_reply_simple(reply, outcomes[o].status, type != NULL ? type : "text/plain; charset=utf-8",
                       type != NULL ? text_slice(&shown) : outcomes[o].text);

@@ -17,14 +17,15 @@ static bool is_explained(enum outcome o)
 }
 
 /* Whether the client says that it reads HTML. */
-static bool wants_html(const h2o_req_t *req)
+static bool wants_html(const struct http_request *req)
 {
-    ssize_t i = h2o_find_header(&req->headers, H2O_TOKEN_ACCEPT, -1);
+    const struct message_field *accept =
+        message_fields_find(&req->fields, SLICE_LIT("accept"), NULL);
     struct slice html = SLICE_LIT("text/html");
 
-    if (i == -1)
+    if (accept == NULL)
         return false;
-    for (struct slice rest = slice_of_iovec(req->headers.entries[i].value); rest.len != 0;) {
+    for (struct slice rest = accept->value; rest.len != 0;) {
         struct slice item = slice_cut(&rest, ',');
 
         if (slice_eq_nocase(slice_trim(slice_cut(&item, ';')), html))
@@ -33,7 +34,7 @@ static bool wants_html(const h2o_req_t *req)
     return false;
 }
 
-const char *front_explain(const h2o_req_t *req, enum outcome o, struct slice reason,
+const char *front_explain(const struct http_request *req, enum outcome o, struct slice reason,
                           const struct front_whose *whose, struct text *out)
 {
     const struct app_group *g = whose->group;

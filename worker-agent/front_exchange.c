@@ -273,7 +273,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     trace_request_answered(&x->trace, (unsigned)x->status, x->is_head ? 0 : head->content_length);
     slot_answered(&x->place);
     if (x->reply != NULL) {
-        h2o_req_t *req = x->reply->req;
+        struct http_request *req = x->reply->req;
 
         req->res.status = head->status;
         exchange_copy_headers(x, head);
@@ -364,10 +364,9 @@ static void on_upgrade(void *context, const struct http1_head *head)
         end_if_done(x);
         return;
     }
-    h2o_req_t *req = x->reply->req;
+    struct http_request *req = x->reply->req;
     exchange_copy_headers(x, head);
-    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_UPGRADE, "Upgrade", req->upgrade.base,
-                   req->upgrade.len);
+    http_request_answer(req, "Upgrade", req->upgrade);
     http_reply_tunnel(x->reply, http1_take_socket(&x->conn), settings(x)->tunnel_idle_timeout_ms,
                       &end);
 }
@@ -398,7 +397,7 @@ static void send_request(struct exchange *x)
         .body_file = x->body_file,
         .is_head = x->is_head,
         .moves = true,
-        .upgrade = x->upgrade ? slice_of_iovec(x->reply->req->upgrade) : SLICE_NULL,
+        .upgrade = x->upgrade ? x->reply->req->upgrade : SLICE_NULL,
         .first_byte_timeout_ms = x->unready ? 0 : s->first_byte_timeout_ms,
         .between_bytes_timeout_ms = s->between_bytes_timeout_ms,
         .events = &http1_exchange_events,
@@ -540,17 +539,17 @@ static void ask(struct exchange *x)
 }
 
 /* Without the query, which makes URLs of its own and may have secrets. */
-static struct slice path_of(const h2o_req_t *req)
+static struct slice path_of(const struct http_request *req)
 {
-    size_t len = req->path.len;
+    struct slice rest = req->target;
 
-    return (struct slice){req->path.base, req->query_at < len ? req->query_at : len};
+    return slice_cut(&rest, '?');
 }
 
-void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *req,
+void exchange_start(struct front *f, const struct front_door *door, struct http_request *req,
                     struct http_conn *conn)
 {
-    struct http_reply *reply = h2o_mem_alloc_shared(&req->pool, sizeof(*reply), NULL);
+    struct http_reply *reply = http_request_take(req, sizeof(*reply));
     struct exchange *x = xcalloc(1, sizeof(*x));
 
     x->front = f;
@@ -559,7 +558,7 @@ void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *r
     x->is_head = front_method_is(req, "HEAD");
     x->safe = x->is_head || front_method_is(req, "GET");
     x->upgrade = front_wants_upgrade(req);
-    x->body = (struct slice){req->entity.base, req->entity.len};
+    x->body = req->body;
     x->body_file = http_conn_body_file(conn);
     x->place.core.may_probe = x->safe && !x->upgrade;
     x->place.go = on_place;
@@ -574,8 +573,7 @@ void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *r
     list_push_back(&f->exchanges, &x->node);
     count(x, AGENT_STAT_requests);
     /* The body came before: nobody is told of a request without it. */
-    trace_request_begin(&x->trace, f->trace, slice_of_iovec(req->method), path_of(req),
-                        x->body.len);
+    trace_request_begin(&x->trace, f->trace, req->method, path_of(req), x->body.len);
     http_reply_init(reply, req, conn, &reply_events, x);
     ask(x);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Header names from libh2o are in lower case; those of a process's response are as it wrote them.
+ * Header names, of requests and of a process's responses, are as they were written.
  */
 #include "worker-agent/front_internal.h"
 
@@ -10,25 +10,21 @@
 #include "common/net/http_fields.h"
 
 /* The value of header NAME, or SLICE_NULL. The first of several. */
-static struct slice header_of(const h2o_req_t *req, const char *name)
+static struct slice header_of(const struct http_request *req, const char *name)
 {
-    for (size_t i = 0; i < req->headers.size; ++i) {
-        const h2o_header_t *h = &req->headers.entries[i];
+    const struct message_field *f = message_fields_find(&req->fields, slice_of(name), NULL);
 
-        if (slice_eq_nocase(slice_of_iovec(*h->name), slice_of(name)))
-            return slice_of_iovec(h->value);
-    }
-    return SLICE_NULL;
+    return f != NULL ? f->value : SLICE_NULL;
 }
 
-bool front_method_is(const h2o_req_t *req, const char *name)
+bool front_method_is(const struct http_request *req, const char *name)
 {
-    return slice_is(slice_of_iovec(req->method), name);
+    return slice_is(req->method, name);
 }
 
 /* ---- what load balancers tell ---- */
 
-void front_read_class(const h2o_req_t *req, struct request_class *out)
+void front_read_class(const struct http_request *req, struct request_class *out)
 {
     struct slice cls = header_of(req, "resumelb-class");
     struct slice fingerprint = header_of(req, "resumelb-classifier");
@@ -45,20 +41,19 @@ void front_read_class(const h2o_req_t *req, struct request_class *out)
     }
 }
 
-bool front_wants_stream(const h2o_req_t *req)
+bool front_wants_stream(const struct http_request *req)
 {
     return slice_is(header_of(req, "resumelb-feed"), "1");
 }
 
-bool front_wants_homes(const h2o_req_t *req)
+bool front_wants_homes(const struct http_request *req)
 {
     return slice_is(header_of(req, "resumelb-homes"), "1");
 }
 
-bool front_wants_upgrade(const h2o_req_t *req)
+bool front_wants_upgrade(const struct http_request *req)
 {
-    return req->upgrade.base != NULL && req->upgrade.len > 0 && req->version == 0x101 &&
-           h2o_memis(req->method.base, req->method.len, H2O_STRLIT("GET"));
+    return req->upgrade.len > 0 && req->version == 0x101 && front_method_is(req, "GET");
 }
 
 /* ---- to the process ---- */
@@ -76,19 +71,20 @@ struct recipient {
 };
 
 /* Of ours, the process gets its request's class from a load balancer. */
-static bool passes(const h2o_req_t *req, const struct recipient *to, struct slice name,
-                   struct slice value)
+static bool passes(const struct http_request *req, const struct recipient *to,
+                   const struct message_field *field)
 {
     const struct forwarded *forwarded = to->forwarded;
-    enum http_field f = http_field_of(name);
 
-    switch (f) {
+    switch (field->kind) {
     case FIELD_HOP:
+    case FIELD_CONNECTION:
+    case FIELD_FRAMING:
         return false;
     case FIELD_OURS:
         return to->agent ||
-               (forwarded == NULL && slice_eq_nocase(name, SLICE_LIT("resumelb-class")) &&
-                resume_is_class(value));
+               (forwarded == NULL && slice_eq_nocase(field->name, SLICE_LIT("resumelb-class")) &&
+                resume_is_class(field->value));
     case FIELD_FOR:
         /* All of them become one, with the peer at its end. */
         return forwarded == NULL;
@@ -102,76 +98,68 @@ static bool passes(const h2o_req_t *req, const struct recipient *to, struct slic
     case FIELD_REQUEST_ID:
     case FIELD_DATE:
     case FIELD_SERVER:
+    case FIELD_REFERER:
+    case FIELD_USER_AGENT:
+    case FIELD_CLIENT_CERTIFICATE:
         break;
     }
-    return !http_request_lists(&req->headers, name);
-}
-
-static bool has_field(const h2o_req_t *req, enum http_field f)
-{
-    for (size_t i = 0; i < req->headers.size; ++i) {
-        if (http_field_of(slice_of_iovec(*req->headers.entries[i].name)) == f)
-            return true;
-    }
-    return false;
+    return !http_request_lists(&req->fields, field->name);
 }
 
 /* X-Forwarded-*, as a server does that clients connect to. */
-static void put_forwarded(const h2o_req_t *req, const struct forwarded *forwarded, struct text *out)
+static void put_forwarded(const struct http_request *req, const struct forwarded *forwarded,
+                          struct text *out)
 {
     text_add(out, SLICE_LIT("X-Forwarded-For: "));
-    for (size_t i = 0; forwarded->believed && i < req->headers.size; ++i) {
-        if (http_field_of(slice_of_iovec(*req->headers.entries[i].name)) != FIELD_FOR)
+    for (size_t i = 0; forwarded->believed && i < req->fields.n; ++i) {
+        if (req->fields.at[i].kind != FIELD_FOR)
             continue;
-        text_add(out, slice_of_iovec(req->headers.entries[i].value));
+        text_add(out, req->fields.at[i].value);
         text_add(out, SLICE_LIT(", "));
     }
     text_add(out, forwarded->peer);
     text_add(out, SLICE_LIT("\r\n"));
-    if (!forwarded->believed || !has_field(req, FIELD_PROTO))
+    if (!forwarded->believed || !message_fields_may_have(&req->fields, FIELD_BIT(FIELD_PROTO)))
         http_put_field(out, SLICE_LIT("X-Forwarded-Proto"), SLICE_LIT("http"));
-    if (!forwarded->believed || !has_field(req, FIELD_FORWARDED_HOST))
-        http_put_field(out, SLICE_LIT("X-Forwarded-Host"), slice_of_iovec(req->authority));
+    if (!forwarded->believed ||
+        !message_fields_may_have(&req->fields, FIELD_BIT(FIELD_FORWARDED_HOST)))
+        http_put_field(out, SLICE_LIT("X-Forwarded-Host"), req->authority);
 }
 
-static void write_head(const h2o_req_t *req, const struct recipient *to, struct text *out)
+static void write_head(const struct http_request *req, const struct recipient *to, struct text *out)
 {
-    text_add(out, slice_of_iovec(req->method));
+    text_add(out, req->method);
     text_add_char(out, ' ');
-    text_add(out, slice_of_iovec(req->path));
+    text_add(out, req->target);
     text_add(out, SLICE_LIT(" HTTP/1.1\r\n"));
-    http_put_field(out, SLICE_LIT("Host"), slice_of_iovec(req->authority));
-    for (size_t i = 0; i < req->headers.size; ++i) {
-        const h2o_header_t *h = &req->headers.entries[i];
-        struct slice name = slice_of_iovec(*h->name);
-        struct slice value = slice_of_iovec(h->value);
+    http_put_field(out, SLICE_LIT("Host"), req->authority);
+    for (size_t i = 0; i < req->fields.n; ++i) {
+        const struct message_field *f = &req->fields.at[i];
 
-        if (!passes(req, to, name, value))
-            continue;
-        http_put_field(out, h->orig_name != NULL ? (struct slice){h->orig_name, name.len} : name,
-                       value);
+        if (passes(req, to, f))
+            http_put_field(out, f->name, f->value);
     }
     if (to->forwarded != NULL)
         put_forwarded(req, to->forwarded, out);
     if (front_wants_upgrade(req)) {
         http_put_field(out, SLICE_LIT("Connection"), SLICE_LIT("Upgrade"));
-        http_put_field(out, SLICE_LIT("Upgrade"), slice_of_iovec(req->upgrade));
+        http_put_field(out, SLICE_LIT("Upgrade"), req->upgrade);
     }
-    http_put_length(req, out);
+    http_put_length(req->method, req->body, out);
     text_add(out, SLICE_LIT("\r\n"));
 }
 
-void front_write_head(const h2o_req_t *req, struct text *out)
+void front_write_head(const struct http_request *req, struct text *out)
 {
     write_head(req, &(struct recipient){.agent = false}, out);
 }
 
-void front_write_agents_head(const h2o_req_t *req, struct text *out)
+void front_write_agents_head(const struct http_request *req, struct text *out)
 {
     write_head(req, &(struct recipient){.agent = true}, out);
 }
 
-void front_write_direct_head(const h2o_req_t *req, const struct addr *peer,
+void front_write_direct_head(const struct http_request *req, const struct addr *peer,
                              const struct networks *believed, struct text *out)
 {
     char text[ADDR_TEXT_MAX];
@@ -183,38 +171,25 @@ void front_write_direct_head(const h2o_req_t *req, const struct addr *peer,
 
 /* ---- to the load balancer ---- */
 
-static void copy_header(h2o_req_t *req, const struct http1_header *h)
-{
-    char *lower = h2o_mem_alloc_pool(&req->pool, h->name.len + 1);
-    h2o_iovec_t value = h2o_strdup(&req->pool, h->value.len > 0 ? h->value.p : "", h->value.len);
-    char *original = h2o_strdup(&req->pool, h->name.p, h->name.len).base;
-
-    for (size_t i = 0; i < h->name.len; ++i)
-        lower[i] = ascii_lower(h->name.p[i]);
-    h2o_add_header_by_str(&req->pool, &req->res.headers, lower, h->name.len, 1, original,
-                          value.base, value.len);
-}
-
-void front_copy_headers(h2o_req_t *req, const struct http1_head *head, bool ours)
+void front_copy_headers(struct http_request *req, const struct http1_head *head, bool ours)
 {
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct http1_header *h = &head->headers[i];
         enum http_field f = http_field_of(h->name);
 
         /* Of ours: "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */
-        if (f != FIELD_HOP && (f != FIELD_OURS || ours) && f != FIELD_DATE &&
+        if (!http_field_is_hop(f) && (f != FIELD_OURS || ours) && f != FIELD_DATE &&
             !http_response_lists(head, h->name))
-            copy_header(req, h);
+            http_request_add(req, &req->res.fields, http_request_keep(req, h->name),
+                             http_request_keep(req, h->value));
     }
 }
 
-void front_put_backlog(h2o_req_t *req, size_t backlog)
+void front_put_backlog(struct http_request *req, size_t backlog)
 {
     /* As many digits as 64 bits need, and the NUL. */
     char digits[21];
     size_t n = (size_t)snprintf(digits, sizeof(digits), "%zu", backlog);
-    h2o_iovec_t value = h2o_strdup(&req->pool, digits, n);
 
-    h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("resumelb-backlog"), 0,
-                          "Resumelb-Backlog", value.base, value.len);
+    http_request_answer(req, "Resumelb-Backlog", (struct slice){digits, n});
 }

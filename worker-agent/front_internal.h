@@ -34,29 +34,29 @@ struct request_class {
 /* ---- front_headers.c: pure over a request or a response head ---- */
 
 /* Resumelb-Class and Resumelb-Classifier; what is not well-formed counts as absent. */
-void front_read_class(const h2o_req_t *req, struct request_class *out);
-bool front_wants_stream(const h2o_req_t *req);
-bool front_wants_homes(const h2o_req_t *req);
-bool front_method_is(const h2o_req_t *req, const char *name);
+void front_read_class(const struct http_request *req, struct request_class *out);
+bool front_wants_stream(const struct http_request *req);
+bool front_wants_homes(const struct http_request *req);
+bool front_method_is(const struct http_request *req, const char *name);
 /* Whether the client asks for another protocol (and may have it). */
-bool front_wants_upgrade(const h2o_req_t *req);
+bool front_wants_upgrade(const struct http_request *req);
 /* The whole head for the process, of a request that a load balancer sends. */
-void front_write_head(const h2o_req_t *req, struct text *out);
+void front_write_head(const struct http_request *req, struct text *out);
 /*
  * The same, of one that PEER has sent to an application's own address: the process is told of it.
  *   believed  who may say of clients before it (X-Forwarded-*)
  */
-void front_write_direct_head(const h2o_req_t *req, const struct addr *peer,
+void front_write_direct_head(const struct http_request *req, const struct addr *peer,
                              const struct networks *believed, struct text *out);
 /* The same as front_write_head, for another agent: with all that load balancers say. */
-void front_write_agents_head(const h2o_req_t *req, struct text *out);
+void front_write_agents_head(const struct http_request *req, struct text *out);
 /*
  * The response's headers into REQ->res, but for those that are between us and the process.
  *   ours  also those between agents and load balancers: another agent has written them
  */
-void front_copy_headers(h2o_req_t *req, const struct http1_head *head, bool ours);
+void front_copy_headers(struct http_request *req, const struct http1_head *head, bool ours);
 /* Resumelb-Backlog into REQ->res: what a load balancer is told of how much the slot has in hand. */
-void front_put_backlog(h2o_req_t *req, size_t backlog);
+void front_put_backlog(struct http_request *req, size_t backlog);
 
 /* ---- front_answer.c ---- */
 
@@ -97,13 +97,13 @@ void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlo
  * HTML if REQ asks for that. Its Content-Type; NULL: nothing is shown (show_errors, or O explains
  * itself).
  */
-const char *front_explain(const h2o_req_t *req, enum outcome o, struct slice reason,
+const char *front_explain(const struct http_request *req, enum outcome o, struct slice reason,
                           const struct front_whose *whose, struct text *out);
 
 /* ---- front_exchange.c ---- */
 
 /* A request for the process of DOOR's slot, or for whichever of its application. */
-void exchange_start(struct front *f, const struct front_door *door, h2o_req_t *req,
+void exchange_start(struct front *f, const struct front_door *door, struct http_request *req,
                     struct http_conn *conn);
 /* Give up what all of them have at processes. */
 void exchanges_cut(struct front *f);

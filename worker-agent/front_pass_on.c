@@ -67,7 +67,7 @@ bool exchange_pass_on(struct exchange *x, enum slot_refusal why)
 
 void exchange_copy_headers(struct exchange *x, const struct http1_head *head)
 {
-    h2o_req_t *req = x->reply->req;
+    struct http_request *req = x->reply->req;
     bool to_load_balancer = !is_direct(x);
 
     front_copy_headers(req, head, x->passed_on && to_load_balancer);

@@ -231,10 +231,10 @@ static void end_stream(struct resume_stream *st, enum resume_end why)
     http_reply_send(st->reply, body, true);
 }
 
-void resume_stream_start(struct slot *s, h2o_req_t *req, struct http_conn *conn,
+void resume_stream_start(struct slot *s, struct http_request *req, struct http_conn *conn,
                          struct slice fingerprint, bool homes)
 {
-    struct http_reply *reply = h2o_mem_alloc_shared(&req->pool, sizeof(*reply), NULL);
+    struct http_reply *reply = http_request_take(req, sizeof(*reply));
     struct resume_stream *st = xcalloc(1, sizeof(*st));
     char peer[ADDR_TEXT_MAX];
 
@@ -259,10 +259,8 @@ void resume_stream_start(struct slot *s, h2o_req_t *req, struct http_conn *conn,
         return;
     }
     req->res.status = 200;
-    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_CONTENT_TYPE, NULL,
-                   H2O_STRLIT("application/x-resumelb-resume+jsonl"));
-    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_CACHE_CONTROL, NULL,
-                   H2O_STRLIT("no-store"));
+    http_request_answer(req, "content-type", SLICE_LIT("application/x-resumelb-resume+jsonl"));
+    http_request_answer(req, "cache-control", SLICE_LIT("no-store"));
     http_reply_start(reply, UINT64_MAX);
     if (homes)
         plan_homes(st, HOMES_DECIDED_MS);

@@ -16,7 +16,7 @@
 /* HOMES: which classes live there is wanted as well, in lines of their own. FINGERPRINT: of the
  * classifier whose scores are wanted; not well-formed: whatever was used last.
  */
-void resume_stream_start(struct slot *s, h2o_req_t *req, struct http_conn *conn,
+void resume_stream_start(struct slot *s, struct http_request *req, struct http_conn *conn,
                          struct slice fingerprint, bool homes);
 /* The slot has something new to tell. */
 void resume_streams_changed(struct slot *s);

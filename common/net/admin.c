@@ -140,29 +140,26 @@ static bool token_matches(const char *token, struct slice value)
 }
 
 /* Whether the request has TOKEN (NULL: none is wanted). */
-static bool authorized(const char *token, const h2o_req_t *req)
+static bool authorized(const char *token, const struct http_request *req)
 {
     if (token == NULL)
         return true;
-    ssize_t i = h2o_find_header(&req->headers, H2O_TOKEN_AUTHORIZATION, -1);
+    const struct slice name = SLICE_LIT("authorization");
+    const struct message_field *f = message_fields_find(&req->fields, name, NULL);
     /* Of several it would be a matter of taste which counts. */
-    if (i == -1 || h2o_find_header(&req->headers, H2O_TOKEN_AUTHORIZATION, i) != -1)
+    if (f == NULL || message_fields_find(&req->fields, name, f) != NULL)
         return false;
-    return token_matches(token, slice_of_iovec(req->headers.entries[i].value));
+    return token_matches(token, f->value);
 }
 
 /* ---- answers ---- */
 
-static void add_header(h2o_req_t *req, const char *name, const char *value)
+static void add_header(struct http_request *req, const char *name, const char *value)
 {
-    h2o_iovec_t lower = h2o_strdup(&req->pool, name, SIZE_MAX);
-
-    h2o_strtolower(lower.base, lower.len);
-    h2o_add_header_by_str(&req->pool, &req->res.headers, lower.base, lower.len, 1, name, value,
-                          strlen(value));
+    http_request_answer(req, name, slice_of(value));
 }
 
-static void add_fixed_headers(h2o_req_t *req)
+static void add_fixed_headers(struct http_request *req)
 {
     for (size_t i = 0; i < ARRAY_LEN(fixed_headers); ++i)
         add_header(req, fixed_headers[i].name, fixed_headers[i].value);
@@ -248,12 +245,13 @@ static bool method_fits(struct admin_call *call, bool fits, const char *allowed)
 }
 
 /* The type in which the page of metrics BODY goes to who asks by REQ; BODY becomes that. */
-static const char *choose_metrics(const h2o_req_t *req, struct text *body)
+static const char *choose_metrics(const struct http_request *req, struct text *body)
 {
-    ssize_t i = h2o_find_header(&req->headers, H2O_TOKEN_ACCEPT, -1);
+    const struct message_field *accept =
+        message_fields_find(&req->fields, SLICE_LIT("accept"), NULL);
     struct text open = {0};
 
-    if (i == -1 || !metrics_wants_open(slice_of_iovec(req->headers.entries[i].value)))
+    if (accept == NULL || !metrics_wants_open(accept->value))
         return METRICS_TEXT_TYPE;
     metrics_put_open(text_slice(body), &open);
     text_fini(body);
@@ -263,9 +261,9 @@ static const char *choose_metrics(const h2o_req_t *req, struct text *body)
 
 static void answer_stream(struct admin_call *call, struct admin_stream *s, struct slice query)
 {
-    h2o_req_t *req = call->reply.req;
+    struct http_request *req = call->reply.req;
 
-    if (!method_fits(call, slice_is(slice_of_iovec(req->method), "GET"), "GET"))
+    if (!method_fits(call, slice_is(req->method, "GET"), "GET"))
         return;
     if (!admin_stream_has_room(s)) {
         answer_error(call, 503);
@@ -279,7 +277,7 @@ static void answer_stream(struct admin_call *call, struct admin_stream *s, struc
 
 static void answer_page(struct admin_call *call, const struct admin_page *p, struct slice query)
 {
-    struct slice method = slice_of_iovec(call->reply.req->method);
+    struct slice method = call->reply.req->method;
     const char *type = p->content_type;
     struct text body = {0};
     int status = 200;
@@ -299,7 +297,7 @@ static void answer_action(struct admin_call *call, const struct admin *a,
 {
     struct text body = {0};
 
-    if (!method_fits(call, slice_is(slice_of_iovec(call->reply.req->method), "POST"), "POST"))
+    if (!method_fits(call, slice_is(call->reply.req->method, "POST"), "POST"))
         return;
     /* authorized() has let everybody pass. */
     int status = a->token != NULL ? x->act(x->context, argument, &body) : 403;
@@ -330,12 +328,11 @@ static void answer_unauthorized(struct admin_call *call)
 static void answer_order(struct admin_call *call, const struct admin *a,
                          const struct admin_order *o)
 {
-    h2o_req_t *req = call->reply.req;
-    struct slice entity = {req->entity.base, req->entity.base != NULL ? req->entity.len : 0};
+    struct http_request *req = call->reply.req;
     struct text body = {0};
     int status = 403;
 
-    if (!method_fits(call, slice_is(slice_of_iovec(req->method), "POST"), "POST"))
+    if (!method_fits(call, slice_is(req->method, "POST"), "POST"))
         return;
     if (a->orders_token == NULL) {
         text_add(&body, SLICE_LIT("{\"error\":\"actions are off: no actions_token is set\"}\n"));
@@ -343,22 +340,22 @@ static void answer_order(struct admin_call *call, const struct admin *a,
         answer_unauthorized(call);
         return;
     } else {
-        status = o->act(o->context, entity, &body);
+        status = o->act(o->context, req->body, &body);
     }
     answer(call, status, "application/json", text_slice(&body));
     text_fini(&body);
 }
 
-static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
+static void on_request(void *context, struct http_request *req, struct http_conn *conn)
 {
     struct admin *a = context;
-    struct admin_call *call = h2o_mem_alloc_shared(&req->pool, sizeof(*call), NULL);
-    struct slice query = slice_of_iovec(req->path);
+    struct admin_call *call = http_request_take(req, sizeof(*call));
+    struct slice query = req->target;
     struct slice path = slice_cut(&query, '?');
     struct slice argument = SLICE_NULL;
 
     http_reply_init(&call->reply, req, conn, &events, call);
-    if (!host_allowed(a, slice_of_iovec(req->authority))) {
+    if (!host_allowed(a, req->authority)) {
         answer_error(call, 421);
         return;
     }

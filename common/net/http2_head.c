@@ -100,7 +100,7 @@ static void add_to_block(h2o_http2_conn_t *conn, size_t at, const struct literal
 void http2_head_send(struct http_reply *r, h2o_iovec_t *iov, size_t n, h2o_send_state_t state)
 {
     h2o_http2_conn_t *conn = r->conn->sock->data;
-    h2o_req_t *req = r->req;
+    h2o_req_t *req = r->req->library;
     size_t at = conn->_write.buf->size;
     struct literal unique;
 

@@ -4,9 +4,9 @@
  * and their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
  * http_watch.c (clients that leave), http_rest.c (idle ones), http_proxied.c (whose they are),
  * http_tap.c (their bytes), http_tap_head.c (heads), http_tap_spill.c (large bodies), http_short.c
- * (requests that go past libh2o), http_check.c (requests refused), http_reply.c,
- * http_held.c, http_reply_direct.c, http_reply_head.c and http2_head.c (the way back),
- * http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
+ * (requests that go past libh2o), http_library.c (those that go by it), http_check.c (requests
+ * refused), http_reply.c, http_held.c, http_reply_direct.c, http_reply_head.c and http2_head.c (the
+ * way back), http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
  */
@@ -263,6 +263,16 @@ void http_listener_release(struct http_listener *l);
 /* nconns, nrequests or accept_paused is another: tell the other loops. */
 void http_server_load_changed(struct http_server *s);
 
+/* ---- http_library.c ---- */
+static inline struct slice slice_of_iovec(h2o_iovec_t v)
+{
+    return (struct slice){v.base, v.len};
+}
+/* libh2o's request, checked, as handlers see it: part of it. */
+struct http_request *http_library_request(h2o_req_t *from);
+/* Before h2o_start_response: what libh2o has to know of REQ's answer. */
+void http_library_answer(struct http_request *req);
+
 /* ---- http_check.c ---- */
 /* Whether a head of so many bytes and fields is too large. */
 enum request_fault http_check_sizes(const struct http_conn *c, size_t bytes, size_t headers);
@@ -310,7 +320,7 @@ h2o_iovec_t http_reply_write_head(struct http_reply *r);
 /* Of N vectors the first is that head: put the others, which are R's sending, behind it if they are
  * little. How many there are then. */
 size_t http_reply_join(struct http_reply *r, h2o_iovec_t *vectors, size_t n);
-/* V, if it is (the rest of) R's piece, moves to its request's pool; there is no piece any more. */
+/* V, if it is (the rest of) R's piece, moves to its request; there is no piece any more. */
 void http_reply_keep_piece(struct http_reply *r, h2o_iovec_t *v);
 void http_reply_free_piece(struct http_reply *r);
 static inline void http_reply_drop_piece(struct http_reply *r)

@@ -7,17 +7,18 @@
 
 #include "common/base/nocase.h"
 #include "common/base/put.h"
+#include "common/net/http_request.h"
 
 #define LETTER(c) (UINT32_C(1) << ((c)&31))
 
-/* R for Resumelb-*, X for X-Forwarded-*. */
+/* R for Resumelb-*, X for X-Forwarded-* and X-SSL-Client-*. */
 const uint32_t http_field_letters[FIELD_LENGTHS + 1] = {
     [2] = LETTER('t'),
     [4] = LETTER('d') | LETTER('h'),
     [6] = LETTER('c') | LETTER('e') | LETTER('s'),
-    [7] = LETTER('t') | LETTER('u'),
+    [7] = LETTER('t') | LETTER('u') | LETTER('r'),
     [9] = LETTER('f') | LETTER('x') | LETTER('r'),
-    [10] = LETTER('c') | LETTER('k') | LETTER('r'),
+    [10] = LETTER('c') | LETTER('k') | LETTER('r') | LETTER('u'),
     [11] = LETTER('r'),
     [12] = LETTER('x') | LETTER('r'),
     [13] = LETTER('x') | LETTER('r'),
@@ -34,6 +35,7 @@ enum { LONGEST_NAME = 19 };
 
 static const struct slice ours = {"resumelb-", 9};
 static const struct slice forwarded = {"x-forwarded-", 12};
+static const struct slice certificate = {"x-ssl-client-", 13};
 
 static char normal(char c)
 {
@@ -66,7 +68,7 @@ static enum http_field known_field(struct slice name)
         break;
     case 4:
         IS("date", FIELD_DATE);
-        IS("host", FIELD_HOP);
+        IS("host", FIELD_FRAMING);
         break;
     case 6:
         IS("server", FIELD_SERVER);
@@ -76,20 +78,22 @@ static enum http_field known_field(struct slice name)
     case 7:
         IS("trailer", FIELD_HOP);
         IS("upgrade", FIELD_HOP);
+        IS("referer", FIELD_REFERER);
         break;
     case 9:
         IS("forwarded", FIELD_FORWARDED);
         IS("x-real-ip", FIELD_CLAIM);
         break;
     case 10:
-        IS("connection", FIELD_HOP);
+        IS("connection", FIELD_CONNECTION);
         IS("keep-alive", FIELD_HOP);
+        IS("user-agent", FIELD_USER_AGENT);
         break;
     case 12:
         IS("x-request-id", FIELD_REQUEST_ID);
         break;
     case 14:
-        IS("content-length", FIELD_HOP);
+        IS("content-length", FIELD_FRAMING);
         IS("http2-settings", FIELD_HOP);
         break;
     case 15:
@@ -121,17 +125,11 @@ static enum http_field known_variable(struct slice name)
         return FIELD_OTHER;
     for (size_t i = 0; i < name.len; ++i)
         room[i] = normal(name.p[i]);
-    return known_field((struct slice){room, name.len});
-}
+    enum http_field field = known_field((struct slice){room, name.len});
 
-bool http_field_is_ours(struct slice name)
-{
-    return begins(name, ours);
-}
-
-bool http_field_is_client_certificate(struct slice name)
-{
-    return begins(name, SLICE_LIT("x-ssl-client-"));
+    if (field == FIELD_FRAMING)
+        return FIELD_HOP;
+    return field == FIELD_USER_AGENT ? FIELD_OTHER : field;
 }
 
 enum http_field http_field_of(struct slice name)
@@ -142,16 +140,21 @@ enum http_field http_field_of(struct slice name)
         field = known_variable(name);
     if (field != FIELD_OTHER)
         return field;
-    if (http_field_is_ours(name))
+    if (begins(name, ours))
         return FIELD_OURS;
-    return begins(name, forwarded) ? FIELD_CLAIM : FIELD_OTHER;
+    if (begins(name, forwarded))
+        return FIELD_CLAIM;
+    return begins(name, certificate) ? FIELD_CLIENT_CERTIFICATE : FIELD_OTHER;
 }
 
-bool http_request_lists(const h2o_headers_t *headers, struct slice name)
+bool http_request_lists(const struct message_fields *fields, struct slice name)
 {
-    for (size_t i = 0; i < headers->size; ++i) {
-        if (headers->entries[i].name == &H2O_TOKEN_CONNECTION->buf &&
-            http1_list_has(slice_of_iovec(headers->entries[i].value), name))
+    if (!message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)))
+        return false;
+    for (size_t i = 0; i < fields->n; ++i) {
+        const struct message_field *f = &fields->at[i];
+
+        if (f->kind == FIELD_CONNECTION && http1_list_has(f->value, name))
             return true;
     }
     return false;
@@ -181,11 +184,11 @@ static bool announces_body(struct slice method)
     return slice_is(method, "POST") || slice_is(method, "PUT") || slice_is(method, "PATCH");
 }
 
-void http_put_length(const h2o_req_t *req, struct text *out)
+void http_put_length(struct slice method, struct slice body, struct text *out)
 {
-    if (req->entity.base == NULL && !announces_body(slice_of_iovec(req->method)))
+    if (body.p == NULL && !announces_body(method))
         return;
     text_add(out, SLICE_LIT("Content-Length: "));
-    text_add_u64(out, req->entity.base != NULL ? req->entity.len : 0);
+    text_add_u64(out, body.p != NULL ? body.len : 0);
     text_add(out, SLICE_LIT("\r\n"));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Header fields of messages that a proxy passes on: what each is, and how it is written. Pure
- * functions over what they are given; on the loop of the request, as requests are libh2o's.
+ * functions over what they are given; any thread.
  */
 #ifndef RLB_NET_HTTP_FIELDS_H
 #define RLB_NET_HTTP_FIELDS_H
@@ -9,12 +9,14 @@
 #include "common/base/text.h"
 #include "common/wire/http1_head.h"
 
-#include <h2o.h>
+struct message_fields; /* http_request.h */
 
 enum http_field {
     FIELD_OTHER,
-    FIELD_HOP,  /* concerns one connection only, or is framing: never passed on */
-    FIELD_OURS, /* Resumelb-*: between load balancer and agent */
+    FIELD_HOP,        /* concerns one connection only, or is framing: never passed on */
+    FIELD_CONNECTION, /* that, too */
+    FIELD_FRAMING,    /* and these: Host, Content-Length */
+    FIELD_OURS,       /* Resumelb-*: between load balancer and agent */
     FIELD_COOKIE,
     FIELD_FOR,   /* X-Forwarded-For */
     FIELD_PROTO, /* X-Forwarded-Proto */
@@ -25,14 +27,18 @@ enum http_field {
     FIELD_REQUEST_ID,
     FIELD_DATE,
     FIELD_SERVER,
+    /* Nothing is done to these but that somebody looks for them. */
+    FIELD_REFERER,
+    FIELD_USER_AGENT,
+    FIELD_CLIENT_CERTIFICATE, /* X-SSL-Client-*: what a load balancer says of that */
 };
+/* Several kinds as one number. */
+#define FIELD_BIT(kind) (UINT32_C(1) << (kind))
 
-static inline struct slice slice_of_iovec(h2o_iovec_t v)
-{
-    return (struct slice){v.base, v.len};
-}
-
-/* In any case, and with '_' for '-': to a CGI or WSGI application both are one variable. */
+/*
+ * In any case, and with '_' for '-': to a CGI or WSGI application both are one variable. But
+ * nothing is framing, or looked for, in that spelling.
+ */
 enum http_field http_field_of(struct slice name);
 /* By a name's length: the letters that one of a field that is not FIELD_OTHER may begin with, each
  * a bit. Longer ones: as the last. */
@@ -47,28 +53,20 @@ static inline enum http_field http_field_kind(struct slice name)
         return FIELD_OTHER;
     return http_field_of(name);
 }
-bool http_field_is_ours(struct slice name);
-/* X-SSL-Client-*: what a load balancer says of a client's certificate. */
-bool http_field_is_client_certificate(struct slice name);
-
-/* Tokens are constant; libh2o's type for names is not. */
-static inline h2o_iovec_t *http_field_token_name(const h2o_token_t *token)
+/* Whether a field of that kind concerns one connection only, or is framing. */
+static inline bool http_field_is_hop(enum http_field kind)
 {
-    union {
-        const h2o_iovec_t *constant;
-        h2o_iovec_t *name;
-    } u = {.constant = &token->buf};
-
-    return u.name;
+    return kind == FIELD_HOP || kind == FIELD_CONNECTION || kind == FIELD_FRAMING;
 }
 
 /* Whether a Connection field of the request, or of the response, lists NAME. */
-bool http_request_lists(const h2o_headers_t *headers, struct slice name);
+bool http_request_lists(const struct message_fields *fields, struct slice name);
 bool http_response_lists(const struct http1_head *head, struct slice name);
 
 /* One line of a head. */
 void http_put_field(struct text *out, struct slice name, struct slice value);
-/* Content-Length, for a request with a body or whose method announces one even when empty. */
-void http_put_length(const h2o_req_t *req, struct text *out);
+/* Content-Length, for a request with a body (NULL: none) or whose method announces one even when
+ * empty. */
+void http_put_length(struct slice method, struct slice body, struct text *out);
 
 #endif

@@ -48,10 +48,10 @@ struct reply_guard {
 
 enum reply_state { REPLY_NEW, REPLY_HELD, REPLY_OPEN, REPLY_TUNNEL, REPLY_CLOSED };
 
-static bool is_bodyless(const h2o_req_t *req)
+static bool is_bodyless(const struct http_request *req)
 {
     return req->res.status < 200 || req->res.status == 204 || req->res.status == 304 ||
-           h2o_memis(req->method.base, req->method.len, H2O_STRLIT("HEAD"));
+           slice_is(req->method, "HEAD");
 }
 
 /* ---- the end ---- */
@@ -81,7 +81,7 @@ static bool is_done(const struct http_reply *r)
     if (r->done || !r->conn->http2)
         return r->done;
     /* libh2o has the end; has the client's connection? */
-    return r->last_in_flight && r->req->bytes_sent == r->handed_bytes;
+    return r->last_in_flight && r->req->library->bytes_sent == r->handed_bytes;
 }
 
 void http_reply_lost(struct http_reply *r)
@@ -105,15 +105,15 @@ static void on_stop(h2o_generator_t *super, h2o_req_t *req)
 }
 
 /* An answer that nobody will read, so that libh2o lets go of the request. Nothing of R after it. */
-static void give_up(h2o_req_t *req)
+static void give_up(struct http_request *req)
 {
-    h2o_send_error_generic(req, 502, http_status_reason(502), "",
+    h2o_send_error_generic(req->library, 502, http_status_reason(502), "",
                            H2O_SEND_ERROR_HTTP1_CLOSE_CONNECTION);
 }
 
 void http_reply_client_left(struct http_reply *r)
 {
-    h2o_req_t *req = r->req;
+    struct http_request *req = r->req;
     struct http_conn *c = r->conn;
     int fd = h2o_socket_get_fd(c->sock);
     bool started = r->state == REPLY_OPEN;
@@ -128,7 +128,7 @@ void http_reply_client_left(struct http_reply *r)
     if (c->brief != NULL)
         http_short_cut(c, h2o_iovec_init(NULL, 0));
     else if (started)
-        h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
+        h2o_send(req->library, NULL, 0, H2O_SEND_STATE_ERROR);
     else
         give_up(req);
 }
@@ -167,7 +167,7 @@ static void finish(struct http_reply *r)
         return;
     }
     http_conn_unwatch(r->conn);
-    h2o_send(r->req, NULL, 0, H2O_SEND_STATE_FINAL);
+    h2o_send(r->req->library, NULL, 0, H2O_SEND_STATE_FINAL);
 }
 
 /* What is queued has been taken, and the rest will not come. Nothing of R after it. */
@@ -186,14 +186,16 @@ static void send_cut(struct http_reply *r)
         setsockopt(h2o_socket_get_fd(r->conn->sock), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     http_slow_arm_timer(r);
     if (!r->conn->http2 && !r->head_sent) {
-        r->req->http1_is_persistent = 0;
+        r->req->keep_alive = false;
         head = http_reply_write_head(r);
         http_reply_keep_piece(r, &head);
     }
-    if (r->conn->brief != NULL)
+    if (r->conn->brief != NULL) {
         http_short_cut(r->conn, head);
-    else
-        h2o_send(r->req, &head, head.len != 0 ? 1 : 0, H2O_SEND_STATE_ERROR);
+        return;
+    }
+    r->req->library->http1_is_persistent = r->req->keep_alive;
+    h2o_send(r->req->library, &head, head.len != 0 ? 1 : 0, H2O_SEND_STATE_ERROR);
 }
 
 /* What was being sent is with the client's kernel. */
@@ -264,9 +266,9 @@ static void send_http1(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
         http_short_write(r, iov, n);
         return;
     }
-    h2o_send(r->req, iov, n, H2O_SEND_STATE_IN_PROGRESS);
+    h2o_send(r->req->library, iov, n, H2O_SEND_STATE_IN_PROGRESS);
     if (head)
-        http_reply_check_head(r->req);
+        http_reply_check_head(r->req->library);
 }
 
 static void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool last)
@@ -285,7 +287,7 @@ static void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
     if (first)
         http2_head_send(r, iov, n, state);
     else
-        h2o_send(r->req, iov, n, state);
+        h2o_send(r->req->library, iov, n, state);
 }
 
 /* Send what may be sent at once. May be the end of R; whether there is more to send. */
@@ -347,18 +349,18 @@ static void on_proceed(h2o_generator_t *super, h2o_req_t *req)
 
 static void decide_persistence(struct http_reply *r)
 {
-    h2o_req_t *req = r->req;
+    struct http_request *req = r->req;
     bool ends_by_close =
-        req->version < 0x101 && req->res.content_length == SIZE_MAX && !r->bodyless;
+        req->version < 0x101 && req->res.content_length == UINT64_MAX && !r->bodyless;
 
     if (ends_by_close || r->conn->server->draining)
-        req->http1_is_persistent = 0;
+        req->keep_alive = false;
 }
 
 /* RFC 9112 6.1: HTTP/1.1 answers without a known length come in chunks. */
 static bool is_chunked(const struct http_reply *r)
 {
-    return r->req->version == 0x101 && r->req->res.content_length == SIZE_MAX && !r->bodyless;
+    return r->req->version == 0x101 && r->req->res.content_length == UINT64_MAX && !r->bodyless;
 }
 
 bool http_reply_flows(const struct http_reply *r)
@@ -371,8 +373,10 @@ bool http_reply_flows(const struct http_reply *r)
 static void open_reply(struct http_reply *r)
 {
     decide_persistence(r);
-    if (r->conn->brief == NULL)
-        h2o_start_response(r->req, &r->super);
+    if (r->conn->brief == NULL) {
+        http_library_answer(r->req);
+        h2o_start_response(r->req->library, &r->super);
+    }
     r->chunked = is_chunked(r);
     r->state = REPLY_OPEN;
 }
@@ -386,7 +390,7 @@ void http_reply_flush(struct http_reply *r)
 
 /* ---- what the user calls ---- */
 
-void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
+void http_reply_init(struct http_reply *r, struct http_request *req, struct http_conn *c,
                      const struct http_reply_events *e, void *context)
 {
     *r = (struct http_reply){
@@ -403,7 +407,7 @@ void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
     http_slow_init_timer(r);
     r->end_later.run = on_end_later;
     if (c->brief == NULL) {
-        r->guard = h2o_mem_alloc_shared(&req->pool, sizeof(*r->guard), on_pool_cleared);
+        r->guard = h2o_mem_alloc_shared(&req->library->pool, sizeof(*r->guard), on_pool_cleared);
         r->guard->reply = r;
     }
     list_push_back(&c->replies, &r->node);
@@ -420,17 +424,17 @@ void http_reply_keep_half_closed(struct http_reply *r)
 /* All but giving it to libh2o. */
 static void prepare(struct http_reply *r, uint64_t content_length)
 {
-    h2o_req_t *req = r->req;
+    struct http_request *req = r->req;
 
     ASSERT(r->state == REPLY_NEW);
     ASSERT(req->res.status >= 200);
-    if (req->res.reason == NULL || strcmp(req->res.reason, "OK") == 0)
+    if (req->res.reason == NULL)
         req->res.reason = http_status_reason(req->res.status);
     r->bodyless = is_bodyless(req);
     /* That of a 304 tells what it does not bring: clients of HTTP/2 have taken it for a fault. */
     bool untold = req->res.status == 204 || (req->res.status == 304 && r->conn->http2);
     bool announced = content_length != UINT64_MAX && !untold;
-    req->res.content_length = announced ? (size_t)content_length : SIZE_MAX;
+    req->res.content_length = announced ? content_length : UINT64_MAX;
     if (announced && !r->bodyless)
         r->left_bytes = content_length;
 }
@@ -455,7 +459,7 @@ void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hol
 
 bool http_reply_withdraw(struct http_reply *r)
 {
-    h2o_req_t *req = r->req;
+    struct http_request *req = r->req;
 
     if (r->over || r->state != REPLY_HELD)
         return false;
@@ -465,9 +469,9 @@ bool http_reply_withdraw(struct http_reply *r)
     r->left_bytes = UINT64_MAX;
     r->state = REPLY_NEW;
     req->res.status = 0;
-    req->res.reason = "OK"; /* as in a new request */
-    req->res.content_length = SIZE_MAX;
-    req->res.headers.size = 0;
+    req->res.reason = NULL;
+    req->res.content_length = UINT64_MAX;
+    req->res.fields.n = 0;
     http_reply_drop_piece(r);
     return true;
 }
@@ -518,7 +522,7 @@ void http_reply_abort(struct http_reply *r)
         return;
     (void)http_reply_withdraw(r);
     if (r->state == REPLY_NEW) {
-        r->req->http1_is_persistent = 0;
+        r->req->keep_alive = false;
         http_reply_simple(r, 502, "text/plain; charset=utf-8", SLICE_LIT("Bad Gateway\n"));
         return;
     }
@@ -531,15 +535,13 @@ void http_reply_abort(struct http_reply *r)
 void http_reply_simple(struct http_reply *r, int status, const char *content_type,
                        struct slice body)
 {
-    h2o_req_t *req = r->req;
+    struct http_request *req = r->req;
 
     if (r->over)
         return;
     req->res.status = status;
     req->res.reason = http_status_reason(status);
-    h2o_iovec_t type = h2o_strdup(&req->pool, content_type, SIZE_MAX);
-    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_CONTENT_TYPE, "Content-Type", type.base,
-                   type.len);
+    http_request_answer(req, "Content-Type", slice_of(content_type));
     http_reply_start(r, body.len);
     http_reply_send(r, http1_body_copy(body), true);
 }
@@ -562,7 +564,7 @@ void http_reply_tunnel(struct http_reply *r, h2o_socket_t *worker, uint64_t idle
     http_conn_unwatch(r->conn);
     r->req->res.status = 101;
     r->req->res.reason = http_status_reason(101);
-    r->req->res.content_length = SIZE_MAX;
+    http_library_answer(r->req);
     http_slow_arm_timer(r);
-    h2o_http1_upgrade(r->req, NULL, 0, http_tunnel_start, t);
+    h2o_http1_upgrade(r->req->library, NULL, 0, http_tunnel_start, t);
 }

@@ -101,7 +101,7 @@ void http_reply_keep_piece(struct http_reply *r, h2o_iovec_t *v)
     const struct http_piece *p = &r->piece;
 
     if (p->p != NULL && v->base >= p->p && v->base < p->p + p->room) {
-        char *to = h2o_mem_alloc_pool(&r->req->pool, v->len);
+        char *to = http_request_take(r->req, v->len);
         memcpy(to, v->base, v->len);
         v->base = to;
     }
@@ -145,65 +145,60 @@ static char *status_line_before(char *at, int status, const char *reason, size_t
     return BEFORE(at, "HTTP/1.1 ");
 }
 
-static char *own_fields_before(char *at, const h2o_req_t *req, h2o_iovec_t server)
+static char *own_fields_before(char *at, const struct http_request *req, h2o_context_t *ctx)
 {
-    h2o_context_t *ctx = req->conn->ctx;
+    h2o_iovec_t server = ctx->globalconf->server_name;
 
     if (server.len != 0) {
         at = BEFORE(at, "\r\n");
         at = slice_before(at, slice_of_iovec(server));
         at = BEFORE(at, "Server: ");
     }
-    if (req->res.content_length != SIZE_MAX) {
+    if (req->res.content_length != UINT64_MAX) {
         at = BEFORE(at, "\r\n");
         at = number_before(at, req->res.content_length);
         at = BEFORE(at, "Content-Length: ");
     }
-    at = req->http1_is_persistent ? BEFORE(at, "\r\nConnection: keep-alive\r\n")
-                                  : BEFORE(at, "\r\nConnection: close\r\n");
+    at = req->keep_alive ? BEFORE(at, "\r\nConnection: keep-alive\r\n")
+                         : BEFORE(at, "\r\nConnection: close\r\n");
     (void)h2o_get_timestamp(ctx, NULL, NULL); /* brings the cache up to date */
     at = before(at, ctx->_timestamp_cache.value->rfc1123, H2O_TIMESTR_RFC1123_LEN);
     return BEFORE(at, "Date: ");
 }
 
-static char *put_field(char *at, const h2o_header_t *h)
-{
-    const char *name = h->orig_name != NULL ? h->orig_name : h->name->base;
-
-    return put_line(at, (struct slice){name, h->name->len}, slice_of_iovec(h->value));
-}
-
-static size_t bytes_of_fields(const h2o_headers_t *fields)
+static size_t bytes_of_fields(const struct message_fields *fields)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < fields->size; ++i)
-        n += fields->entries[i].name->len + fields->entries[i].value.len + PUT_LINE_EXTRA;
+    for (size_t i = 0; i < fields->n; ++i)
+        n += fields->at[i].name.len + fields->at[i].value.len + PUT_LINE_EXTRA;
     return n;
 }
 
 h2o_iovec_t http_reply_write_head(struct http_reply *r)
 {
-    h2o_req_t *req = r->req;
+    struct http_request *req = r->req;
     struct http_piece *p = &r->piece;
-    struct last_stream *last = (void *)req->_ostr_top;
-    h2o_iovec_t server = req->conn->ctx->globalconf->server_name;
+    h2o_context_t *ctx = &r->conn->server->ctx;
+    size_t server_len = ctx->globalconf->server_name.len;
     size_t reason_len = strlen(req->res.reason);
-    size_t fields = bytes_of_fields(&req->res.headers);
-    size_t front = STATUS_LINE + reason_len + OWN_FIELDS + server.len + fields;
+    size_t fields = bytes_of_fields(&req->res.fields);
+    size_t front = STATUS_LINE + reason_len + OWN_FIELDS + server_len + fields;
 
     make_room(r, front, BEHIND_ROOM);
-    if (last != NULL) { /* libh2o has the request */
+    if (req->library != NULL) {
+        struct last_stream *last = (void *)req->library->_ostr_top;
+
         ASSERT(last->super.next == NULL);
         ASSERT(last->head_sent == 0);
         last->head_sent = 1;
     }
     char *head = p->p + p->from - fields;
     char *end = head;
-    for (size_t i = 0; i < req->res.headers.size; ++i)
-        end = put_field(end, &req->res.headers.entries[i]);
+    for (size_t i = 0; i < req->res.fields.n; ++i)
+        end = put_line(end, req->res.fields.at[i].name, req->res.fields.at[i].value);
     ASSERT(end == p->p + p->from);
-    head = own_fields_before(head, req, server);
+    head = own_fields_before(head, req, ctx);
     head = status_line_before(head, req->res.status, req->res.reason, reason_len);
     ASSERT((size_t)(p->p + p->from - head) <= front);
     end = p->p + p->to;

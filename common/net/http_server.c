@@ -76,7 +76,7 @@ void http_server_read_counts(const struct http_server *s, struct http_server_cou
 
 /* ---- requests ---- */
 
-struct http_conn *http_conn_of(h2o_req_t *req)
+static struct http_conn *conn_of(h2o_req_t *req)
 {
     return req->conn->callbacks->get_socket(req->conn)->on_close.data;
 }
@@ -84,7 +84,7 @@ struct http_conn *http_conn_of(h2o_req_t *req)
 static int on_req(h2o_handler_t *self, h2o_req_t *req)
 {
     struct http_server *s = ((struct server_handler *)self)->server;
-    struct http_conn *c = http_conn_of(req);
+    struct http_conn *c = conn_of(req);
 
     c->http2 = req->version >= 0x200;
     c->body = http_tap_give_body(c, req);
@@ -100,7 +100,7 @@ static int on_req(h2o_handler_t *self, h2o_req_t *req)
         return 0;
     }
     http_server_count(s, COUNT_REQUESTS);
-    s->options.on_request(s->options.context, req, c);
+    s->options.on_request(s->options.context, http_library_request(req), c);
     return 0;
 }
 

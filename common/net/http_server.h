@@ -3,7 +3,8 @@
  * libh2o's HTTP server on one loop: listeners (plain or TLS), connections, requests to one handler,
  * and the answer's way back with back-pressure. Used by the load balancer's front, the agent's
  * front and the admin address. Everything belongs to the loop's thread. The server owns its
- * listeners and outlives its connections; requests belong to libh2o.
+ * listeners and outlives its connections; requests live in their connection,
+ * or in libh2o's.
  */
 #ifndef RLB_NET_HTTP_SERVER_H
 #define RLB_NET_HTTP_SERVER_H
@@ -13,6 +14,7 @@
 #include "common/net/address_counts.h"
 #include "common/net/http1_client.h"
 #include "common/net/http_balance.h"
+#include "common/net/http_request.h"
 #include "common/net/http_tls.h"
 #include "common/net/loop.h"
 #include "common/net/networks.h"
@@ -71,9 +73,9 @@ struct http_server_options {
      * A complete request that has passed the strict checks (request_fault.def): its method is a
      * token, its path begins with "/" (or is "*" for OPTIONS), its authority is host[:port], empty
      * when an HTTP/1.0 client sent none. Call http_reply_init here, at once; answer now or later.
-     * Allocate what must die with the request by h2o_mem_alloc_shared(&req->pool, ...) before that.
+     * What must die with the request is taken from it (http_request_take).
      */
-    void (*on_request)(void *context, h2o_req_t *req, struct http_conn *conn);
+    void (*on_request)(void *context, struct http_request *req, struct http_conn *conn);
     /* One that has not; it has been counted and is being answered. May be NULL. */
     void (*on_refused)(void *context, const struct http_refusal *r);
     void *context;
@@ -157,7 +159,6 @@ bool http_conn_is_tls(const struct http_conn *c);
 bool http_conn_client_has_tls(const struct http_conn *c);
 /* NULL: plain, or no handshake has been finished. */
 const SSL *http_conn_ssl(const struct http_conn *c);
-struct http_conn *http_conn_of(h2o_req_t *req);
 
 /* ---- the way back ---- */
 
@@ -177,7 +178,7 @@ struct http_piece {
  */
 struct http_reply {
     h2o_generator_t super; /* first: libh2o calls back with it */
-    h2o_req_t *req;
+    struct http_request *req;
     struct http_conn *conn;
     const struct http_reply_events *events;
     void *context;
@@ -218,7 +219,7 @@ struct http_reply_events {
     void (*gone)(void *context, bool done);
 };
 
-void http_reply_init(struct http_reply *r, h2o_req_t *req, struct http_conn *c,
+void http_reply_init(struct http_reply *r, struct http_request *req, struct http_conn *c,
                      const struct http_reply_events *e, void *context);
 /* From now on a client that closes its sending side is not taken for one that has left (HTTP/1);
  * one whose connection is reset still is. */
@@ -228,7 +229,7 @@ void http_reply_keep_half_closed(struct http_reply *r);
 char *http_reply_room(struct http_reply *r, size_t bytes);
 void http_reply_lines(struct http_reply *r, size_t bytes);
 /*
- * What the request's status and headers will be: set req->res first (status, h2o_add_header...;
+ * What the request's status and headers will be: set req->res first (status, fields;
  * reason is the standard one unless set, and must live as long as the request). Then once:
  *   content_length  UINT64_MAX: unknown. Of a HEAD or 304 it is what is announced.
  * The head goes out with the first bytes of the body, or by itself before the loop waits again.
@@ -264,7 +265,7 @@ void http_reply_abort(struct http_reply *r);
 void http_reply_simple(struct http_reply *r, int status, const char *content_type,
                        struct slice body);
 /*
- * Answer 101 with req->res headers (Upgrade among them) and join the client's socket to the
+ * Answer 101 with the fields of req->res (Upgrade among them) and join the client's socket to the
  * worker's (taken over) until both sides have closed, either fails, or nothing has come for the
  * idle time-out (0 = none). HTTP/1.1 only. Counts are given at the end, later; gone() is called
  * when the tunnel starts.

@@ -2,8 +2,8 @@
  *
  * The short way of an HTTP/1 request: past libh2o. What the tap has read needs no second parser,
  * and libh2o's own request costs, to be made and set free, more than all else that it does for one.
- * So where nothing of libh2o's is needed, the handler gets a request that is made here: a h2o_req_t
- * with a connection of its own that knows no more than the socket. Handlers see no difference.
+ * So where nothing of libh2o's is needed, the handler's request is filled here, of what was read.
+ * Handlers see no difference.
  *
  *     tap has a whole request -> begin -> handler -> http_reply.c -> finish -> the tap reads on
  *                                                       |
@@ -15,7 +15,6 @@
  * it is told that the client has left, whatever is under way here.
  */
 #include "common/base/checked.h"
-#include "common/base/text.h"
 #include "common/net/http_conn.h"
 #include "common/net/http_fields.h"
 
@@ -31,39 +30,18 @@ enum { SPARE_MAX = 64 };
 /* Of a body: what is larger is received by libh2o's rules, or goes to a file. */
 enum { BODY_MAX = 64 * 1024 };
 
-struct http_short {
-    h2o_conn_t super;
-    struct http_conn *conn;
-    h2o_buffer_t *input; /* the request's bytes */
-    h2o_req_t req;
+enum {
+    FIELDS_ROOM = 24,  /* more are elsewhere */
+    FIELDS_MORE = 4,   /* that handlers add */
+    TAKEN_ROOM = 3072, /* for what handlers take: mostly the head of an answer */
 };
 
-/* ---- a connection for the request ---- */
-
-static struct http_conn *conn_of(h2o_conn_t *super)
-{
-    return container_of(super, struct http_short, super)->conn;
-}
-
-static socklen_t get_sockname(h2o_conn_t *super, struct sockaddr *sa)
-{
-    return h2o_socket_getsockname(conn_of(super)->sock, sa);
-}
-
-static socklen_t get_peername(h2o_conn_t *super, struct sockaddr *sa)
-{
-    return h2o_socket_getpeername(conn_of(super)->sock, sa);
-}
-
-static h2o_socket_t *get_socket(h2o_conn_t *super)
-{
-    return conn_of(super)->sock;
-}
-
-static const h2o_conn_callbacks_t callbacks = {
-    .get_sockname = get_sockname,
-    .get_peername = get_peername,
-    .get_socket = get_socket,
+struct http_short {
+    struct http_conn *conn;
+    h2o_buffer_t *input; /* the request's bytes */
+    struct http_request req;
+    struct message_field fields[FIELDS_ROOM];
+    _Alignas(ARENA_ALIGN) char taken[TAKEN_ROOM];
 };
 
 /* ---- life ---- */
@@ -82,24 +60,12 @@ void http_short_stop_server(struct http_server *s)
 /* C's input is the request's from here on. */
 static struct http_short *create(struct http_conn *c)
 {
-    struct http_server *s = c->server;
-    struct http_short *q = h2o_mem_alloc_recycle(&s->spare_requests, sizeof(*q));
-    h2o_req_t *req = &q->req;
+    struct http_short *q = h2o_mem_alloc_recycle(&c->server->spare_requests, sizeof(*q));
 
-    q->super = (h2o_conn_t){
-        .ctx = &s->ctx,
-        .hosts = c->listener->accept.hosts,
-        .callbacks = &callbacks,
-    };
     q->conn = c;
     q->input = c->sock->input;
     h2o_buffer_init(&c->sock->input, &h2o_socket_buffer_prototype);
-    memset(req, 0, offsetof(h2o_req_t, pool));
-    h2o_mem_init_pool(&req->pool);
-    req->conn = &q->super;
-    req->res.reason = "OK";
-    req->res.content_length = SIZE_MAX;
-    req->preferred_chunk_size = SIZE_MAX;
+    http_request_init(&q->req, q->taken, sizeof(q->taken));
     return q;
 }
 
@@ -110,7 +76,7 @@ static void end(struct http_conn *c)
 
     if (list_linked(&c->replies))
         http_reply_lost(list_first(&c->replies, struct http_reply, node));
-    h2o_mem_clear_pool(&q->req.pool);
+    http_request_fini(&q->req);
     c->brief = NULL;
     h2o_buffer_dispose(&q->input);
     h2o_mem_free_recycle(&c->server->spare_requests, q);
@@ -144,79 +110,50 @@ bool http_short_fits(const struct http_conn *c, const struct http1_request_facts
            !h2o_socket_is_writing(c->sock);
 }
 
-static h2o_iovec_t iovec_of(struct slice s)
+static uint64_t wall_ms(struct http_server *s)
 {
-    return h2o_iovec_init(s.p, s.len);
+    struct timeval now = *h2o_get_timestamp(&s->ctx, NULL, NULL);
+
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_usec / 1000;
 }
 
-/* The request line and Host, as libh2o tells them. */
-static void put_target(struct http_short *q, const struct http1_request_facts *facts)
+static void put_facts(struct http_short *q, const struct http1_request_facts *facts)
 {
-    h2o_req_t *req = &q->req;
-    bool tls = q->conn->sock->ssl != NULL;
-    struct slice authority = facts->host.p != NULL ? facts->host : SLICE_LIT("");
+    struct http_request *req = &q->req;
 
+    req->method = facts->method;
+    req->target = facts->target;
+    req->authority = facts->host.p != NULL ? facts->host : SLICE_LIT("");
     req->version = facts->minor_version != 0 ? 0x101 : 0x100;
-    req->http1_is_persistent = facts->keep_alive;
-    req->method = req->input.method = iovec_of(facts->method);
-    req->authority = req->input.authority = iovec_of(authority);
-    req->path = req->input.path = iovec_of(facts->target);
-    req->scheme = req->input.scheme = tls ? &H2O_URL_SCHEME_HTTPS : &H2O_URL_SCHEME_HTTP;
-    req->path_normalized = h2o_url_normalize_path(&req->pool, req->path.base, req->path.len,
-                                                  &req->query_at, &req->norm_indexes);
-    req->input.query_at = req->query_at;
-    req->processed_at.at = *h2o_get_timestamp(q->super.ctx, NULL, NULL);
-}
-
-/* How much put_fields needs. */
-static size_t room_for_fields(const struct http1_header *fields, size_t n)
-{
-    size_t bytes = n * (sizeof(h2o_header_t) + sizeof(h2o_iovec_t));
-
-    for (size_t i = 0; i < n; ++i)
-        bytes += fields[i].name.len;
-    return bytes;
-}
-
-/* Those that libh2o takes out of the others, as they are known without them. */
-static bool is_framing(const h2o_token_t *token)
-{
-    return token == H2O_TOKEN_HOST || token == H2O_TOKEN_CONTENT_LENGTH;
-}
-
-static void put_fields(struct http_short *q, const struct http1_header *fields, size_t n)
-{
-    h2o_headers_t *to = &q->req.headers;
-    char *room = h2o_mem_alloc_pool(&q->req.pool, room_for_fields(fields, n));
-    h2o_iovec_t *names = (h2o_iovec_t *)(void *)(room + n * sizeof(*to->entries));
-    char *lower = (char *)(names + n);
-
-    to->entries = (h2o_header_t *)(void *)room;
-    to->capacity = n;
-    for (size_t i = 0; i < n; ++i) {
-        struct slice name = fields[i].name;
-
-        ascii_lower_copy(lower, name);
-        const h2o_token_t *token = h2o_lookup_token(lower, name.len);
-        if (token != NULL && is_framing(token))
-            continue;
-        h2o_header_t *h = &to->entries[to->size++];
-        *h = (h2o_header_t){.orig_name = name.p, .value = iovec_of(fields[i].value)};
-        if (token != NULL) {
-            h->name = http_field_token_name(token);
-            continue;
-        }
-        *names = h2o_iovec_init(lower, name.len);
-        h->name = names++;
-        lower += name.len;
-    }
-}
-
-static void put_body(struct http_short *q, const struct http1_request_facts *facts)
-{
+    req->keep_alive = facts->keep_alive;
+    req->received_ms = wall_ms(q->conn->server);
     if (facts->has_length)
-        q->req.entity =
-            h2o_iovec_init(q->input->bytes + facts->bytes, (size_t)facts->content_length);
+        req->body = (struct slice){q->input->bytes + facts->bytes, (size_t)facts->content_length};
+}
+
+/* All but those that are known without them. */
+static void put_fields(struct http_short *q, const struct http1_header *from, size_t n)
+{
+    struct message_fields *fields = &q->req.fields;
+    struct message_field *to = q->fields;
+    uint32_t kinds = 0;
+
+    fields->room = FIELDS_ROOM;
+    if (n + FIELDS_MORE > FIELDS_ROOM) {
+        fields->room = n + FIELDS_MORE;
+        to = http_request_take(&q->req, fields->room * sizeof(*to));
+    }
+    fields->at = to;
+    for (const struct http1_header *h = from; h != from + n; ++h) {
+        enum http_field kind = http_field_kind(h->name);
+
+        if (kind == FIELD_FRAMING)
+            continue;
+        *to++ = (struct message_field){.name = h->name, .value = h->value, .kind = kind};
+        kinds |= FIELD_BIT(kind);
+    }
+    fields->n = (size_t)(to - fields->at);
+    fields->kinds = kinds;
 }
 
 /* What is known of C's request since its head was read; if that has moved since, read it again. */
@@ -246,9 +183,8 @@ bool http_short_begin(struct http_conn *c)
     if (c->read_shut)
         h2o_socket_read_stop(c->sock); /* nobody will watch it meanwhile */
     c->brief = create(c);
-    put_target(c->brief, facts);
+    put_facts(c->brief, facts);
     put_fields(c->brief, s->head.fields, facts->nheaders);
-    put_body(c->brief, facts);
     c->body = NULL;
     ASSERT(c->tap.gone == NULL);
     c->tap.gone = &gone;
@@ -280,7 +216,7 @@ void http_short_write(struct http_reply *r, h2o_iovec_t *iov, size_t n)
 
 void http_short_finish(struct http_conn *c)
 {
-    bool stays = c->brief->req.http1_is_persistent;
+    bool stays = c->brief->req.keep_alive;
 
     http_conn_unwatch(c);
     if (!stays) {

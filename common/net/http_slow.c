@@ -16,7 +16,7 @@
 /* A number that changes while the client takes this answer. */
 static uint64_t send_progress(const struct http_reply *r)
 {
-    return r->conn->http2 && http_stream_waits_for_window(r) ? r->req->bytes_sent
+    return r->conn->http2 && http_stream_waits_for_window(r) ? r->req->library->bytes_sent
                                                              : http_conn_progress(r->conn);
 }
 
@@ -67,8 +67,8 @@ static bool stream_too_slow(struct http_reply *r, uint64_t now_ms)
         pace_rest(&r->pace);
         return false;
     }
-    return pace_too_slow(&r->pace, r->req->bytes_sent, o->min_send_rate, o->min_send_rate_grace_ms,
-                         now_ms);
+    return pace_too_slow(&r->pace, r->req->library->bytes_sent, o->min_send_rate,
+                         o->min_send_rate_grace_ms, now_ms);
 }
 
 void http_slow_sweep_send(struct http_conn *c, uint64_t now_ms)

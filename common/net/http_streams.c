@@ -67,5 +67,5 @@ void http_streams_sweep(struct http_conn *c, uint64_t now_ms)
 
 bool http_stream_waits_for_window(const struct http_reply *r)
 {
-    return r->req->bytes_sent != r->handed_bytes && !h2o_socket_is_writing(r->conn->sock);
+    return r->req->library->bytes_sent != r->handed_bytes && !h2o_socket_is_writing(r->conn->sock);
 }

@@ -39,19 +39,18 @@ static inline void front_on_gone(void *context, bool done)
 
 static const struct http_reply_events front_events = {.gone = front_on_gone};
 
-static inline void front_on_request(void *context, h2o_req_t *req, struct http_conn *conn)
+static inline void front_on_request(void *context, struct http_request *req, struct http_conn *conn)
 {
     struct front *f = context;
     struct front_call *call = xmalloc(sizeof(*call));
-    size_t len = req->path.len;
+    size_t len = req->target.len;
 
     /* What a worker would get: of one line, and from the start. */
-    ASSERT(len != 0 && (req->path.base[0] == '/' || len == 1));
+    ASSERT(len != 0 && (req->target.p[0] == '/' || len == 1));
     for (size_t i = 0; i < len; ++i)
-        ASSERT((unsigned char)req->path.base[i] > ' ');
-    for (size_t i = 0; i < req->headers.size; ++i)
-        ASSERT(memchr(req->headers.entries[i].value.base, '\n',
-                      req->headers.entries[i].value.len) == NULL);
+        ASSERT((unsigned char)req->target.p[i] > ' ');
+    for (size_t i = 0; i < req->fields.n; ++i)
+        ASSERT(memchr(req->fields.at[i].value.p, '\n', req->fields.at[i].value.len) == NULL);
     ++f->answers;
     memset(call->body, 'x', sizeof(call->body));
     http_reply_init(&call->reply, req, conn, &front_events, call);

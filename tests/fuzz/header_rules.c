@@ -51,7 +51,8 @@ static void check_name(struct slice name)
     ASSERT(http1_is_token(name));
     ASSERT(name.len <= HEADER_NAME_MAX);
     ASSERT(kind == FIELD_OTHER || kind == FIELD_COOKIE || kind == FIELD_FORWARDED ||
-           kind == FIELD_CLAIM || kind == FIELD_DATE || kind == FIELD_SERVER);
+           kind == FIELD_CLAIM || kind == FIELD_DATE || kind == FIELD_SERVER ||
+           kind == FIELD_REFERER || kind == FIELD_USER_AGENT || kind == FIELD_CLIENT_CERTIFICATE);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

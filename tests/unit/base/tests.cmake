@@ -1,4 +1,4 @@
-foreach(noun err file latch line_delta list log map metrics nocase privileges slab put split_map text)
+foreach(noun arena err file latch line_delta list log map metrics nocase privileges slab put split_map text)
   rlb_unit_test(base/${noun} LINK rlb::base)
 endforeach()
 rlb_unit_test(base/config LINK rlb::base)

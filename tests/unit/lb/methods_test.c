@@ -73,16 +73,14 @@ static void a_method_is_registered_in_its_own_case_only(void **state)
 /* What Max-Forwards VALUE is read as; the error as a negative number. */
 static int forwards(const char *const *values, size_t n)
 {
-    h2o_mem_pool_t pool;
-    h2o_headers_t headers = {0};
+    struct http_request req;
     uint64_t out = 0;
 
-    h2o_mem_init_pool(&pool);
+    http_request_init(&req, NULL, 0);
     for (size_t i = 0; i < n; ++i)
-        h2o_add_header_by_str(&pool, &headers, H2O_STRLIT("max-forwards"), 1, NULL, values[i],
-                              strlen(values[i]));
-    enum err e = headers_max_forwards(&headers, &out);
-    h2o_mem_clear_pool(&pool);
+        http_request_add(&req, &req.fields, SLICE_LIT("Max-Forwards"), slice_of(values[i]));
+    enum err e = headers_max_forwards(&req.fields, &out);
+    http_request_fini(&req);
     return e == ERR_OK ? (int)out : -(int)e;
 }
 

@@ -2,6 +2,7 @@
  *
  * Client connections of the HTTP server: their time, their number, their end, and tunnels.
  */
+#include "common/net/http_conn.h"
 #include "tests/unit/net/http_server_fixture.h"
 #include "tests/unit/net/tunnel_fixture.h"
 
@@ -535,8 +536,7 @@ static void tunnel_for_a_client_that_has_left_ends_at_once(void **state)
 
 static void note_user_timeout(struct fixture *f, struct call *call)
 {
-    h2o_req_t *req = call->reply.req;
-    int fd = h2o_socket_get_fd(req->conn->callbacks->get_socket(req->conn));
+    int fd = h2o_socket_get_fd(call->reply.conn->sock);
     unsigned ms = 0;
     socklen_t len = sizeof(ms);
 

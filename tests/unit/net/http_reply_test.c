@@ -11,11 +11,10 @@ enum { HOLD_LONG_MS = 60000, HOLD_SHORT_MS = 20 };
 
 static void hold_answer(struct call *call, int status, uint64_t length, uint64_t hold_ms)
 {
-    h2o_req_t *req = call->reply.req;
+    struct http_request *req = call->reply.req;
 
     req->res.status = status;
-    h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("x-held"), 1, "X-Held",
-                          H2O_STRLIT("1"));
+    http_request_answer(req, "X-Held", SLICE_LIT("1"));
     http_reply_hold(&call->reply, length, hold_ms);
 }
 

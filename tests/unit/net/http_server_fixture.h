@@ -66,25 +66,25 @@ static const struct http_reply_events fixture_events = {
     .gone = fixture_on_gone,
 };
 
-static inline void fixture_keep(struct text *t, h2o_iovec_t v)
+static inline void fixture_keep(struct text *t, struct slice s)
 {
     text_clear(t);
-    text_add(t, (struct slice){v.base, v.len});
+    text_add(t, s);
 }
 
-static inline void fixture_on_request(void *context, h2o_req_t *req, struct http_conn *conn)
+static inline void fixture_on_request(void *context, struct http_request *req,
+                                      struct http_conn *conn)
 {
     struct fixture *f = context;
     struct call *call = xcalloc(1, sizeof(*call));
 
     ++f->requests;
     fixture_keep(&f->method, req->method);
-    fixture_keep(&f->path, req->path);
+    fixture_keep(&f->path, req->target);
     fixture_keep(&f->authority, req->authority);
-    fixture_keep(&f->body, req->entity);
+    fixture_keep(&f->body, req->body);
     f->peer = *http_conn_peer(conn);
     f->tag = http_conn_tag(conn);
-    assert_ptr_equal(http_conn_of(req), conn);
     call->fixture = f;
     f->call = call;
     http_reply_init(&call->reply, req, conn, &fixture_events, call);

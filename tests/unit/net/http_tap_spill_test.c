@@ -15,7 +15,7 @@ enum {
 
 static bool in_file; /* the body of the latest request */
 
-static void on_request(void *context, h2o_req_t *req, struct http_conn *conn)
+static void on_request(void *context, struct http_request *req, struct http_conn *conn)
 {
     in_file = http_conn_body_file(conn) != NULL;
     fixture_on_request(context, req, conn);

@@ -33,9 +33,7 @@ static inline void open_tunnel(struct fixture *f, struct raw_peer *w, const char
         memcpy(h2o_buffer_reserve(&sock->input, strlen(early)).base, early, strlen(early));
         sock->input->size += strlen(early);
     }
-    h2o_req_t *req = f->call->reply.req;
-    h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_UPGRADE, "Upgrade",
-                   H2O_STRLIT("websocket"));
+    http_request_answer(f->call->reply.req, "Upgrade", SLICE_LIT("websocket"));
     http_reply_tunnel(&f->call->reply, sock, idle_ms, &end);
 }
 
