@@ -98,7 +98,7 @@ struct exchange {
     struct list claims;         /* limit_claim, the newest first; when limits != NULL */
     unsigned nclaims, ndaemon_claims;
     const struct limit_rule *refusal; /* of limits: which refused it */
-    struct limit_copying *copying;    /* in the request's pool */
+    struct limit_copying *copying;    /* taken from the request */
     struct copy_maker *copy_maker;    /* owned: the response's copy, while it is made */
 
     /* ---- the worker's side ---- */

@@ -12,7 +12,7 @@
 struct change {
     const struct header_rule *rules;
     size_t n;
-    struct slice values[HEADER_RULES_MAX]; /* in the request's pool */
+    struct slice values[HEADER_RULES_MAX]; /* taken from the request */
 };
 
 static void make_values(struct exchange *x, struct change *c)

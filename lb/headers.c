@@ -360,7 +360,7 @@ static bool passes_back(const struct headers_response *r, const struct http1_hea
     UNREACHABLE();
 }
 
-/* Where strings of a response go: one piece of the request's pool. */
+/* Where strings of a response go: one piece, taken from the request. */
 struct copier {
     char *at;
 };

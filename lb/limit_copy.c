@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What an exchange has to do with copies of responses: taking one, and being answered by one. What
- * it needs for that of its request is made once, in the request's own pool.
+ * it needs for that of its request is made once, and taken from the request.
  */
 #include "lb/limit.h"
 

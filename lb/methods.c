@@ -131,6 +131,14 @@ void exchange_add_allow(struct exchange *x)
     text_fini(&allow);
 }
 
+static struct slice lower_name(const struct exchange *x, struct slice name)
+{
+    char *lower = http_request_take(x->req, name.len + 1);
+
+    ascii_lower_copy(lower, name);
+    return (struct slice){lower, name.len};
+}
+
 /* RFC 9110 9.3.8: the request as it came, but nothing of it that is a secret. */
 static void put_trace(const struct exchange *x, struct text *out)
 {
@@ -146,7 +154,7 @@ static void put_trace(const struct exchange *x, struct text *out)
 
         if (!http_field_is_hop(f->kind) && f->kind != FIELD_COOKIE && f->kind != FIELD_OURS &&
             !SLICE_IS_WORD(f->name, "authorization"))
-            http_put_field(out, f->name, f->value);
+            http_put_field(out, lower_name(x, f->name), f->value);
     }
     text_add(out, SLICE_LIT("\r\n"));
 }

@@ -3,23 +3,10 @@
 
 #include <stdlib.h>
 
-#include "common/base/checked.h"
-
 struct arena_block {
     _Alignas(ARENA_ALIGN) struct arena_block *next;
     _Alignas(ARENA_ALIGN) char bytes[];
 };
-
-void arena_init(struct arena *a, void *room, size_t bytes)
-{
-#ifdef RLB_CHECKED
-    /* Each in a block of its own, so that it is seen who writes beyond it. */
-    bytes = 0;
-#endif
-    a->at = room;
-    a->end = a->at + bytes;
-    a->blocks = NULL;
-}
 
 static char *add_block(struct arena *a, size_t n)
 {

@@ -117,12 +117,10 @@ static enum http_field known_field(struct slice name)
 }
 
 /* The same with '_' for '-'; hardly any name has one. */
-static enum http_field known_variable(struct slice name)
+static __attribute__((noinline)) enum http_field known_variable(struct slice name)
 {
     char room[LONGEST_NAME];
 
-    if (name.len > LONGEST_NAME || slice_find(name, '_') == SIZE_MAX)
-        return FIELD_OTHER;
     for (size_t i = 0; i < name.len; ++i)
         room[i] = normal(name.p[i]);
     enum http_field field = known_field((struct slice){room, name.len});
@@ -136,7 +134,7 @@ enum http_field http_field_of(struct slice name)
 {
     enum http_field field = known_field(name);
 
-    if (field == FIELD_OTHER)
+    if (field == FIELD_OTHER && name.len <= LONGEST_NAME && slice_find(name, '_') != SIZE_MAX)
         field = known_variable(name);
     if (field != FIELD_OTHER)
         return field;

@@ -428,7 +428,8 @@ static void prepare(struct http_reply *r, uint64_t content_length)
 
     ASSERT(r->state == REPLY_NEW);
     ASSERT(req->res.status >= 200);
-    if (req->res.reason == NULL)
+    /* Some servers say "OK" whatever it is. */
+    if (req->res.reason == NULL || (req->res.status != 200 && strcmp(req->res.reason, "OK") == 0))
         req->res.reason = http_status_reason(req->res.status);
     r->bodyless = is_bodyless(req);
     /* That of a 304 tells what it does not bring: clients of HTTP/2 have taken it for a fault. */

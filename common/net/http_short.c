@@ -33,7 +33,7 @@ enum { BODY_MAX = 64 * 1024 };
 enum {
     FIELDS_ROOM = 24,  /* more are elsewhere */
     FIELDS_MORE = 4,   /* that handlers add */
-    TAKEN_ROOM = 3072, /* for what handlers take: mostly the head of an answer */
+    TAKEN_ROOM = 1024, /* for what handlers take */
 };
 
 struct http_short {
@@ -65,7 +65,6 @@ static struct http_short *create(struct http_conn *c)
     q->conn = c;
     q->input = c->sock->input;
     h2o_buffer_init(&c->sock->input, &h2o_socket_buffer_prototype);
-    http_request_init(&q->req, q->taken, sizeof(q->taken));
     return q;
 }
 
@@ -119,16 +118,18 @@ static uint64_t wall_ms(struct http_server *s)
 
 static void put_facts(struct http_short *q, const struct http1_request_facts *facts)
 {
-    struct http_request *req = &q->req;
-
-    req->method = facts->method;
-    req->target = facts->target;
-    req->authority = facts->host.p != NULL ? facts->host : SLICE_LIT("");
-    req->version = facts->minor_version != 0 ? 0x101 : 0x100;
-    req->keep_alive = facts->keep_alive;
-    req->received_ms = wall_ms(q->conn->server);
+    q->req = (struct http_request){
+        .method = facts->method,
+        .target = facts->target,
+        .authority = facts->host.p != NULL ? facts->host : SLICE_LIT(""),
+        .version = facts->minor_version != 0 ? 0x101 : 0x100,
+        .keep_alive = facts->keep_alive,
+        .received_ms = wall_ms(q->conn->server),
+        .res.content_length = UINT64_MAX,
+    };
+    arena_init(&q->req.arena, q->taken, sizeof(q->taken));
     if (facts->has_length)
-        req->body = (struct slice){q->input->bytes + facts->bytes, (size_t)facts->content_length};
+        q->req.body = (struct slice){q->input->bytes + facts->bytes, (size_t)facts->content_length};
 }
 
 /* All but those that are known without them. */
