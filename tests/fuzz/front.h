@@ -18,6 +18,9 @@
 
 enum { FRONT_SILENT = 1, FRONT_HALF = 2, FRONT_RESET = 4, FRONT_PIECES = 8, FRONT_LONG_WAY = 16 };
 
+/* Addresses that a connection is tried from. */
+enum { FRONT_TRIES = 100 };
+
 struct front {
     struct loop *loop;
     struct http_server *server;
@@ -119,18 +122,40 @@ static inline void front_send(struct front *f, int client, struct slice bytes, u
     }
 }
 
+/*
+ * Each connection is from another address of this machine's: one alone is out of ports when tens of
+ * thousands have ended within a minute. Where what is to be had has still not ended, the next one.
+ */
+static inline int front_client(struct front *f, unsigned mode)
+{
+    static uint32_t number;
+    int small = 4096;
+
+    for (int i = 0; i < FRONT_TRIES; ++i) {
+        struct sockaddr_in from = {
+            .sin_family = AF_INET,
+            .sin_addr.s_addr = htonl(0x7f010000 + number++ % 0x10000),
+        };
+        int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if ((mode & FRONT_SILENT) != 0)
+            setsockopt(client, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+        if (bind(client, (struct sockaddr *)&from, sizeof(from)) == 0 &&
+            connect(client, (struct sockaddr *)&f->addr, f->addr_len) == 0)
+            return client;
+        close(client);
+    }
+    ASSERT(!"no connection to be had");
+    return -1;
+}
+
 /* One connection, from its start to its end; a leak or a request left behind is a failure. */
 static inline void front_talk(struct front *f, struct slice before, struct slice bytes,
                               unsigned mode)
 {
     struct linger reset = {.l_onoff = 1};
-    int small = 4096;
-    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int client = front_client(f, mode);
 
-    if ((mode & FRONT_SILENT) != 0)
-        setsockopt(client, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-    int failed = connect(client, (struct sockaddr *)&f->addr, f->addr_len);
-    ASSERT(failed == 0);
     front_send(f, client, before, mode);
     front_send(f, client, bytes, mode);
     if ((mode & FRONT_HALF) != 0)
