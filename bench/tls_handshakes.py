@@ -26,6 +26,8 @@ import tempfile
 import threading
 import time
 
+from processes import cpu_ns, free_port
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 VERSIONS = {'1.2': ssl.TLSVersion.TLSv1_2, '1.3': ssl.TLSVersion.TLSv1_3}
 KEYS = {'ECDSA': ['ec', '-pkeyopt', 'ec_paramgen_curve:P-256'], 'RSA': ['rsa:2048']}
@@ -76,11 +78,6 @@ SUBJECTS = {
 }
 
 
-def free_port():
-    with socket.create_server(('127.0.0.1', 0)) as s:
-        return s.getsockname()[1]
-
-
 def serve_worker(listener):
     """Keeps its connections; one answer to each read, as nobody here sends more than one request at once."""
     def talk(c):
@@ -89,20 +86,6 @@ def serve_worker(listener):
 
     while True:
         threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
-
-
-def family(pid):
-    """The process with all that it has started."""
-    pids = [pid]
-    for p in pids:
-        for task in pathlib.Path('/proc/%d/task' % p).iterdir():
-            pids += [int(child) for child in (task / 'children').read_text().split()]
-    return pids
-
-
-def cpu_ns(pid):
-    return sum(int((task / 'schedstat').read_text().split()[0])
-               for p in family(pid) for task in pathlib.Path('/proc/%d/task' % p).iterdir())
 
 
 class Subject:

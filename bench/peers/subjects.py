@@ -8,6 +8,8 @@ import string
 import subprocess
 import time
 
+from processes import cpu_ns, family, free_port
+
 HERE = pathlib.Path(__file__).resolve().parent
 START_S = 20
 FILES = {'1k': 1024, '64k': 64 * 1024, '1m': 1024 * 1024}
@@ -38,20 +40,6 @@ def make_files(folder):
                     '-keyout', 'key.pem', '-out', 'cert.pem'], cwd=folder, check=True, stderr=subprocess.DEVNULL)
     (folder / 'both.pem').write_text((folder / 'cert.pem').read_text() + (folder / 'key.pem').read_text())
     return [folder / 'files' / name for name in FILES]
-
-
-def free_port():
-    with socket.create_server(('127.0.0.1', 0)) as s:
-        return s.getsockname()[1]
-
-
-def family(pid):
-    """The process with all that it has started."""
-    pids = [pid]
-    for p in pids:
-        for task in pathlib.Path('/proc/%d/task' % p).iterdir():
-            pids += [int(child) for child in (task / 'children').read_text().split()]
-    return pids
 
 
 class Program:
@@ -87,9 +75,7 @@ class Program:
                 time.sleep(0.02)
 
     def cpu_ns(self):
-        """CPU time so far, of all its threads."""
-        return sum(int((task / 'schedstat').read_text().split()[0])
-                   for p in family(self.process.pid) for task in pathlib.Path('/proc/%d/task' % p).iterdir())
+        return cpu_ns(self.process.pid)
 
     def anonymous_bytes(self):
         """Memory of its own, of all its processes."""
