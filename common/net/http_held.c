@@ -26,7 +26,8 @@ static void on_timer(struct timer *t)
         list_push_back(&due, list_pop_front(&s->held_replies));
     while ((node = list_pop_front(&due)) != NULL)
         http_reply_flush(list_entry(node, struct http_reply, held_node));
-    if (!list_empty(&s->held_replies))
+    /* Who came to be sent at once meanwhile has set it, and for now. */
+    if (list_empty(&s->begun_replies) && !list_empty(&s->held_replies))
         timer_start_at(s->loop, t, first_of(&s->held_replies)->held_until_ms);
 }
 
