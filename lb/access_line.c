@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "common/base/put.h"
 #include "common/wire/json.h"
 #include "lb/access_record.h"
 
@@ -91,40 +92,68 @@ void access_record_take(struct slice *records, struct access_entry *out)
 
 /* ---- lines ---- */
 
-static void put_u64(struct text *t, uint64_t v)
-{
-    char digits[20];
-    size_t n = sizeof(digits);
+/*
+ * Lines of the combined format are written into room that is made once for each: four bytes for one
+ * of a text or a word, as that is what an escape takes, and for all else what it takes at most.
+ */
+enum {
+    NUMBER_DIGITS_MAX = 20, /* of 64 bits */
+#define TEXT(name, key, doc) +(sizeof(key) + 4)
+#define WORD(name, key, doc) +(sizeof(key) + 4)
+#define NUMBER(name, key, doc) +(sizeof(key) + 2 + NUMBER_DIGITS_MAX)
+    LINE_FRAME_MAX = sizeof(struct access_clock) + sizeof(" - - [] \"  \"   \"-\" \"-\"\n")
+#include "lb/access_field.def"
+};
 
-    do {
-        digits[--n] = (char)('0' + v % 10);
-        v /= 10;
-    } while (v != 0);
-    text_add(t, (struct slice){digits + n, sizeof(digits) - n});
+static size_t room_for(const struct access_entry *e)
+{
+    const struct slice *texts = &e->client;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < ACCESS_TEXTS; ++i)
+        bytes += texts[i].len;
+#define WORD(name, key, doc) bytes += slice_of(e->name).len;
+#include "lb/access_field.def"
+    return bytes * 4 + LINE_FRAME_MAX;
 }
 
-static void put_escaped(struct text *t, struct slice s)
+static char *put_u64(char *at, uint64_t v)
 {
-    for (;;) {
+    size_t digits = 1;
+
+    for (uint64_t rest = v; rest >= 10; rest /= 10)
+        ++digits;
+    for (size_t i = digits; i-- != 0; v /= 10)
+        at[i] = (char)('0' + v % 10);
+    return at + digits;
+}
+
+static apart char *put_escapes(char *at, struct slice s)
+{
+    while (s.len != 0) {
         size_t plain = text_plain_length(s);
 
-        text_add(t, (struct slice){s.p, plain});
+        at = put_slice(at, (struct slice){s.p, plain});
         if (plain == s.len)
-            return;
-        text_add_escaped(t, (struct slice){s.p + plain, 1});
+            break;
+        unsigned char c = (unsigned char)s.p[plain];
+        at = PUT(at, "\\x");
+        *at++ = "0123456789abcdef"[c >> 4];
+        *at++ = "0123456789abcdef"[c & 15];
         s = (struct slice){s.p + plain + 1, s.len - plain - 1};
     }
+    return at;
 }
 
-/* In quotes; "-" for nothing, as the combined format has it. */
-static void put_quoted(struct text *t, struct slice s)
+static char *put_escaped(char *at, struct slice s)
 {
-    text_add_char(t, '"');
-    if (s.len == 0)
-        text_add_char(t, '-');
-    else
-        put_escaped(t, s);
-    text_add_char(t, '"');
+    return text_plain_length(s) == s.len ? put_slice(at, s) : put_escapes(at, s);
+}
+
+/* "-" for nothing, as the combined format has it. */
+static char *put_or_dash(char *at, struct slice s)
+{
+    return s.len == 0 ? PUT(at, "-") : put_escaped(at, s);
 }
 
 /* "21/Nov/2026:01:33:26 +0000", made once a second. */
@@ -177,39 +206,39 @@ static struct slice text_of(const struct access_entry *e, size_t field)
     return s;
 }
 
-static void put_combined(const struct access_entry *e, uint64_t fields, struct access_clock *clock,
-                         struct text *t)
+static char *put_fields(char *at, const struct access_entry *e, uint64_t fields)
 {
-    put_escaped(t, e->client);
-    text_add(t, SLICE_LIT(" - - ["));
-    text_add(t, stamp(clock, e->wall_ms));
-    text_add(t, SLICE_LIT("] \""));
-    put_escaped(t, e->method);
-    text_add_char(t, ' ');
-    put_escaped(t, e->target);
-    text_add_char(t, ' ');
-    put_escaped(t, slice_of(e->protocol));
-    text_add(t, SLICE_LIT("\" "));
-    put_u64(t, e->status);
-    text_add_char(t, ' ');
-    put_u64(t, e->sent_bytes);
-    text_add_char(t, ' ');
-    put_quoted(t, e->referer);
-    text_add_char(t, ' ');
-    put_quoted(t, e->agent);
     for (size_t i = 0; i < ACCESS_FIELDS; ++i) {
         if (in_combined_part(i) || (fields >> i & 1) == 0)
             continue;
         if (fields_of_lines[i].kind == IS_NUMBER) {
-            text_add(t, fields_of_lines[i].number_key);
-            put_u64(t, number_of(e, i));
+            at = put_u64(put_slice(at, fields_of_lines[i].number_key), number_of(e, i));
         } else {
-            text_add(t, fields_of_lines[i].text_key);
-            put_escaped(t, text_of(e, i));
-            text_add_char(t, '"');
+            at = put_escaped(put_slice(at, fields_of_lines[i].text_key), text_of(e, i));
+            at = PUT(at, "\"");
         }
     }
-    text_add_char(t, '\n');
+    return at;
+}
+
+static void put_combined(const struct access_entry *e, uint64_t fields, struct access_clock *clock,
+                         struct text *t)
+{
+    size_t room = room_for(e);
+    char *begin = text_reserve(t, room);
+    char *at = put_escaped(begin, e->client);
+
+    at = PUT(put_slice(PUT(at, " - - ["), stamp(clock, e->wall_ms)), "] \"");
+    at = PUT(put_escaped(at, e->method), " ");
+    at = PUT(put_escaped(at, e->target), " ");
+    at = PUT(put_escaped(at, slice_of(e->protocol)), "\" ");
+    at = PUT(put_u64(at, e->status), " ");
+    at = PUT(put_u64(at, e->sent_bytes), " \"");
+    at = PUT(put_or_dash(at, e->referer), "\" \"");
+    at = PUT(put_or_dash(at, e->agent), "\"");
+    at = PUT(put_fields(at, e, fields), "\n");
+    ASSERT((size_t)(at - begin) <= room);
+    t->len += (size_t)(at - begin);
 }
 
 static void put_json(const struct access_entry *e, uint64_t fields, struct text *t)

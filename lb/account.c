@@ -97,7 +97,7 @@ static void put_figures(const struct exchange *x, uint64_t total_us, struct acce
     out->wall_ms = x->start_wall_ms;
     out->status = x->status != 0 ? (uint64_t)x->status : STATUS_CLIENT_GONE;
     out->sent_bytes = x->sent_bytes;
-    out->backlog = x->pick.backlog;
+    out->backlog = x->last != NULL ? x->pick.backlog : 0;
     out->tries = x->picks;
     out->received_bytes = x->received_bytes;
     out->limit_wait_us = x->step_us[STEP_LIMIT];
@@ -192,7 +192,7 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
     clock_gettime(CLOCK_REALTIME, &now);
     struct access_entry e = {
         .wall_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
-        .client = slice_of(addr_host(http_conn_peer(r->conn), client)),
+        .client = addr_host_slice(http_conn_peer(r->conn), client),
         .method = r->method,
         .target = r->target,
         .protocol = protocol_text(r->version),

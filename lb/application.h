@@ -131,6 +131,8 @@ void application_index_destroy(struct application_index *x);
  * longest wildcard before the default; within a host the longest path prefix. Any thread.
  */
 struct application *application_find(const struct lb *lb, struct slice host, struct slice path);
+/* The one that application_find finds whatever it is asked, or NULL: it depends. Any thread. */
+struct application *application_only(const struct lb *lb);
 
 /* This loop's pool counters, or NULL; a reference is wanted beyond this turn. */
 static inline struct limit_rules *application_limits(const struct application_loop *al)

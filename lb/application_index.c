@@ -27,6 +27,7 @@ struct host_entry {
 struct application_index {
     struct map hosts;           /* of host_entry, by host */
     struct host_entry fallback; /* hosts that no application has */
+    struct application *only;   /* serves every Host and path; or NULL */
 };
 
 static void entry_add(struct host_entry *e, struct application *a)
@@ -71,6 +72,8 @@ struct application_index *application_index_create(struct application *const *ap
         if (a->is_default)
             entry_add(&x->fallback, a);
     }
+    if (x->hosts.first == NULL && x->fallback.n == 1 && x->fallback.applications[0]->path.len == 0)
+        x->only = x->fallback.applications[0];
     return x;
 }
 
@@ -109,7 +112,7 @@ static struct application *entry_pick(const struct host_entry *e, struct slice p
 
 /* Host as sent, into OUT: lower case, without port and trailing dot. Empty when it can be nobody's.
  */
-static struct slice normalise(struct slice host, char out[HOST_ROOM])
+static apart struct slice normalise(struct slice host, char out[HOST_ROOM])
 {
     size_t n = host.len;
 
@@ -127,6 +130,11 @@ static struct slice normalise(struct slice host, char out[HOST_ROOM])
         n = 0;
     ascii_lower_copy(out, (struct slice){host.p, n});
     return (struct slice){out, n};
+}
+
+struct application *application_only(const struct lb *lb)
+{
+    return lb->index->only;
 }
 
 struct application *application_find(const struct lb *lb, struct slice host, struct slice path)

@@ -211,8 +211,8 @@ static void read_admin(struct configuration *c, struct diag *d)
         config_complain(&c->file, c->program.admin, d, "admin: token must not be empty");
     if (s.actions_token != NULL && s.actions_token[0] == '\0')
         config_complain(&c->file, c->program.admin, d, "admin: actions_token must not be empty");
-    config_admin_addresses(&c->file, c->program.admin, &s.address, s.token != NULL, &c->admin_addrs,
-                           &c->nadmin_addrs, d);
+    c->admin_addrs = config_admin_addresses(&c->file, c->program.admin, &s.address, s.token != NULL,
+                                            &c->nadmin_addrs, d);
     c->admin_token = s.token;
     c->admin_hosts = s.hosts;
     c->actions_token = s.actions_token;

@@ -30,7 +30,7 @@ enum {
 static void pick(struct exchange *x);
 
 /* This worker gets the request no more; whoever else does: */
-static void without_it(struct exchange *x, enum outcome why)
+static rare void without_it(struct exchange *x, enum outcome why)
 {
     exchange_exclude(x, why, true);
     if (x->nbarred == TRIED_MAX)
@@ -49,9 +49,10 @@ static uint64_t refused_left_ms(struct exchange *x)
 
     if (x->ntried == x->nbarred && most_ms > FAILED_WAIT_MS)
         most_ms = x->may_return ? FAILED_WAIT_MS : 0;
-    if (x->refused_since_ms == 0)
-        x->refused_since_ms = now_ms;
-    uint64_t waited_ms = now_ms - x->refused_since_ms;
+    x->has_waited = true;
+    if (x->waits.refused_since_ms == 0)
+        x->waits.refused_since_ms = now_ms;
+    uint64_t waited_ms = now_ms - x->waits.refused_since_ms;
     return waited_ms < most_ms ? most_ms - waited_ms : 0;
 }
 
@@ -60,32 +61,32 @@ static void stop_waiting_refused(struct exchange *x)
     if (!x->refused_waiting)
         return;
     x->refused_waiting = false;
-    timer_stop(&x->wait_timer);
-    refused_line_leave(&x->al->refused, &x->refused);
+    timer_stop(&x->waits.timer);
+    refused_line_leave(&x->al->refused, &x->waits.refused);
     stat_add(x->al->stats, APP_STAT_requests_waiting, -1);
 }
 
 /* All that are there have been tried: wait, or give up. */
-static void wait_refused(struct exchange *x)
+static rare void wait_refused(struct exchange *x)
 {
-    bool again = x->refused_since_ms != 0;
+    bool again = x->waits.refused_since_ms != 0;
     uint64_t left_ms = refused_left_ms(x);
 
     if (left_ms == 0) {
         exchange_fail(x, x->failure);
-    } else if (!refused_line_join(&x->al->refused, &x->refused,
+    } else if (!refused_line_join(&x->al->refused, &x->waits.refused,
                                   (size_t)exchange_settings(x)->worker_wait_max, again)) {
         exchange_fail(x, OUTCOME_WAIT_QUEUE_FULL);
     } else {
         x->refused_waiting = true;
         stat_add(x->al->stats, APP_STAT_requests_waiting, 1);
-        timer_start(x->home->loop, &x->wait_timer, left_ms);
+        timer_start(x->home->loop, &x->waits.timer, left_ms);
     }
 }
 
 static void on_refused_go(struct refused_wait *w)
 {
-    struct exchange *x = container_of(w, struct exchange, refused);
+    struct exchange *x = container_of(w, struct exchange, waits.refused);
 
     ASSERT(x->step == STEP_ROUTE);
     stop_waiting_refused(x);
@@ -112,7 +113,7 @@ static void stop_waiting_for_worker(struct exchange *x)
     if (!x->waiting)
         return;
     x->waiting = false;
-    timer_stop(&x->wait_timer);
+    timer_stop(&x->waits.timer);
     stat_add(x->al->stats, APP_STAT_requests_waiting, -1);
 }
 
@@ -130,19 +131,19 @@ static void on_picked(struct exchange *x)
     exchange_connect(x);
 }
 
-static void on_parked(struct exchange *x)
+static apart void on_parked(struct exchange *x)
 {
     if (x->waiting)
         return; /* its turn came to nothing; the time it may wait goes on */
-    x->waiting = true;
+    x->waiting = x->has_waited = true;
     stat_add(x->al->stats, APP_STAT_requests_waiting, 1);
-    timer_start(x->home->loop, &x->wait_timer, exchange_settings(x)->worker_wait_timeout_ms);
+    timer_start(x->home->loop, &x->waits.timer, exchange_settings(x)->worker_wait_timeout_ms);
 }
 
 /* Nobody to be had: what the last try ended with, or that there was none. */
-static void no_worker(struct exchange *x, enum outcome o)
+static rare void no_worker(struct exchange *x, enum outcome o)
 {
-    exchange_fail(x, x->ntried != 0 || x->refused_since_ms != 0 ? x->failure : o);
+    exchange_fail(x, x->ntried != 0 || x->waits.refused_since_ms != 0 ? x->failure : o);
 }
 
 static void pick(struct exchange *x)
@@ -150,6 +151,7 @@ static void pick(struct exchange *x)
     struct list released;
     struct pool_request r = {
         .cls = x->cls,
+        .cls_hash = x->cls_hash,
         .excluded = x->tried,
         .nexcluded = x->ntried,
         .retry = x->picks != 0,
@@ -158,7 +160,7 @@ static void pick(struct exchange *x)
 
     /* Who has a turn must give the waiter, even if waiting has been switched off meanwhile. */
     if (x->waiting || exchange_settings(x)->worker_wait_timeout_ms != 0)
-        r.waiter = &x->wait.waiter;
+        r.waiter = &x->waits.route.waiter;
     list_init(&released);
     enum err e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
     /* Rather one that refused a moment ago than none. */
@@ -181,7 +183,7 @@ static void pick(struct exchange *x)
 
 static void on_woken(struct route_wait *w)
 {
-    struct exchange *x = container_of(w, struct exchange, wait);
+    struct exchange *x = container_of(w, struct exchange, waits.route);
 
     ASSERT(x->step == STEP_ROUTE);
     pick(x);
@@ -209,17 +211,17 @@ static void open_connection(struct exchange *x)
 {
     x->permit = true;
     x->attempt_us = loop_now_us(x->home->loop);
-    x->attempt = http1_connect_tls(x->home->loop, &x->member->addr, x->member->tls,
-                                   exchange_settings(x)->connect_timeout_ms, on_connected, x);
+    x->waits.attempt = http1_connect_tls(x->home->loop, &x->member->addr, x->member->tls,
+                                         exchange_settings(x)->connect_timeout_ms, on_connected, x);
 }
 
-static void wait_for_connection(struct exchange *x)
+static apart void wait_for_connection(struct exchange *x)
 {
-    x->conn_waiting = true;
+    x->conn_waiting = x->has_waited = true;
     stat_add(x->al->stats, APP_STAT_connection_waiting, 1);
     /* One wait per worker, however often its connections prove useless. */
-    if (!timer_running(&x->wait_timer))
-        timer_start(x->home->loop, &x->wait_timer,
+    if (!timer_running(&x->waits.timer))
+        timer_start(x->home->loop, &x->waits.timer,
                     exchange_settings(x)->connection_wait_timeout_ms);
 }
 
@@ -232,16 +234,22 @@ static void stop_waiting_for_connection(struct exchange *x)
 }
 
 /* Its line is full, or this life of it is over. */
-static void refused(struct exchange *x, enum err e)
+static rare void refused(struct exchange *x, enum err e)
 {
     without_it(x, e == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY : OUTCOME_NO_WORKER);
 }
 
-/* A kept connection may close under the request, which must not be sent again. */
-static bool must_be_fresh(const struct exchange *x)
+/* Whether one that must not be sent again is to have a connection of its own. */
+static bool unsafe_is_fresh(const struct exchange *x)
 {
-    return !x->safe && (exchange_settings(x)->unsafe_reuse_idle_ms == 0 ||
-                        member_doubted(x->member, loop_now_ms(x->home->loop)));
+    return exchange_settings(x)->unsafe_reuse_idle_ms == 0 ||
+           member_doubted(x->member, loop_now_ms(x->home->loop));
+}
+
+/* A kept connection may close under the request, which must not be sent again. */
+static inline bool must_be_fresh(const struct exchange *x)
+{
+    return !x->safe && unsafe_is_fresh(x);
 }
 
 static void checkout(struct exchange *x)
@@ -256,9 +264,9 @@ static void checkout(struct exchange *x)
     if (o.fresh && !x->safe)
         member_untried(x->member);
 
-    switch (conn_checkout(x->member->backend, x->home->loop, &o, &x->conn_wait)) {
+    switch (conn_checkout(x->member->backend, x->home->loop, &o, &x->waits.conn)) {
     case CONN_REUSED:
-        use_kept(x, x->conn_wait.conn);
+        use_kept(x, x->waits.conn.conn);
         return;
     case CONN_OPEN:
         open_connection(x);
@@ -267,7 +275,7 @@ static void checkout(struct exchange *x)
         wait_for_connection(x);
         return;
     case CONN_REFUSED:
-        refused(x, x->conn_wait.error);
+        refused(x, x->waits.conn.error);
         return;
     }
 }
@@ -280,7 +288,7 @@ static bool may_use(const struct exchange *x, struct pooled_conn *c)
 
 static void on_conn_ready(struct conn_waiter *w)
 {
-    struct exchange *x = container_of(w, struct exchange, conn_wait);
+    struct exchange *x = container_of(w, struct exchange, waits.conn);
 
     stop_waiting_for_connection(x);
     switch (w->result) {
@@ -342,7 +350,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
 {
     struct exchange *x = context;
 
-    x->attempt = NULL;
+    x->waits.attempt = NULL;
     x->permit = false;
     if (c != NULL) {
         stat_add(x->al->stats, APP_STAT_connects, 1);
@@ -378,7 +386,7 @@ void exchange_connect(struct exchange *x)
 
 static void on_wait_timeout(struct timer *t)
 {
-    struct exchange *x = container_of(t, struct exchange, wait_timer);
+    struct exchange *x = container_of(t, struct exchange, waits.timer);
 
     if (x->waiting) {
         exchange_stop_waiting(x);
@@ -391,30 +399,42 @@ static void on_wait_timeout(struct timer *t)
     }
 }
 
-void exchange_connect_init(struct exchange *x)
+static void on_settled(struct route_wait *w)
 {
-    route_wait_init(&x->wait, x->home->loop);
-    x->wait.woken = on_woken;
-    x->conn_wait.ready = on_conn_ready;
-    x->refused.go_on = on_refused_go;
-    timer_init(&x->wait_timer, on_wait_timeout);
+    struct exchange *x = container_of(w, struct exchange, waits.route);
+
+    /* Its client may still be taking the answer that it got instead. */
+    if (x->step == STEP_ACCOUNT)
+        loop_defer(x->home->loop, &x->deferred);
+}
+
+void exchange_make_waits(struct exchange *x)
+{
+    x->waits = (struct exchange_waits){
+        .conn.ready = on_conn_ready,
+        .refused.go_on = on_refused_go,
+    };
+    timer_init(&x->waits.timer, on_wait_timeout);
+    route_wait_init(&x->waits.route, x->home->loop);
+    x->waits.route.woken = on_woken;
+    x->waits.route.settled = on_settled;
 }
 
 void exchange_leave_queues_(struct exchange *x)
 {
-    timer_stop(&x->wait_timer);
+    timer_stop(&x->waits.timer);
     stop_waiting_refused(x);
     if (x->waiting) {
         stop_waiting_for_worker(x);
-        route_wait_cancel(&x->wait, x->app->pool);
+        route_wait_cancel(&x->waits.route, x->app->pool);
     }
     if (x->conn_waiting) {
         stop_waiting_for_connection(x);
-        conn_cancel(&x->conn_wait);
+        conn_cancel(&x->waits.conn);
     }
-    if (x->attempt != NULL) {
-        http1_connect_cancel(x->attempt);
-        x->attempt = NULL;
+    if (x->waits.attempt != NULL) {
+        http1_connect_cancel(x->waits.attempt);
+        x->waits.attempt = NULL;
     }
     if (x->permit) {
         x->permit = false;

@@ -188,7 +188,7 @@ struct copy_maker *copy_maker_create(const struct copy_maker_options *o)
 }
 
 /* Lets go of what there is. */
-static void give_up(struct copy_maker *m)
+static apart void give_up(struct copy_maker *m)
 {
     m->failed = true;
     copy_put(m->copy);
@@ -216,9 +216,11 @@ static bool is_proxy_authentication(struct slice name)
 }
 
 /* End to end, and as true for another request as for its own. Age is said anew by each answer. */
-static bool is_kept(const struct http1_head *head, struct slice name)
+static bool is_kept(const struct http1_head *head, const struct http1_header *h)
 {
-    switch (http_field_of(name)) {
+    struct slice name = h->name;
+
+    switch (h->kind) {
     case FIELD_HOP:
     case FIELD_CONNECTION:
     case FIELD_FRAMING:
@@ -265,7 +267,7 @@ static void choose_fields(const struct http1_head *head, struct kept_fields *k)
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct http1_header *h = &head->headers[i];
 
-        k->kept[i] = is_kept(head, h->name);
+        k->kept[i] = is_kept(head, h);
         if (!k->kept[i])
             continue;
         ++k->n;
@@ -297,7 +299,7 @@ static void fill_head(struct copy *c, const struct http1_head *head, const struc
             continue;
         c->fields[n].name = write_bytes(&at, head->headers[i].name);
         c->fields[n].value = write_bytes(&at, head->headers[i].value);
-        c->fields[n].framing = head->headers[i].framing;
+        c->fields[n].kind = head->headers[i].kind;
         ++n;
     }
     c->status = head->status;

@@ -11,6 +11,7 @@
  */
 #include "lb/exchange.h"
 
+#include "common/core/classes.h"
 #include "lb/answer.h"
 #include "lb/classify.h"
 #include "lb/header_apply.h"
@@ -23,7 +24,6 @@
 #include "lb/trace.h"
 #include "lb/trust.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -35,30 +35,6 @@ enum {
      */
     BUFFER_SLACK = 16 * 1024,
 };
-
-#define TO(step) (1u << STEP_##step)
-const uint16_t step_successors[] = {
-#define STEP(step, to, doc) to,
-#include "lb/step.def"
-#undef STEP
-};
-#undef TO
-
-const char *step_text(enum step s)
-{
-    static const char *const names[] = {
-#define STEP(step, to, doc) #step,
-#include "lb/step.def"
-#undef STEP
-    };
-
-    return names[s];
-}
-
-bool step_may(enum step from, enum step to)
-{
-    return (step_successors[from] & (1u << to)) != 0;
-}
 
 /* ---- memory ---- */
 
@@ -99,6 +75,18 @@ void exchange_loop_destroy(struct exchange_loop *l)
     free(l);
 }
 
+static void on_total_timeout(struct timer *t);
+
+static struct exchange *make_memory(struct exchange_loop *l)
+{
+    struct exchange *x = xcalloc_lines(1, sizeof(*x));
+
+    x->home = l->home;
+    timer_init(&x->total_timer, on_total_timeout);
+    exchange_make_waits(x);
+    return x;
+}
+
 static struct exchange *take_memory(struct exchange_loop *l)
 {
     struct list *node = list_pop_front(&l->spare);
@@ -108,10 +96,9 @@ static struct exchange *take_memory(struct exchange_loop *l)
         x = list_entry(node, struct exchange, node);
         --l->nspare;
     } else {
-        x = xmalloc(sizeof(*x));
+        x = make_memory(l);
     }
-    /* The rooms at the end need no zeros. */
-    memset(x, 0, offsetof(struct exchange, id));
+    memset(x, 0, offsetof(struct exchange, sent_us));
     ++l->live;
     return x;
 }
@@ -131,6 +118,8 @@ static void free_exchange(struct loop_deferred *d)
         free(x->text->bytes);
         free(x->text);
     }
+    if (x->has_waited)
+        exchange_make_waits(x);
     if (l->nspare < SPARE_MAX) {
         list_push_front(&l->spare, &x->node);
         ++l->nspare;
@@ -141,15 +130,6 @@ static void free_exchange(struct loop_deferred *d)
         l->idle(l->idle_context);
 }
 
-static void on_settled(struct route_wait *w)
-{
-    struct exchange *x = container_of(w, struct exchange, wait);
-
-    /* Its client may still be taking the answer that it got instead. */
-    if (x->step == STEP_ACCOUNT)
-        loop_defer(x->home->loop, &x->deferred);
-}
-
 void exchange_account(struct exchange *x)
 {
     ASSERT(x->client_over);
@@ -158,12 +138,13 @@ void exchange_account(struct exchange *x)
     exchange_end_retry(x);
     exchange_enter(x, STEP_ACCOUNT);
     timer_stop(&x->total_timer);
-    timer_stop(&x->wait_timer);
+    if (x->has_waited)
+        timer_stop(&x->waits.timer);
     account(x);
     list_remove(&x->node);
     x->deferred.run = free_exchange;
     /* A wake-up that is on its way still points here; on_settled goes on then. */
-    if (!x->wait.owed)
+    if (!x->has_waited || !x->waits.route.owed)
         loop_defer(x->home->loop, &x->deferred);
 }
 
@@ -468,12 +449,14 @@ void exchange_describe(const struct exchange *x, struct classify_request *out)
 static void find_class(struct exchange *x)
 {
     struct classify_request r;
+    char *room = x->texts + x->peer.len;
 
-    x->cls.p = x->cls_room;
-    if (classifier_of_host(x->app->classifier, x->authority, x->cls_room, &x->cls.len))
-        return;
-    exchange_describe(x, &r);
-    x->cls.len = classify(x->app->classifier, &r, x->cls_room);
+    x->cls.p = room;
+    if (!classifier_of_host(x->app->classifier, x->authority, room, &x->cls.len)) {
+        exchange_describe(x, &r);
+        x->cls.len = classify(x->app->classifier, &r, room);
+    }
+    x->cls_hash = class_hash(x->cls);
 }
 
 /* The next number in hexadecimal digits. */
@@ -521,6 +504,18 @@ static void enter_application(struct exchange *x)
         timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
 }
 
+static struct application *find_application(const struct exchange *x)
+{
+    struct application *only = application_only(x->home->lb);
+
+    if (only != NULL)
+        return only;
+    struct slice rest = x->target;
+    struct slice path = slice_cut(&rest, '?');
+    /* "OPTIONS *" asks about a whole host. */
+    return application_find(x->home->lb, x->authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
+}
+
 static void step_classify(struct exchange *x)
 {
     /* The server has seen to it that the target is "/..." or "*", and the authority a host, or
@@ -540,11 +535,7 @@ static void step_classify(struct exchange *x)
         exchange_fail(x, OUTCOME_MISDIRECTED);
         return;
     }
-    struct slice rest = x->target;
-    struct slice path = slice_cut(&rest, '?');
-
-    /* "OPTIONS *" asks about a whole host. */
-    x->app = application_find(x->home->lb, x->authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
+    x->app = find_application(x);
     if (x->app == NULL) {
         exchange_fail(x, OUTCOME_NO_APPLICATION);
         return;
@@ -577,12 +568,9 @@ void exchange_create(struct exchange_loop *l, struct http_request *req, struct h
     x->safe = slice_is(req->method, "GET") || slice_is(req->method, "HEAD");
     x->websocket = headers_wants_websocket(req);
     x->outcome = OUTCOME_CLIENT_GONE;
-    timer_init(&x->total_timer, on_total_timeout);
-    exchange_connect_init(x);
-    x->wait.settled = on_settled;
     make_id(x);
-    x->client_addr = *http_conn_peer(conn);
-    x->client = x->peer = slice_of(addr_host(&x->client_addr, x->peer_room));
+    http_conn_copy_peer(conn, &x->client_addr);
+    x->client = x->peer = addr_host_slice(&x->client_addr, x->texts);
     x->tls = http_conn_client_has_tls(conn);
     headers_scrub_request(
         req, atomic_load_explicit(&x->home->lb->client_certificates, memory_order_relaxed));

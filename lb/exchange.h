@@ -24,18 +24,7 @@
 #include "lb/member.h"
 #include "lb/poison.h"
 #include "lb/route_wait.h"
-
-enum step {
-#define STEP(name, to, doc) STEP_##name,
-#include "lb/step.def"
-#undef STEP
-    STEPS
-};
-const char *step_text(enum step s);
-/* Whether step.def has the edge. */
-bool step_may(enum step from, enum step to);
-/* The same as bits. */
-extern const uint16_t step_successors[];
+#include "lb/step.h"
 
 /* What the exchanges of one data loop share. */
 struct exchange_loop {
@@ -57,108 +46,128 @@ struct exchange_text {
     char *bytes;
 };
 
+/* Of one that waits, in its queues; few do. */
+struct exchange_waits {
+    uint64_t refused_since_ms; /* when it first waited there; 0: it has not */
+    struct http1_connect *attempt;
+    struct timer timer; /* for any worker, or a connection */
+    struct refused_wait refused;
+    /* Of these two the end and the beginning are looked at for each. */
+    struct conn_waiter conn;
+    struct route_wait route;
+};
+
+/*
+ * Sorted by who needs it: what each request touches comes first, so that most of an exchange never
+ * comes into the caches. Four parts, told apart by what is done to them for a new one.
+ */
 struct exchange {
-    struct exchange_loop *shared;
+    /* ---- zeroed for a new one; in use on the way of each, ... ---- */
+    _Alignas(CACHE_LINE_BYTES) struct exchange_loop *shared;
     struct lb_loop *home;
     struct application *app;     /* NULL until found; never NULL from ROUTE on */
     struct application_loop *al; /* app's part on this loop */
-    struct list node;            /* in al->exchanges; later in shared->spare */
-    struct loop_deferred deferred;
-
+    struct http_request *req;    /* NULL once it is gone */
+    struct http_conn *conn;
     enum step step;       /* exchange_enter's */
     enum outcome outcome; /* how it ended, or will if nothing else happens */
-    uint64_t entered_us;
-    uint64_t step_us[STEPS]; /* time spent in each */
-    uint64_t start_us, start_wall_ms;
+    int status;           /* of the answer; 0: none yet */
+    int version;          /* as the request's */
 
-    /* ---- the client's side ---- */
-    struct http_request *req; /* NULL once it is gone */
-    struct http_conn *conn;
-    const struct body_file *body_file; /* of the request, or NULL */
-    int status;                        /* of the answer; 0: none yet */
-    int version;                       /* as the request's */
-    size_t buffered;                   /* of reply.queued_bytes, as counted */
-    uint64_t received_bytes, sent_bytes;
-    struct slice authority, target; /* as a worker gets them */
-    struct slice request_id;        /* the client's, or id */
-    struct slice trace_id, span_id; /* trace_room; empty: none of ours (trace.c) */
-    struct slice cls;               /* cls_room */
-    struct slice peer;              /* peer_room: who is connected, without port */
-    struct slice client;            /* client_room, or peer: who asks, without port (trust.c) */
-    struct slice forwarded_host;    /* a trusted proxy's X-Forwarded-Host; or empty */
-    struct exchange_text *text;     /* owned; tunnels */
-    struct timer total_timer;
-
-    int rate_status; /* of the refusal by a rate; 0: none */
-    uint64_t rate_retry_ms;
-
-    /* ---- pool counters (limit.c) ---- */
-    struct limit_rules *limits; /* one reference; NULL: it has none */
-    size_t next_rule;           /* of limits */
-    struct list claims;         /* limit_claim, the newest first; when limits != NULL */
-    unsigned nclaims, ndaemon_claims;
-    const struct limit_rule *refusal; /* of limits: which refused it */
-    struct limit_copying *copying;    /* taken from the request */
-    struct copy_maker *copy_maker;    /* owned: the response's copy, while it is made */
-
-    /* ---- the worker's side ---- */
-    struct pool_pick pick;     /* counted while member != NULL */
-    struct pool_served served; /* how that goes; not served until it is */
     struct member *member;
     /* The last worker tried, for the access line: counted by PICK, or by itself without a member.
      */
     struct worker *last;
-    struct route_wait wait;
-    struct conn_waiter conn_wait;
-    struct http1_connect *attempt;
-    uint64_t attempt_us;     /* when it began */
     struct http1_conn *http; /* checked out */
-    uint64_t paused_since_us;
-    uint64_t paused_us;       /* of the last try: no service of the worker's */
-    uint64_t sent_us;         /* when the request was given to it */
-    uint64_t service_us;      /* of the last try */
+    struct list node;        /* in al->exchanges; later in shared->spare */
+    struct loop_deferred deferred;
+
+    uint64_t step_us[STEPS]; /* time spent in each */
+
+    uint64_t entered_us;
+    uint64_t start_us, start_wall_ms;
+    uint64_t received_bytes, sent_bytes;
+    size_t buffered;               /* of reply.queued_bytes, as counted */
+    struct limit_rules *limits;    /* one reference; NULL: it has none */
+    struct copy_maker *copy_maker; /* owned: the response's copy, while it is made */
+
     struct http1_times times; /* of the last try */
-    struct timer wait_timer;  /* for any worker, or a connection */
-    struct refused_wait refused;
-    uint64_t refused_since_ms; /* when it first waited there; 0: it has not */
-    unsigned ntried;           /* of TRIED */
-    unsigned nbarred;          /* the first of them: for good; the others have only refused it */
-    unsigned retries;          /* used up */
+    uint64_t service_us;      /* of the last try */
+    unsigned ntried;          /* of TRIED */
     unsigned picks;
     enum pick_reason reason; /* of the last pick */
-    enum outcome failure;    /* what the last try ended with, when ntried != 0 */
-
-    /* ---- yes or no, of the client's side ---- */
-    bool limit_waiting; /* for its turn at a pool counter */
-    bool copies_wanted; /* the response is to be copied */
+    /* Yes or no, of the client's side ... */
     bool client_over;   /* gone() was called */
     bool started;       /* an answer's head was given to the client's side */
     bool safe;          /* GET, HEAD: may run twice */
     bool websocket;     /* asks to be upgraded */
     bool tls;           /* its connection, or a trusted proxy's word for it */
     bool tunnel;        /* is upgraded */
+    bool limit_waiting; /* for its turn at a pool counter */
+    bool copies_wanted; /* the response is to be copied */
     /* ... and of the worker's */
-    bool waiting;         /* parked for any worker */
-    bool refused_waiting; /* in the line of those whom all have refused */
-    bool may_return;      /* one of TRIED failed, and has an agent, which brings another process */
-    bool conn_waiting;    /* in line for a connection */
-    bool permit;          /* may open a connection: conn_opened or conn_not_opened is due */
     bool active;          /* a request is under way on http */
     bool keep;            /* http may serve another */
     bool reused;          /* http was a kept one */
     bool fresh;           /* nothing but a new connection will do, for this pick */
     bool paused;          /* the client is slower than the worker */
     bool retrying;        /* counted in the application's retry_budget */
+    bool may_return;      /* one of TRIED failed, and has an agent, which brings another process */
+    bool permit;          /* may open a connection: conn_opened or conn_not_opened is due */
+    bool has_waited;      /* in one of the next three: WAITS are not as they were made */
+    bool waiting;         /* parked for any worker */
+    bool refused_waiting; /* in the line of those whom all have refused */
+    bool conn_waiting;    /* in line for a connection */
 
-    /* ---- from here on nothing is zeroed for a new one ---- */
-    char id[EXCHANGE_ID_LEN];
-    struct http_reply reply;         /* the client's side; exchange_create's */
+    struct slice authority, target;    /* as a worker gets them */
+    struct slice request_id;           /* the client's, or id */
+    struct slice cls;                  /* texts */
+    uint64_t cls_hash;                 /* class_hash of it */
+    struct slice peer;                 /* texts: who is connected, without port */
+    struct slice client;               /* client_room, or peer: who asks, without port (trust.c) */
+    struct slice forwarded_host;       /* a trusted proxy's X-Forwarded-Host; or empty */
+    const struct body_file *body_file; /* of the request, or NULL */
+    struct exchange_text *text;        /* owned; tunnels */
+
+    /* ... or of few ---- */
+    struct slice trace_id, span_id; /* trace_room; empty: none of ours (trace.c) */
+    int rate_status;                /* of the refusal by a rate; 0: none */
+    unsigned nbarred; /* the first of TRIED: for good; the others have only refused it */
+    unsigned retries; /* used up */
+    unsigned nclaims, ndaemon_claims;
+    const struct limit_rule *refusal; /* of limits: which refused it */
+    struct limit_copying *copying;    /* taken from the request */
+
+    /* ---- not zeroed, but written before it is read ---- */
+    uint64_t sent_us;          /* when the request was given to the worker */
+    uint64_t paused_us;        /* of the last try: no service of the worker's */
+    struct pool_served served; /* how the pick goes; not served until it is */
+
+    /* ---- made once, and as it was then whenever the exchange is free (make_memory) ---- */
+    struct timer total_timer;
+
+    /* ---- again not zeroed ---- */
+    struct pool_pick pick;   /* counted while member != NULL; filled while last != NULL */
+    struct http_reply reply; /* the client's side; exchange_create's */
+
+    /* ---- again made once ---- */
+    struct exchange_waits waits;
+
+    /* ---- and again not zeroed: in use for each no further than they are filled, ... ---- */
+    _Alignas(CACHE_LINE_BYTES) char id[EXCHANGE_ID_LEN];
+    struct addr client_addr;                     /* that of client */
+    char texts[ADDR_TEXT_MAX + CLASS_BYTES_MAX]; /* the peer's, and then the class */
+
+    /* ... or for few ---- */
+    enum outcome failure; /* what the last try ended with, when ntried != 0 */
+    uint64_t rate_retry_ms;
+    uint64_t attempt_us; /* when it began */
+    uint64_t paused_since_us;
+    size_t next_rule;                /* of limits, as is the next: limit.c */
+    struct list claims;              /* limit_claim, the newest first; when limits != NULL */
     struct worker *tried[TRIED_MAX]; /* counted: must not be picked (again) */
-    char cls_room[CLASS_BYTES_MAX];
-    char peer_room[ADDR_TEXT_MAX];
     char client_room[ADDR_TEXT_MAX];
     char trace_room[TRACE_PARENT_LEN];
-    struct addr client_addr; /* that of client */
 };
 
 struct exchange_loop *exchange_loop_create(struct lb_loop *home);
@@ -188,11 +197,11 @@ void exchange_take_back(struct exchange *x);
  * The worker's side cannot give (the rest of) an answer and holds nothing any more: answer with O's
  * status, or let the client see the answer cut short. May end X's client side.
  */
-void exchange_fail(struct exchange *x, enum outcome o);
+void exchange_fail(struct exchange *x, enum outcome o) rare;
 /* A small answer of ours, whose fields are set, ends it: nothing is held of any worker. */
 void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body);
 /* The request as classifiers and rules see it; borrowed from X. */
-void exchange_describe(const struct exchange *x, struct classify_request *out);
+void exchange_describe(const struct exchange *x, struct classify_request *out) apart;
 /* It is tried again no more; harmless when it was not. */
 void exchange_end_retry(struct exchange *x);
 /* RELEASE: give back the connection, and the worker's place. */
@@ -215,17 +224,17 @@ void exchange_exclude(struct exchange *x, enum outcome o, bool barred);
 void exchange_route(struct exchange *x);
 /* connect.c: get a connection to the picked worker and go on. */
 void exchange_connect(struct exchange *x);
-void exchange_connect_init(struct exchange *x);
+/* connect.c: X is of new memory, or one that has waited is free: it waits for nothing. */
+void exchange_make_waits(struct exchange *x);
 /* connect.c: the picked worker has refused it; others are asked, and in the end all of them again.
  */
-void exchange_refused(struct exchange *x, enum outcome o);
+void exchange_refused(struct exchange *x, enum outcome o) rare;
 /* connect.c: leave every queue, stop connecting. */
-void exchange_leave_queues_(struct exchange *x);
+void exchange_leave_queues_(struct exchange *x) apart;
 static inline void exchange_stop_waiting(struct exchange *x)
 {
-    /* Mostly it stands in none. */
-    if (x->waiting || x->refused_waiting || x->conn_waiting || x->permit || x->attempt != NULL ||
-        timer_running(&x->wait_timer))
+    /* Mostly it has stood in none. */
+    if (x->has_waited || x->permit)
         exchange_leave_queues_(x);
 }
 /* forward.c: a connection is there. */
@@ -237,14 +246,14 @@ void exchange_drained(struct exchange *x);
  */
 bool guard_worker_died(struct exchange *x);
 /* guard.c: it has an answer, which says something when there are suspects. */
-void guard_answered_(const struct exchange *x);
+void guard_answered_(const struct exchange *x) rare;
 static inline void guard_answered(const struct exchange *x)
 {
     if (poison_any_suspects(x->app->poison))
         guard_answered_(x);
 }
 /* guard.c: whether its class and path is refused, workers having died of it. */
-bool guard_refuses_(const struct exchange *x);
+bool guard_refuses_(const struct exchange *x) rare;
 static inline bool guard_refuses(const struct exchange *x)
 {
     return poison_any_held(x->app->poison) && guard_refuses_(x);

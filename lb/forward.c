@@ -63,7 +63,7 @@ static void served(struct exchange *x, bool failed)
 
     x->service_us = took_us > x->paused_us ? took_us - x->paused_us : 0;
     x->served = (struct pool_served){.service_us = x->service_us, .failed = failed};
-    member_served(x->member, x->cls, x->service_us, failed);
+    member_served(x->member, x->cls, x->cls_hash, x->service_us, failed);
     stat_observe(x->al->stats, APP_STAT_service_us, x->service_us);
 }
 
@@ -250,8 +250,6 @@ static void take_backlog(struct exchange *x, const struct http1_head *head)
 {
     uint64_t total = 0;
 
-    if (!x->member->has_feed || !exchange_settings(x)->backlog_shared)
-        return;
     switch ((int)headers_backlog(head, &total)) {
     case ERR_OK:
         worker_report(x->member->worker, total, loop_now_ms(x->home->loop));
@@ -282,7 +280,7 @@ static void drop_answer(struct exchange *x, bool final)
     x->keep = final && http1_reusable(x->http);
 }
 
-static void on_process_failure(struct exchange *x, bool final)
+static rare void on_process_failure(struct exchange *x, bool final)
 {
     drop_answer(x, final);
     log_failure(x, ERR_PEER_CLOSED);
@@ -297,7 +295,7 @@ static void on_process_failure(struct exchange *x, bool final)
     try_another(x, o);
 }
 
-static void on_unprocessed(struct exchange *x, bool final)
+static rare void on_unprocessed(struct exchange *x, bool final)
 {
     stat_add(x->al->stats, APP_STAT_unprocessed, 1);
     worker_refused(x->member->worker, loop_now_ms(x->home->loop));
@@ -317,7 +315,8 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     uint64_t length = announced_length(head);
 
     x->times = http1_times(x->http);
-    take_backlog(x, head);
+    if (x->member->has_feed && exchange_settings(x)->backlog_shared)
+        take_backlog(x, head);
     member_answered(x->member);
     if (x->reused)
         member_kept(x->member);
@@ -490,7 +489,8 @@ void exchange_forward(struct exchange *x)
 {
     const struct app_settings *s = exchange_settings(x);
 
-    timer_stop(&x->wait_timer);
+    if (x->has_waited)
+        timer_stop(&x->waits.timer);
     /* While it waited, others of its kind have killed workers. */
     if (guard_refuses(x)) {
         x->keep = x->reused;

@@ -15,7 +15,7 @@ struct change {
     struct slice values[HEADER_RULES_MAX]; /* taken from the request */
 };
 
-static void make_values(struct exchange *x, struct change *c)
+static apart void make_values(struct exchange *x, struct change *c)
 {
     struct classify_request r;
     struct classify_environment e;
@@ -74,7 +74,8 @@ static bool describes_a_body(struct slice name)
     return false;
 }
 
-static void apply(struct exchange *x, const struct change *c, struct message_fields *to, bool ours)
+static apart void apply(struct exchange *x, const struct change *c, struct message_fields *to,
+                        bool ours)
 {
     for (size_t i = 0; i < c->n; ++i) {
         const struct header_rule *rule = &c->rules[i];
@@ -90,33 +91,43 @@ static void apply(struct exchange *x, const struct change *c, struct message_fie
     }
 }
 
-static void change(struct exchange *x, enum header_side side, struct message_fields *to, bool ours)
+/* The rules of that side of X; NULL: there is none. */
+static inline const struct header_rules *rules_of(const struct exchange *x, enum header_side side)
 {
     const struct header_rules *rules = x->al != NULL ? application_headers(x->al) : NULL;
+
+    return rules != NULL && rules->n[side] != 0 ? rules : NULL;
+}
+
+static void change(struct exchange *x, const struct header_rules *rules, enum header_side side,
+                   bool ours)
+{
     struct change c;
 
-    if (rules == NULL || rules->n[side] == 0)
-        return;
     c.rules = rules->rules[side];
     c.n = rules->n[side];
     make_values(x, &c);
-    apply(x, &c, to, ours);
+    apply(x, &c, side == HEADER_REQUEST ? &x->req->fields : &x->req->res.fields, ours);
 }
 
 void exchange_change_request(struct exchange *x)
 {
-    change(x, HEADER_REQUEST, &x->req->fields, false);
+    const struct header_rules *rules = rules_of(x, HEADER_REQUEST);
+
+    if (rules != NULL)
+        change(x, rules, HEADER_REQUEST, false);
 }
 
 bool exchange_changes_response(const struct exchange *x)
 {
-    const struct header_rules *rules = x->al != NULL ? application_headers(x->al) : NULL;
-
-    return (rules != NULL && rules->n[HEADER_RESPONSE] != 0) || exchange_wants_receipt(x);
+    return rules_of(x, HEADER_RESPONSE) != NULL || exchange_wants_receipt(x);
 }
 
 void exchange_change_response(struct exchange *x, bool ours)
 {
-    change(x, HEADER_RESPONSE, &x->req->res.fields, ours);
+    const struct header_rules *rules = rules_of(x, HEADER_RESPONSE);
+
+    if (rules != NULL)
+        change(x, rules, HEADER_RESPONSE, ours);
     exchange_add_receipt(x);
 }

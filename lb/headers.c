@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What becomes of each field in either direction goes by what it is (common/net/http_fields.h).
+ * What becomes of each field in either direction goes by what it is (common/wire/http_field.h).
  * RFC 9113 8.2.2 (HTTP/2 has no hop-by-hop fields), 8.2.3 (cookies may come split), RFC 9112 6
  * (framing).
  */
@@ -22,7 +22,7 @@ enum {
 /* ---- requests: what may pass at all ---- */
 
 /* Of HTTP/1 the server has looked at every byte as it came. */
-static bool is_text(const struct message_fields *fields)
+static apart bool is_text(const struct message_fields *fields)
 {
     for (size_t i = 0; i < fields->n; ++i) {
         if (!http1_is_token(fields->at[i].name) || !http1_is_text(fields->at[i].value))
@@ -128,8 +128,9 @@ struct cache_request headers_cache_request(struct http_request *req)
     struct http1_header *fields = http_request_take(req, (n + 1) * sizeof(*fields));
 
     for (size_t i = 0; i < n; ++i) {
-        fields[i] =
-            (struct http1_header){.name = req->fields.at[i].name, .value = req->fields.at[i].value};
+        const struct message_field *f = &req->fields.at[i];
+
+        fields[i] = (struct http1_header){.name = f->name, .value = f->value, .kind = f->kind};
     }
     return (struct cache_request){
         .method = req->method,
@@ -157,8 +158,8 @@ static bool connection_lists(const struct message_fields *fields)
 }
 
 /* All fields of one kind as one, glued, with LAST (may be empty) at the end. */
-static char *put_merged(char *at, const struct message_fields *fields, enum http_field kind,
-                        struct slice name, struct slice glue, struct slice last)
+static apart char *put_merged(char *at, const struct message_fields *fields, enum http_field kind,
+                              struct slice name, struct slice glue, struct slice last)
 {
     bool first = true;
 
@@ -263,10 +264,13 @@ static struct slice version_text(int version)
     return version == 0x100 ? SLICE_LIT("1.0") : SLICE_LIT("1.1");
 }
 
-static char *put_via(char *at, struct slice version, struct slice name)
+static char *put_via(char *at, int version, struct slice name)
 {
-    at = put_slice(PUT(at, "Via: "), version);
-    return PUT(put_slice(PUT(at, " "), name), "\r\n");
+    if (version == 0x101)
+        at = PUT(at, "Via: 1.1 ");
+    else
+        at = PUT(put_slice(PUT(at, "Via: "), version_text(version)), " ");
+    return PUT(put_slice(at, name), "\r\n");
 }
 
 /* For all that put_head writes. Fields that are merged take less room than apart. */
@@ -302,7 +306,7 @@ static char *put_head(const struct headers_request *r, char *at)
     if (r->client_subject.p != NULL)
         at = PUT_LINE(at, "X-SSL-Client-S-DN", r->client_subject);
     if (r->via.len != 0)
-        at = put_via(at, version_text(req->version), r->via);
+        at = put_via(at, req->version, r->via);
     if (r->request_id.len != 0)
         at = PUT_LINE(at, "X-Request-ID", r->request_id);
     at = PUT_LINE(at, "Resumelb-Class", r->cls);
@@ -330,34 +334,15 @@ void headers_put_request(const struct headers_request *r, struct text *out)
 
 /* ---- responses ---- */
 
-static bool passes_back(const struct headers_response *r, const struct http1_header *h)
+/* The kinds of which no field passes back to a client. */
+static uint32_t kept_from_client(const struct headers_response *r)
 {
-    if (h->framing)
-        return false;
-    switch (http_field_kind(h->name)) {
-    case FIELD_HOP:
-    case FIELD_CONNECTION:
-    case FIELD_FRAMING:
-    case FIELD_OURS:
-    case FIELD_DATE: /* the server writes one */
-        return false;
-    case FIELD_SERVER:
-        return !r->own_server;
-    case FIELD_REQUEST_ID:
-        return r->request_id.len == 0;
-    case FIELD_OTHER:
-    case FIELD_COOKIE:
-    case FIELD_FOR:
-    case FIELD_PROTO:
-    case FIELD_FORWARDED_HOST:
-    case FIELD_FORWARDED:
-    case FIELD_CLAIM:
-    case FIELD_REFERER:
-    case FIELD_USER_AGENT:
-    case FIELD_CLIENT_CERTIFICATE:
-        return true;
-    }
-    UNREACHABLE();
+    uint32_t kinds = FIELD_BIT(FIELD_HOP) | FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_FRAMING) |
+                     FIELD_BIT(FIELD_OURS) | FIELD_BIT(FIELD_DATE); /* the server writes one */
+
+    if (r->own_server)
+        kinds |= FIELD_BIT(FIELD_SERVER);
+    return r->request_id.len != 0 ? kinds | FIELD_BIT(FIELD_REQUEST_ID) : kinds;
 }
 
 /* Where strings of a response go: one piece, taken from the request. */
@@ -394,9 +379,9 @@ void headers_add(struct http_request *req, struct slice name, struct slice value
     headers_add_to(req, &req->res.fields, name, value);
 }
 
-static struct slice version_of(const struct http1_head *head)
+static int version_of(const struct http1_head *head)
 {
-    return head->minor_version == 0 ? SLICE_LIT("1.0") : SLICE_LIT("1.1");
+    return head->minor_version == 0 ? 0x100 : 0x101;
 }
 
 static void add_via(struct http_request *req, struct slice version, struct slice name)
@@ -411,6 +396,7 @@ static void add_via(struct http_request *req, struct slice version, struct slice
 void headers_take_response(const struct headers_response *r, const struct http1_head *head)
 {
     struct http_request *req = r->req;
+    uint32_t kept = kept_from_client(r);
     bool listing = head->connection_lists;
     size_t bytes = head->reason.len + 1;
 
@@ -421,7 +407,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct http1_header *h = &head->headers[i];
 
-        if (passes_back(r, h) && !(listing && http_response_lists(head, h->name)))
+        if ((FIELD_BIT(h->kind) & kept) == 0 && !(listing && http_response_lists(head, h->name)))
             take_field(req, &c, h);
     }
     req->res.status = head->status;
@@ -430,18 +416,16 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     if (r->websocket)
         headers_add(req, SLICE_LIT("Upgrade"), SLICE_LIT("websocket"));
     if (r->via.len != 0)
-        add_via(req, version_of(head), r->via);
+        add_via(req, version_text(version_of(head)), r->via);
     if (r->request_id.len != 0)
         headers_add(req, SLICE_LIT("X-Request-ID"), r->request_id);
 }
 
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head)
 {
-    size_t bytes = sizeof("Via: 1.1 \r\nX-Request-ID: \r\n") + r->via.len + r->request_id.len;
-
-    for (size_t i = 0; i < head->nheaders; ++i)
-        bytes += head->headers[i].name.len + head->headers[i].value.len + PUT_LINE_EXTRA;
-    return bytes;
+    /* A line may have come without the blank that it is written with. */
+    return sizeof("Via: 1.1 \r\nX-Request-ID: \r\n") + r->via.len + r->request_id.len +
+           head->bytes + head->nheaders;
 }
 
 static const char *keep_reason(struct http_request *req, struct slice reason)
@@ -457,13 +441,14 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
                               char *at)
 {
     struct http_request *req = r->req;
+    uint32_t kept = kept_from_client(r);
     bool listing = head->connection_lists;
     const char *lines = at;
 
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct http1_header *h = &head->headers[i];
 
-        if (passes_back(r, h) && !(listing && http_response_lists(head, h->name)))
+        if ((FIELD_BIT(h->kind) & kept) == 0 && !(listing && http_response_lists(head, h->name)))
             at = put_line(at, h->name, h->value);
     }
     if (r->via.len != 0)

@@ -42,7 +42,7 @@ struct slice headers_request_id(const struct http_request *req);
  * Max-Forwards, at most MAX_FORWARDS_MAX + 1.
  * Errors: ERR_NOT_FOUND; ERR_SYNTAX: no number, or several fields.
  */
-enum err headers_max_forwards(const struct message_fields *fields, uint64_t *out) must_check;
+enum err headers_max_forwards(const struct message_fields *fields, uint64_t *out) must_check apart;
 /* N, at most MAX_FORWARDS_MAX, in place of REQ's Max-Forwards, which is there. */
 void headers_set_max_forwards(struct http_request *req, uint64_t n);
 /* Whether REQ asks for a WebSocket: only that upgrade is passed on. */
@@ -87,14 +87,14 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
                               char *at);
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head);
 /* Whether an agent says that no byte of the request reached a process. */
-bool headers_unprocessed(const struct http1_head *head);
+bool headers_unprocessed(const struct http1_head *head) apart;
 /*
  * How many requests an agent says it has in hand (Resumelb-Backlog).
  * Errors: ERR_NOT_FOUND it does not say; ERR_SYNTAX no number up to WORKER_REPORT_MAX, or several.
  */
 enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;
 /* Whether an agent says that its process had the request and failed it without a response. */
-bool headers_process_failed(const struct http1_head *head);
+bool headers_process_failed(const struct http1_head *head) apart;
 /* Add a field to FIELDS, REQ's own or its answer's. Both are copied. */
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
                     struct slice value);

@@ -17,7 +17,7 @@ void health_check(struct application *a);
  * Any loop: a request finds nobody but the workers it has TRIED. False when no other is ejected;
  * else all come back at once.
  */
-bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried);
+bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried) rare;
 /* Control thread, when no data loop runs any more: drops what is under way. */
 void health_stop(struct application *a);
 

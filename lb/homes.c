@@ -205,14 +205,14 @@ static void leave(struct homes *h, struct homes_ticket *t)
 /* ---- homes come and go, as planned ---- */
 
 /* It is no home any more, for us. */
-static void give_up(struct homes *h, struct homes_pair *p, double work_us)
+static apart void give_up(struct homes *h, struct homes_pair *p, double work_us)
 {
     homes_unsettle(h, p, work_us);
     p->left_us = h->now_us;
 }
 
 /* Homes at workers that stand aside: there is another now. */
-static void drop_absent(struct homes *h, struct homes_class *c, double work_us)
+static rare void drop_absent(struct homes *h, struct homes_class *c, double work_us)
 {
     uint32_t n = c->nhomes;
 
@@ -298,7 +298,8 @@ static void shed(struct homes *h, struct homes_class *c, const struct homes_work
 }
 
 /* A home more; the others share their work with it. */
-static void add_home(struct homes *h, struct homes_class *c, struct homes_worker *w, double work_us)
+static rare void add_home(struct homes *h, struct homes_class *c, struct homes_worker *w,
+                          double work_us)
 {
     uint32_t n = c->nhomes;
 
@@ -397,7 +398,7 @@ void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
 
 /* ---- what a request tells ---- */
 
-static void learn_cold(struct homes *h, double service)
+static rare void learn_cold(struct homes *h, double service)
 {
     double step = HOMES_COLD_STEP * h->cold_us;
 

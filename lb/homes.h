@@ -108,7 +108,8 @@ struct homes_options {
 
 struct homes_request {
     struct slice cls;
-    uint64_t now_us; /* monotonic */
+    uint64_t cls_hash; /* class_hash of it; 0: nobody has made it yet */
+    uint64_t now_us;   /* monotonic */
     /* Workers that may not have it, by their contexts; or NULL: any may. */
     bool (*refuses)(void *context, void *worker_context);
     void *context;

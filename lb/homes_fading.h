@@ -15,6 +15,8 @@
 #ifndef RLB_LB_HOMES_FADING_H
 #define RLB_LB_HOMES_FADING_H
 
+#include "common/base/base.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,9 +45,9 @@ struct fading {
 
 void fading_clock_init(struct fading_clock *c, double tau_us);
 /* The same for longer than FADING_ANCHOR_TAUS. -> whether an epoch has begun. */
-bool fading_run_far(struct fading_clock *c, uint64_t now_us);
+bool fading_run_far(struct fading_clock *c, uint64_t now_us) rare;
 /* What a sum counted from EPOCH_US is in C's epoch, a later one. */
-double fading_bring(double sum, uint64_t epoch_us, const struct fading_clock *c);
+double fading_bring(double sum, uint64_t epoch_us, const struct fading_clock *c) rare;
 
 /* It is NOW_US, no earlier than before. -> whether an epoch has begun. */
 static inline bool fading_run(struct fading_clock *c, uint64_t now_us)

@@ -254,7 +254,7 @@ void homes_heap_check(const struct homes_heap *h, enum homes_key key);
 
 /* homes_load.c: work that decays, and the two orders of workers */
 /* Workers' work is of the epoch that began at BEFORE_US. */
-void homes_bring_over(struct homes *h, uint64_t before_us);
+void homes_bring_over(struct homes *h, uint64_t before_us) rare;
 /* Looks at all workers for signs of life. */
 void homes_look(struct homes *h);
 /* To be called first, with the time of each call. As far as there are requests, work decays with
@@ -299,7 +299,7 @@ static inline struct homes_worth homes_worth(const struct homes *h)
     };
 }
 /* All keys by load anew, with this exchange rate. */
-void homes_exchange_at(struct homes *h, double rate);
+void homes_exchange_at(struct homes *h, double rate) apart;
 /* The same; to be called before the order by load is used. */
 static inline struct homes_worth homes_order(struct homes *h)
 {
@@ -320,7 +320,7 @@ static inline double homes_load_by(const struct homes_worth *worth, const struct
 {
     return worth->work * homes_work_per_place(w) + worth->home * real_of(w->nhomes);
 }
-double homes_median(const struct homes *h);
+double homes_median(const struct homes *h) apart;
 void homes_line_add(struct homes *h, struct homes_worker *w);
 void homes_line_remove(struct homes *h, struct homes_worker *w);
 
@@ -338,7 +338,7 @@ struct homes_pair *homes_pair_get(struct homes *h, struct homes_class *c, struct
 void homes_pair_free(struct homes *h, struct homes_pair *p);
 /* P becomes a home, or none; WORK_US comes or goes with it. */
 void homes_settle(struct homes *h, struct homes_pair *p, double work_us);
-void homes_unsettle(struct homes *h, struct homes_pair *p, double work_us);
+void homes_unsettle(struct homes *h, struct homes_pair *p, double work_us) apart;
 static inline bool homes_is_home(const struct homes_pair *p)
 {
     return p->at < p->cls->nhomes;
@@ -354,15 +354,15 @@ static inline bool homes_shared(const struct homes *h)
 }
 /* Of a class that is ours, which has HOME: a worker that is none any more for us, but for others;
  * or NULL. Cost: O(workers remembered for the class). */
-struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair *home);
+struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair *home) apart;
 /* P is a home from now on, by our decision; FROM is NULL but for a MOVE. */
 void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
-                const struct homes_worker *from);
+                const struct homes_worker *from) apart;
 
 /* homes_rule.c */
 double homes_patience(const struct homes *h);
 /* Of a class with homes: the one whose record is the oldest, KEEP left out; or NULL. */
-struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_worker *keep);
+struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_worker *keep) apart;
 bool homes_is_home_of(const struct homes_class *c, const struct homes_worker *w);
 
 #endif

@@ -155,7 +155,7 @@ static void look_at(const struct choosing *g, struct homes_worker *w, struct fou
  * argmin of L(x) + (B(x) - min B) / P over those that are no homes: over all, or over the first
  * levels of both orders, where it most likely is; when all of these are refused, any that is not.
  */
-static struct homes_worker *best_other(const struct choosing *g)
+static apart struct homes_worker *best_other(const struct choosing *g)
 {
     const struct homes_heap *by_work = &g->h->heaps[HOMES_BY_WORK];
     const struct homes_heap *by_load = &g->h->heaps[HOMES_BY_LOAD];
@@ -187,7 +187,7 @@ static bool decide(struct choosing *g, struct homes_worker *w, enum homes_reason
     return true;
 }
 
-static bool first_home(struct choosing *g)
+static apart bool first_home(struct choosing *g)
 {
     struct homes_plan *plan = g->plan;
     const struct homes_options *o = &g->h->o;
@@ -203,8 +203,8 @@ static bool first_home(struct choosing *g)
     return decide(g, best_other(g), HOMES_NEW);
 }
 
-static bool move_to(struct choosing *g, struct homes_pair *from, struct homes_worker *x,
-                    enum homes_reason reason)
+static apart bool move_to(struct choosing *g, struct homes_pair *from, struct homes_worker *x,
+                          enum homes_reason reason)
 {
     g->plan->from = from;
     g->out->from = from->worker;
@@ -283,7 +283,7 @@ static bool pass_on(struct choosing *g, struct homes_pair *home)
 
 /* How far apart the loads of two workers may be by chance: of N requests at each, the work is off
  * by a part of sqrt(1 / N). */
-static double noise_of(const struct choosing *g)
+static apart double noise_of(const struct choosing *g)
 {
     double n = g->plan->all_asked / (double)homes_line(g->h);
 
@@ -348,7 +348,8 @@ static bool choose(struct choosing *g)
 
 void homes_plan(struct homes *h, const struct homes_request *r, struct homes_plan *out)
 {
-    struct class_entry *e = classes_find(&h->classes, r->cls);
+    uint64_t hash = r->cls_hash != 0 ? r->cls_hash : class_hash(r->cls);
+    struct class_entry *e = classes_find_hashed(&h->classes, r->cls, hash);
     struct choosing g = {.h = h, .r = r, .plan = out, .out = &out->choice};
 
     homes_tick(h, r->now_us);

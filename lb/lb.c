@@ -36,8 +36,8 @@ enum {
     START_LOOK_MS = 5,
     /* Descriptors for what there is once: listeners, logs, the tree, operators; and on each loop.
      */
-    DESCRIPTORS_BASE = 16,
-    DESCRIPTORS_PER_LOOP = 4,
+    DESCRIPTORS_BASE = 17,
+    DESCRIPTORS_PER_LOOP = 5,
     /* Kept from clients, where there are so many: 64 connections each to 64 workers. */
     DESCRIPTORS_FOR_WORKERS = 4096,
 };

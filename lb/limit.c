@@ -217,7 +217,7 @@ static bool claim(struct exchange *x, const struct limit_rule *rule,
     return take(x, c, limit_claim_ask(c, !c->hurried));
 }
 
-static void walk(struct exchange *x)
+static apart void walk(struct exchange *x)
 {
     struct classify_request r;
 
@@ -241,6 +241,7 @@ void exchange_limit(struct exchange *x)
     }
     exchange_enter(x, STEP_LIMIT);
     list_init(&x->claims);
+    x->next_rule = 0;
     x->limits = limit_rules_ref(rules);
     walk(x);
 }

@@ -18,7 +18,7 @@ struct limit_copying {
     bool may_share;
 };
 
-static struct limit_copying *copying_of(struct exchange *x)
+static apart struct limit_copying *copying_of(struct exchange *x)
 {
     struct limit_copying *k = x->copying;
 
@@ -114,12 +114,17 @@ void limit_copy_drop(struct exchange *x)
 }
 
 /* One that changed something makes copies of its target old (RFC 9111 4.4). */
-static void invalidate(struct exchange *x, int status)
+static void invalidate_target(struct exchange *x, int status)
 {
-    if (x->limits == NULL || !x->limits->any_copies || x->safe)
-        return;
     if (cache_invalidates(x->req->method, status))
         copies_invalidate(x->app->copies, &copying_of(x)->url, clock_mono_us());
+}
+
+/* Mostly there are no copies, or it changes nothing. */
+static inline void invalidate(struct exchange *x, int status)
+{
+    if (x->limits != NULL && x->limits->any_copies && !x->safe)
+        invalidate_target(x, status);
 }
 
 void limit_copy_head(struct exchange *x, const struct http1_head *head)

@@ -184,12 +184,13 @@ void member_settings_changed(struct member *m)
     }
 }
 
-void member_served(struct member *m, struct slice cls, uint64_t service_us, bool failed)
+void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
+                   bool failed)
 {
     atomic_fetch_add_explicit(&m->requests, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&m->service_us, service_us, memory_order_relaxed);
     if (failed)
         atomic_fetch_add_explicit(&m->failures, 1, memory_order_relaxed);
     if (m->meter != NULL)
-        self_measure_served(m, cls, service_us, failed);
+        self_measure_served(m, cls, hash, service_us, failed);
 }

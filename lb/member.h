@@ -116,15 +116,16 @@ void text_copy(char *out, size_t room, const char *s);
 /*
  * Any loop: one exchange with this worker has ended.  Counts; and for self-measured workers feeds
  * the meter, which may make a new resume known to the pool (waking who waits). failed  5xx or no
- * whole response
+ * whole response.  hash  class_hash of CLS
  */
-void member_served(struct member *m, struct slice cls, uint64_t service_us, bool failed);
+void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
+                   bool failed);
 /* Any loop: it did not answer; may eject it for a while (health.c). */
 void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms);
 /* Any loop: its `reports` is called on the control thread. CERTAIN: it is not to be had there. */
 void member_report(struct member *m, bool certain);
 /* Any loop: what its failures have added up to is forgotten. */
-void member_forgive(struct member *m);
+void member_forgive(struct member *m) rare;
 /* Any loop: it has begun a response, so it lives. */
 static inline void member_answered(struct member *m)
 {

@@ -160,7 +160,7 @@ static void put_trace(const struct exchange *x, struct text *out)
 }
 
 /* Max-Forwards has come to its end here. */
-static void answer_here(struct exchange *x, bool trace)
+static apart void answer_here(struct exchange *x, bool trace)
 {
     struct text body = {0};
 

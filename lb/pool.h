@@ -75,7 +75,8 @@ struct pool_waiter {
 };
 
 struct pool_request {
-    struct slice cls; /* encoded class */
+    struct slice cls;  /* encoded class */
+    uint64_t cls_hash; /* class_hash of it; 0: nobody has made it yet */
     /* Tried before, ejected for this request, over their queue: neither candidates nor the front of
      * the line; counts and means are unchanged. */
     struct worker *const *excluded; /* each alive; NULL is nobody */
@@ -141,7 +142,7 @@ void pool_set(struct pool *p, const struct pool_settings *s);
  *                NULL: turns are owed then, and given by the next call that has a list
  */
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
-                     const char *fingerprint, struct list *released);
+                     const char *fingerprint, struct list *released) rare;
 /*
  * The worker leaves; its requests in hand are still put. Harmless when it is no member. One that
  * comes back (pool_new_resume) before they all are keeps its backlog and mean.

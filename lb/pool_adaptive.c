@@ -158,6 +158,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
 {
     struct adaptive *a = state_of(p);
     struct homes_request r = {.cls = q->request->cls,
+                              .cls_hash = q->request->cls_hash,
                               .now_us = q->now_us,
                               .refuses = refuses,
                               .context = (void *)(uintptr_t)q};

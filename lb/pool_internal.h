@@ -385,7 +385,7 @@ void pool_shadow_forget(struct worker *w);
 void pool_shadow_reseat_locked(struct pool *p);
 /* PICK is made. */
 void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
-                            struct pool_pick *pick);
+                            struct pool_pick *pick) apart;
 /* Requests that have ended for the shadow by now end. */
 void pool_shadow_catch_up_locked(struct pool *p);
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
@@ -400,7 +400,7 @@ void pool_explain_candidate(struct pool_explain *e, struct worker *w, double sco
 
 /* pool_adaptive_explain.c: what H has planned for R, told to Q */
 void pool_adaptive_explain(struct homes *h, const struct pool_question *q,
-                           const struct homes_request *r, const struct homes_plan *plan);
+                           const struct homes_request *r, const struct homes_plan *plan) apart;
 
 /* pool.c */
 /* Fills OUT but for explain. False: there is nobody who may be chosen. */
@@ -455,12 +455,20 @@ void pool_uncall_locked(struct pool *p, struct worker *w);
 
 /* pool_wait.c: who waits for a worker */
 /* ERR_BUSY: parked. ERR_QUEUE_FULL: not. */
-enum err pool_park_locked(struct pool *p, struct pool_waiter *w);
+enum err pool_park_locked(struct pool *p, struct pool_waiter *w) apart;
 /* Whether W has to stand behind others who wait. W may be NULL. */
 bool pool_must_park(const struct pool *p, const struct pool_waiter *w);
 /* W's turn, if it had one, is over. W may be NULL. */
 void pool_end_turn_locked(struct pool *p, struct pool_waiter *w);
 /* Hand out the turns that are due. RELEASED may be NULL: they are owed then. */
-void pool_release_locked(struct pool *p, struct list *released);
+void pool_release_waiting_locked_(struct pool *p, struct list *released);
+static inline void pool_release_locked(struct pool *p, struct list *released)
+{
+    /* Mostly nobody waits. */
+    if (p->nwaiting != 0)
+        pool_release_waiting_locked_(p, released);
+    else
+        p->owes_turns = false;
+}
 
 #endif

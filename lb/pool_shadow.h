@@ -77,7 +77,8 @@ struct shadow_clock {
 /* Both have just got it. */
 void shadow_time_begin(struct pool *p, struct shadow_request *r);
 /* It has ended in truth, by HOW (NULL: given up); R is the clock's from now on, or gone. */
-void shadow_time_tell(struct pool *p, struct shadow_request *r, const struct pool_served *how);
+void shadow_time_tell(struct pool *p, struct shadow_request *r,
+                      const struct pool_served *how) apart;
 /* What has ended by now ends. Cost: O(log SHADOW_BEHIND_MAX) for each. */
 void shadow_time_catch_up(struct pool *p);
 /* Those at MIRROR, or all (NULL), end now, whatever is left of them. Cost: O(SHADOW_BEHIND_MAX). */

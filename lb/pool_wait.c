@@ -66,7 +66,7 @@ static bool turn_is_due(const struct pool *p)
     return p->nwaiting != 0 && p->nreleased < p->places;
 }
 
-void pool_release_locked(struct pool *p, struct list *released)
+void pool_release_waiting_locked_(struct pool *p, struct list *released)
 {
     ASSERT(p->held);
     while (turn_is_due(p) && released != NULL) {

@@ -33,13 +33,10 @@ static void refuse(struct exchange *x, const struct rate_rule *rule, uint64_t wa
     exchange_fail(x, OUTCOME_RATE_LIMITED);
 }
 
-bool exchange_rate(struct exchange *x)
+static bool passes(struct exchange *x, const struct rate_rules *rules)
 {
-    const struct rate_rules *rules = application_rates(x->al);
     struct classify_request r;
 
-    if (rules == NULL || rules->n == 0)
-        return true;
     exchange_describe(x, &r);
     for (size_t i = 0; i < rules->n; ++i) {
         const struct rate_rule *rule = &rules->rules[i];
@@ -59,4 +56,11 @@ bool exchange_rate(struct exchange *x)
         }
     }
     return true;
+}
+
+bool exchange_rate(struct exchange *x)
+{
+    const struct rate_rules *rules = application_rates(x->al);
+
+    return rules == NULL || rules->n == 0 || passes(x, rules);
 }

@@ -20,6 +20,6 @@ struct redirect {
 bool redirect_location(const struct redirect *to, struct slice authority, struct slice target,
                        struct text *out) must_check;
 /* Answer X, which has no application, by it. */
-void exchange_redirect(struct exchange *x, const struct redirect *to);
+void exchange_redirect(struct exchange *x, const struct redirect *to) apart;
 
 #endif

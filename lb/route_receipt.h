@@ -16,6 +16,6 @@ bool exchange_wants_receipt(const struct exchange *x);
  *   worker_us=12; connection_us=3
  * Without a pick all from `worker` on but the waits is left out.
  */
-void exchange_add_receipt(struct exchange *x);
+void exchange_add_receipt(struct exchange *x) apart;
 
 #endif

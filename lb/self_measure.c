@@ -265,7 +265,7 @@ static void *run_writer(void *context)
     return NULL;
 }
 
-static void poke(struct self_measure *s)
+static rare void poke(struct self_measure *s)
 {
     pthread_mutex_lock(&s->lock);
     s->due = true;
@@ -464,27 +464,38 @@ void self_measure_leave(struct self_measure *s, struct member *m)
     pthread_mutex_unlock(&s->lock);
 }
 
-void self_measure_served(struct member *m, struct slice cls, uint64_t service_us, bool failed)
+/* With the meter locked, so that resumes of two loops reach the pool in the order in which they
+ * were made. */
+static rare void tell_pool(struct member *m, struct list *released)
 {
     struct application *a = m->app;
     struct resume r = {0};
+
+    meter_resume(m->meter, SIZE_MAX, &r);
+    pthread_mutex_lock(&a->members_lock);
+    /* One that has left must not come back in by this. */
+    if (m->joined)
+        pool_new_resume(a->pool, m->worker, &r, m->version, fingerprint_of(m), released);
+    pthread_mutex_unlock(&a->members_lock);
+    resume_fini(&r);
+}
+
+void self_measure_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
+                         bool failed)
+{
+    struct self_measure *s = m->app->lb->self_measure;
     struct list released;
 
-    list_init(&released);
     latch_lock(&m->meter_lock);
-    bool due = meter_add(m->meter, cls, (double)service_us / 1e6, failed);
+    bool due = meter_add_hashed(m->meter, cls, hash, (double)service_us / 1e6, failed);
     if (due) {
-        meter_resume(m->meter, SIZE_MAX, &r);
-        /* One that has left must not come back in by this. Under both locks: resumes of two loops
-         * reach the pool in the order in which they were made. */
-        pthread_mutex_lock(&a->members_lock);
-        if (m->joined)
-            pool_new_resume(a->pool, m->worker, &r, m->version, fingerprint_of(m), &released);
-        pthread_mutex_unlock(&a->members_lock);
+        list_init(&released);
+        tell_pool(m, &released);
     }
     latch_unlock(&m->meter_lock);
+    if (!due)
+        return;
     route_wait_wake(&released);
-    resume_fini(&r);
-    if (due && a->lb->self_measure->folder != NULL)
-        poke(a->lb->self_measure);
+    if (s->folder != NULL)
+        poke(s);
 }

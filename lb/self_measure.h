@@ -44,7 +44,9 @@ void self_measure_inherit(struct self_measure *s, struct member *m, struct membe
 void self_measure_leave(struct self_measure *s, struct member *m);
 /* Control thread: what M has learnt of CLS, or of all (NULL), is forgotten, in its file soon. */
 void self_measure_forget(struct self_measure *s, struct member *m, const struct slice *cls);
-/* Any loop: M has served a request; when a resume is due it is made known to the pool. */
-void self_measure_served(struct member *m, struct slice cls, uint64_t service_us, bool failed);
+/* Any loop: M has served a request; when a resume is due it is made known to the pool. HASH:
+ * class_hash of CLS. */
+void self_measure_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
+                         bool failed);
 
 #endif

@@ -7,7 +7,7 @@
 #include <openssl/x509.h>
 
 /* The length of the subject in ROOM; 0: it is empty or too long. */
-static size_t print_subject(X509 *certificate, char room[CLIENT_SUBJECT_MAX])
+static apart size_t print_subject(X509 *certificate, char room[CLIENT_SUBJECT_MAX])
 {
     BIO *out = BIO_new(BIO_s_mem());
     char *text = NULL;

@@ -27,7 +27,7 @@ static uint64_t make_digits(const struct exchange *x, char purpose, char out[SPA
     return v;
 }
 
-static void begin_trace(const struct exchange *x, struct trace_parent *p)
+static apart void begin_trace(const struct exchange *x, struct trace_parent *p)
 {
     make_digits(x, 't', p->trace_id);
     uint64_t low = make_digits(x, 'u', p->trace_id + SPAN_ID_LEN) & UINT32_MAX;
@@ -37,7 +37,7 @@ static void begin_trace(const struct exchange *x, struct trace_parent *p)
 }
 
 /* What the request says, if it says one thing and may. */
-static bool find_parent(const struct exchange *x, struct trace_parent *out)
+static apart bool find_parent(const struct exchange *x, struct trace_parent *out)
 {
     const struct message_fields *fields = &x->req->fields;
 

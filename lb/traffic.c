@@ -145,10 +145,14 @@ size_t traffic_drain(struct traffic *t,
     struct traffic_note n;
     size_t noted = 0;
 
-    while (take(t, head, &at, &n))
-        ++noted;
-    double weight = noted != 0 ? 1 + (double)(dropped - t->told) / (double)noted : 1;
-    for (at = tail; take(t, head, &at, &n);)
+    double weight = 1;
+    if (dropped != t->told) {
+        while (take(t, head, &at, &n))
+            ++noted;
+        if (noted != 0)
+            weight += (double)(dropped - t->told) / (double)noted;
+    }
+    for (noted = 0, at = tail; take(t, head, &at, &n); ++noted)
         each(context, &n, weight);
     t->told = dropped;
     atomic_store_explicit(&t->tail, head, memory_order_release);

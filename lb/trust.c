@@ -60,7 +60,7 @@ static void find_client(struct exchange *x, const struct networks *trusted)
     if (s.hops == 0)
         return;
     x->client_addr = s.client;
-    x->client = slice_of(addr_host(&x->client_addr, x->client_room));
+    x->client = addr_host_slice(&x->client_addr, x->client_room);
 }
 
 static void believe(struct exchange *x)

@@ -49,8 +49,8 @@ static void read_admin(struct configuration *c, struct diag *d)
         return;
     if (c->admin.token != NULL && c->admin.token[0] == '\0')
         config_complain(&c->yaml, node, d, "admin: token must not be empty");
-    config_admin_addresses(&c->yaml, node, &c->admin.address, c->admin.token != NULL,
-                           &c->admin_addrs, &c->nadmin_addrs, d);
+    c->admin_addrs = config_admin_addresses(&c->yaml, node, &c->admin.address,
+                                            c->admin.token != NULL, &c->nadmin_addrs, d);
 }
 
 /* ---- types ---- */

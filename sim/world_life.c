@@ -111,7 +111,7 @@ static void drain_member(struct world *w, struct member *m)
 /* What the old process has in hand is no job of the member's any more (finish_past). */
 static void replace_member(struct world *w, struct member *m)
 {
-    struct worker *old[WORLD_BALANCERS_MAX];
+    struct worker *old[WORLD_BALANCERS_MAX] = {NULL};
 
     for (unsigned b = 0; b < w->options.balancers; ++b)
         old[b] = m->known[b];

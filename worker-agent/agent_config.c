@@ -81,8 +81,8 @@ static void read_admin(struct agent_config *c, struct diag *d)
         config_complain(&c->yaml, node, d, "admin: token must not be empty");
     if (c->admin.actions_token != NULL && c->admin.actions_token[0] == '\0')
         config_complain(&c->yaml, node, d, "admin: actions_token must not be empty");
-    config_admin_addresses(&c->yaml, node, &c->admin.address, c->admin.token != NULL,
-                           &c->admin_addrs, &c->nadmin_addrs, d);
+    c->admin_addrs = config_admin_addresses(&c->yaml, node, &c->admin.address,
+                                            c->admin.token != NULL, &c->nadmin_addrs, d);
 }
 
 /* ---- the top ---- */

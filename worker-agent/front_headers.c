@@ -175,7 +175,7 @@ void front_copy_headers(struct http_request *req, const struct http1_head *head,
 {
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct http1_header *h = &head->headers[i];
-        enum http_field f = http_field_of(h->name);
+        enum http_field f = h->kind;
 
         /* Of ours: "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */
         if (!http_field_is_hop(f) && (f != FIELD_OURS || ours) && f != FIELD_DATE &&

@@ -341,7 +341,19 @@ void core_hold(struct core_process *p, bool held)
     core_run_soon(p->slot);
 }
 
-static void session_over(struct core_request *r);
+/* R's session is over; what that means for its process is the caller's. */
+static void session_over(struct core_request *r)
+{
+    struct core_process *p = r->process;
+
+    ASSERT(p != NULL);
+    list_remove(&r->node);
+    r->state = CORE_REQUEST_NONE;
+    r->process = NULL;
+    p->places -= !r->placeless;
+    --p->sessions;
+    p->slot->group->core->active -= p->sessions == 0;
+}
 
 void core_gone(struct core_process *p, uint64_t now_ms)
 {
@@ -398,19 +410,6 @@ static void begin(struct core_request *r, struct core_process *p, uint64_t now_m
         core_condemn(p, CORE_SPENT);
     count_traffic(g, now_ms);
     core_place(p);
-}
-
-/* R's session is over; what that means for its process is the caller's. */
-static void session_over(struct core_request *r)
-{
-    struct core_process *p = r->process;
-
-    list_remove(&r->node);
-    r->state = CORE_REQUEST_NONE;
-    r->process = NULL;
-    p->places -= !r->placeless;
-    --p->sessions;
-    p->slot->group->core->active -= p->sessions == 0;
 }
 
 static void leave_running(struct core_request *r, uint64_t now_ms)

@@ -37,7 +37,7 @@ static inline void arena_fini(struct arena *a);
 
 /* ---- inside ---- */
 
-void *arena_take_more(struct arena *a, size_t n) returns_nonnull_;
+void *arena_take_more(struct arena *a, size_t n) returns_nonnull_ rare;
 void arena_free_blocks(struct arena *a);
 
 static inline void arena_fini(struct arena *a)

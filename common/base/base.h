@@ -14,6 +14,11 @@
 #define must_check __attribute__((warn_unused_result))
 #define printf_like(fmt, args) __attribute__((format(printf, fmt, args)))
 #define no_return __attribute__((noreturn))
+/* Called where something has gone wrong, or once in a long while: what leads there is laid aside,
+ * and made small. */
+#define rare __attribute__((cold))
+/* Never a part of who calls it: most requests do without, and would have to jump over it. */
+#define apart __attribute__((noinline))
 #define returns_nonnull_ __attribute__((returns_nonnull))
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -41,7 +46,7 @@ struct slice {
     } while (0)
 #define UNREACHABLE() assert_failed("unreachable", __FILE__, __LINE__, __func__)
 
-void assert_failed(const char *expr, const char *file, int line, const char *func) no_return;
+void assert_failed(const char *expr, const char *file, int line, const char *func) no_return rare;
 
 /*
  * Memory. Sizes that come from outside are bounded before they get here, so running out is not an

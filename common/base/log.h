@@ -33,7 +33,7 @@ struct log_subject {
     } while (0)
 
 void log_line(enum log_level level, const void *subject, const char *event, const char *fmt, ...)
-    printf_like(4, 5);
+    printf_like(4, 5) rare;
 bool log_wants(enum log_level level);
 void log_set_level(enum log_level level);
 

@@ -7,6 +7,7 @@
 #include "common/base/map.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -46,19 +47,30 @@ static inline bool same_bytes(const char *a, const char *b, size_t len)
     return true;
 }
 
-static uint64_t seed;
+static _Atomic uint64_t seed; /* 0: not made yet */
 static pthread_once_t seed_once = PTHREAD_ONCE_INIT;
 
 static void make_seed(void)
 {
+    uint64_t made = 0;
+
     /* 8 bytes never come short; a kernel without getrandom is not one we run on. */
-    ASSERT(getrandom(&seed, sizeof(seed), 0) == (ssize_t)sizeof(seed));
+    while (made == 0)
+        ASSERT(getrandom(&made, sizeof(made), 0) == (ssize_t)sizeof(made));
+    atomic_store_explicit(&seed, made, memory_order_relaxed);
+}
+
+static rare uint64_t first_seed(void)
+{
+    pthread_once(&seed_once, make_seed);
+    return atomic_load_explicit(&seed, memory_order_relaxed);
 }
 
 uint64_t map_hash(const void *key, size_t len)
 {
-    pthread_once(&seed_once, make_seed);
-    return XXH3_64bits_withSeed(key, len, seed);
+    uint64_t now = atomic_load_explicit(&seed, memory_order_relaxed);
+
+    return XXH3_64bits_withSeed(key, len, now != 0 ? now : first_seed());
 }
 
 /* What the macros nest is not ours to cut up. NOLINTBEGIN(readability-function-size) */
@@ -67,12 +79,17 @@ void map_add(struct map *m, struct map_node *node, const void *key, size_t len)
     HASH_ADD_KEYPTR(hh, m->first, key, len, node);
 }
 
-struct map_node *map_find(const struct map *m, const void *key, size_t len)
+struct map_node *map_find_hashed(const struct map *m, const void *key, size_t len, uint64_t hash)
 {
     struct map_node *node = NULL;
 
-    HASH_FIND(hh, m->first, key, len, node);
+    HASH_FIND_BYHASHVALUE(hh, m->first, key, len, (unsigned)hash, node);
     return node;
+}
+
+struct map_node *map_find(const struct map *m, const void *key, size_t len)
+{
+    return m->first != NULL ? map_find_hashed(m, key, len, map_hash(key, len)) : NULL;
 }
 
 void map_remove(struct map *m, struct map_node *node)

@@ -31,6 +31,8 @@ uint64_t map_hash(const void *key, size_t len);
 void map_add(struct map *m, struct map_node *node, const void *key, size_t len);
 /* The entry with that key, or NULL. */
 struct map_node *map_find(const struct map *m, const void *key, size_t len);
+/* The same, for who looks in several tables. HASH: the key's map_hash. */
+struct map_node *map_find_hashed(const struct map *m, const void *key, size_t len, uint64_t hash);
 /* NODE is in M. */
 void map_remove(struct map *m, struct map_node *node);
 /* All entries leave at once, untouched: their nodes may be added again, not removed. */

@@ -90,7 +90,7 @@ static void unmap_block(struct block *b)
 }
 #endif
 
-static struct block *add_block(struct slab *s)
+static rare struct block *add_block(struct slab *s)
 {
     struct block *b = map_block();
 
@@ -100,7 +100,7 @@ static struct block *add_block(struct slab *s)
     return b;
 }
 
-static void drop_block(struct slab *s, struct block *b)
+static rare void drop_block(struct slab *s, struct block *b)
 {
     list_remove(&b->node);
     unmap_block(b);

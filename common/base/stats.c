@@ -179,6 +179,7 @@ static const char *metric_name(const char *prefix, const struct stat_row *row, s
 {
     struct slice name = slice_of(row->name);
 
+    ASSERT(name.p != NULL);
     text_clear(out);
     text_addf(out, "%s_", prefix);
     if (row->kind == STAT_HISTOGRAM && slice_ends(name, SLICE_LIT("_us"))) {

@@ -42,7 +42,7 @@ void classes_fini(struct classes *t)
         classes_remove(t, first_of(&t->probation));
 }
 
-static void keep_known_within(struct classes *t, size_t room)
+static rare void keep_known_within(struct classes *t, size_t room)
 {
     while (t->nknown > room)
         classes_remove(t, first_of(&t->known));
@@ -64,11 +64,16 @@ void classes_set_max(struct classes *t, size_t max)
     keep_all_within(t, max);
 }
 
-struct class_entry *classes_find(const struct classes *t, struct slice cls)
+struct class_entry *classes_find_hashed(const struct classes *t, struct slice cls, uint64_t hash)
 {
     const char *key = cls.p != NULL ? cls.p : "";
 
-    return map_entry(map_find(&t->by_name, key, cls.len), struct class_entry, by_name);
+    return map_entry(map_find_hashed(&t->by_name, key, cls.len, hash), struct class_entry, by_name);
+}
+
+struct class_entry *classes_find(const struct classes *t, struct slice cls)
+{
+    return classes_find_hashed(t, cls, class_hash(cls));
 }
 
 struct class_entry *classes_add(struct classes *t, struct slice cls)
@@ -87,12 +92,23 @@ struct class_entry *classes_add(struct classes *t, struct slice cls)
     return e;
 }
 
-static void make_known(struct classes *t, struct class_entry *e)
+static rare void make_known(struct classes *t, struct class_entry *e)
 {
     e->known = true;
     list_remove(&e->node);
     list_push_back(&t->known, &e->node);
     ++t->nknown;
+}
+
+/* E, on probation, has been requested. */
+static void request_unknown(struct classes *t, struct class_entry *e)
+{
+    if (e->sweep == t->sweep || known_room(t) == 0) {
+        list_move_back(&t->probation, &e->node);
+        return;
+    }
+    keep_known_within(t, known_room(t) - 1);
+    make_known(t, e);
 }
 
 void classes_request(struct classes *t, struct class_entry *e)
@@ -103,12 +119,10 @@ void classes_request(struct classes *t, struct class_entry *e)
     }
     if (e == NULL)
         return;
-    if (!e->known && e->sweep != t->sweep && known_room(t) != 0) {
-        keep_known_within(t, known_room(t) - 1);
-        make_known(t, e);
-        return;
-    }
-    list_move_back(e->known ? &t->known : &t->probation, &e->node);
+    if (e->known)
+        list_move_back(&t->known, &e->node);
+    else
+        request_unknown(t, e);
 }
 
 void classes_trust(struct classes *t, struct class_entry *e)

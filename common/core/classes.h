@@ -63,15 +63,22 @@ static inline struct slice class_name(const struct class_entry *e)
     return map_key(&e->by_name);
 }
 
+/* What tables of classes find a class by: made once for all of them. */
+static inline uint64_t class_hash(struct slice cls)
+{
+    return map_hash(cls.p != NULL ? cls.p : "", cls.len);
+}
 /* NULL when it is not there. Does not count as a request. */
 struct class_entry *classes_find(const struct classes *t, struct slice cls);
+/* HASH: class_hash of CLS. */
+struct class_entry *classes_find_hashed(const struct classes *t, struct slice cls, uint64_t hash);
 /* A class that is not there: on probation, zero behind the class_entry. May drop another. */
-struct class_entry *classes_add(struct classes *t, struct slice cls);
+struct class_entry *classes_add(struct classes *t, struct slice cls) rare;
 /* Counts one request; E is its class's entry, or NULL when it has none. May drop another than E. */
 void classes_request(struct classes *t, struct class_entry *e);
 /* Makes E known without waiting for its return, as long as that drops nobody. */
 void classes_trust(struct classes *t, struct class_entry *e);
-void classes_remove(struct classes *t, struct class_entry *e);
+void classes_remove(struct classes *t, struct class_entry *e) apart;
 /* Asserts every invariant; for tests. */
 void classes_check(const struct classes *t);
 

@@ -141,6 +141,7 @@ static struct list *first_after(const struct home_records *h, uint64_t cursor)
     return it->next;
 }
 
+/* A callback and its context are one. NOLINTNEXTLINE(readability-function-size) */
 uint64_t home_records_changed(const struct home_records *h, uint64_t cursor, uint64_t oldest_us,
                               size_t max, uint64_t now_us,
                               void (*each)(void *context, const struct home_record *r),

@@ -118,7 +118,7 @@ static uint64_t max_age(const struct meter *m)
     return __builtin_mul_overflow(m->settings.history, (uint64_t)10, &age) ? UINT64_MAX : age;
 }
 
-static void drop_old(struct meter *m, struct list *least_recent_first)
+static rare void drop_old(struct meter *m, struct list *least_recent_first)
 {
     struct list *it;
     struct list *next;
@@ -156,7 +156,13 @@ static void count_served(struct meter *m, struct metered *c, double service_s, b
 
 bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed)
 {
-    struct class_entry *e = classes_find(&m->classes, cls);
+    return meter_add_hashed(m, cls, class_hash(cls), service_s, failed);
+}
+
+bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double service_s,
+                      bool failed)
+{
+    struct class_entry *e = classes_find_hashed(&m->classes, cls, hash);
 
     ASSERT(isfinite(service_s));
     if (service_s < SERVICE_MIN_S)

@@ -42,6 +42,9 @@ void meter_load(struct meter *m, const struct resume *r);
  * Returns true when a resume is due: the history is full, old classes have been dropped.
  */
 bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed);
+/* HASH: class_hash of CLS. */
+bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double service_s,
+                      bool failed);
 /*
  * Forget CLS, or everything (NULL). Counts as one request, so that who keeps the resume sees that
  * it has changed. Returns how many classes went.
@@ -51,7 +54,7 @@ size_t meter_forget(struct meter *m, const struct slice *cls);
  * The resume of this moment, appended to OUT (empty). At most MAX_ROWS rows: first the classes that
  * have come back, then those on probation, each the most recently used first.
  */
-void meter_resume(const struct meter *m, size_t max_rows, struct resume *out);
+void meter_resume(const struct meter *m, size_t max_rows, struct resume *out) rare;
 /* Requests counted since the meter was made or loaded. */
 uint64_t meter_generation(const struct meter *m);
 /* The score of CLS, or NULL when it has none. Valid until the next call that changes the meter. */

@@ -234,8 +234,8 @@ const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
 #define OCTETS_64(v) OCTETS_16(v), OCTETS_16((v) + 16), OCTETS_16((v) + 32), OCTETS_16((v) + 48)
 
 /* As inet_ntop, which prints by format: this is asked for with each request. OUT has room for what
- * a step writes too much. */
-static void format_ipv4(const struct in_addr *ip, char out[ADDR_TEXT_MAX])
+ * a step writes too much. Returns the end. */
+static char *format_ipv4(const struct in_addr *ip, char out[ADDR_TEXT_MAX])
 {
     static const char octets[256][4] = {OCTETS_64(0), OCTETS_64(64), OCTETS_64(128),
                                         OCTETS_64(192)};
@@ -249,19 +249,25 @@ static void format_ipv4(const struct in_addr *ip, char out[ADDR_TEXT_MAX])
         out += octet[3];
         *out++ = '.';
     }
-    out[-1] = '\0';
+    *--out = '\0';
+    return out;
 }
 
-const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX])
+struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
     if (a->len != 0 && a->sa.sa_family == AF_INET)
-        format_ipv4(&a->in.sin_addr, out);
-    else if (a->len != 0 && a->sa.sa_family == AF_INET6)
+        return (struct slice){out, (size_t)(format_ipv4(&a->in.sin_addr, out) - out)};
+    if (a->len != 0 && a->sa.sa_family == AF_INET6)
         inet_ntop(AF_INET6, &a->in6.sin6_addr, out, ADDR_TEXT_MAX);
     else
         snprintf(out, ADDR_TEXT_MAX,
                  a->len != 0 && a->sa.sa_family == AF_UNIX ? "unix:" : "unknown");
-    return out;
+    return slice_of(out);
+}
+
+const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX])
+{
+    return addr_host_slice(a, out).p;
 }
 
 unsigned addr_port(const struct addr *a)

@@ -14,14 +14,25 @@
 #include <sys/un.h>
 
 struct addr {
+    socklen_t len; /* 0: not set */
     union {
         struct sockaddr sa;
         struct sockaddr_in in;
         struct sockaddr_in6 in6;
         struct sockaddr_un un;
     };
-    socklen_t len; /* 0: not set */
 };
+
+/* Most are of the internet, and a quarter of a line, as a path is two lines. */
+static inline void addr_copy(struct addr *to, const struct addr *from)
+{
+    if (from->len != sizeof(from->in) || from->sa.sa_family != AF_INET) {
+        *to = *from;
+        return;
+    }
+    to->len = from->len;
+    to->in = from->in;
+}
 
 /*
  * Parse a numeric or unix address.
@@ -33,6 +44,8 @@ enum err addr_parse(struct slice text, struct addr *out) must_check;
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX]);
 /* Address without port, as REMOTE_ADDR and X-Forwarded-For want it: "127.0.0.1", "::1", "unix:". */
 const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX]);
+/* The same, with its length. */
+struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX]);
 unsigned addr_port(const struct addr *a); /* 0 for unix */
 bool addr_equal(const struct addr *a, const struct addr *b);
 bool addr_is_wildcard(const struct addr *a); /* "0.0.0.0", "[::]": every address of the machine */

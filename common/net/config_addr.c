@@ -35,22 +35,23 @@ static bool read_admin_address(const struct config *file, const char *text,
     return true;
 }
 
-void config_admin_addresses(const struct config *file, const struct config_node *node,
-                            const struct text_list *texts, bool has_token, struct addr **out,
-                            size_t *n, struct diag *d)
+struct addr *config_admin_addresses(const struct config *file, const struct config_node *node,
+                                    const struct text_list *texts, bool has_token, size_t *n,
+                                    struct diag *d)
 {
     const struct config_node *at = config_get(node, "address");
+    struct addr *addrs = xcalloc(texts->n + 1, sizeof(*addrs));
 
     if (node->kind == CONFIG_MAP && texts->n == 0)
         config_complain(file, node, d, "admin: address is required");
-    *out = xcalloc(texts->n + 1, sizeof(**out));
     *n = 0;
     for (size_t i = 0; i < texts->n; ++i) {
         const struct config_node *item = config_item(at, i);
 
         *n += read_admin_address(file, texts->items[i], item != NULL ? item : node, has_token,
-                                 *out + *n, d);
+                                 addrs + *n, d);
     }
+    return addrs;
 }
 
 bool config_octal(int64_t written, unsigned *mode)

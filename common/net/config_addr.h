@@ -15,13 +15,12 @@ const char *config_addr_problem(enum err e);
 /* Where item I of the list AT stands; AT itself when it is one value only; NULL of NULL. */
 const struct config_node *config_item(const struct config_node *at, size_t i);
 /*
- * `admin: {address: TEXTS}` at NODE of FILE, with a token or without. *OUT is an array of *N, the
- * caller's to free. Complains: no address, none that can be read, one beyond loopback without a
- * token.
+ * `admin: {address: TEXTS}` at NODE of FILE, with a token or without: an array of *N, the caller's
+ * to free. Complains: no address, none that can be read, one beyond loopback without a token.
  */
-void config_admin_addresses(const struct config *file, const struct config_node *node,
-                            const struct text_list *texts, bool has_token, struct addr **out,
-                            size_t *n, struct diag *d);
+struct addr *config_admin_addresses(const struct config *file, const struct config_node *node,
+                                    const struct text_list *texts, bool has_token, size_t *n,
+                                    struct diag *d);
 /* Decimal digits as written, 660, taken for octal ones. False: one is no octal digit. */
 bool config_octal(int64_t written, unsigned *mode);
 

@@ -43,9 +43,9 @@ static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_s
 
 /* The latest that is attached to no loop, if it will do; used from now on, and yet to be attached
  * to L. */
-static struct pooled_conn *take_parked_locked(struct conn_backend *b, struct loop *l,
-                                              const struct conn_checkout *o, uint64_t now_ms,
-                                              struct conn_work *k)
+static apart struct pooled_conn *take_parked_locked(struct conn_backend *b, struct loop *l,
+                                                    const struct conn_checkout *o, uint64_t now_ms,
+                                                    struct conn_work *k)
 {
     if (o->fresh || b->retired || list_empty(&b->parked))
         return NULL;
@@ -111,9 +111,9 @@ static enum conn_result open_locked(struct conn_backend *b)
 }
 
 /* No idle connection of this loop will do. */
-static enum conn_result open_or_wait_locked(struct conn_backend *b, struct conn_shard *own,
-                                            const struct conn_checkout *o, uint64_t now_ms,
-                                            struct conn_waiter *w, struct conn_work *k)
+static apart enum conn_result open_or_wait_locked(struct conn_backend *b, struct conn_shard *own,
+                                                  const struct conn_checkout *o, uint64_t now_ms,
+                                                  struct conn_waiter *w, struct conn_work *k)
 {
     if (b->retired)
         return refuse_locked(b, w, ERR_NO_WORKER);
@@ -156,10 +156,6 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
 
     ASSERT(!w->queued);
     conn_work_init(&k);
-    w->loop = l;
-    w->backend = b;
-    w->conn = NULL;
-    w->state = WAITER_NONE;
     latch_lock(&b->latch);
     while ((c = take_own_locked(b, s, o, now_ms, &k)) != NULL ||
            (c = take_parked_locked(b, l, o, now_ms, &k)) != NULL) {
@@ -173,6 +169,10 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
         conn_drop_locked(b, c, &k);
     }
     if (c == NULL) {
+        w->conn = NULL;
+        w->loop = l;
+        w->backend = b;
+        w->state = WAITER_NONE;
         result = open_or_wait_locked(b, s, o, now_ms, w, &k);
         latch_unlock(&b->latch);
     }
@@ -184,12 +184,12 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
 
 void conn_cancel(struct conn_waiter *w)
 {
-    struct conn_backend *b = w->backend;
     bool permission = false;
     struct conn_work k;
 
     if (!w->queued)
         return;
+    struct conn_backend *b = w->backend;
     w->queued = false;
     conn_work_init(&k);
     latch_lock(&b->latch);

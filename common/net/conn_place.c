@@ -5,7 +5,7 @@
  */
 #include "common/net/conn_pool_internal.h"
 
-static void want_post_locked(struct conn_shard *s, struct conn_work *k)
+static apart void want_post_locked(struct conn_shard *s, struct conn_work *k)
 {
     if (s->posted)
         return;
@@ -91,48 +91,31 @@ void conn_rested_now_locked_(struct conn_shard *s)
 }
 
 /* C counts at its place: BY is 1 when it has come there, and -1 when it is about to leave. */
-static void count_locked(struct conn_backend *b, const struct pooled_conn *c, int by)
+static inline void count_locked(struct conn_backend *b, const struct pooled_conn *c, int by)
 {
-    switch ((enum conn_place)c->place) {
-    case PLACE_GONE:
-        return;
-    case PLACE_IDLE:
+    if (c->place == PLACE_IDLE) {
         b->shards[c->loop_index].nidle += (unsigned)by;
         b->idle += (unsigned)by;
-        return;
-    case PLACE_PARKED:
+    } else if (c->place == PLACE_PARKED) {
         b->nparked += (unsigned)by;
         b->idle += (unsigned)by;
-        return;
-    case PLACE_USED:
-    case PLACE_LEAVING:
-    case PLACE_HELD:
-    case PLACE_ARRIVING:
-    case PLACE_GRANTED:
+    } else if (c->place != PLACE_GONE) {
         b->in_use += (unsigned)by;
-        return;
     }
-    UNREACHABLE();
 }
 
-void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
-                       struct conn_work *k)
+/* On its way from loop to loop, or there for any. */
+static void list_elsewhere_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
+                                  struct conn_work *k)
 {
     struct conn_shard *s = &b->shards[c->loop_index];
 
-    list_remove(&c->stack_node);
-    count_locked(b, c, -1);
-    c->place = (int)to;
-    count_locked(b, c, 1);
     switch (to) {
     case PLACE_GONE:
     case PLACE_USED:
+    case PLACE_IDLE:
     case PLACE_HELD:
     case PLACE_GRANTED:
-        break;
-    case PLACE_IDLE:
-        conn_rested_locked(s);
-        list_push_front(&s->resting, &c->stack_node);
         break;
     case PLACE_PARKED:
         list_push_front(&b->parked, &c->stack_node);
@@ -145,6 +128,24 @@ void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_
         list_push_back(&s->arriving, &c->stack_node);
         want_post_locked(s, k);
         break;
+    }
+}
+
+void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
+                       struct conn_work *k)
+{
+    list_remove(&c->stack_node);
+    count_locked(b, c, -1);
+    c->place = (int)to;
+    count_locked(b, c, 1);
+    /* Mostly it goes from the stack to a user and back. */
+    if (to == PLACE_IDLE) {
+        struct conn_shard *s = &b->shards[c->loop_index];
+
+        conn_rested_locked(s);
+        list_push_front(&s->resting, &c->stack_node);
+    } else if (to != PLACE_USED) {
+        list_elsewhere_locked(b, c, to, k);
     }
 }
 

@@ -99,18 +99,19 @@ enum conn_result {
 /* Embedded in who waits; zero before first use; lives until ready() is called or conn_cancel has
  * returned. */
 struct conn_waiter {
-    struct list node;  /* the pool's */
-    struct loop *loop; /* set by conn_checkout */
+    struct list node; /* the pool's; so are, set when it waits: */
+    struct loop *loop;
     struct conn_backend *backend;
-    int state;                /* the pool's, under the backend's latch, as are the next two */
-    uint64_t ticket;          /* who came before has a lower one */
-    bool fresh;               /* wants no kept connection */
+    uint64_t ticket; /* under the backend's latch: who came before has a lower one */
+    /* On the waiter's loop, exactly once, never inside conn_checkout, never after conn_cancel. */
+    void (*ready)(struct conn_waiter *w);
+    int state;      /* the pool's, under the backend's latch */
+    enum err error; /* CONN_REFUSED */
+    /* Of one that gets a connection at once only the rest is touched. */
+    bool fresh;               /* wants no kept connection; under the backend's latch */
     bool queued;              /* between CONN_WAIT and ready() or conn_cancel; its loop's */
     enum conn_result result;  /* for ready(): CONN_REUSED, CONN_OPEN or CONN_REFUSED */
     struct pooled_conn *conn; /* CONN_REUSED */
-    enum err error;           /* CONN_REFUSED */
-    /* On the waiter's loop, exactly once, never inside conn_checkout, never after conn_cancel. */
-    void (*ready)(struct conn_waiter *w);
 };
 
 struct conn_checkout {
@@ -141,7 +142,7 @@ void conn_checkin(struct pooled_conn **c, struct loop *l);
  * A connection in use is closed by its user: call this, then close it yourself. Also for an idle
  * one that its loop noticed to be dead: the pool takes it out of its stack.
  */
-void conn_forget(struct pooled_conn *c);
+void conn_forget(struct pooled_conn *c) rare;
 /*
  * As conn_forget, for a connection in use that goes on as something else (a tunnel): it is the
  * caller's alone, but its place stays taken, as a permission, until conn_not_opened.

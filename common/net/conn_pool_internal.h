@@ -156,7 +156,7 @@ void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_
 struct pooled_conn *conn_latest_locked(const struct conn_shard *s);
 struct pooled_conn *conn_oldest_locked(const struct conn_shard *s);
 /* On the shard's loop: those that were given back before its last wait rest no longer. */
-void conn_rested_now_locked_(struct conn_shard *s);
+void conn_rested_now_locked_(struct conn_shard *s) apart;
 static inline void conn_rested_locked(struct conn_shard *s)
 {
     if (s->rested_at != loop_waits(s->loop))
@@ -165,14 +165,14 @@ static inline void conn_rested_locked(struct conn_shard *s)
 void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum waiter_state to,
                          struct conn_work *k);
 /* C is on its way to W from now on. */
-void conn_pair(struct pooled_conn *c, struct conn_waiter *w);
+void conn_pair(struct pooled_conn *c, struct conn_waiter *w) apart;
 /* C's waiter, or NULL; they know nothing of one another afterwards. */
 struct conn_waiter *conn_unpair(struct pooled_conn *c);
 void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
                           struct conn_work *k);
 /* W is to get C, which is attached to W's loop. */
 void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w, struct pooled_conn *c,
-                         struct conn_work *k);
+                         struct conn_work *k) apart;
 /* While there is room, the first in line may open. */
 void conn_serve_locked(struct conn_backend *b, struct conn_work *k);
 /*
@@ -181,7 +181,7 @@ void conn_serve_locked(struct conn_backend *b, struct conn_work *k);
  */
 void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
 /* conn_leave_locked, and close C, which is the calling loop's. */
-void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
+void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k) rare;
 /* C, attached to the calling loop and nobody's, goes to the first in line, or idle, or is closed.
  */
 void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);

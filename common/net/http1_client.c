@@ -86,7 +86,7 @@ static void leave_exchange(struct http1_conn *c)
     drop_output(c);
 }
 
-static void fail(struct http1_conn *c, enum err e)
+static rare void fail(struct http1_conn *c, enum err e)
 {
     const struct http1_request r = c->x.request;
 
@@ -111,7 +111,7 @@ static void complete(struct http1_conn *c)
     leave_exchange(c);
 }
 
-static enum err error_of_end(const struct http1_conn *c, ssize_t n)
+static rare enum err error_of_end(const struct http1_conn *c, ssize_t n)
 {
     if (c->tls != NULL && tls_link_broken(c->tls))
         return ERR_TLS_FAILED;
@@ -191,6 +191,20 @@ static void keep_head(struct http1_output *out)
     out->head.p = out->head_copy;
 }
 
+/* In place: what is set at once is made elsewhere and copied. The framing comes with the head. */
+static void begin(struct http1_exchange *x, const struct http1_request *r)
+{
+    x->state = EXCHANGE_HEAD;
+    x->request = *r;
+    x->out = (struct http1_output){.head = r->head, .body = r->body};
+    x->times = (struct http1_times){0};
+    x->read_bytes = BODY_READ_FIRST;
+    x->room_bytes = SIZE_MAX;
+    x->interim = 0;
+    x->failure = ERR_OK;
+    x->paused = x->keep_alive = x->any_written = x->any_received = false;
+}
+
 void http1_request(struct http1_conn *c, const struct http1_request *r)
 {
     ASSERT(c->x.state == EXCHANGE_NONE);
@@ -198,13 +212,7 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
     ASSERT(r->head.len != 0);
     drop_input(c);
     ++c->serial;
-    c->x = (struct http1_exchange){
-        .state = EXCHANGE_HEAD,
-        .request = *r,
-        .out = {.head = r->head, .body = r->body},
-        .read_bytes = BODY_READ_FIRST,
-        .room_bytes = SIZE_MAX,
-    };
+    begin(&c->x, r);
     if (c->dead) {
         c->x.failure = ERR_PEER_CLOSED;
         loop_defer(c->loop, &c->work);
@@ -360,7 +368,7 @@ static void enter_tunnel(struct http1_conn *c, const struct http1_head *head)
 }
 
 /* A head before the final one. Whether to go on with the next. */
-static bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
+static rare bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
 {
     bool upgrade = head->status == 101;
     struct slice protocol = c->x.request.upgrade;
@@ -378,7 +386,7 @@ static bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
 }
 
 /* The head's strings lie in c->in, which a callback may drop: it is put aside meanwhile. */
-static void on_last_head(struct http1_conn *c, const struct http1_head *head)
+static apart void on_last_head(struct http1_conn *c, const struct http1_head *head)
 {
     const struct http1_request r = c->x.request;
     struct loop *l = c->loop;

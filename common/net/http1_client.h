@@ -65,7 +65,7 @@ struct http1_body {      /* bytes of a body, valid until http1_body_release */
 void http1_body_release(struct http1_body *b);
 /* For a body that is not passed on at once: B, or a copy in its place, where B's few bytes are in a
  * large piece of memory. */
-struct http1_body *http1_body_compact(struct http1_body *b) returns_nonnull_;
+struct http1_body *http1_body_compact(struct http1_body *b) returns_nonnull_ apart;
 /* The same for all that are in a list, and how many bytes these have. */
 void http1_bodies_release(struct list *bodies);
 size_t http1_bodies_bytes(const struct list *bodies);
@@ -133,7 +133,7 @@ void http1_room(struct http1_conn *c, size_t bytes);
 void http1_pause(struct http1_conn *c);
 void http1_resume(struct http1_conn *c);
 /* Give the exchange up. The connection can only be closed then. */
-void http1_cancel(struct http1_conn *c);
+void http1_cancel(struct http1_conn *c) rare;
 /* After the last byte: whether the connection may serve another request. */
 bool http1_reusable(const struct http1_conn *c);
 /* Facts for retry rules, valid until the next request. */

@@ -57,7 +57,7 @@ void http1_conn_read_stop(struct http1_conn *c)
 
 /* Bytes or an end without a request: whoever has the connection finds it dead; the pool drops it.
  */
-static void on_idle_event(struct http1_conn *c)
+static rare void on_idle_event(struct http1_conn *c)
 {
     if (c->tls != NULL && !c->dead && tls_link_quiet(c->tls))
         return; /* a session ticket */
@@ -85,7 +85,7 @@ static void on_writable(void *context)
 }
 
 /* HEAD, then what is left of the body, LEFT bytes, from its file. */
-static ssize_t send_file(struct http1_conn *c, struct slice head, size_t left)
+static apart ssize_t send_file(struct http1_conn *c, struct slice head, size_t left)
 {
     int fd = c->fd;
     ssize_t sent = 0;

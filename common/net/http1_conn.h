@@ -49,35 +49,35 @@ struct http1_output {
 
 struct http1_exchange {
     enum exchange_state state;
-    struct http1_request request; /* head and body are in OUT */
-    struct http1_output out;
-    struct http1_times times;
-    struct body_framing framing;
+    unsigned interim; /* 1xx heads seen */
+    enum err failure; /* to be reported at the end of the turn */
+    bool paused, keep_alive, any_written, any_received;
     size_t read_bytes; /* how much to read at once */
     size_t room_bytes; /* what the user wants at most */
-    unsigned interim;  /* 1xx heads seen */
-    enum err failure;  /* to be reported at the end of the turn */
-    bool paused, keep_alive, any_written, any_received;
+    struct http1_times times;
+    struct body_framing framing;
+    struct http1_output out;
+    struct http1_request request; /* head and body are in OUT */
 };
 
 struct http1_conn {
     struct pooled_conn pooled;
     struct loop *loop;
-    int fd;                    /* -1 when taken */
-    struct watch *watch;       /* of FD; NULL when it is on no loop */
-    struct tls_link *tls;      /* NULL: plain */
-    struct loop_deferred work; /* failure to report, or input to go on with */
-    struct loop_deferred free_later;
-    struct deadline deadline; /* of the exchange; rests while the connection is idle */
-    struct http1_input in;
-    size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
-    bool large_before;      /* the last response's body was worth moving */
-    struct http1_exchange x;
-    uint64_t serial; /* of the exchange: tells a callback's caller that it has changed */
+    int fd;            /* -1 when taken */
+    bool large_before; /* the last response's body was worth moving */
+    bool dead;         /* can serve no (further) request */
+    bool closed;
+    struct watch *watch;  /* of FD; NULL when it is on no loop */
+    struct tls_link *tls; /* NULL: plain */
+    uint64_t serial;      /* of the exchange: tells a callback's caller that it has changed */
     /* Idle and listened for since before the loop's waits that come after this one. */
     uint64_t quiet_since;
-    bool dead; /* can serve no (further) request */
-    bool closed;
+    size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
+    struct http1_input in;
+    struct http1_exchange x;
+    struct deadline deadline;  /* of the exchange; rests while the connection is idle */
+    struct loop_deferred work; /* failure to report, or input to go on with */
+    struct loop_deferred free_later;
 };
 
 static inline size_t at_least(size_t n, size_t min)

@@ -32,7 +32,7 @@ void small_addr_set(struct small_addr *a, const struct addr *from)
     small_addr_fini(a);
     a->len = from->len;
     if (from->len <= sizeof(a->in6)) {
-        memcpy(&a->in6, from, from->len);
+        memcpy(&a->in6, &from->sa, from->len);
         return;
     }
     a->large = xmalloc(sizeof(*from));
@@ -45,8 +45,9 @@ void small_addr_get(const struct small_addr *a, struct addr *out)
         *out = *a->large;
         return;
     }
-    *out = (struct addr){.len = a->len};
-    memcpy(out, &a->in6, a->len);
+    /* At once: what is behind LEN is nobody's. */
+    memcpy(&out->in6, &a->in6, sizeof(out->in6));
+    out->len = a->len;
 }
 
 void small_addr_fini(struct small_addr *a)
@@ -116,6 +117,11 @@ void *http_conn_tag(const struct http_conn *c)
     return c->listener->tag;
 }
 
+void http_conn_copy_peer(const struct http_conn *c, struct addr *out)
+{
+    small_addr_get(&c->peer, out);
+}
+
 const struct addr *http_conn_peer(struct http_conn *c)
 {
     struct addr *shown = &c->server->shown[0];
@@ -171,7 +177,7 @@ void http_conn_shut_read(struct http_conn *c)
     shutdown(h2o_socket_get_fd(c->sock), SHUT_RD);
 }
 
-static void shut_both(struct http_conn *c)
+static rare void shut_both(struct http_conn *c)
 {
     c->read_shut = true;
     c->cut = true;

@@ -115,44 +115,49 @@ enum conn_phase {
 
 /* Most are of the internet, and a struct addr is four times as large. */
 struct small_addr {
+    socklen_t len;
     union {
         struct sockaddr_in6 in6; /* or a smaller one */
         struct addr *large;
     };
-    socklen_t len;
 };
 void small_addr_set(struct small_addr *a, const struct addr *from);
 void small_addr_get(const struct small_addr *a, struct addr *out);
 void small_addr_fini(struct small_addr *a);
 
+/* What each request touches comes first, up to the cold ones of the tap. */
 struct http_conn {
-    struct list node; /* in the server's */
     struct http_server *server;
-    struct http_listener *listener;
     h2o_socket_t *sock; /* libh2o's; another one after a rest */
-    struct small_addr peer, local;
-    bool tls_before_us;            /* with a proxy in front, which says so (proxy_from) */
-    struct address_count *address; /* where PEER is counted; NULL: it is not */
-    const SSL *ssl;                /* once its handshake is finished */
-    enum tls_failure tls_failure;  /* of an alert: why it will not be */
-    struct http_tap tap;
-    struct list replies;          /* requests with us, each with its reply */
+    struct http_listener *listener;
+    const SSL *ssl;               /* once its handshake is finished */
     struct http_short *brief;     /* the one that libh2o knows nothing of (HTTP/1) */
     const struct body_file *body; /* of the request that is being handed over */
-    uint64_t requests, abandoned;
+    struct list replies;          /* requests with us, each with its reply */
+
+    uint64_t requests;
     uint64_t received_bytes; /* as they came, decrypted */
-    struct pace body_pace, send_pace;
-    unsigned refused;
-    enum conn_phase phase;
     uint64_t phase_since_ms;
-    bool http2;
-    bool resting;       /* in the server's list of these */
-    bool watching;      /* http_conn_watch's callback is on the socket */
-    bool keep_half;     /* the present request goes on when the client closes its half */
     struct list unseen; /* the callback saw bytes instead of an end: in the server's */
-    bool read_shut;     /* we have shut it for reading: its end says nothing about the client */
-    bool cut; /* and for writing: libh2o may find out later, with requests in its buffer */
+    enum conn_phase phase;
+    bool http2;
+    bool resting;   /* in the server's list of these */
+    bool watching;  /* http_conn_watch's callback is on the socket */
+    bool keep_half; /* the present request goes on when the client closes its half */
+    bool read_shut; /* we have shut it for reading: its end says nothing about the client */
+    bool cut;       /* and for writing: libh2o may find out later, with requests in its buffer */
     bool tunnelled;
+    bool tls_before_us; /* with a proxy in front, which says so (proxy_from) */
+    unsigned refused;
+    struct pace body_pace, send_pace;
+    struct small_addr peer;
+    struct http_tap tap;
+
+    struct list node; /* in the server's */
+    struct small_addr local;
+    struct address_count *address; /* where PEER is counted; NULL: it is not */
+    uint64_t abandoned;
+    enum tls_failure tls_failure; /* of an alert: why it will not be finished */
 };
 
 void http_server_count(struct http_server *s, size_t which);
@@ -169,7 +174,7 @@ void http_conn_end(struct http_conn *c, bool done);
 /* The TLS handshake is finished. */
 void http_conn_secured(struct http_conn *c, const SSL *ssl);
 /* Have libh2o see the end on the socket. */
-void http_conn_shut_read(struct http_conn *c);
+void http_conn_shut_read(struct http_conn *c) rare;
 /* Have libh2o see an error on the socket. */
 void http_conn_cut(struct http_conn *c);
 /* Time has passed: cut what is over its time. */
@@ -225,8 +230,8 @@ static inline void http_unhold(struct http_reply *r)
 }
 
 /* ---- http_slow.c ---- */
+void http_slow_init(struct http_reply *r);
 /* R's send timer: bytes have been handed to libh2o. */
-void http_slow_init_timer(struct http_reply *r);
 void http_slow_arm_timer(struct http_reply *r);
 /* What was queued for R has all been taken. */
 void http_slow_drained(struct http_reply *r);
@@ -282,7 +287,7 @@ enum request_fault http_check_body(const struct http_conn *c, uint64_t bytes);
 /* Why REQ must not be handled, or FAULT_NONE; brings its authority and path into one form. */
 enum request_fault http_check_request(struct http_conn *c, h2o_req_t *req);
 /* Answer with an error; ends the request and, in HTTP/1, the connection. */
-void http_refuse(struct http_conn *c, h2o_req_t *req, enum request_fault f);
+void http_refuse(struct http_conn *c, h2o_req_t *req, enum request_fault f) rare;
 
 /* ---- http_proxied.c ---- */
 /* Serve C, after the header of a proxy in front where its listener has one. C may be gone then. */
@@ -292,7 +297,7 @@ bool http_proxied_sweep(struct http_conn *c, uint64_t now_ms);
 
 /* ---- http_reply.c ---- */
 /* The client of an HTTP/1 connection has gone. May end everything of R's request. */
-void http_reply_client_left(struct http_reply *r);
+void http_reply_client_left(struct http_reply *r) rare;
 
 /* Whether R's answer goes on, and all that was queued has been sent. */
 bool http_reply_flows(const struct http_reply *r);
@@ -332,7 +337,7 @@ static inline void http_reply_drop_piece(struct http_reply *r)
  * Makes the N vectors of IOV the body of one chunk, of R's answer, and the last chunk with it when
  * that ENDS it; there is room for one vector before them and one after.
  */
-size_t http_reply_frame_chunk(struct http_reply *r, h2o_iovec_t **iov, size_t n, bool ends);
+size_t http_reply_frame_chunk(struct http_reply *r, h2o_iovec_t **iov, size_t n, bool ends) apart;
 /* libh2o, which REQ's head has been given to, has written none. Aborts if it has. */
 void http_reply_check_head(const h2o_req_t *req);
 

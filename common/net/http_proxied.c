@@ -15,7 +15,7 @@
 #include "common/wire/proxy_line.h"
 
 /* The connection goes. */
-static void refuse(struct http_conn *c, enum request_fault f)
+static rare void refuse(struct http_conn *c, enum request_fault f)
 {
     const struct http_refusal r = {.conn = c, .fault = f};
 
@@ -25,7 +25,7 @@ static void refuse(struct http_conn *c, enum request_fault f)
 
 /* ---- how many of one address ---- */
 
-static void tell_over_limit(struct http_conn *c)
+static rare void tell_over_limit(struct http_conn *c)
 {
     const struct http_server_options *o = &c->server->options;
     char client[ADDR_TEXT_MAX];

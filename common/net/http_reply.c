@@ -171,7 +171,7 @@ static void finish(struct http_reply *r)
 }
 
 /* What is queued has been taken, and the rest will not come. Nothing of R after it. */
-static void send_cut(struct http_reply *r)
+static rare void send_cut(struct http_reply *r)
 {
     bool ends_by_close = r->req->version < 0x101 && r->left_bytes == UINT64_MAX;
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
@@ -271,7 +271,7 @@ static void send_http1(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool la
         http_reply_check_head(r->req->library);
 }
 
-static void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool last)
+static apart void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, bool last)
 {
     h2o_send_state_t state = last ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS;
     bool first = !r->head_sent;
@@ -393,20 +393,19 @@ void http_reply_flush(struct http_reply *r)
 void http_reply_init(struct http_reply *r, struct http_request *req, struct http_conn *c,
                      const struct http_reply_events *e, void *context)
 {
-    *r = (struct http_reply){
-        .super = {.proceed = on_proceed, .stop = on_stop},
-        .req = req,
-        .conn = c,
-        .events = e,
-        .context = context,
-        .left_bytes = UINT64_MAX,
-        .state = REPLY_NEW,
-    };
+    memset(r, 0, offsetof(struct http_reply, super));
+    r->req = req;
+    r->conn = c;
+    r->events = e;
+    r->context = context;
+    r->left_bytes = UINT64_MAX;
+    r->state = REPLY_NEW;
     list_init(&r->parts);
     list_init(&r->sending);
-    http_slow_init_timer(r);
+    http_slow_init(r);
     r->end_later.run = on_end_later;
     if (c->brief == NULL) {
+        r->super = (h2o_generator_t){.proceed = on_proceed, .stop = on_stop};
         r->guard = h2o_mem_alloc_shared(&req->library->pool, sizeof(*r->guard), on_pool_cleared);
         r->guard->reply = r;
     }

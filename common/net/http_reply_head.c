@@ -138,6 +138,8 @@ static char *status_line_before(char *at, int status, const char *reason, size_t
 {
     ASSERT(status >= 100);
     ASSERT(status <= 999);
+    if (status == 200 && reason_len == 2 && memcmp(reason, "OK", 2) == 0)
+        return BEFORE(at, "HTTP/1.1 200 OK\r\n");
     at = BEFORE(at, "\r\n");
     at = slice_before(at, (struct slice){reason, reason_len});
     *--at = ' ';
@@ -161,7 +163,9 @@ static char *own_fields_before(char *at, const struct http_request *req, h2o_con
     }
     at = req->keep_alive ? BEFORE(at, "\r\nConnection: keep-alive\r\n")
                          : BEFORE(at, "\r\nConnection: close\r\n");
-    (void)h2o_get_timestamp(ctx, NULL, NULL); /* brings the cache up to date */
+    /* Brings the cache up to date: of this second, where libh2o's own is of the millisecond. */
+    if ((uint64_t)ctx->_timestamp_cache.tv_at.tv_sec != h2o_now(ctx->loop) / 1000)
+        (void)h2o_get_timestamp(ctx, NULL, NULL);
     at = before(at, ctx->_timestamp_cache.value->rfc1123, H2O_TIMESTR_RFC1123_LEN);
     return BEFORE(at, "Date: ");
 }

@@ -58,7 +58,7 @@ void http_request_init(struct http_request *req, void *room, size_t room_bytes);
 void http_request_fini(struct http_request *req);
 
 /* N bytes that live as long as REQ; aligned as malloc does, not zeroed. */
-void *http_request_take_library(struct http_request *req, size_t n) returns_nonnull_;
+void *http_request_take_library(struct http_request *req, size_t n) returns_nonnull_ apart;
 static inline void *http_request_take(struct http_request *req, size_t n)
 {
     return req->library == NULL ? arena_take(&req->arena, n) : http_request_take_library(req, n);
@@ -86,6 +86,6 @@ void message_fields_drop(struct message_fields *fields, uint32_t kinds);
 /* The first called NAME (in any case); NULL: none. AFTER: behind that one; NULL: of all. */
 const struct message_field *message_fields_find(const struct message_fields *fields,
                                                 struct slice name,
-                                                const struct message_field *after);
+                                                const struct message_field *after) apart;
 
 #endif

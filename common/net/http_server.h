@@ -153,6 +153,8 @@ void *http_conn_tag(const struct http_conn *c);
 /* Both ends: the socket's, or those that a proxy in front has named (proxy_from). Until the next
  * call for a connection of this server. */
 const struct addr *http_conn_peer(struct http_conn *c);
+/* A copy of it. */
+void http_conn_copy_peer(const struct http_conn *c, struct addr *out);
 const struct addr *http_conn_local(struct http_conn *c);
 bool http_conn_is_tls(const struct http_conn *c);
 /* With us, or with the proxy in front (proxy_from), as it says. */
@@ -177,7 +179,6 @@ struct http_piece {
  * nothing of it after a call with FINAL, after http_reply_abort, or after gone().
  */
 struct http_reply {
-    h2o_generator_t super; /* first: libh2o calls back with it */
     struct http_request *req;
     struct http_conn *conn;
     const struct http_reply_events *events;
@@ -185,23 +186,29 @@ struct http_reply {
     size_t queued_bytes; /* taken from the worker, not yet taken by the client */
     uint64_t sent_bytes; /* of body, taken by the client's connection */
     /* The rest is http_reply.c's. */
-    struct list node;           /* in its connection's */
+    struct list node; /* in its connection's */
+
     struct reply_guard *guard;  /* in libh2o's request's pool: tells when that goes */
     struct list parts, sending; /* bodies: waiting, and with libh2o until it asks for more */
     uint64_t left_bytes;        /* of the announced length; UINT64_MAX: unknown */
     uint64_t handed_bytes;      /* of body, to libh2o */
-    uint64_t progress;          /* as last looked at by the send timer */
-    struct pace pace;           /* HTTP/2: of the stream, while its own window is closed */
-    struct http_piece piece;    /* until it is sent, or put where what is late waits */
-    size_t joined_bytes;        /* of body, in that, not taken yet */
-    struct timer send_timer;
-    struct list held_node; /* in one of the server's lines */
-    uint64_t held_until_ms;
-    struct loop_deferred end_later; /* the last byte has been written by ourselves */
+    size_t joined_bytes;        /* of body, in the piece, not taken yet */
+
+    struct http_piece piece; /* until it is sent, or put where what is late waits */
+    struct list held_node;   /* in one of the server's lines */
     int state;
     bool bodyless, chunked, head_sent, in_flight, last_in_flight, watched_progress;
     bool final_queued, abort_queued, done, over;
-    bool moving;                     /* more follows at once what is written now */
+    bool moving; /* more follows at once what is written now */
+
+    uint64_t held_until_ms;
+    struct loop_deferred end_later; /* the last byte has been written by ourselves */
+    struct timer send_timer;        /* http_slow.c's */
+
+    /* From here on nothing is zeroed for a new one: few need it, and whoever does sets it. */
+    h2o_generator_t super;           /* by libh2o, which calls back with it */
+    uint64_t progress;               /* WATCHED_PROGRESS: as last looked at by the send timer */
+    struct pace pace;                /* HTTP/2: of the stream, while its own window is closed */
     char chunk_head[CHUNK_HEAD_MAX]; /* of the chunk that is being sent */
 };
 
@@ -278,6 +285,6 @@ void http_reply_tunnel(struct http_reply *r, h2o_socket_t *worker, uint64_t idle
                        const struct http_tunnel_end *end);
 size_t http_server_tunnels(const struct http_server *s);
 /* Standard reason phrase, NUL-terminated: "Not Found"; "Unknown" for others. */
-const char *http_status_reason(int status);
+const char *http_status_reason(int status) apart;
 
 #endif

@@ -82,7 +82,7 @@ static void end(struct http_conn *c)
 }
 
 /* The connection goes, as libh2o ends it when the client has left. */
-static void end_and_close(struct http_conn *c)
+static apart void end_and_close(struct http_conn *c)
 {
     end(c);
     c->tap.read(c->sock, h2o_socket_error_closed);
@@ -109,13 +109,6 @@ bool http_short_fits(const struct http_conn *c, const struct http1_request_facts
            !h2o_socket_is_writing(c->sock);
 }
 
-static uint64_t wall_ms(struct http_server *s)
-{
-    struct timeval now = *h2o_get_timestamp(&s->ctx, NULL, NULL);
-
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_usec / 1000;
-}
-
 static void put_facts(struct http_short *q, const struct http1_request_facts *facts)
 {
     q->req = (struct http_request){
@@ -124,7 +117,7 @@ static void put_facts(struct http_short *q, const struct http1_request_facts *fa
         .authority = facts->host.p != NULL ? facts->host : SLICE_LIT(""),
         .version = facts->minor_version != 0 ? 0x101 : 0x100,
         .keep_alive = facts->keep_alive,
-        .received_ms = wall_ms(q->conn->server),
+        .received_ms = h2o_now(q->conn->server->ctx.loop), /* wall time, as the turn has it */
         .res.content_length = UINT64_MAX,
     };
     arena_init(&q->req.arena, q->taken, sizeof(q->taken));
@@ -146,12 +139,10 @@ static void put_fields(struct http_short *q, const struct http1_header *from, si
     }
     fields->at = to;
     for (const struct http1_header *h = from; h != from + n; ++h) {
-        enum http_field kind = http_field_kind(h->name);
-
-        if (kind == FIELD_FRAMING)
+        if (h->kind == FIELD_FRAMING)
             continue;
-        *to++ = (struct message_field){.name = h->name, .value = h->value, .kind = kind};
-        kinds |= FIELD_BIT(kind);
+        *to++ = (struct message_field){.name = h->name, .value = h->value, .kind = h->kind};
+        kinds |= FIELD_BIT(h->kind);
     }
     fields->n = (size_t)(to - fields->at);
     fields->kinds = kinds;

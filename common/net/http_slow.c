@@ -37,9 +37,11 @@ static void on_send_timer(struct timer *t)
     http_conn_cut(r->conn);
 }
 
-void http_slow_init_timer(struct http_reply *r)
+void http_slow_init(struct http_reply *r)
 {
     timer_init(&r->send_timer, on_send_timer);
+    if (r->conn->http2)
+        pace_rest(&r->pace);
 }
 
 void http_slow_arm_timer(struct http_reply *r)
@@ -55,7 +57,8 @@ void http_slow_arm_timer(struct http_reply *r)
 
 void http_slow_drained(struct http_reply *r)
 {
-    pace_rest(&r->pace);
+    if (r->conn->http2)
+        pace_rest(&r->pace);
     pace_rest(&r->conn->send_pace);
 }
 

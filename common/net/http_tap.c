@@ -109,7 +109,7 @@ void http_tap_end_http2(struct http_conn *c, enum request_fault f)
 }
 
 /* Something was read from a refused connection, or it has ended. */
-static void on_read_refused(struct http_conn *c, size_t fresh, const char *err)
+static rare void on_read_refused(struct http_conn *c, size_t fresh, const char *err)
 {
     c->sock->input->size -= fresh;
     c->tap.refused->dropped += fresh;
@@ -294,7 +294,7 @@ void http_tap_read_on(struct http_conn *c)
 /* ---- once a turn ---- */
 
 /* What is held back comes before what is still to be read, so reading has to wait for it. */
-static void put_off_reading(struct http_conn *c)
+static apart void put_off_reading(struct http_conn *c)
 {
     struct http_server *s = c->server;
 

@@ -62,17 +62,17 @@ struct http_tap {
     bool keep_alive;
     bool brief;                           /* it goes past libh2o, once it is whole (http_short.c) */
     struct tap_span method, target, host; /* host: length 0 at 0 when there is none */
-    /* Its body. */
-    uint64_t left;
-    struct request_chunks chunks;
-    struct body_file *file; /* it is large, and is put there while it comes */
-    struct body_file *body; /* the whole of it, until the request has it */
-    /* HTTP/2. */
-    struct http2_intake *http2;
-    bool goaway_sent; /* the first of the drain */
+    uint64_t left;                        /* of its body */
+    struct body_file *file;               /* it is large, and is put there while it comes */
     /* What came after the request, or is not yet read; bytes before held_at have been handed on. */
-    struct text held;
     size_t held_at;
+    struct text held;
+
+    /* From here on for few: of large or chunked bodies, HTTP/2, and who is refused. */
+    struct body_file *body; /* the whole of it, until the request has it */
+    struct request_chunks chunks;
+    struct http2_intake *http2;
+    bool goaway_sent;            /* HTTP/2: the first of the drain */
     struct tap_refused *refused; /* NULL: it is not */
 };
 
@@ -92,7 +92,7 @@ bool http_tap_head(const struct http_conn *c, struct http1_request_facts *out);
 /* The connection becomes a tunnel, whose input C's socket has: what was held back goes there. */
 void http_tap_release(struct http_conn *c);
 /* Refuse the HTTP/1 request that is on its way, before it is complete. The connection may go. */
-void http_tap_refuse(struct http_conn *c, enum request_fault f);
+void http_tap_refuse(struct http_conn *c, enum request_fault f) rare;
 /* Whether C was refused; then its time is looked after here, and the sweep has nothing to do.
  * (http_slow.c) */
 bool http_tap_sweep(struct http_conn *c, uint64_t now_ms);
@@ -120,14 +120,14 @@ void http_tap_make_room(struct http_conn *c, size_t fresh);
 /* The last REST bytes of the input are of the next request. */
 void http_tap_hold_back(struct http_conn *c, size_t rest);
 /* A head is not whole yet: let it have no more room than it needs. */
-void http_tap_shrink_head(struct http_conn *c);
+void http_tap_shrink_head(struct http_conn *c) apart;
 
 /* ---- http_tap_spill.c ---- */
 /* Whether a body is on its way into a file, and whether the one that begins should be. */
 bool http_tap_spilling(const struct http_conn *c);
 bool http_tap_wants_spill(const struct http_conn *c);
 /* Begin. False: there is no file, and the request was refused; the connection may be gone. */
-bool http_tap_begin_spill(struct http_conn *c);
+bool http_tap_begin_spill(struct http_conn *c) apart;
 /* Take so many BYTES of it from the input, where REST follow them. False: as above. */
 bool http_tap_spill(struct http_conn *c, size_t bytes, size_t rest);
 /* Read more of it; when it is whole, libh2o gets the request. The connection may be gone then. */
@@ -148,7 +148,7 @@ void http_tap_fini(struct http_conn *c);
 
 /* Refuse C for F, with what was read of its request, or NULL. The connection may go. */
 void http_tap_refuse_for(struct http_conn *c, enum request_fault f,
-                         const struct http1_request_facts *r);
+                         const struct http1_request_facts *r) rare;
 /* Whether our callback stands where libh2o's would. */
 bool http_tap_in_place(const struct http_conn *c);
 /* Call libh2o. False: the connection has gone. */

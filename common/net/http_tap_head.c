@@ -68,11 +68,12 @@ static void keep_head(struct http_conn *c, const struct http1_request_facts *fac
     t->target = span_of(c, facts->target);
     t->host = span_of(c, facts->host);
     t->left = facts->content_length;
-    t->chunks = (struct request_chunks){0};
-    if (facts->chunked)
+    if (facts->chunked) {
+        t->chunks = (struct request_chunks){0};
         t->state = TAP_CHUNKED;
-    else if (t->left != 0)
+    } else if (t->left != 0) {
         t->state = TAP_LENGTH;
+    }
 }
 
 static struct http1_request_facts kept_head(const struct http_conn *c)
@@ -98,7 +99,7 @@ bool http_tap_head(const struct http_conn *c, struct http1_request_facts *out)
 }
 
 /* Refuse a head that is not whole yet, or not fit to be read on. */
-static bool refuse_head(struct http_conn *c, enum request_fault f)
+static rare bool refuse_head(struct http_conn *c, enum request_fault f)
 {
     struct http1_request_facts facts;
     /* For what it says of the request line. */
@@ -122,7 +123,7 @@ void http_tap_refuse(struct http_conn *c, enum request_fault f)
 }
 
 /* What libh2o would read otherwise than we. */
-static void dress_for_library(struct http_conn *c, const struct http1_request_facts *facts)
+static apart void dress_for_library(struct http_conn *c, const struct http1_request_facts *facts)
 {
     if (facts->padded)
         http1_request_straighten(c->sock->input->bytes, facts->bytes);

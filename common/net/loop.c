@@ -12,7 +12,7 @@
  * the pending list. So after each of our own phases the pending callbacks are run, as libh2o does
  * after its timers. It also means that nothing is pending when we wait. Waking is cheap: who posts
  * writes to the eventfd only when the loop has said that it is about to sleep. libh2o's own clock
- * is wall time; ours is monotonic, and libh2o's timers are left to libh2o.
+ * is wall time; ours is monotonic, and read once a turn, for both.
  *
  * What it waits for besides libh2o's sockets, and what is known of a wait, is in loop_wait.c.
  */
@@ -35,7 +35,7 @@
 #include <h2o.h>
 
 enum {
-    /* The longest sleep when no timer runs. */
+    /* What libh2o is told to wait at most, and a turn without a limit of its own. */
     WAIT_MAX_MS = 3600 * 1000,
     /* Input buffers a thread keeps for reuse: its connections with input at any one moment. */
     SPARE_BUFFERS_MAX = 1024,
@@ -48,32 +48,35 @@ enum {
     DEFERRED_ROUNDS = 2,
 };
 
+/* What each turn looks at stands together, as other loops' turns come between this one's; and what
+ * others write is on a line of its own. */
 struct loop {
-    struct loop_time time;
-    h2o_evloop_t *h2o;
-    struct loop_wait wait;
-    unsigned index;
-    pthread_t thread;
-    struct timer_wheel wheel;
+    struct loop_time time; /* first: of CLOCK */
+    struct loop_clock clock;
+    struct loop_library library;
     struct list before_wait;
     struct list each_turn;
     struct list deferred;
     bool again; /* callbacks ran after each_turn: another turn must come before we sleep */
-    void *spare_blocks[SPARE_BLOCKS_MAX];
+    unsigned index;
+    pthread_t thread;
+    struct loop_wait wait;
     size_t nspare_blocks;
+    void *spare_blocks[SPARE_BLOCKS_MAX];
     h2o_socket_t *bell; /* watches wake_fd */
     int wake_fd;
-    atomic_bool stop;
-    pthread_mutex_t mutex;
-    struct list mail; /* under mutex */
     /*
      * Who posts says so in has_mail, then looks at sleeping; the loop says sleeping, then looks at
      * has_mail. All of these in one order, so that one of the two sees the other.
      */
-    atomic_bool has_mail; /* set and cleared under mutex */
+    _Alignas(CACHE_LINE_BYTES) atomic_bool has_mail; /* set and cleared under mutex */
     atomic_bool sleeping; /* who finds it set clears it, and must write to wake_fd */
+    atomic_bool stop;
     /* In loop_post or loop_stop at the moment: what they say may be heard before they have left. */
     atomic_uint callers;
+    pthread_mutex_t mutex;
+    struct list mail; /* under mutex */
+    _Alignas(CACHE_LINE_BYTES) struct timer_wheel wheel;
 };
 
 static void assert_own_thread(const struct loop *l)
@@ -255,9 +258,9 @@ static void run_each(struct list *all)
  * that libh2o does in this; whether any was. */
 static bool run_pending(struct loop *l)
 {
-    if (l->h2o->_pending_as_client == NULL && l->h2o->_pending_as_server == NULL)
+    if (l->library.h2o->_pending_as_client == NULL && l->library.h2o->_pending_as_server == NULL)
         return false;
-    h2o_timeout__do_post_callback(l->h2o);
+    h2o_timeout__do_post_callback(l->library.h2o);
     return true;
 }
 
@@ -270,6 +273,8 @@ static void run_deferred_once(struct loop *l)
     list_splice_back(&now, &l->deferred);
     while ((node = list_pop_front(&now)) != NULL) {
         struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
+
+        /* Spliced, NOW's own head is no node. NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage) */
         d->run(d);
     }
 }
@@ -296,41 +301,39 @@ uint64_t loop_waits(const struct loop *l)
 
 bool loop_heard_all(const struct loop *l)
 {
-    return l->wait.complete && l->h2o->_pending_as_client == NULL && list_empty(&l->wait.ready);
+    return l->wait.complete && l->library.h2o->_pending_as_client == NULL &&
+           list_empty(&l->wait.ready);
 }
 
 /* ---- turns ---- */
 
-static unsigned until_next_timer_ms(struct loop *l, unsigned max_wait_ms)
+/* When the first timer is due, or a time before that. */
+static uint64_t next_timer_ms(struct loop *l)
 {
+    uint64_t bound_ms = timer_wheel_bound(&l->wheel);
+
+    /* What ends the waits rings before that: no need to know which is the first. */
+    if (l->wait.rings_ms <= bound_ms)
+        return bound_ms;
     /* Who slept to the end of his wait looks closer for how long he may, so that he is not woken
      * only to sort his timers; who is busy has others to look at. */
-    uint64_t next_ms = l->wait.idle ? timer_wheel_next_due(&l->wheel) : timer_wheel_next(&l->wheel);
-
-    if (next_ms == UINT64_MAX)
-        return max_wait_ms;
-    if (next_ms <= l->wheel.tick_ms)
-        return 0;
-    /* Read anew, as the turn's callbacks may have taken long; rounded up, or we would wake too
-     * early. */
-    uint64_t now_us = clock_mono_us();
-    if (next_ms <= now_us / 1000)
-        return 0;
-    uint64_t wait_ms = next_ms - now_us / 1000;
-    return wait_ms < max_wait_ms ? (unsigned)wait_ms : max_wait_ms;
+    return l->wait.idle ? timer_wheel_next_due(&l->wheel) : timer_wheel_next(&l->wheel);
 }
 
-static unsigned prepare_wait_ms(struct loop *l, unsigned max_wait_ms)
+/* Until when the loop may wait; 0: not at all. */
+static uint64_t prepare_wait(struct loop *l, unsigned max_wait_ms)
 {
-    unsigned wait_ms = max_wait_ms < WAIT_MAX_MS ? max_wait_ms : WAIT_MAX_MS;
-
-    if (l->again || !list_empty(&l->deferred))
+    if (max_wait_ms == 0 || l->again || !list_empty(&l->deferred))
         return 0;
-    wait_ms = until_next_timer_ms(l, wait_ms);
-    if (wait_ms == 0)
+    uint64_t until_ms = next_timer_ms(l);
+    if (until_ms <= l->wheel.tick_ms)
         return 0;
+    if (max_wait_ms < WAIT_MAX_MS) {
+        uint64_t last_ms = clock_mono_us() / 1000 + 1 + max_wait_ms; /* not before it is over */
+        until_ms = until_ms < last_ms ? until_ms : last_ms;
+    }
     atomic_store(&l->sleeping, true);
-    return atomic_load(&l->has_mail) || atomic_load(&l->stop) ? 0 : wait_ms;
+    return atomic_load(&l->has_mail) || atomic_load(&l->stop) ? 0 : until_ms;
 }
 
 static void tell_failed_wait(const struct loop *l)
@@ -339,46 +342,55 @@ static void tell_failed_wait(const struct loop *l)
         log_error(NULL, "loop-wait-failed", "loop=%u errno=%d", l->index, errno);
 }
 
-/* libh2o's turn, with a wait of its own or not, as was said. */
-static void run_library(struct loop *l, unsigned wait_ms)
+/* When epoll refuses the last socket whose interest changed, libh2o leaves the tail of that list
+ * inside the socket it has taken out; those after it would be lost. */
+static void mend_library(struct loop *l)
 {
-    int failed = h2o_evloop_run(l->h2o, (int32_t)wait_ms);
+    h2o_evloop_t *h2o = l->library.h2o;
+
+    tell_failed_wait(l);
+    if (h2o->_statechanged.head == NULL)
+        h2o->_statechanged.tail_ref = &h2o->_statechanged.head;
+}
+
+/* libh2o's turn, with a wait of its own or not, as was said. */
+static void run_library(struct loop *l)
+{
+    int failed = h2o_evloop_run(l->library.h2o, WAIT_MAX_MS);
 
     loop_wait_end(&l->wait, failed != 0);
-    if (failed == 0)
-        return;
-    tell_failed_wait(l);
-    /* When epoll refuses the last socket whose interest changed, libh2o leaves the tail of that
-     * list inside the socket it has taken out; those after it would be lost. */
-    if (l->h2o->_statechanged.head == NULL)
-        l->h2o->_statechanged.tail_ref = &l->h2o->_statechanged.head;
+    if (failed != 0)
+        mend_library(l);
+    loop_library_ran(&l->library);
 }
 
 /* Wait, and run what is due: without libh2o, unless it has to tell epoll something before, or to
  * write something then. */
-static void wait_and_run(struct loop *l, unsigned wait_ms)
+static void wait_and_run(struct loop *l, uint64_t until_ms)
 {
     struct epoll_event events[LOOP_WAIT_EVENTS];
 
-    if (!loop_library_settled(l->h2o)) {
-        loop_wait_begin(&l->wait);
-        run_library(l, wait_ms);
+    if (!loop_library_settled(&l->library)) {
+        loop_wait_begin(&l->wait, until_ms);
+        run_library(l);
         return;
     }
-    int n = loop_wait_directly(&l->wait, events, loop_library_wait_ms(l->h2o, wait_ms));
+    if (until_ms != 0)
+        until_ms = loop_library_until_ms(&l->library, until_ms);
+    int n = loop_wait_directly(&l->wait, events, until_ms);
     if (n < 0) {
         tell_failed_wait(l);
         return;
     }
     if (!loop_library_takes(events, n)) {
         loop_wait_replay(&l->wait, events, n);
-        run_library(l, 0);
+        run_library(l);
         return;
     }
-    loop_library_set_clock(l->h2o);
+    loop_library_set_clock(&l->library, loop_now_us(l)); /* the one time that it is read */
     loop_library_hear(events, n);
     loop_wait_run(&l->wait);
-    loop_library_run(l->h2o);
+    loop_library_run(&l->library);
 }
 
 void loop_turn(struct loop *l, unsigned max_wait_ms)
@@ -388,9 +400,9 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     *l->time.clock = (struct loop_clock){.in_turn = true};
     l->again |= run_pending(l); /* of calls made between the turns */
     run_each(&l->before_wait);
-    unsigned wait_ms = prepare_wait_ms(l, max_wait_ms);
+    uint64_t until_ms = prepare_wait(l, max_wait_ms);
     l->time.clock->now_us = 0;
-    wait_and_run(l, wait_ms);
+    wait_and_run(l, until_ms);
     run_timers(l);
     (void)run_pending(l);
     run_mail(l);
@@ -423,15 +435,15 @@ static void start_bell(struct loop *l)
 {
     l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     ASSERT(l->wake_fd != -1);
-    l->bell = h2o_evloop_socket_create(l->h2o, l->wake_fd, H2O_SOCKET_FLAG_DONT_READ);
+    l->bell = h2o_evloop_socket_create(l->library.h2o, l->wake_fd, H2O_SOCKET_FLAG_DONT_READ);
     l->bell->data = l;
     h2o_socket_read_start(l->bell, on_bell);
     loop_wait_init(&l->wait, l->wake_fd, l->bell);
     /* By libh2o, for once: does it wait in what stands in for epoll_wait? */
-    loop_wait_begin(&l->wait);
-    run_library(l, 0);
+    loop_wait_begin(&l->wait, 0);
+    run_library(l);
     l->wait.complete = false;
-    loop_library_check(l->h2o, l->bell);
+    loop_library_check(&l->library, l->bell);
 }
 
 static void stop_bell(struct loop *l)
@@ -473,12 +485,12 @@ void loop_give_block(struct loop *l, void *block)
 
 struct loop *loop_create(unsigned index)
 {
-    struct loop *l = xcalloc(1, sizeof(*l));
+    struct loop *l = xcalloc_lines(1, sizeof(*l));
 
     l->index = index;
     l->thread = pthread_self();
-    l->h2o = h2o_evloop_create();
-    l->time.clock = xcalloc(1, sizeof(*l->time.clock));
+    loop_library_init(&l->library, h2o_evloop_create());
+    l->time.clock = &l->clock;
     timer_wheel_init(&l->wheel, clock_mono_us() / 1000);
     list_init(&l->before_wait);
     list_init(&l->each_turn);
@@ -510,20 +522,21 @@ void loop_destroy(struct loop *l)
     while (atomic_load(&l->callers) != 0)
         sched_yield(); /* within some instructions of their end */
     stop_bell(l);
-    h2o_evloop_destroy(l->h2o); /* leaves its epoll descriptor open, and gives no way to close it */
+    loop_library_fini(&l->library);
+    /* Leaves its epoll descriptor open, and gives no way to close it. */
+    h2o_evloop_destroy(l->library.h2o);
     h2o_mem_recycle_t *spare = &h2o_socket_buffer_prototype.allocator;
     while (spare->cnt != 0)
         free(h2o_mem_alloc_recycle(spare, 1));
     while (l->nspare_blocks != 0)
         free(l->spare_blocks[--l->nspare_blocks]);
     pthread_mutex_destroy(&l->mutex);
-    free(l->time.clock);
     free(l);
 }
 
 struct st_h2o_evloop_t *loop_h2o(struct loop *l)
 {
-    return l->h2o;
+    return l->library.h2o;
 }
 
 unsigned loop_index(const struct loop *l)

@@ -36,10 +36,10 @@ struct loop_clock {
 };
 /* What a struct loop begins with. */
 struct loop_time {
-    struct loop_clock *clock; /* apart, so that asking a const loop for the time may read it */
+    struct loop_clock *clock; /* by address, so that asking a const loop for the time may read it */
 };
 /* The time when a turn is asked for it first, or none is on. */
-uint64_t loop_read_clock_us(const struct loop *l);
+uint64_t loop_read_clock_us(const struct loop *l) apart;
 static inline uint64_t loop_now_us(const struct loop *l)
 {
     const struct loop_clock *c = ((const struct loop_time *)(const void *)l)->clock;

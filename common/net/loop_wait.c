@@ -18,8 +18,14 @@
  * is run from the callback of one socket of libh2o's, the bell, that epoll_wait then claims to have
  * heard of. The bell watches the eventfd that wakes the loop, edge-triggered, so that nobody has to
  * read it.
+ *
+ * A wait with a time-out has the kernel set a timer and take it back, each time. Timers that a loop
+ * waits for mostly stay, or make way for later ones. So waits have no end, and a timerfd rings when
+ * the first of those is due: it is set only when another comes before that. What it was set for may
+ * have gone when it rings; that costs one turn.
  */
 #include "common/net/loop_wait.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/loop.h"
 #include "common/net/sys.h"
@@ -30,6 +36,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 enum {
     /* Polled beside epoll; each costs every poll a look. */
@@ -64,7 +72,10 @@ static _Thread_local struct loop_wait *waiting;
 
 void loop_wait_init(struct loop_wait *w, int wake_fd, void *bell)
 {
-    *w = (struct loop_wait){.epoll = -1, .wake_fd = wake_fd, .bell = bell};
+    *w = (struct loop_wait){
+        .epoll = -1, .wake_fd = wake_fd, .bell = bell, .rings_ms = LOOP_WAIT_FOREVER};
+    w->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    ASSERT(w->timer_fd != -1);
     list_init(&w->near);
     list_init(&w->changed);
     list_init(&w->ready);
@@ -73,13 +84,15 @@ void loop_wait_init(struct loop_wait *w, int wake_fd, void *bell)
 void loop_wait_fini(struct loop_wait *w)
 {
     ASSERT(w->watches == 0);
+    close(w->timer_fd);
     free(w->polled);
     w->polled = NULL;
 }
 
-void loop_wait_begin(struct loop_wait *w)
+void loop_wait_begin(struct loop_wait *w, uint64_t until_ms)
 {
     ++w->count;
+    w->until_ms = until_ms;
     w->on = true;
     waiting = w;
 }
@@ -130,6 +143,12 @@ void loop_wait_run(struct loop_wait *w)
 
 /* ---- before the wait ---- */
 
+/* As what the timer's events are marked. */
+static uint64_t timer_mark(const struct loop_wait *w)
+{
+    return (uintptr_t)w | MARK_OURS;
+}
+
 /* libh2o has put the eventfd into EPOLL just now, level-triggered. */
 static void adopt_epoll(struct loop_wait *w, int epoll)
 {
@@ -137,6 +156,9 @@ static void adopt_epoll(struct loop_wait *w, int epoll)
 
     w->epoll = epoll;
     int failed = epoll_ctl(epoll, EPOLL_CTL_MOD, w->wake_fd, &e);
+    ASSERT(failed == 0);
+    e.data.u64 = timer_mark(w);
+    failed = epoll_ctl(epoll, EPOLL_CTL_ADD, w->timer_fd, &e);
     ASSERT(failed == 0);
 }
 
@@ -238,6 +260,21 @@ static void fill_polled(struct loop_wait *w)
     ASSERT(n == w->nnear + 1);
 }
 
+/* The timer rings by UNTIL_MS. */
+static void set_timer(struct loop_wait *w, uint64_t until_ms)
+{
+    struct itimerspec at = {
+        .it_value = {.tv_sec = (time_t)(until_ms / 1000),
+                     .tv_nsec = (long)(until_ms % 1000) * 1000000},
+    };
+
+    if (w->rings_ms <= until_ms)
+        return;
+    int failed = timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    ASSERT(failed == 0);
+    w->rings_ms = until_ms;
+}
+
 /* How many of EVENTS epoll has; -1 with errno. */
 static int wait_near(struct loop_wait *w, struct epoll_event *events, int max, int timeout_ms)
 {
@@ -245,7 +282,7 @@ static int wait_near(struct loop_wait *w, struct epoll_event *events, int max, i
     struct list *it;
 
     fill_polled(w);
-    int n = poll(w->polled, w->nnear + 1, timeout_ms);
+    int n = sys_poll(w->polled, w->nnear + 1, timeout_ms);
     if (n <= 0)
         return n;
     list_for_each (it, &w->near) {
@@ -260,14 +297,22 @@ static int wait_near(struct loop_wait *w, struct epoll_event *events, int max, i
     return sys_epoll_wait(w->epoll, events, max, 0);
 }
 
-/* Leave in EVENTS, of N, what is of libh2o's sockets, the bell apart, which just wakes; how many.
+/*
+ * Leave in EVENTS, of N, what is of libh2o's sockets, but not the bell and the timer, which just
+ * wake; how many.
  */
 static int sort_out(struct loop_wait *w, struct epoll_event *events, int n)
 {
     int left = 0;
 
+    w->idle = list_empty(&w->ready);
     for (int i = 0; i < n; ++i) {
         uint64_t mark = events[i].data.u64;
+        if (mark == timer_mark(w)) {
+            w->rings_ms = LOOP_WAIT_FOREVER;
+            continue;
+        }
+        w->idle = false;
         if ((mark & MARK_OURS) != 0)
             set_ready(w, (struct watch *)(uintptr_t)(mark & ~(uint64_t)MARK_OURS),
                       events[i].events);
@@ -277,25 +322,39 @@ static int sort_out(struct loop_wait *w, struct epoll_event *events, int n)
     return left;
 }
 
-static int wait_for_all(struct loop_wait *w, struct epoll_event *events, int max, int timeout_ms)
+static int wait_for_all(struct loop_wait *w, struct epoll_event *events, int max, uint64_t until_ms)
 {
+    int timeout_ms = -1;
+
     tell_changes(w);
     if (!list_empty(&w->near))
         part_with_near_ones(w);
-    if (!list_empty(&w->ready))
-        timeout_ms = 0; /* the wait before failed halfway */
+    if (until_ms == 0 || !list_empty(&w->ready)) /* the wait before failed halfway */
+        timeout_ms = 0;
+    else
+        set_timer(w, until_ms);
     int n = list_empty(&w->near) ? sys_epoll_wait(w->epoll, events, max, timeout_ms)
                                  : wait_near(w, events, max, timeout_ms);
     w->complete = n >= 0 && n < max;
-    w->idle = n == 0 && list_empty(&w->ready);
     return n < 0 ? n : sort_out(w, events, n);
 }
 
-int loop_wait_directly(struct loop_wait *w, struct epoll_event *events, int timeout_ms)
+int loop_wait_directly(struct loop_wait *w, struct epoll_event *events, uint64_t until_ms)
 {
     ++w->count;
     ASSERT(w->epoll != -1);
-    return wait_for_all(w, events, LOOP_WAIT_EVENTS, timeout_ms);
+    return wait_for_all(w, events, LOOP_WAIT_EVENTS, until_ms);
+}
+
+/* The end of a wait that is to be TIMEOUT_MS, and to end by UNTIL_MS. */
+static uint64_t end_of(int timeout_ms, uint64_t until_ms)
+{
+    if (timeout_ms == 0 || until_ms == 0)
+        return 0;
+    if (timeout_ms < 0)
+        return until_ms;
+    uint64_t end_ms = clock_mono_us() / 1000 + (uint64_t)timeout_ms + 1; /* not before it is over */
+    return end_ms < until_ms ? end_ms : until_ms;
 }
 
 /* The library's wait: room for MAX, of which one is the bell's. */
@@ -309,7 +368,7 @@ static int wait_in_library(struct loop_wait *w, int epoll, struct epoll_event *e
         adopt_epoll(w, epoll);
     ASSERT(w->epoll == epoll);
     if (w->told == NULL) {
-        n = wait_for_all(w, events, max - 1, timeout_ms);
+        n = wait_for_all(w, events, max - 1, end_of(timeout_ms, w->until_ms));
     } else {
         ASSERT(n < max);
         memcpy(events, w->told, (size_t)n * sizeof(*events));

@@ -19,23 +19,29 @@ struct pollfd;
 /* That one wait can tell of: as many as libh2o asks for, but for one, which may be the bell's. */
 enum { LOOP_WAIT_EVENTS = 255 };
 
+#define LOOP_WAIT_FOREVER UINT64_MAX
+
 struct loop_wait {
     uint64_t count;
-    bool complete;    /* this turn's has told of all sockets that were ready */
-    bool idle;        /* the last one has told of nothing */
-    bool on;          /* between loop_wait_begin and the call of epoll_wait */
-    int epoll;        /* libh2o's; -1 before the first wait */
-    int wake_fd;      /* an eventfd that libh2o watches, */
-    void *bell;       /* by this socket, whose callback calls loop_wait_run */
-    struct list near; /* watches beside epoll, oldest first */
+    bool complete;     /* this turn's has told of all sockets that were ready */
+    bool idle;         /* the last one has told of nothing, or only that it is time */
+    bool on;           /* between loop_wait_begin and the call of epoll_wait */
+    int epoll;         /* libh2o's; -1 before the first wait */
+    uint64_t rings_ms; /* the timer, next; LOOP_WAIT_FOREVER: it has rung, or was never set */
+    struct list near;  /* watches beside epoll, oldest first */
     size_t nnear;
     struct list changed; /* watches of which epoll does not know yet what is wanted */
     struct list ready;   /* watches that this wait told of, and that have not run yet */
+    struct pollfd *polled;
+    size_t polled_room;
+    /* What a turn does not look at, mostly. */
+    int timer_fd; /* ends waits */
+    int wake_fd;  /* an eventfd that libh2o watches, */
+    void *bell;   /* by this socket, whose callback calls loop_wait_run */
     size_t watches;
     const struct epoll_event *told; /* what the library gets instead of a wait; NULL: it waits */
     int ntold;
-    struct pollfd *polled;
-    size_t polled_room;
+    uint64_t until_ms; /* and what it waits for at most */
 };
 
 /* WAKE_FD and BELL are borrowed until loop_wait_fini, before which every watch must have been
@@ -43,13 +49,14 @@ struct loop_wait {
 void loop_wait_init(struct loop_wait *w, int wake_fd, void *bell);
 void loop_wait_fini(struct loop_wait *w);
 /*
- * Wait, once the library has waited before. Returns how many of EVENTS, which has room for
+ * Wait until UNTIL_MS of the monotonic clock (0: not at all; it may be over sooner, with nothing to
+ * tell), once the library has waited before. Returns how many of EVENTS, which has room for
  * LOOP_WAIT_EVENTS, are filled in: those of the library's sockets, but for the bell's. -1 with
  * errno. loop_wait_run calls back for the watches that are ready then.
  */
-int loop_wait_directly(struct loop_wait *w, struct epoll_event *events, int timeout_ms);
-/* What libh2o waits for next on this thread is W's. */
-void loop_wait_begin(struct loop_wait *w);
+int loop_wait_directly(struct loop_wait *w, struct epoll_event *events, uint64_t until_ms);
+/* What libh2o waits for next on this thread is W's, and no longer than to UNTIL_MS, as above. */
+void loop_wait_begin(struct loop_wait *w, uint64_t until_ms);
 /* It does not wait, but gets what this wait has told of: N EVENTS, which stay until loop_wait_end,
  * and the bell for the watches that are ready. */
 void loop_wait_replay(struct loop_wait *w, const struct epoll_event *events, int n);

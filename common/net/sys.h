@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The system calls that every request makes, several times. In a program with threads libc's own
- * recv, send, sendmsg and epoll_pwait let the calling thread be cancelled while they wait: two
- * locked operations and some 35 instructions each, around calls that do not wait at all. Nobody
+ * recv, send, sendmsg, poll and epoll_pwait let the calling thread be cancelled while they wait:
+ * two locked operations and some 35 instructions each, around calls that do not wait at all. Nobody
  * cancels threads here, and syscall(2) is no place to be cancelled at; it sets errno as they do.
  * Any thread.
  *
@@ -12,6 +12,7 @@
 #ifndef RLB_NET_SYS_H
 #define RLB_NET_SYS_H
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -75,6 +76,16 @@ static inline int sys_epoll_wait(int epoll, struct epoll_event *events, int max,
     return epoll_pwait(epoll, events, max, timeout_ms, NULL);
 #else
     return (int)syscall(SYS_epoll_pwait, epoll, events, max, timeout_ms, NULL, _NSIG / 8);
+#endif
+}
+
+/* Not every machine has the system call by that name. */
+static inline int sys_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+#if defined(RLB_SYS_BY_LIBC) || !defined(SYS_poll)
+    return poll(fds, n, timeout_ms);
+#else
+    return (int)syscall(SYS_poll, fds, n, timeout_ms);
 #endif
 }
 

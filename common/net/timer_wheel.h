@@ -18,11 +18,11 @@ enum {
 
 struct timer_wheel {
     uint64_t tick_ms; /* all timers due until then have left the slots */
+    uint64_t next_ms; /* no slot with members begins before it */
+    struct list due;  /* to be expired, in order of their due times */
     uint64_t
         used[WHEEL_LEVELS]; /* bit s: slot s may have members (a stopped timer leaves no trace) */
     struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];
-    uint64_t next_ms; /* no slot with members begins before it */
-    struct list due;  /* to be expired, in order of their due times */
 };
 
 void timer_wheel_init(struct timer_wheel *w, uint64_t now_ms);
@@ -30,6 +30,12 @@ void timer_wheel_init(struct timer_wheel *w, uint64_t now_ms);
 void timer_wheel_add(struct timer_wheel *w, struct timer *t);
 /* Move every timer due until NOW_MS to the due list. A clock that went back changes nothing. */
 void timer_wheel_advance(struct timer_wheel *w, uint64_t now_ms);
+/* No timer is due before: as timer_wheel_next, but where it was stopped the time may be too early.
+ * It is at hand. */
+static inline uint64_t timer_wheel_bound(const struct timer_wheel *w)
+{
+    return list_empty(&w->due) ? w->next_ms : w->tick_ms;
+}
 /*
  * A time at or before the next due one, and after tick_ms unless something is due already;
  * UINT64_MAX when no timer runs. (For far timers it is when they must be sorted more finely.)

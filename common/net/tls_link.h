@@ -46,14 +46,14 @@ ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room);
 /* As send(2), of HEAD with BODY behind it. To be repeated with the same bytes after EAGAIN. */
 ssize_t tls_link_send(struct tls_link *l, struct slice head, struct slice body);
 /* Whether tls_link_recv would find something without the socket being readable. */
-bool tls_link_more(const struct tls_link *l);
+bool tls_link_more(const struct tls_link *l) apart;
 /* Whether it has failed by itself, as EPROTO says. */
 bool tls_link_broken(const struct tls_link *l);
 /*
  * An idle connection: whether nothing has come but what is TLS's own (session tickets). Looks at
  * the socket.
  */
-bool tls_link_quiet(struct tls_link *l);
+bool tls_link_quiet(struct tls_link *l) apart;
 /* Tell the peer that this is the end, if it will hear it. Before the socket is closed. */
 void tls_link_bye(struct tls_link *l);
 

@@ -181,6 +181,7 @@ static void set_refusal(struct live_settings *l, size_t i, const char *why)
         r->why =
             xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "bad value" : why);
         r->value = show(row, json_object_get(l->properties, row->name));
+        /* *R was cleared before it was freed. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         if (old.why == NULL || strcmp(old.why, r->why) != 0 || strcmp(old.value, r->value) != 0) {
             ++l->counts.refusals;
             tell_refusal(l, i);

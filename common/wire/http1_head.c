@@ -105,23 +105,29 @@ static enum err note_coding(struct slice value, struct framing_facts *f)
 
 http1_inline_ enum err note_header(struct http1_header *h, struct framing_facts *f)
 {
-    h->framing = false;
     /* The three names differ in length. */
     switch (h->name.len) {
     case 10:
-        h->framing = SLICE_IS_WORD(h->name, "connection");
-        if (h->framing)
-            f->lists |= !http1_note_connection(h->value, &f->close, &f->keep_alive);
+        if (!SLICE_IS_WORD(h->name, "connection"))
+            break;
+        h->kind = FIELD_CONNECTION;
+        f->lists |= !http1_note_connection(h->value, &f->close, &f->keep_alive);
         return ERR_OK;
     case 14:
-        h->framing = SLICE_IS_WORD(h->name, "content-length");
-        return h->framing ? note_length(h->value, f) : ERR_OK;
+        if (!SLICE_IS_WORD(h->name, "content-length"))
+            break;
+        h->kind = FIELD_FRAMING;
+        return note_length(h->value, f);
     case 17:
-        h->framing = SLICE_IS_WORD(h->name, "transfer-encoding");
-        return h->framing ? note_coding(h->value, f) : ERR_OK;
+        if (!SLICE_IS_WORD(h->name, "transfer-encoding"))
+            break;
+        h->kind = FIELD_HOP;
+        return note_coding(h->value, f);
     default:
-        return ERR_OK;
+        break;
     }
+    h->kind = http_field_kind(h->name);
+    return ERR_OK;
 }
 
 http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_head *out,

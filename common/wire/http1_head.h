@@ -8,13 +8,12 @@
 
 #include "common/base/err.h"
 #include "common/base/limits.h"
+#include "common/wire/http_field.h"
 
 struct http1_header {
     struct slice name;  /* as sent */
     struct slice value; /* trimmed */
-    /* Known to be one that concerns this connection or this message's framing only: Connection,
-     * Content-Length, Transfer-Encoding. False: it was not looked at for that, or is another. */
-    bool framing;
+    enum http_field kind;
 };
 
 enum http1_framing {

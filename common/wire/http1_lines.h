@@ -205,15 +205,15 @@ http1_inline_ bool http1_lines_field(const struct http1_lines *l, struct slice l
         return false;
     *name = (struct slice){line.p, token};
     const char *start = line.p + token + 1;
-    if (*start == ' ')
-        ++start;
     /* In a text only blanks are as low as that; so is the CR behind it. */
-    if ((unsigned char)*start <= ' ') {
+    if (start[0] == ' ' && (unsigned char)start[1] > ' ' && (unsigned char)end[-1] > ' ') {
+        ++start;
+    } else {
         while (start < end && http1_is_blank(*start))
             ++start;
+        while (end > start && http1_is_blank(end[-1]))
+            --end;
     }
-    while (end > start && (unsigned char)end[-1] <= ' ')
-        --end;
     *value = (struct slice){start, (size_t)(end - start)};
     return true;
 }

@@ -91,7 +91,7 @@ static struct slice behind(struct slice s, size_t n)
 }
 
 /* Why a line is none that check_request_line takes at once. */
-static enum request_fault bad_request_line(struct slice line, struct http1_request_facts *out)
+static rare enum request_fault bad_request_line(struct slice line, struct http1_request_facts *out)
 {
     struct slice rest = line;
 
@@ -159,25 +159,26 @@ static enum request_fault check_expectation(struct slice value, struct http1_req
     return slice_eq_nocase(value, SLICE_LIT("100-continue")) ? FAULT_NONE : FAULT_EXPECTATION;
 }
 
+/* Tells H's kind, and looks at those that decide something here. */
 http1_inline_ enum request_fault check_field(const struct http1_lines *lines,
-                                             const struct http1_header *h, struct head_counts *n,
+                                             struct http1_header *h, struct head_counts *n,
                                              struct http1_request_facts *out)
 {
+    h->kind = http_field_kind(h->name);
     switch (h->name.len) {
     case 4:
-        return SLICE_IS_WORD(h->name, "host") ? note_host(lines, h->value, n, out) : FAULT_NONE;
+        return h->kind == FIELD_FRAMING ? note_host(lines, h->value, n, out) : FAULT_NONE;
     case 6:
         return SLICE_IS_WORD(h->name, "expect") ? check_expectation(h->value, out) : FAULT_NONE;
     case 7:
         out->upgrades |= SLICE_IS_WORD(h->name, "upgrade");
         return FAULT_NONE;
     case 10:
-        if (SLICE_IS_WORD(h->name, "connection"))
+        if (h->kind == FIELD_CONNECTION)
             http1_note_connection(h->value, &n->close, &n->keep_alive);
         return FAULT_NONE;
     case 14:
-        return SLICE_IS_WORD(h->name, "content-length") ? note_length(h->value, n, out)
-                                                        : FAULT_NONE;
+        return h->kind == FIELD_FRAMING ? note_length(h->value, n, out) : FAULT_NONE;
     case 17:
         return SLICE_IS_WORD(h->name, "transfer-encoding") ? note_coding(h->value, n, out)
                                                            : FAULT_NONE;
@@ -196,7 +197,6 @@ http1_inline_ enum request_fault check_header(const struct http1_lines *lines, s
     ++out->nheaders;
     if (!http1_lines_field(lines, line, &h->name, &h->value))
         return FAULT_HEADER;
-    h->framing = false;
     out->padded |= h->value.p + h->value.len != line.p + line.len;
     return check_field(lines, h, n, out);
 }

@@ -27,6 +27,6 @@ struct request_chunks {
  * and its trailers are bounded.
  */
 enum request_fault request_chunks_check(struct request_chunks *c, struct slice bytes, size_t *used,
-                                        bool *ended) must_check;
+                                        bool *ended) must_check apart;
 
 #endif

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Under the thread sanitizer it is looked at here what the latch is made of. */
+#define LATCH_UNTOLD
 #include "common/base/latch.h"
 
 #include <pthread.h>

@@ -75,6 +75,8 @@ static void a_table_finds_what_was_put_in(void **state)
     assert_null(find(&table, "n1"));
     fill(&table, entries, 1000);
     assert_ptr_equal(find(&table, "n777"), &entries[777]);
+    assert_ptr_equal(map_find_hashed(&table, "n777", 4, map_hash("n777", 4)), &entries[777].node);
+    assert_null(map_find_hashed(&table, "n1000", 5, map_hash("n1000", 5)));
     assert_int_equal(map_key(&entries[777].node).len, 4);
     assert_null(find(&table, "n1000"));
     assert_null(find(&table, "n"));

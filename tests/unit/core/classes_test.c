@@ -38,7 +38,11 @@ static void start(struct fixture *f, size_t max)
 
 static struct class_entry *find(struct fixture *f, const char *name)
 {
-    return classes_find(&f->table, slice_of(name));
+    struct slice cls = slice_of(name);
+    struct class_entry *e = classes_find(&f->table, cls);
+
+    assert_ptr_equal(classes_find_hashed(&f->table, cls, class_hash(cls)), e);
+    return e;
 }
 
 /* What an owner does with a request. */

@@ -51,10 +51,8 @@ static int make_site(void **state)
     return 0;
 }
 
-static int drop_site(void **state)
+static void drop_applications(struct site *s)
 {
-    struct site *s = *state;
-
     application_index_destroy(s->lb.index);
     for (size_t i = 0; i < s->n; ++i) {
         for (size_t k = 0; k < s->apps[i]->hosts.n; ++k)
@@ -63,8 +61,42 @@ static int drop_site(void **state)
         free(s->apps[i]->name);
         free(s->apps[i]);
     }
-    free(s);
+}
+
+static int drop_site(void **state)
+{
+    drop_applications(*state);
+    free(*state);
     return 0;
+}
+
+/* Whether the first of one or two applications is the only one, for all there is to ask. */
+static bool is_the_only_one(const char *hosts, const char *path, const char *hosts_of_another)
+{
+    struct site s = {0};
+
+    s.apps[s.n++] = app_create("first", hosts, path);
+    if (hosts_of_another != NULL)
+        s.apps[s.n++] = app_create("second", hosts_of_another, "");
+    s.lb.index = application_index_create(s.apps, s.n);
+    const struct application *only = application_only(&s.lb);
+    bool is = only == s.apps[0];
+    if (is)
+        assert_ptr_equal(application_find(&s.lb, SLICE_LIT("a.example"), SLICE_LIT("/x")), only);
+    else
+        assert_null(only);
+    drop_applications(&s);
+    return is;
+}
+
+static void a_default_for_all_paths_with_no_hosts_beside_it_is_the_only_one(void **state)
+{
+    (void)state;
+    assert_true(is_the_only_one("!", "", NULL));
+    assert_false(is_the_only_one("!", "/w", NULL));
+    assert_false(is_the_only_one("a.example", "", NULL));
+    assert_false(is_the_only_one("!", "", "b.example"));
+    assert_false(is_the_only_one("!,a.example", "", NULL));
 }
 
 static const char *who(const struct site *s, const char *host, const char *path)
@@ -248,6 +280,7 @@ int main(void)
         TEST(the_longest_wildcard_wins_after_exact_hosts),
         TEST(a_host_without_that_path_goes_on_to_its_wildcards),
         TEST(the_default_is_for_hosts_that_nobody_has),
+        cmocka_unit_test(a_default_for_all_paths_with_no_hosts_beside_it_is_the_only_one),
         cmocka_unit_test(every_loop_sees_each_publication_whole_and_in_order),
     };
 

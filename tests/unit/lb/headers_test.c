@@ -376,6 +376,34 @@ static void our_own_fields_replace_the_workers(void **state)
     assert_true(slice_is(f->req.res.fields.at[1].value, "1.0 resumelb"));
 }
 
+/* Each line of the head is as short as it can be: written, it is one byte longer. */
+static void the_lines_of_a_response_have_room_where_the_worker_saved_blanks(void **state)
+{
+    static const char longest[] = "Via: 1.0 me\r\nX-Request-ID: id\r\n";
+    struct fixture *f = *state;
+    struct text bytes = {0};
+    struct text lines = {0};
+
+    text_add(&bytes, SLICE_LIT("HTTP/1.0 200\r\n"));
+    for (int i = 0; i < RESPONSE_HEADERS_MAX; ++i) {
+        text_add(&bytes, SLICE_LIT("A:b\r\n"));
+        text_add(&lines, SLICE_LIT("A: b\r\n"));
+    }
+    text_add(&bytes, SLICE_LIT("\r\n"));
+    text_add(&lines, slice_of(longest));
+    struct http1_head h = parse(text_cstr(&bytes));
+    struct headers_response r = {
+        .req = &f->req, .via = SLICE_LIT("me"), .request_id = SLICE_LIT("id")};
+    size_t room = headers_response_room(&r, &h);
+    char *at = xmalloc(room);
+    assert_true(room >= lines.len);
+    assert_int_equal(headers_response_lines(&r, &h, at), lines.len);
+    assert_memory_equal(at, lines.p, lines.len);
+    free(at);
+    text_fini(&bytes);
+    text_fini(&lines);
+}
+
 static void unprocessed_is_exactly_1(void **state)
 {
     struct http1_head yes = parse("HTTP/1.1 503 x\r\nresumelb-unprocessed: 1\r\n\r\n");
@@ -466,6 +494,7 @@ int main(void)
         TEST(a_request_id_is_kept_only_when_it_is_plain),
         TEST(a_response_passes_without_what_concerned_our_connection),
         TEST(our_own_fields_replace_the_workers),
+        TEST(the_lines_of_a_response_have_room_where_the_worker_saved_blanks),
         TEST(unprocessed_is_exactly_1),
         TEST(a_backlog_is_one_number_within_its_bound),
         TEST(rules_for_shared_responses_see_all_fields_and_what_the_server_took_out),

@@ -59,8 +59,8 @@ static void classes_leave_the_longer_queue_of_two_until_it_is_no_longer_too_long
     for (int i = 0; i < 40 * SITES; ++i)
         ask(&f, sites[i % SITES]);
     homes_view(f.homes, f.now_us, &v);
-    double apart = view_of(&f, 0).work_us - view_of(&f, 1).work_us;
-    assert_true(apart < 5 * v.cold_us + 4 * v.median_us);
+    double gap = view_of(&f, 0).work_us - view_of(&f, 1).work_us;
+    assert_true(gap < 5 * v.cold_us + 4 * v.median_us);
     assert_true(view_of(&f, 1).in_hand > 10);
     lodgers_end(&f);
 }

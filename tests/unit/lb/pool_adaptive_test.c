@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "common/core/classes.h"
 #include "tests/unit/lb/pool_fixture.h"
 
 static struct pool_settings adaptive_settings(void)
@@ -137,6 +138,25 @@ static void a_further_try_is_a_detour_that_moves_no_home(void **state)
     assert_ptr_not_equal(pick.worker, f.workers[home]);
     pool_put(f.pool, &pick, NULL, &f.released);
     assert_int_equal(serve(&f, "a"), home);
+    fixture_end(&f);
+}
+
+static void a_class_that_comes_with_its_hash_is_the_same_class(void **state)
+{
+    struct fixture f;
+    struct slice cls = slice_of("a");
+    struct pool_request r = {.cls = cls, .cls_hash = class_hash(cls)};
+    struct pool_pick pick;
+
+    (void)state;
+    start(&f, 4);
+    for (int i = 0; i < 3; ++i) {
+        assert_int_equal(pool_get(f.pool, &r, 100, &pick), ERR_OK);
+        assert_int_equal(pick.reason, i == 0 ? PICK_NEW : PICK_HOME);
+        struct worker *home = pick.worker;
+        pool_put(f.pool, &pick, NULL, &f.released);
+        assert_ptr_equal(f.workers[serve(&f, "a")], home);
+    }
     fixture_end(&f);
 }
 
@@ -414,6 +434,7 @@ int main(void)
         cmocka_unit_test(a_later_resume_moves_nothing),
         cmocka_unit_test(a_drained_worker_hands_its_classes_over_and_gets_none),
         cmocka_unit_test(a_further_try_is_a_detour_that_moves_no_home),
+        cmocka_unit_test(a_class_that_comes_with_its_hash_is_the_same_class),
         cmocka_unit_test(one_without_a_process_is_woken_only_when_all_have_too_much_in_hand),
         cmocka_unit_test(the_policy_may_change_with_requests_in_hand),
         cmocka_unit_test(what_another_load_balancer_sends_counts),

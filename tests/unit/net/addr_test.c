@@ -163,6 +163,9 @@ static void the_host_alone_has_no_port_or_brackets(void **state)
     assert_string_equal(addr_host(&a, text), "10.1.2.3");
     assert_string_equal(addr_host(&b, text), "2001:db8::1");
     assert_string_equal(addr_host(&c, text), "unix:");
+    assert_true(slice_is(addr_host_slice(&a, text), "10.1.2.3"));
+    assert_true(slice_is(addr_host_slice(&b, text), "2001:db8::1"));
+    assert_true(slice_is(addr_host_slice(&c, text), "unix:"));
     assert_int_equal(addr_port(&b), 443);
     assert_int_equal(addr_port(&c), 0);
 }

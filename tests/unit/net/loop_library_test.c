@@ -2,7 +2,9 @@
  *
  * Turns with and without libh2o's own: which of the two one is, and that nobody sees a difference.
  */
+#include "common/base/clock.h"
 #include "common/net/loop.h"
+#include "common/net/loop_library.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -23,6 +25,21 @@ enum {
 };
 
 static unsigned library_turns;
+static unsigned wall_looks;
+static time_t wall_is_set_by_s;
+
+/* libc's, counted, and of a clock that somebody has set. */
+int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+    struct timespec t;
+
+    (void)zone;
+    ++wall_looks;
+    int failed = clock_gettime(CLOCK_REALTIME, &t);
+    assert_int_equal(failed, 0);
+    *now = (struct timeval){t.tv_sec + wall_is_set_by_s, t.tv_nsec / 1000};
+    return 0;
+}
 
 /* libh2o's, counted. */
 int h2o_evloop_run(h2o_evloop_t *l, int32_t max_wait)
@@ -101,6 +118,7 @@ static int set_up(void **state)
 {
     *state = loop_create(0);
     library_turns = 0;
+    wall_is_set_by_s = 0;
     return 0;
 }
 
@@ -284,6 +302,31 @@ static void timer_of_libh2os_ends_a_wait(void **state)
     h2o_timeout_dispose(loop_h2o(l), &late);
 }
 
+static void timer_that_has_gone_ends_one_wait(void **state)
+{
+    struct loop *l = *state;
+    struct ringing gone, due;
+    h2o_timeout_t soon, later;
+
+    start_ringing(l, &gone, 0);
+    close_ringing(&gone);
+    start_ringing(l, &due, 0);
+    close_ringing(&due);
+    loop_turn(l, 0);
+    h2o_timeout_init(loop_h2o(l), &soon, 10);
+    h2o_timeout_init(loop_h2o(l), &later, 200);
+    h2o_timeout_link(loop_h2o(l), &soon, &gone.entry);
+    h2o_timeout_link(loop_h2o(l), &later, &due.entry);
+    h2o_timeout_unlink(&gone.entry);
+    unsigned turns = 0;
+    for (; due.expired == 0; ++turns)
+        loop_turn(l, LONG_MS);    /* or the test times out */
+    assert_in_range(turns, 1, 3); /* one more if the clock was looked at meanwhile */
+    assert_int_equal(gone.expired, 0);
+    h2o_timeout_dispose(loop_h2o(l), &soon);
+    h2o_timeout_dispose(loop_h2o(l), &later);
+}
+
 static void timer_without_delay_runs_in_the_turn_that_sets_it(void **state)
 {
     struct loop *l = *state;
@@ -298,6 +341,41 @@ static void timer_without_delay_runs_in_the_turn_that_sets_it(void **state)
     assert_int_equal(r.expired, 1);
     close_ringing(&r);
     h2o_timeout_dispose(loop_h2o(l), &at_once);
+}
+
+/* As a libh2o does whose calls stay inside it. */
+static void link_inside(h2o_loop_t *h2o, h2o_timeout_t *timeout, h2o_timeout_entry_t *entry)
+{
+    void (*real)(h2o_loop_t *, h2o_timeout_t *, h2o_timeout_entry_t *);
+    void *found = dlsym(RTLD_NEXT, "h2o_timeout_link");
+
+    memcpy(&real, &found, sizeof(real));
+    real(h2o, timeout, entry);
+}
+
+static void timers_that_libh2o_does_not_tell_of_are_found(void **state)
+{
+    struct ringing r = {.loop = *state};
+    struct loop_library lib;
+    h2o_timeout_t soon;
+
+    loop_library_init(&lib, h2o_evloop_create());
+    h2o_timeout_init(lib.h2o, &soon, 20);
+    r.entry.cb = on_expired;
+    link_inside(lib.h2o, &soon, &r.entry);
+    lib.told = true;
+    assert_true(loop_library_until_ms(&lib, UINT64_MAX) == UINT64_MAX);
+    lib.told = false;
+    assert_true(loop_library_until_ms(&lib, UINT64_MAX) < UINT64_MAX);
+    while (r.expired == 0) { /* or the test times out */
+        loop_library_set_clock(&lib, clock_mono_us());
+        loop_library_run(&lib);
+    }
+    assert_int_equal(r.expired, 1);
+    assert_true(loop_library_until_ms(&lib, UINT64_MAX) == UINT64_MAX);
+    h2o_timeout_dispose(lib.h2o, &soon);
+    loop_library_fini(&lib);
+    h2o_evloop_destroy(lib.h2o);
 }
 
 static uint64_t wall_ms(void)
@@ -323,6 +401,41 @@ static void libh2os_clock_is_right_when_it_is_called(void **state)
     close_ringing(&r);
 }
 
+static void only_the_monotonic_clock_is_read_in_a_turn(void **state)
+{
+    struct loop *l = *state;
+    struct ringing r;
+
+    start_ringing(l, &r, 0);
+    unsigned before = wall_looks;
+    uint64_t began_us = clock_mono_us();
+    for (unsigned i = 0; i < 1000; ++i)
+        loop_turn(l, LONG_MS);
+    assert_int_equal(r.calls, 1000);
+    /* And the other once a second. */
+    assert_in_range(wall_looks - before, 0, (clock_mono_us() - began_us) / 1000000 + 1);
+    close_ringing(&r);
+}
+
+static void wall_clock_that_is_set_is_followed(void **state)
+{
+    struct loop *l = *state;
+    struct ringing r;
+
+    start_ringing(l, &r, 0);
+    loop_turn(l, LONG_MS);
+    uint64_t before_ms = r.now_ms;
+    wall_is_set_by_s = 3600;
+    while (r.now_ms < before_ms + 3600 * 1000)
+        loop_turn(l, LONG_MS); /* or the test times out */
+    assert_in_range(r.now_ms, before_ms + 3600 * 1000, wall_ms());
+    wall_is_set_by_s = -3600;
+    while (r.now_ms > before_ms)
+        loop_turn(l, LONG_MS);
+    assert_in_range(r.now_ms, before_ms - 3600 * 1000, wall_ms());
+    close_ringing(&r);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -334,8 +447,12 @@ int main(void)
         TEST(watches_are_called_before_accepted_sockets),
         TEST(what_waits_to_be_written_is_written_whoever_else_is_ready),
         TEST(timer_of_libh2os_ends_a_wait),
+        TEST(timer_that_has_gone_ends_one_wait),
         TEST(timer_without_delay_runs_in_the_turn_that_sets_it),
+        TEST(timers_that_libh2o_does_not_tell_of_are_found),
         TEST(libh2os_clock_is_right_when_it_is_called),
+        TEST(only_the_monotonic_clock_is_read_in_a_turn),
+        TEST(wall_clock_that_is_set_is_followed),
     };
 
     return cmocka_run_group_tests_name("loop_library", tests, NULL, NULL);

@@ -6,11 +6,14 @@
 
 #include "common/base/clock.h"
 
+#include <dlfcn.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <h2o.h>
@@ -20,6 +23,20 @@
 enum {
     MORE_THAN_ONE_WAIT_TELLS = 300, /* of 256 */
 };
+
+/* Stands before libc's: how often a loop sets its timer. */
+static unsigned timer_sets;
+
+int timerfd_settime(int fd, int flags, const struct itimerspec *new_value,
+                    struct itimerspec *old_value)
+{
+    int (*real)(int, int, const struct itimerspec *, struct itimerspec *);
+    void *found = dlsym(RTLD_NEXT, "timerfd_settime");
+
+    memcpy(&real, &found, sizeof(real));
+    ++timer_sets;
+    return real(fd, flags, new_value, old_value);
+}
 
 /* A descriptor that is always readable, and what its callback was told. */
 struct ringing {
@@ -220,6 +237,86 @@ static void a_loop_that_posts_to_itself_is_not_woken_for_it(void **state)
     close(p.ringing.fd);
 }
 
+/* A timer, and when it expired, of those of its test. */
+struct expiring {
+    struct timer timer;
+    unsigned *expired;
+    unsigned at; /* 1: first */
+};
+
+static void on_expired(struct timer *t)
+{
+    struct expiring *e = container_of(t, struct expiring, timer);
+
+    e->at = ++*e->expired;
+}
+
+static void start(struct fixture *f, struct expiring *e, unsigned *expired, unsigned delay_ms)
+{
+    *e = (struct expiring){.expired = expired};
+    timer_init(&e->timer, on_expired);
+    timer_start(f->loop, &e->timer, delay_ms);
+}
+
+static void waits_for_the_same_timer_set_the_clocks_once(void **state)
+{
+    struct fixture *f = *state;
+    struct ringing r;
+    struct expiring e;
+    unsigned expired = 0;
+
+    ring(f, &r);
+    start(f, &e, &expired, 3600 * 1000);
+    loop_turn(f->loop, UINT_MAX);
+    unsigned before = timer_sets;
+    for (unsigned i = 0; i < 100; ++i)
+        loop_turn(f->loop, UINT_MAX);
+    assert_int_equal(r.calls, 101);
+    /* A wheel that turns a far timer nearer sets it anew. */
+    assert_in_range(timer_sets - before, 0, 2);
+    timer_stop(&e.timer);
+    silence(&r);
+}
+
+static void a_timer_set_before_the_one_waited_for_comes_first(void **state)
+{
+    struct fixture *f = *state;
+    struct ringing r;
+    struct expiring late, soon;
+    unsigned expired = 0;
+
+    ring(f, &r);
+    start(f, &late, &expired, 3600 * 1000);
+    loop_turn(f->loop, UINT_MAX);
+    assert_int_equal(r.calls, 1); /* has waited with the late one in view */
+    silence(&r);
+    start(f, &soon, &expired, 20);
+    while (expired == 0)
+        loop_turn(f->loop, UINT_MAX);
+    assert_int_equal(soon.at, 1);
+    assert_int_equal(late.at, 0);
+    timer_stop(&late.timer);
+}
+
+static void what_the_clock_was_set_for_and_has_gone_costs_no_timer_behind_it(void **state)
+{
+    struct fixture *f = *state;
+    struct ringing r;
+    struct expiring gone, stays;
+    unsigned expired = 0;
+
+    ring(f, &r);
+    start(f, &gone, &expired, 10);
+    start(f, &stays, &expired, 40);
+    loop_turn(f->loop, UINT_MAX);
+    timer_stop(&gone.timer);
+    silence(&r);
+    while (expired == 0)
+        loop_turn(f->loop, UINT_MAX);
+    assert_int_equal(stays.at, 1);
+    assert_int_equal(gone.at, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -231,6 +328,9 @@ int main(void)
         TEST(a_wait_that_could_not_tell_of_all_sockets_has_not_heard_all),
         TEST(what_a_callback_waits_for_is_not_taken_for_the_loops_wait),
         TEST(a_loop_that_posts_to_itself_is_not_woken_for_it),
+        TEST(waits_for_the_same_timer_set_the_clocks_once),
+        TEST(a_timer_set_before_the_one_waited_for_comes_first),
+        TEST(what_the_clock_was_set_for_and_has_gone_costs_no_timer_behind_it),
     };
 
     return cmocka_run_group_tests_name("loop_wait", tests, NULL, NULL);

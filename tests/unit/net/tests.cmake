@@ -2,9 +2,11 @@ foreach(noun addr address_counts client_addr conn_move conn_park conn_pool conn_
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()
 set_tests_properties(unit.net.address_counts unit.net.conn_move unit.net.conn_park unit.net.conn_pool unit.net.conn_pool_thread unit.net.loop unit.net.loop_ends unit.net.loop_library unit.net.loop_wait unit.net.loop_watch PROPERTIES LABELS "unit;thread")
-foreach(noun admin http1_client http1_conn http1_move http_balance http_check http_conn http_fields http_reply http_request http_rest http_reply_move http_server http_short http_short_end http_tap http_tap_spill)
+foreach(noun admin http1_client http1_conn http1_move http_balance http_check http_conn http_fields http_held http_library http_reply http_request http_rest http_reply_move http_server http_short http_short_end http_tap http_tap_spill)
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()
+# Time and what is flushed are the test's.
+target_link_options(unit.net.http_held PRIVATE -Wl,--wrap=clock_mono_us -Wl,--wrap=http_reply_flush)
 # The same when each request goes by libh2o.
 foreach(noun http_check http_conn http_reply http_rest http_reply_move http_server http_tap http_tap_spill)
   add_test(NAME unit.net.${noun}.long_way COMMAND unit.net.${noun})

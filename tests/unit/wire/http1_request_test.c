@@ -50,6 +50,9 @@ static void fields_are_told_in_their_order_as_far_as_there_is_room(void **state)
                      FAULT_NONE);
     assert_int_equal(facts.nheaders, 6);
     assert_true(slice_is(fields[0].name, "HOST"));
+    assert_int_equal(fields[0].kind, FIELD_FRAMING);
+    assert_int_equal(fields[1].kind, FIELD_OTHER);
+    assert_int_equal(fields[3].kind, FIELD_HOP);
     assert_true(slice_is(fields[1].name, "X-One"));
     assert_true(slice_is(fields[1].value, "1"));
     assert_true(slice_is(fields[2].name, "Empty"));
