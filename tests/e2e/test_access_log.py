@@ -61,7 +61,7 @@ def test_fields_and_the_sample_follow_sighup_and_errors_have_their_line(world):
 
     def has_class():
         lb.get('/again')
-        return 'class' in lines(lb, 2)[-1]
+        return 'class' in lines(lb, 1)[-1]
     wait_until(has_class, 'the new fields')
     assert figure(lb, 'resumelb_access_log_lines_total{fate="dropped"}') == 0
 

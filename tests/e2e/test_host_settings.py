@@ -11,6 +11,7 @@ import pytest
 from agent_support import alive
 from support.base import BIN, wait_until
 from support.http import get
+from support.zookeeper import Server
 from test_agent_life import rewrite
 from test_agent_pool import PoolAgent, hold, load
 from zookeeper_support import SESSION, Place
@@ -41,8 +42,10 @@ class Directory:
 
 
 class ZooKeeper:
-    def __init__(self, world):
-        self.place = Place(world, root='/site')
+    """A tree of the test's own in SERVER; in one that is the test's own, too, where it has to end."""
+
+    def __init__(self, world, server=None):
+        self.place = Place(world, root='/' + world.folder.name, server=server)
         self.url = self.place.url()
 
     def set_raw(self, path, text):
@@ -58,8 +61,21 @@ class ZooKeeper:
         self.place.server.kill()
 
 
+@pytest.fixture(scope='module')
+def server(tmp_path_factory):
+    s = Server(tmp_path_factory.mktemp('zookeeper')).start()
+    yield s
+    s.stop()
+
+
 @pytest.fixture(params=[Directory, ZooKeeper])
-def tree(request, world):
+def tree(request, world, server):
+    return Directory(world) if request.param is Directory else ZooKeeper(world, server)
+
+
+@pytest.fixture(params=[Directory, ZooKeeper])
+def own_tree(request, world):
+    """One that may vanish."""
     return request.param(world)
 
 
@@ -251,24 +267,24 @@ def test_a_node_that_goes_is_held_and_then_given_up(world, tree):
         assert not agent.host()['held'] and agent.json()['max_processes'] == 4
 
 
-def test_a_restart_without_the_tree_goes_on_with_what_it_said_last(world, tree):
-    agent = HostAgent(world, tree)
-    tree.set(HOST, max_processes=2, replace_overlap=False)
+def test_a_restart_without_the_tree_goes_on_with_what_it_said_last(world, own_tree):
+    agent = HostAgent(world, own_tree)
+    own_tree.set(HOST, max_processes=2, replace_overlap=False)
     agent.wait_value('replace_overlap', 'false')
     memory = agent.state_dir / 'tree.json'
     wait_until(lambda: memory.exists() and json.loads(memory.read_text())['parts']['settings']['max_processes'] == 2,
                'it to be remembered')
     agent.process.stop()
-    tree.vanish()
+    own_tree.vanish()
     agent.start()
     agent.wait_ready()
     assert agent.value('max_processes') == ('2', 'tree') and agent.value('replace_overlap') == ('false', 'tree')
     assert agent.json()['max_processes'] == 2
     host = agent.host()
     assert host['remembered'] or host['held']
-    if isinstance(tree, ZooKeeper):
-        tree.place.server.start()
-        tree.set(HOST, max_processes=3)
+    if isinstance(own_tree, ZooKeeper):
+        own_tree.place.server.start()
+        own_tree.set(HOST, max_processes=3)
         agent.wait_value('max_processes', '3')
         assert not agent.host()['remembered']
 

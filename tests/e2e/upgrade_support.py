@@ -9,7 +9,7 @@ import hpack
 
 from support.base import PATIENCE, wait_until
 from support.certificates import blind_context
-from support.http import Client, connect
+from support.http import Client, CutShort, connect
 
 
 def alive(pid):
@@ -22,6 +22,7 @@ def alive(pid):
 
 class Successor:
     """A process that another one started: no child of ours, so looked at and ended by its number."""
+    at_the_end = signal.SIGTERM
 
     def __init__(self, pid, before):
         self.pid, self.before, self.name = pid, before, before.name
@@ -49,7 +50,7 @@ def pid_of(lb):
     """Of the process that answers at the admin address; None: there is none at the moment."""
     try:
         return lb.json()['pid']
-    except (OSError, AssertionError, ValueError):
+    except (OSError, AssertionError, ValueError, CutShort):
         return None
 
 

@@ -15,11 +15,16 @@ SESSION_SECONDS = 2
 
 
 class Place:
-    """A ZooKeeper (one server, or three) and a client of our own in it. TREE: the application's node."""
+    """
+    A ZooKeeper (one server, or three) and a client of our own in it. TREE: the application's node. SERVER: one that
+    runs already, and outlives the test.
+    """
 
-    def __init__(self, world, count=1, client=True, root='/app'):
+    def __init__(self, world, count=1, client=True, root='/app', server=None):
         self.world, self.root = world, root
-        if count == 1:
+        if server is not None:
+            self.server, self.servers, self.hosts = server, [server], server.address
+        elif count == 1:
             self.server = Server(world.folder, owner=world.processes).start()
             self.servers, self.hosts = [self.server], self.server.address
         else:

@@ -102,7 +102,11 @@ def free_port(host='127.0.0.1'):
 
 
 class Process:
-    """A child with its output in a file; ended by pid, and by the kernel if the test run dies."""
+    """
+    A child with its output in a file; ended by pid, and by the kernel if the test run dies. `at_the_end`: what ends it
+    in order and soonest, when the test is over.
+    """
+    at_the_end = signal.SIGTERM
 
     def __init__(self, argv, name, folder, env=None, cwd=None):
         self.name = name
@@ -147,6 +151,9 @@ class Process:
 def reap_all(processes):
     """Stop in reverse order; a process that a sanitizer stopped fails the test."""
     for p in reversed(processes):
+        if p.at_the_end != signal.SIGTERM and p.alive():
+            p.kill(p.at_the_end)
+            p.wait()
         p.stop()
     for p in processes:
         text = p.output()
