@@ -73,10 +73,13 @@ static void complain(const struct listen_config *config, enum err e)
               e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 }
 
-/* Whether nobody listens there yet. */
+/*
+ * Whether nobody listens there yet. Bound is enough, as that is refused where anybody listens: a
+ * socket that listened would take who connects meanwhile, and reset them when it is closed.
+ */
 static enum err probe(const struct addr *a)
 {
-    struct addr_listen_options o = {.reuse_port = false};
+    struct addr_listen_options o = {.reuse_port = false, .bound_only = true};
     int fd = -1;
 
     if (is_unix(a) || addr_port(a) == 0)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad configuration is reported whole, with places, and nothing is half-started."""
+import os
 import re
 import subprocess
+import time
 
 import pytest
 from support.base import BIN, free_port, wait_until
@@ -118,6 +120,23 @@ def test_an_address_in_use_stops_the_start_with_a_clear_message(world):
     assert lb.process.wait() == 1
     assert taken.address in lb.process.output()
     assert not w.requests
+
+
+def test_who_connects_while_it_starts_is_served_or_refused_never_reset(world):
+    w = world.scripted(serve(hello))
+    # Each listen() takes a while: whatever listens only to look is met. The tracer is no parent, and leaves no room for LeakSanitizer.
+    slowly = ['strace', '-D', '-f', '-q', '--seccomp-bpf', '-o', world.folder / 'listens', '-e', 'trace=listen', '-e', 'inject=listen:delay_exit=100000']
+    lb = world.resumelb({'workers': [{'address': w.address}]}, wait=False, wrapper=slowly,
+                        env={'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0'})
+    served = 0
+    while served < 20:
+        assert lb.process.alive(), lb.process.output()
+        try:
+            assert lb.get().body == b'hello'
+            served += 1
+        except ConnectionRefusedError:
+            time.sleep(0.002)
+    assert len((world.folder / 'listens').read_text().splitlines()) >= 3, 'the admin address and a listener for each loop'
 
 
 def test_a_bad_configuration_at_sighup_changes_nothing(world):
