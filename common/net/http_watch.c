@@ -10,7 +10,9 @@
  */
 #include "common/net/http_conn.h"
 
+#include <openssl/ssl.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 
 enum {
@@ -20,6 +22,12 @@ enum {
     TLS_ALERT = 0x15,
 };
 
+/* Whether what lies unread begins with a record's head: nothing of the last one is still to come. */
+static bool between_records(const SSL *ssl)
+{
+    return SSL_has_pending(ssl) == 0 && strcmp(SSL_rstate_string(ssl), "RH") == 0;
+}
+
 /*
  * Whether what lies unread begins with an alert: TLS's last word, or a failure. TLS 1.3 hides it
  * among what may be a request, and lets a client end one direction alone (RFC 8446 section 6.1).
@@ -28,7 +36,7 @@ static bool said_goodbye(const struct http_conn *c)
 {
     unsigned char type;
 
-    return c->sock->ssl != NULL &&
+    return c->ssl != NULL && SSL_version(c->ssl) < TLS1_3_VERSION && between_records(c->ssl) &&
            recv(h2o_socket_get_fd(c->sock), &type, 1, MSG_PEEK | MSG_DONTWAIT) == 1 &&
            type == TLS_ALERT;
 }

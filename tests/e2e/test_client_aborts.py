@@ -165,6 +165,65 @@ def test_its_body_on_the_way_to_us_never_reaches_a_worker(world, dial, leave):
     assert [head.split(b' ')[1] for head, _ in worker.requests] == [b'/next']
 
 
+class Records:
+    """A TLS client whose records go as its caller cuts them."""
+
+    def __init__(self, address, version):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.minimum_version = context.maximum_version = version
+        self.sock, self.comes, self.goes = connect(address), ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.tls = context.wrap_bio(self.comes, self.goes)
+        self.wait_for(self.tls.do_handshake)
+
+    def wait_for(self, call):
+        while True:
+            try:
+                got = call()
+                self.sock.sendall(self.goes.read())
+                return got
+            except ssl.SSLWantReadError:
+                self.sock.sendall(self.goes.read())
+                data = self.sock.recv(65536)
+                assert data, 'closed'
+                self.comes.write(data)
+
+    def record(self, data):
+        self.tls.write(data)
+        return self.goes.read()
+
+    def receive(self, end):
+        got = b''
+        while not got.endswith(end):
+            got += self.wait_for(lambda: self.tls.read(65536))
+        return got
+
+
+@pytest.mark.parametrize('version', [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=['1.2', '1.3'])
+def test_bytes_amid_a_record_are_no_last_word_whatever_they_are(world, version):
+    gate = threading.Event()
+
+    def answer(c, head, body):
+        assert not head.startswith(b'GET /wait') or gate.wait(20 * PATIENCE)
+        c.answer(body or b'hello')
+    lb, _ = front(world, serve(answer), threads=1)
+    c = Records(lb.tls_address, version)
+    first = c.record(GET)
+    body = b'b' * 12000
+    second = c.record(b'POST /next HTTP/1.1\r\nHost: a.example\r\nContent-Length: %d\r\n\r\n%s' % (len(body), body))
+    cut = second.index(b'\x15', 5)     # as an alert begins; behind the record's own head
+    c.sock.sendall(first + second[:cut])
+    wait_until(lambda: lb.app()['stats']['requests_active'] == 1, 'the first one at its worker')
+    c.sock.sendall(second[cut:])
+    # One loop: what came first is looked at first.
+    assert [lb.get('/other').status for _ in range(3)] == [200] * 3
+    gate.set()
+    assert c.receive(b'hello').startswith(b'HTTP/1.1 200 ')
+    assert c.receive(body).startswith(b'HTTP/1.1 200 ')
+    assert lb.app()['outcomes']['client-gone'] == 0
+
+
 def in_queue(lb, figure, n=1):
     wait_until(lambda: lb.app()['stats'][figure] == n, figure)
 

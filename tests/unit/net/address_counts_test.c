@@ -151,10 +151,14 @@ static void loops_together_keep_the_limit(void **state)
         racers[i] = (struct racer){.table = t, .inside = &inside};
         assert_int_equal(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
     }
+    int most = 0;
+
+    /* One of them may find the others there each time. */
     for (size_t i = 0; i < THREADS; ++i) {
         pthread_join(racers[i].thread, NULL);
-        assert_in_range(racers[i].most, 1, LIMIT);
+        most = racers[i].most > most ? racers[i].most : most;
     }
+    assert_in_range(most, 1, LIMIT);
     assert_int_equal(address_counts_size(t), 0);
     address_counts_destroy(t);
 }
