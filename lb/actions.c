@@ -10,6 +10,7 @@
 #include "common/net/admin_order.h"
 #include "lb/lb_parts.h"
 #include "lb/membership.h"
+#include "lb/shared_answers.h"
 
 enum {
     STATUS_DONE = 200,
@@ -79,6 +80,7 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
     }
     bool changed = s.found->drained != on;
     known_worker_drain(s.found, on);
+    shared_answers_forget(lb->answers);
     struct json_writer w = {.out = body};
 
     json_open_object(&w, NULL);
@@ -139,6 +141,7 @@ static int forget(void *context, struct slice entity, struct text *body)
         admin_order_fini(&o);
         return admin_order_refuse(body, status, why);
     }
+    shared_answers_forget(lb->answers);
     admin_order_forgotten(body, s.workers, s.scores);
     admin_order_fini(&o);
     return STATUS_DONE;
@@ -157,6 +160,7 @@ static int reload(void *context, struct slice entity, struct text *body)
     if (lb_phase(lb) != LB_SERVING)
         return admin_order_refuse(body, STATUS_REFUSED, "not serving");
     if (lb_reload(lb, &problems)) {
+        shared_answers_forget(lb->answers);
         text_add(body, SLICE_LIT("{\"action\":\"reload\"}\n"));
     } else {
         status =

@@ -24,12 +24,17 @@ static void forget(struct kept *k)
     k->until_us = 0;
 }
 
+void shared_answers_forget(struct shared_answers *s)
+{
+    for (size_t i = 0; i < SHARED_PAGES; ++i)
+        forget(&s->pages[i]);
+}
+
 void shared_answers_destroy(struct shared_answers *s)
 {
     if (s == NULL)
         return;
-    for (size_t i = 0; i < SHARED_PAGES; ++i)
-        forget(&s->pages[i]);
+    shared_answers_forget(s);
     free(s);
 }
 

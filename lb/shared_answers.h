@@ -30,5 +30,7 @@ bool shared_answers_take(const struct shared_answers *s, enum shared_page page, 
 /* ANSWER was made at NOW_US, with COST_US of CPU: keeps a copy where that is worth it. */
 void shared_answers_keep(struct shared_answers *s, enum shared_page page, struct slice query,
                          uint64_t now_us, uint64_t cost_us, struct slice answer);
+/* None is kept any more: who has just changed something is to see it. */
+void shared_answers_forget(struct shared_answers *s);
 
 #endif

@@ -13,11 +13,11 @@ TOKEN = 'another-word-that-nobody-guesses'
 class Actions:
     """A load balancer over two workers."""
 
-    def __init__(self, world, **admin):
+    def __init__(self, world, more=(), **admin):
         self.workers = [world.scripted(serve(hello)) for _ in range(2)]
         port = free_port()
         settings = {'address': '127.0.0.1:%d' % port, **admin}
-        self.lb = world.resumelb({'workers': [w.address for w in self.workers], 'admin': settings, 'history': 1,
+        self.lb = world.resumelb({'workers': [w.address for w in self.workers] + list(more), 'admin': settings, 'history': 1,
                                   'state_dir': str(world.folder / 'state')}, wait=False)
         self.lb.admin = settings['address']
         wait_until(self.lb.ready, 'it to be ready', 20)
@@ -53,6 +53,16 @@ def test_a_drained_worker_gets_nothing_until_it_is_undrained(acting):
     assert acting.lb.get(host='h0.example').status == 200
     assert len(acting.workers[0].requests) == 1
     assert acting.lb.workers()[first]['state'] == 'ready'
+
+
+def test_who_has_changed_something_sees_it_however_dear_the_answers_are(world):
+    # So many that answers are kept for a moment for who asks the same next.
+    acting = Actions(world, more=['127.0.0.2:%d' % port for port in range(2000, 5000)], actions_token=TOKEN)
+    first = acting.workers[0].address
+    for action, state in 3 * [('drain', 'drained'), ('undrain', 'ready')]:
+        acting.lb.workers()
+        assert acting.done(action, {'worker': first})['state'] == state
+        assert acting.lb.workers()[first]['state'] == state
 
 
 def kept_skills(folder, worker):

@@ -44,6 +44,21 @@ static void a_costly_answer_is_kept_for_ten_times_what_it_took(void **state)
     shared_answers_destroy(s);
 }
 
+static void none_is_kept_when_something_was_changed(void **state)
+{
+    struct shared_answers *s = shared_answers_create();
+
+    (void)state;
+    keep(s, "", 1000, 5000, "before");
+    shared_answers_keep(s, SHARED_METRICS, slice_of(""), 1000, 5000, slice_of("before"));
+    shared_answers_forget(s);
+    assert_false(takes(s, SHARED_STATUS, "", 1001, ""));
+    assert_false(takes(s, SHARED_METRICS, "", 1001, ""));
+    keep(s, "", 1002, 5000, "after");
+    assert_true(takes(s, SHARED_STATUS, "", 1003, "after"));
+    shared_answers_destroy(s);
+}
+
 static void a_cheap_answer_is_made_for_each(void **state)
 {
     struct shared_answers *s = shared_answers_create();
@@ -81,6 +96,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_costly_answer_is_kept_for_ten_times_what_it_took),
+        cmocka_unit_test(none_is_kept_when_something_was_changed),
         cmocka_unit_test(a_cheap_answer_is_made_for_each),
         cmocka_unit_test(only_the_same_question_to_the_same_page_has_it),
     };
