@@ -97,10 +97,9 @@ void access_record_take(struct slice *records, struct access_entry *out)
  * of a text or a word, as that is what an escape takes, and for all else what it takes at most.
  */
 enum {
-    NUMBER_DIGITS_MAX = 20, /* of 64 bits */
 #define TEXT(name, key, doc) +(sizeof(key) + 4)
 #define WORD(name, key, doc) +(sizeof(key) + 4)
-#define NUMBER(name, key, doc) +(sizeof(key) + 2 + NUMBER_DIGITS_MAX)
+#define NUMBER(name, key, doc) +(sizeof(key) + 2 + PUT_U64_MAX)
     LINE_FRAME_MAX = sizeof(struct access_clock) + sizeof(" - - [] \"  \"   \"-\" \"-\"\n")
 #include "lb/access_field.def"
 };
@@ -115,17 +114,6 @@ static size_t room_for(const struct access_entry *e)
 #define WORD(name, key, doc) bytes += slice_of(e->name).len;
 #include "lb/access_field.def"
     return bytes * 4 + LINE_FRAME_MAX;
-}
-
-static char *put_u64(char *at, uint64_t v)
-{
-    size_t digits = 1;
-
-    for (uint64_t rest = v; rest >= 10; rest /= 10)
-        ++digits;
-    for (size_t i = digits; i-- != 0; v /= 10)
-        at[i] = (char)('0' + v % 10);
-    return at + digits;
 }
 
 static apart char *put_escapes(char *at, struct slice s)

@@ -43,6 +43,35 @@ static inline char *put_bytes(char *at, const char *p, size_t n)
 /* A string literal. */
 #define PUT(at, literal) put_bytes((at), "" literal, sizeof(literal) - 1)
 
+/* The most that a number of 64 bits takes. */
+enum { PUT_U64_MAX = 20 };
+
+/* V in decimal digits, the last of which stands just before END; returns where the first does. */
+static inline char *put_u64_before(char *end, uint64_t v)
+{
+    do
+        *--end = (char)('0' + v % 10);
+    while ((v /= 10) != 0);
+    return end;
+}
+
+/* V in decimal digits; takes up to PUT_U64_MAX bytes. */
+static inline char *put_u64(char *at, uint64_t v)
+{
+    char digits[PUT_U64_MAX];
+    char *end = digits + sizeof(digits);
+
+    if (v < 10) {
+        *at = (char)('0' + v);
+        return at + 1;
+    }
+    const char *begin = put_u64_before(end, v);
+    size_t n = (size_t)(end - begin);
+    if (n > sizeof(digits))
+        __builtin_unreachable();
+    return put_slice(at, (struct slice){begin, n});
+}
+
 /* A line of a message's head; it takes four bytes more than NAME and VALUE. */
 static inline char *put_line(char *at, struct slice name, struct slice value)
 {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/base/nocase.h"
+#include "common/base/put.h"
 
 #define EACH_BYTE(b) NOCASE_EACH_BYTE(b)
 
@@ -322,17 +323,7 @@ void text_grow(struct text *t, size_t n)
 
 void text_add_u64(struct text *t, uint64_t v)
 {
-    char digits[20];
-    size_t at = sizeof(digits);
-
-    if (v < 10) {
-        text_add_char(t, (char)('0' + v));
-        return;
-    }
-    do
-        digits[--at] = (char)('0' + v % 10);
-    while ((v /= 10) != 0);
-    text_add(t, (struct slice){digits + at, sizeof(digits) - at});
+    t->len = (size_t)(put_u64(text_reserve(t, PUT_U64_MAX), v) - t->p);
 }
 
 void text_addf(struct text *t, const char *fmt, ...)

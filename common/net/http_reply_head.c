@@ -126,14 +126,6 @@ static char *slice_before(char *at, struct slice s)
 
 #define BEFORE(at, literal) before((at), "" literal, sizeof(literal) - 1)
 
-static char *number_before(char *at, uint64_t n)
-{
-    do {
-        *--at = (char)('0' + n % 10);
-    } while ((n /= 10) != 0);
-    return at;
-}
-
 static char *status_line_before(char *at, int status, const char *reason, size_t reason_len)
 {
     ASSERT(status >= 100);
@@ -143,7 +135,7 @@ static char *status_line_before(char *at, int status, const char *reason, size_t
     at = BEFORE(at, "\r\n");
     at = slice_before(at, (struct slice){reason, reason_len});
     *--at = ' ';
-    at = number_before(at, (unsigned)status);
+    at = put_u64_before(at, (unsigned)status);
     return BEFORE(at, "HTTP/1.1 ");
 }
 
@@ -158,7 +150,7 @@ static char *own_fields_before(char *at, const struct http_request *req, h2o_con
     }
     if (req->res.content_length != UINT64_MAX) {
         at = BEFORE(at, "\r\n");
-        at = number_before(at, req->res.content_length);
+        at = put_u64_before(at, req->res.content_length);
         at = BEFORE(at, "Content-Length: ");
     }
     at = req->keep_alive ? BEFORE(at, "\r\nConnection: keep-alive\r\n")

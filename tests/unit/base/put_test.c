@@ -67,12 +67,47 @@ static void a_line_with_a_known_name_is_put_as_any_other(void **state)
     assert_memory_equal(to, "Via: 1.1 x\r\n", 12);
 }
 
+static void assert_number(uint64_t v, const char *digits)
+{
+    size_t n = strlen(digits);
+    char to[PUT_U64_MAX + 2];
+    char *end = to + sizeof(to) - 1;
+
+    memset(to, '#', sizeof(to));
+    assert_ptr_equal(put_u64(to, v), to + n);
+    assert_memory_equal(to, digits, n);
+    assert_int_equal(to[n], '#');
+    memset(to, '#', sizeof(to));
+    assert_ptr_equal(put_u64_before(end, v), end - n);
+    assert_memory_equal(end - n, digits, n);
+    assert_int_equal(end[-1 - (ptrdiff_t)n], '#');
+    assert_int_equal(*end, '#');
+}
+
+static void a_number_is_put_in_as_many_digits_as_it_has_behind_a_place_or_before_it(void **state)
+{
+    (void)state;
+    assert_number(0, "0");
+    assert_number(9, "9");
+    assert_number(10, "10");
+    assert_number(99, "99");
+    assert_number(100, "100");
+    assert_number(1234567, "1234567");
+    assert_number(UINT32_MAX, "4294967295");
+    assert_number((uint64_t)UINT32_MAX + 1, "4294967296");
+    assert_number(9999999999999999999U, "9999999999999999999");
+    assert_number(10000000000000000000U, "10000000000000000000");
+    assert_number(UINT64_MAX, "18446744073709551615");
+    assert_int_equal(strlen("18446744073709551615"), PUT_U64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_every_length_are_put_whole_and_nothing_beyond_them),
         cmocka_unit_test(a_line_is_put_the_same_however_its_parts_stood_before),
         cmocka_unit_test(a_line_with_a_known_name_is_put_as_any_other),
+        cmocka_unit_test(a_number_is_put_in_as_many_digits_as_it_has_behind_a_place_or_before_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
