@@ -315,12 +315,11 @@ static bool read_some(struct http_conn *c)
     struct http2_limits limits = limits_of(&c->server->options);
     struct slice bytes = {t->held.p + t->held_at, t->held.len - t->held_at};
     struct http2_event e;
-    size_t used;
 
     text_clear(passed);
-    enum request_fault f = http2_intake_take(t->http2, &limits, bytes, loop_now_ms(c->server->loop),
-                                             &used, passed, &e);
-    t->held_at += used;
+    enum request_fault f =
+        http2_intake_take(t->http2, &limits, &bytes, loop_now_ms(c->server->loop), passed, &e);
+    t->held_at = t->held.len - bytes.len;
     enum request_fault bad = before_passing(c, &e);
     if (bad != FAULT_NONE)
         passed->len = 0;

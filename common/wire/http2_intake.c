@@ -79,6 +79,16 @@ static size_t at_most(size_t n, size_t max)
     return n < max ? n : max;
 }
 
+/* The first N that are left of BYTES, or as many as there are. */
+static struct slice take(struct slice *bytes, size_t n)
+{
+    struct slice taken = {bytes->p, at_most(bytes->len, n)};
+
+    bytes->p += taken.len;
+    bytes->len -= taken.len;
+    return taken;
+}
+
 /* ---- streams ---- */
 
 static void say_malformed(struct http2_frame *f, enum request_fault fault, size_t credit)
@@ -444,16 +454,14 @@ static void end_frame(struct http2_frame *f)
 }
 
 /* What has to be seen of the payload is at F, or is collected until it is whole: then false. */
-static bool see_payload(struct http2_frame *f, struct slice bytes, size_t *taken)
+static bool see_payload(struct http2_frame *f, struct slice *bytes)
 {
     struct http2_intake *in = f->in;
     size_t want = wanted(f);
-    size_t n = at_most(bytes.len, want - in->payload.len);
 
-    *taken = n;
-    in->left -= n;
-    f->payload = (struct slice){bytes.p, n};
-    if (n == want)
+    f->payload = take(bytes, want - in->payload.len);
+    in->left -= f->payload.len;
+    if (f->payload.len == want)
         return true;
     text_add(&in->payload, f->payload);
     f->payload = text_slice(&in->payload);
@@ -461,15 +469,12 @@ static bool see_payload(struct http2_frame *f, struct slice bytes, size_t *taken
 }
 
 /* Take the payload from BYTES on, as far as it is there. */
-static enum request_fault take_payload(struct http2_frame *f, struct slice bytes, size_t *used)
+static enum request_fault take_payload(struct http2_frame *f, struct slice *bytes)
 {
     struct http2_intake *in = f->in;
-    size_t n = 0;
 
     if (!in->looked_at) {
-        bool whole = see_payload(f, bytes, &n);
-        *used += n;
-        if (!whole)
+        if (!see_payload(f, bytes))
             return FAULT_NONE;
         enum request_fault fault = on_payload(f);
         in->looked_at = true;
@@ -478,48 +483,41 @@ static enum request_fault take_payload(struct http2_frame *f, struct slice bytes
         if (fault != FAULT_NONE)
             return fault;
     }
-    size_t rest = at_most(bytes.len - n, in->left);
+    struct slice rest = take(bytes, in->left);
     if (!in->skip)
-        text_add(f->out, (struct slice){bytes.p + n, rest});
+        text_add(f->out, rest);
     if (f->type == TYPE_DATA)
-        count_data(f, rest);
-    in->left -= rest;
-    *used += rest;
+        count_data(f, rest.len);
+    in->left -= rest.len;
     return FAULT_NONE;
 }
 
 /* Whether it is the reader's: that knows what the preface must be (section 3.4). */
-static void pass_preface(struct http2_intake *in, struct slice bytes, size_t *used,
-                         struct text *out)
+static void pass_preface(struct http2_intake *in, struct slice *bytes, struct text *out)
 {
-    size_t n = at_most(bytes.len, HTTP2_PREFACE_BYTES - in->preface_bytes);
+    struct slice taken = take(bytes, HTTP2_PREFACE_BYTES - in->preface_bytes);
 
-    text_add(out, (struct slice){bytes.p, n});
-    in->preface_bytes += (unsigned)n;
-    *used += n;
+    text_add(out, taken);
+    in->preface_bytes += (unsigned)taken.len;
 }
 
 /* True: the head is whole. */
-static bool take_head(struct http2_intake *in, struct slice bytes, size_t *used)
+static bool take_head(struct http2_intake *in, struct slice *bytes)
 {
-    size_t n = at_most(bytes.len, HTTP2_HEAD_BYTES - in->head_bytes);
+    struct slice taken = take(bytes, HTTP2_HEAD_BYTES - in->head_bytes);
 
-    memcpy(in->head + in->head_bytes, bytes.p, n);
-    in->head_bytes += (unsigned)n;
-    *used += n;
+    memcpy(in->head + in->head_bytes, taken.p, taken.len);
+    in->head_bytes += (unsigned)taken.len;
     return in->head_bytes == HTTP2_HEAD_BYTES;
 }
 
-static enum request_fault take_frame(struct http2_frame *f, struct slice bytes, size_t *used)
+static enum request_fault take_frame(struct http2_frame *f, struct slice *bytes)
 {
     struct http2_intake *in = f->in;
-    size_t at = 0;
 
     if (in->head_bytes < HTTP2_HEAD_BYTES) {
-        if (!take_head(in, bytes, &at)) {
-            *used += at;
+        if (!take_head(in, bytes))
             return FAULT_NONE;
-        }
         read_head(f);
         in->left = f->len;
         in->looked_at = in->skip = false;
@@ -528,27 +526,25 @@ static enum request_fault take_frame(struct http2_frame *f, struct slice bytes, 
             return fault;
     }
     read_head(f);
-    enum request_fault fault = take_payload(f, (struct slice){bytes.p + at, bytes.len - at}, &at);
-    *used += at;
+    enum request_fault fault = take_payload(f, bytes);
     if (in->looked_at && in->left == 0)
         end_frame(f);
     return fault;
 }
 
 enum request_fault http2_intake_take(struct http2_intake *in, const struct http2_limits *l,
-                                     struct slice bytes, uint64_t now_ms, size_t *used,
-                                     struct text *out, struct http2_event *event)
+                                     struct slice *bytes, uint64_t now_ms, struct text *out,
+                                     struct http2_event *event)
 {
     enum request_fault fault = FAULT_NONE;
 
-    *used = 0;
     *event = (struct http2_event){0};
     if (in->preface_bytes < HTTP2_PREFACE_BYTES)
-        pass_preface(in, bytes, used, out);
-    while (fault == FAULT_NONE && event->kind == HTTP2_NOTHING && *used < bytes.len) {
+        pass_preface(in, bytes, out);
+    while (fault == FAULT_NONE && event->kind == HTTP2_NOTHING && bytes->len != 0) {
         struct http2_frame f = {
             .in = in, .limits = l, .now_ms = now_ms, .out = out, .event = event};
-        fault = take_frame(&f, (struct slice){bytes.p + *used, bytes.len - *used}, used);
+        fault = take_frame(&f, bytes);
     }
     return fault;
 }

@@ -90,13 +90,13 @@ struct http2_intake *http2_intake_create(struct http2_room *room,
                                          void *context);
 void http2_intake_destroy(struct http2_intake *in);
 /*
- * Go on with BYTES, which came at NOW_MS, until they are USED, or there is an event. What the
- * reader gets is appended to OUT. FAULT_NONE, or why the connection must end; then OUT has what
- * came before.
+ * Go on with BYTES, which came at NOW_MS, until they are used up, or there is an event; those that
+ * are left stay in BYTES. What the reader gets is appended to OUT. FAULT_NONE, or why the
+ * connection must end; then OUT has what came before.
  */
 enum request_fault http2_intake_take(struct http2_intake *in, const struct http2_limits *l,
-                                     struct slice bytes, uint64_t now_ms, size_t *used,
-                                     struct text *out, struct http2_event *event) must_check;
+                                     struct slice *bytes, uint64_t now_ms, struct text *out,
+                                     struct http2_event *event) must_check;
 /* From now on no new streams are given to the reader. */
 void http2_intake_close(struct http2_intake *in);
 /* Why the reader has got stream ID without its body, or FAULT_NONE. In the event's turn. */

@@ -301,7 +301,7 @@ static void print_object(const json_t *v, struct text *out)
     for (size_t i = 0; i < n; ++i) {
         if (i != 0)
             text_add_char(out, ',');
-        add_string(out, slice_of(names[i]));
+        add_string(out, (struct slice){names[i], strlen(names[i])});
         text_add_char(out, ':');
         print_value(json_object_get(v, names[i]), out);
     }

@@ -36,13 +36,13 @@ static enum request_fault read_all(struct reading *r, struct slice bytes, size_t
     while (f == FAULT_NONE && at < bytes.len) {
         size_t n = bytes.len - at < piece ? bytes.len - at : piece;
         struct http2_event e;
-        size_t used;
+        struct slice left = {bytes.p + at, n};
 
-        f = http2_intake_take(r->in, &limits, (struct slice){bytes.p + at, n}, 1, &used, &r->out,
-                              &e);
-        ASSERT(used <= n);
-        ASSERT(used == n || e.kind != HTTP2_NOTHING || f != FAULT_NONE);
-        at += used;
+        f = http2_intake_take(r->in, &limits, &left, 1, &r->out, &e);
+        ASSERT(left.len <= n);
+        ASSERT(left.len == 0 || e.kind != HTTP2_NOTHING || f != FAULT_NONE);
+        ASSERT(left.p + left.len == bytes.p + at + n);
+        at += n - left.len;
         if (e.kind != HTTP2_NOTHING)
             text_addf(&r->events, "%d %u %u %d\n", e.kind, e.stream, e.amount, e.fault);
     }

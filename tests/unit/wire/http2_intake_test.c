@@ -43,13 +43,10 @@ static enum request_fault hear(struct talk *t, struct slice bytes, uint64_t now_
     enum request_fault f = FAULT_NONE;
 
     text_clear(&t->out);
-    for (size_t at = 0; f == FAULT_NONE && at < bytes.len;) {
+    while (f == FAULT_NONE && bytes.len != 0) {
         struct http2_event e;
-        size_t used;
 
-        f = http2_intake_take(t->in, &limits, (struct slice){bytes.p + at, bytes.len - at}, now_ms,
-                              &used, &t->out, &e);
-        at += used;
+        f = http2_intake_take(t->in, &limits, &bytes, now_ms, &t->out, &e);
         if (e.kind != HTTP2_NOTHING)
             t->event = e;
     }
