@@ -2,7 +2,7 @@
 # What CI checks, locally. Exits 1 when anything is wrong, after having said all that is.
 #   dev/check.sh            style, build, all tests
 #   dev/check.sh --style    format, include edges, file lengths, rows without use, generated docs
-#   dev/check.sh --lint     style and clang-tidy over everything
+#   dev/check.sh --lint     style, and clang-tidy over all that has not passed it as it is now
 #   dev/check.sh --staged   for the hook: format and length of what is staged, include edges, unit tests
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -64,14 +64,37 @@ style() {
     check_docs
 }
 
+# What clang-tidy's word on each source depends on, as $build/lint/now/SOURCE: the sums of all that it was compiled from.
+note_sources() {
+    (cd "$build" && ninja -t deps) | awk '/^ / { if (!source) source = $1; print source, $1; next } { source = "" }' |
+        sort -u >"$build/lint/pairs"
+    (cd "$build" && cut -d' ' -f2 lint/pairs | sort -u | xargs -r sha256sum) >"$build/lint/sums"
+    rm -rf "$build/lint/now"
+    sed "s|^|$build/lint/now/|" "$build/lint/files" | xargs -r dirname | sort -u | xargs -r mkdir -p
+    awk -v there="$(realpath --relative-to="$build" .)/" -v root="$PWD/" -v now="$build/lint/now/" '
+        FILENAME ~ /files$/ { wanted[root $1] = wanted[there $1] = $1; next }
+        FILENAME ~ /sums$/ { sum[$2] = $1; next }
+        $1 in wanted { to = now wanted[$1]; if (to != last) close(last); last = to; print sum[$2], $2 >to }
+    ' "$build/lint/files" "$build/lint/sums" "$build/lint/pairs"
+}
+
 # A file at a time: clang-tidy 14 that has seen one va_list finds fault with those of the next file.
-# clang does not know gcc's ways of copying.
+lint_one() {
+    local now=$build/lint/now/$1 passed=$build/lint/passed/$1
+    [ ! -f "$now" ] || grep -F "/$1\"" "$build/lint/compile_commands.json" | cat .clang-tidy - >>"$now"
+    ! cmp -s "$now" "$passed" || return 0
+    clang-tidy-14 -p "$build/lint" --quiet --warnings-as-errors='*' "$1" 2>/dev/null || return 1
+    [ ! -f "$now" ] || install -D "$now" "$passed"
+}
+
+# clang does not know gcc's ways of copying. What passed is not looked at again before it changes.
 lint() {
     mkdir -p "$build/lint"
     sed -E 's/ -mmem(set|cpy)-strategy=[^ "]*//g' "$build/compile_commands.json" >"$build/lint/compile_commands.json"
-    git ls-files -- '*.c' | grep -vE '^tests/|^examples/|/coverage_exit\.c$' |
-        xargs -r -P"$(nproc)" -n1 clang-tidy-14 -p "$build/lint" --quiet --warnings-as-errors='*' 2>/dev/null ||
-        wrong "clang-tidy"
+    git ls-files -- '*.c' | grep -vE '^tests/|^examples/|/coverage_exit\.c$' >"$build/lint/files"
+    note_sources
+    export -f lint_one && export build
+    xargs -r -P"$(nproc)" -I{} bash -c 'lint_one {}' <"$build/lint/files" || wrong "clang-tidy"
 }
 
 staged() {
