@@ -176,7 +176,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     struct text out = {0};
     struct diag d = {0};
     int first = 0;
-    int code = ctl_command_parse(c, argc, argv, c->arguments != NULL, &first, take, &r);
+    int code = ctl_command_parse(c, argc, argv, &first, take, &r);
 
     if (code < 0)
         code = complete(&r, argv[first]);

@@ -30,21 +30,17 @@ static enum err read_token(const char *file, struct text *out, struct diag *d)
     return ERR_OK;
 }
 
-static enum err ask(const struct ctl_options *o, const char *method, const char *path,
-                    struct slice entity, int *status, struct text *body, struct diag *d)
+/* Q: what is asked; whom, and as who, O says. */
+static enum err ask(const struct ctl_options *o, struct fetch_request q, int *status,
+                    struct text *body, struct diag *d)
 {
     struct text token = {0};
     enum err e = o->token_file != NULL ? read_token(o->token_file, &token, d) : ERR_OK;
 
     if (e == ERR_OK) {
-        struct fetch_request q = {
-            .method = method,
-            .address = o->address,
-            .path = path,
-            .token = o->token_file != NULL ? text_cstr(&token) : NULL,
-            .body = entity,
-            .timeout_ms = o->timeout_ms,
-        };
+        q.address = o->address;
+        q.token = o->token_file != NULL ? text_cstr(&token) : NULL;
+        q.timeout_ms = o->timeout_ms;
         e = fetch(&q, status, body, d);
     }
     text_fini(&token);
@@ -54,13 +50,14 @@ static enum err ask(const struct ctl_options *o, const char *method, const char 
 enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path, int *status,
                  struct text *body, struct diag *d)
 {
-    return ask(o, method, path, SLICE_NULL, status, body, d);
+    return ask(o, (struct fetch_request){.method = method, .path = path}, status, body, d);
 }
 
 enum err ctl_order(const struct ctl_options *o, const char *path, struct slice order, int *status,
                    struct text *body, struct diag *d)
 {
-    return ask(o, "POST", path, order, status, body, d);
+    return ask(o, (struct fetch_request){.method = "POST", .path = path, .body = order}, status,
+               body, d);
 }
 
 enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body, struct diag *d)

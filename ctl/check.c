@@ -113,7 +113,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     struct text line = {0};
     struct text out = {0};
     int first = 0;
-    int code = ctl_command_parse(c, argc, argv, 1, &first, take, &r);
+    int code = ctl_command_parse(c, argc, argv, &first, take, &r);
 
     if (code == CTL_OK)
         return CHECK_OK; /* --help */

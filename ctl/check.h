@@ -17,7 +17,7 @@ const char *check_state_name(enum check_state s);
 /* Alerts outside of low..high, or, turned, within; both bounds belong to the range. */
 struct check_range {
     bool set, turned;
-    double low, high; /* -INFINITY, INFINITY */
+    double low, high; /* -HUGE_VAL, HUGE_VAL: without end */
 };
 /* What a bare number N means. */
 enum check_bare {

@@ -24,7 +24,7 @@ static bool read_bound(struct slice s, double *out)
 
 bool check_range_parse(const char *text, enum check_bare bare, struct check_range *out)
 {
-    struct check_range r = {.set = true, .low = 0, .high = INFINITY};
+    struct check_range r = {.set = true, .low = 0, .high = HUGE_VAL};
     struct slice rest = slice_of(text);
     double n = 0;
 
@@ -32,7 +32,7 @@ bool check_range_parse(const char *text, enum check_bare bare, struct check_rang
         r.turned = true;
         r.low = n;
         if (bare == CHECK_BARE_LOW) {
-            r.low = -INFINITY;
+            r.low = -HUGE_VAL;
             r.high = n;
         }
         *out = r;
@@ -45,7 +45,7 @@ bool check_range_parse(const char *text, enum check_bare bare, struct check_rang
     bool has_colon = slice_find(rest, ':') != SIZE_MAX;
     struct slice low = has_colon ? slice_cut(&rest, ':') : SLICE_LIT("");
     if (slice_is(low, "~"))
-        r.low = -INFINITY;
+        r.low = -HUGE_VAL;
     else if (low.len != 0 && !read_bound(low, &r.low))
         return false;
     if (rest.len != 0 ? !read_bound(rest, &r.high) : !has_colon || (low.len == 0 && !r.turned))

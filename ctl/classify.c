@@ -139,7 +139,7 @@ static int take_configured(struct classify_run *r)
 static int parse(struct classify_run *r, int argc, char **argv)
 {
     int first = 0;
-    int code = ctl_command_parse(r->command, argc, argv, 1, &first, take, r);
+    int code = ctl_command_parse(r->command, argc, argv, &first, take, r);
 
     if (code >= 0)
         return code;

@@ -85,9 +85,21 @@ static void make_options(const struct ctl_command *c, char *letters, struct opti
     longs[c->nflags] = (struct option){NULL, 0, NULL, 0};
 }
 
-int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, size_t arguments_max,
-                      int *first, ctl_take_fn take, void *context)
+/* Its line of help has a word for each. */
+static size_t arguments_max(const struct ctl_command *c)
 {
+    struct slice rest = slice_of(c->arguments);
+    size_t n = 0;
+
+    for (; rest.len != 0; ++n)
+        (void)slice_cut(&rest, ' ');
+    return n;
+}
+
+int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, int *first,
+                      ctl_take_fn take, void *context)
+{
+    size_t max = arguments_max(c);
     char letters[2 * CTL_FLAGS_MAX + 1];
     struct option longs[CTL_FLAGS_MAX + 1];
     int letter;
@@ -113,8 +125,8 @@ int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, size_t
         if (code != CTL_OK)
             return code;
     }
-    if ((size_t)(argc - optind) > arguments_max)
-        return ctl_usage_error(c, "unexpected argument", argv[(size_t)optind + arguments_max]);
+    if ((size_t)(argc - optind) > max)
+        return ctl_usage_error(c, "unexpected argument", argv[(size_t)optind + max]);
     *first = optind;
     return -1;
 }

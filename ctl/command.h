@@ -24,7 +24,7 @@ struct ctl_flag {
 
 struct ctl_command {
     const char *name;
-    const char *arguments; /* "[APPLICATION]" */
+    const char *arguments; /* "[APPLICATION]": a word for each that it may have; or NULL */
     const char *summary;   /* in one line */
     const char *text;      /* more of it, for its --help; or NULL */
     const char *completes; /* its arguments: as of a flag */
@@ -52,10 +52,10 @@ extern const struct ctl_command ctl_word_status, ctl_word_top, ctl_word_resumes,
 typedef int (*ctl_take_fn)(void *context, int letter, const char *value);
 /*
  * Give each option of ARGV to TAKE; -h prints the help of C. Returns -1: go on, arguments begin at
- * *FIRST, at most ARGUMENTS_MAX; else the exit code.
+ * *FIRST, and are not more than C has; else the exit code.
  */
-int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, size_t arguments_max,
-                      int *first, ctl_take_fn take, void *context) must_check;
+int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, int *first,
+                      ctl_take_fn take, void *context) must_check;
 void ctl_command_help(const struct ctl_command *c, struct text *out);
 /* A bad command line, said on standard error; returns CTL_USAGE. WHICH may be NULL. */
 int ctl_usage_error(const struct ctl_command *c, const char *what, const char *which);

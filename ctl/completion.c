@@ -244,7 +244,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 {
     struct text out = {0};
     int first = 0;
-    int code = ctl_command_parse(c, argc, argv, 1, &first, take_nothing, NULL);
+    int code = ctl_command_parse(c, argc, argv, &first, take_nothing, NULL);
 
     if (code >= 0)
         return code;

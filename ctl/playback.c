@@ -116,11 +116,12 @@ static int take_url(struct playback *p, const char *url)
 static int parse(struct playback *p, int argc, char **argv)
 {
     int first = 0;
-    int code = ctl_command_parse(p->command, argc, argv, 1 + PLAYBACK_SERVERS_MAX, &first, take, p);
+    int code = ctl_command_parse(p->command, argc, argv, &first, take, p);
 
     if (code >= 0)
         return code;
     p->file = argv[first];
+    ASSERT(argc - first <= 1 + PLAYBACK_SERVERS_MAX);
     if (p->file == NULL || argv[first + 1] == NULL)
         return ctl_usage_error(p->command, "want a log and a server: LOG http://HOST:PORT", NULL);
     code = CTL_OK;

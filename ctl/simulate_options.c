@@ -302,8 +302,7 @@ static bool is_given(const struct simulate *s, const char *name)
         if (strcmp(numbers[i].name, name) == 0)
             return (s->given >> i & 1) != 0;
     }
-    ASSERT(!"a number that there is");
-    return false;
+    UNREACHABLE();
 }
 
 static int check_idle(const struct simulate *s)

@@ -61,7 +61,7 @@ static double measure_of(const struct simulate_variant *v, enum measure m)
 /* The best of all, or of those that keep up with a MEASURE of RATE of SLOWEST. */
 static double best_of(const struct simulate_story *t, enum measure m, double slowest)
 {
-    double best = INFINITY;
+    double best = HUGE_VAL;
 
     for (size_t i = 0; i < t->nvariants; ++i) {
         if (measure_of(&t->variants[i], RATE) <= slowest)
@@ -73,10 +73,10 @@ static double best_of(const struct simulate_story *t, enum measure m, double slo
 static void count(const struct simulate_story *t, struct score *scores)
 {
     unsigned *nearly = xcalloc(t->nvariants, sizeof(nearly[0]));
-    double slowest = best_of(t, RATE, INFINITY) / (1 - KEEPS_UP);
+    double slowest = best_of(t, RATE, HUGE_VAL) / (1 - KEEPS_UP);
 
     for (enum measure m = 0; m < MEASURES; ++m) {
-        double best = best_of(t, m, INFINITY);
+        double best = best_of(t, m, HUGE_VAL);
         double best_kept = best_of(t, m, slowest);
 
         for (size_t i = 0; i < t->nvariants; ++i) {

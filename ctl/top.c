@@ -140,7 +140,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
                              .columns = 80,
                              .colours = ctl_colours()}};
     int first = 0;
-    int code = ctl_command_parse(c, argc, argv, 0, &first, take, &t);
+    int code = ctl_command_parse(c, argc, argv, &first, take, &t);
 
     if (code < 0)
         code = show(&t);

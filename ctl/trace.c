@@ -106,7 +106,7 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
     struct trace_report r = {0};
     struct text out = {0};
     int first = 0;
-    int code = ctl_command_parse(c, argc, argv, 1, &first, take, &run);
+    int code = ctl_command_parse(c, argc, argv, &first, take, &run);
 
     if (code >= 0)
         return code;

@@ -130,7 +130,7 @@ static int run_page(const struct ctl_command *c, int argc, char **argv)
     struct text out = {0};
     struct diag d = {0};
     int first = 0;
-    int code = ctl_command_parse(c, argc, argv, 1, &first, take, &a);
+    int code = ctl_command_parse(c, argc, argv, &first, take, &a);
 
     if (code >= 0)
         return code;
@@ -152,7 +152,7 @@ static int run_detach(const struct ctl_command *c, int argc, char **argv)
     struct text out = {0};
     struct diag d = {0};
     int first = 0;
-    int code = ctl_command_parse(c, argc, argv, 1, &first, take, &a);
+    int code = ctl_command_parse(c, argc, argv, &first, take, &a);
 
     if (code >= 0)
         return code;
