@@ -228,7 +228,8 @@ static const struct variable *find_variable(struct slice name)
 /* Cuts "HTTP_" off the name of a variable that is a field of the request. */
 static bool cut_field_name(struct slice *name)
 {
-    if (!slice_starts(*name, http_prefix))
+    /* A plugin may ask for NULL. */
+    if (name->p == NULL || !slice_starts(*name, http_prefix))
         return false;
     name->p += http_prefix.len;
     name->len -= http_prefix.len;

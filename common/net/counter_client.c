@@ -142,7 +142,7 @@ static bool send_acquire(struct counter_conn *c)
 /* Something whose answer is due at once, and for which no call waits. False: C is dead. */
 static bool send_and_await(struct counter_conn *c, enum counter_conn_state state, struct slice line)
 {
-    c->state = state;
+    c->state = (uint8_t)state;
     timer_start(c->loop, &c->timer, c->server->client->answer_timeout_ms);
     return counter_conn_send(c, line);
 }

@@ -357,9 +357,9 @@ struct tree_entry *zk_enter(struct tree *base, const char *path, const char *nam
         timer_init(&e->retry, on_retry);
         map_add(&t->entries, &e->in_tree, e->path, (size_t)len);
     }
+    set_bytes(e, properties);
     e->leaving = false;
     e->look = e->held;
-    set_bytes(e, properties);
     step(e);
     return e;
 }

@@ -46,8 +46,10 @@ static void leave_list(struct zk_node *n)
 
 static void drop_members(struct zk_node *list)
 {
-    while (!list_empty(&list->members))
-        leave_list(list_entry(list->members.next, struct zk_node, in_list));
+    struct list *node;
+
+    while ((node = list_pop_front(&list->members)) != NULL)
+        leave_list(list_entry(node, struct zk_node, in_list));
 }
 
 void zk_node_put(struct zk_node *n)
