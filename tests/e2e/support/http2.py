@@ -166,11 +166,12 @@ class Stream:
 class Http2:
     """One connection. What comes is kept by stream; `goaway` and `closed` tell of its end."""
 
-    def __init__(self, port, settings=b'', seconds=20, preface=PREFACE, receive_bytes=None):
+    def __init__(self, port, settings=b'', seconds=20, preface=PREFACE, receive_bytes=None, source='127.0.0.1'):
         raw = socket.socket()
         if receive_bytes:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         raw.settimeout(seconds)
+        raw.bind((source, 0))
         raw.connect(('127.0.0.1', port))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
