@@ -8,51 +8,61 @@ from support.certificates import Pair
 from support.base import free_port
 from test_agent import attached
 from support.fault_cases import Faulty, run_faults
-from support.response_cases import GROUPS, TIMEOUT
+from support.response_cases import ALL, GROUPS, TIMEOUT
 from support.response_run import Player, Subject
 
 CLIENTS = ('1.0', '1.0 keep', '1.1', '1.1 close')
-WAIT = '%dms' % (TIMEOUT * 1000)
 
 
-def balanced(world, kind):
-    """A load balancer and its worker, for clients of one kind."""
+def waits(hasty):
+    """The time-outs. Those that no case means to reach are longer than any client waits, however slow the machine is."""
+    return '%dms' % (TIMEOUT * 1000) if hasty else '1h'
+
+
+
+def balanced(world, kind, hasty):
+    """A load balancer and its worker, for clients of one kind and cases that are timed, or those that are not."""
     player = Player(world)
     plain, tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
-    name = 'resumelb-' + kind.replace(' ', '-')
+    name = 'resumelb-%s-%s' % (kind.replace(' ', '-'), 'timed' if hasty else 'all')
     pair = Pair(world.folder, name, ['test.example'])
     # What one case does must not tell on the next: nobody is left alone, no class refused.
-    lb = world.resumelb({'workers': [{'address': player.address}], 'first_byte_timeout': WAIT, 'between_bytes_timeout': WAIT,
-                         'eject_after': 0, 'eject_after_refused': 0, 'poison_deaths': 0},
+    lb = world.resumelb({'workers': [{'address': player.address}], 'first_byte_timeout': waits(hasty),
+                         'between_bytes_timeout': waits(hasty), 'eject_after': 0, 'eject_after_refused': 0, 'poison_deaths': 0},
                         listen=[{'address': plain}, {'address': tls, 'tls': pair.entry, 'http2': True}], threads=1, name=name)
-    s = Subject(player, plain, tls, strict=True)
+    s = Subject(player, plain, tls, strict=True, hasty=hasty)
     s.lb = lb
     return s
 
 
-def side_by_side(subjects, group):
-    """{kind of client: its own subject}: what is wrong, of all that was looked at. Most of the time goes by waiting."""
+def side_by_side(start, kinds, group):
+    """
+    START(kind of client, hasty) makes a subject. What is wrong, of all that was looked at; then the subjects. Most of the
+    time goes by waiting.
+    """
+    needed = {c.timed for c in ALL if c.group == group}
+    subjects = {(kind, hasty): start(kind, hasty) for kind in kinds for hasty in sorted(needed)}
     with concurrent.futures.ThreadPoolExecutor(len(subjects)) as pool:
-        runs = [pool.submit(s.run_group, group, clients=(kind,)) for kind, s in subjects.items()]
+        runs = [pool.submit(s.run_group, group, (kind,), hasty) for (kind, hasty), s in subjects.items()]
         results = [r for run in runs for r in run.result()]
     wrong = ['%s, HTTP/%s %s: %s' % (case.name, kind, method, what) for case, kind, method, what in results if what]
     assert results and not wrong, '%d of %d:\n%s' % (len(wrong), len(results), '\n'.join(wrong))
+    return list(subjects.values())
 
 
 @pytest.mark.parametrize('group', GROUPS)
 def test_every_client_sees_what_the_worker_meant_or_that_it_went_wrong(world, group):
-    subjects = {kind: balanced(world, kind) for kind in CLIENTS + ('2',)}
-    side_by_side(subjects, group)
-    for s in subjects.values():
+    for s in side_by_side(lambda kind, hasty: balanced(world, kind, hasty), CLIENTS + ('2',), group):
         assert s.lb.process.alive()
         assert s.lb.app()['backlog'] == 0
 
 
 def test_what_a_worker_fails_is_tried_again_where_it_may_be_and_sent_twice_where_it_may_not_never(world):
     faulty = Faulty(world)
-    lb = world.resumelb({'workers': faulty.addresses, 'first_byte_timeout': WAIT, 'eject_after': 0, 'poison_deaths': 0,
-                         'retry_budget': 1}, threads=1)
-    results = run_faults(faulty, lb.address)
+    patient, hasty = (world.resumelb({'workers': faulty.addresses, 'first_byte_timeout': waits(hasty), 'eject_after': 0,
+                                      'poison_deaths': 0, 'retry_budget': 1}, threads=1, name='hasty' if hasty else 'patient')
+                      for hasty in (False, True))
+    results = run_faults(faulty, patient.address, hasty.address)
     wrong = [r for r in results if r[-1]]
     assert not wrong, '%d of %d:\n%s' % (len(wrong), len(results), '\n'.join(map(str, wrong)))
 
@@ -60,10 +70,9 @@ def test_what_a_worker_fails_is_tried_again_where_it_may_be_and_sent_twice_where
 @pytest.mark.parametrize('group', ['over and short', 'chunks cut', 'by close', '1xx', 'faults'])
 def test_the_agents_front_passes_on_what_a_process_means_or_says_that_it_failed(world, group):
     """HTTP/1 only: it has no TLS."""
-    subjects = {}
-    for kind in CLIENTS:
+    def start(kind, hasty):
         player = Player(world)
-        agent = attached(world, player.address, 'a%d' % len(subjects), first_byte_timeout=WAIT,
-                         between_bytes_timeout=WAIT)
-        subjects[kind] = Subject(player, agent.addresses[0], None)
-    side_by_side(subjects, group)
+        agent = attached(world, player.address, 'a-%s-%d' % (kind.replace(' ', '-'), hasty), first_byte_timeout=waits(hasty),
+                         between_bytes_timeout=waits(hasty))
+        return Subject(player, agent.addresses[0], None, hasty=hasty)
+    side_by_side(start, CLIENTS, group)

@@ -14,7 +14,7 @@ FIN, RST, HANG = 'fin', 'rst', 'hang'
 PASS, BAD, CUT, LATE = 'pass', 'bad', 'cut', 'late'
 POISON = b'HTTP/1.1 200 OK\r\nContent-Length: 6\r\nX-Poison: 1\r\n\r\nPOISON'
 HELLO = b'hello'
-# Time-outs of the subjects in seconds, for the first byte and between bytes.
+# Time-outs in seconds, for the first byte and between bytes, of the subjects that play what is `timed`.
 TIMEOUT = 0.5
 
 
@@ -33,8 +33,19 @@ class Case:
     clients: tuple = ('1.0', '1.0 keep', '1.1', '1.1 close', '2')
     request_body: bytes = b''
     strict: bool = False        # ours has no choice but PASS
+    paced: bool = False         # it shows what time-outs are only while nobody's pauses are longer than meant
 
     number: int = 0
+
+    @property
+    def timed(self):
+        """Whether it is about time-outs. All else comes out the same however slow the machine is, and needs long ones for that."""
+        return LATE in self.want or self.paced
+
+    @property
+    def takes_s(self):
+        """In all, by itself."""
+        return sum(step for step in self.wire if isinstance(step, float))
 
     @property
     def path(self):
@@ -402,8 +413,8 @@ def faults():
         add(g, 'all but the blank line, ' + method, b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n', FIN, want=(BAD,), **kw)
         add(g, 'silent, ' + method, HANG, want=(LATE,), **kw)
         add(g, 'silent in the head, ' + method, b'HTTP/1.1 200 OK\r\nContent-Le', HANG, want=(LATE,), **kw)
-    add(g, 'late, but not too late', TIMEOUT / 4, sized())
-    add(g, 'slow, but not too slow', head('Content-Length: 5'), *sum(([TIMEOUT / 5, bytes([b])] for b in HELLO), []))
+    add(g, 'late, but not too late', TIMEOUT / 4, sized(), paced=True)
+    add(g, 'slow, but not too slow', head('Content-Length: 5'), *sum(([TIMEOUT / 5, bytes([b])] for b in HELLO), []), paced=True)
     large = {'methods': ('POST',), 'request_body': b'x' * 400000}
     add(g, 'of a large POST', sized(), **large)
     add(g, 'FIN without a byte, of a large POST', FIN, want=(BAD,), **large)

@@ -4,16 +4,17 @@ import dataclasses
 import socket
 import ssl
 import threading
+import time
 
 import h2.config
 import h2.connection
 import h2.events
 import h2.exceptions
 
-from .base import PATIENCE
+from .base import PATIENCE, wait_until
 from .certificates import blind_context
 from .http import connect
-from .response_cases import ALL, BAD, CUT, FIN, HANG, LATE, PASS, RST
+from .response_cases import ALL, BAD, CUT, FIN, HANG, LATE, PASS, RST, TIMEOUT
 from .scripted import Scripted
 
 CLIENT_S = 8.0
@@ -357,26 +358,50 @@ def general(case, seen, strict):
 
 
 class Subject:
-    """Where it listens. `strict`: it is ours, and what we have promised beyond the RFCs is looked at, too."""
+    """
+    Where it listens. `strict`: it is ours, and what we have promised beyond the RFCs is looked at, too. `hasty`: its
+    time-outs are so short that the worker may be late where a case does not mean it.
+    """
 
-    def __init__(self, player, plain, tls, strict=False):
-        self.player, self.plain, self.tls, self.strict = player, plain, tls, strict
+    def __init__(self, player, plain, tls, strict=False, hasty=True):
+        self.player, self.plain, self.tls, self.strict, self.hasty = player, plain, tls, strict, hasty
         self.asked = 0
         self.revive = None          # starts it again, where it may die
 
     def follow(self, client, kind, seen, case):
         """Another request behind the case's, on its connection if that goes on. What is wrong with its answer."""
-        if not seen.kept:
-            client.close()
-            client = open_client(self, kind)
-        try:
-            target = '/plain-%d' % self.asked
+        target, kept = '/plain-%d' % self.asked, seen.kept
+
+        def answer():
+            """None: the worker was late; that tells nothing of what the case has left behind."""
+            nonlocal client, kept
+            if not kept:
+                client.close()
+                client = open_client(self, kind)
             got = client.ask('GET', target + '?plain-%d' % self.asked, b'')
+            kept = got.kept
+            return None if self.hasty and got.status == 504 and not got.wrong else got
+        try:
+            got = wait_until(answer, 'an answer in time', CLIENT_S)
         finally:
             client.close()
         if (got.status, got.body) != (200, target.encode()) or got.wrong:
             return ['the next: ' + got.short()]
         return []
+
+    def ask(self, case, kind, method):
+        """(the client, its request's mark, what it has seen), of an attempt in which a paced case kept its pace."""
+        deadline = time.monotonic() + CLIENT_S * PATIENCE
+        while True:
+            self.asked += 1
+            mark, began = '%d' % self.asked, time.monotonic()
+            client = open_client(self, kind)
+            seen = client.ask(method, case.path + '?' + mark, case.request_body)
+            ended = time.monotonic()
+            in_time = ended < began + case.takes_s + TIMEOUT / 2
+            if not case.paced or in_time or is_pass(case, method, seen) or ended > deadline:
+                return client, mark, seen
+            client.close()
 
     def run(self, case, kind, method):
         """What is wrong; an empty list when nothing is."""
@@ -389,10 +414,7 @@ class Subject:
             return ['it died: %r' % e]
 
     def judge(self, case, kind, method):
-        self.asked += 1
-        mark = '%d' % self.asked
-        client = open_client(self, kind)
-        seen = client.ask(method, case.path + '?' + mark, case.request_body)
+        client, mark, seen = self.ask(case, kind, method)
         wanted = (PASS,) if case.strict and self.strict else case.want
         wrong = general(case, seen, self.strict)
         if not any(is_kind(k, case, method, seen) for k in wanted):
@@ -409,9 +431,9 @@ class Subject:
             self.player.wrong.clear()
         return wrong
 
-    def run_group(self, group, clients=None):
-        """[(case, client, method, what is wrong)]"""
+    def run_group(self, group, clients=None, timed=None):
+        """[(case, client, method, what is wrong)]. TIMED: only cases that are so, or only those that are not."""
         return [(case, kind, method, self.run(case, kind, method))
-                for case in ALL if case.group == group
+                for case in ALL if case.group == group and timed in (None, case.timed)
                 for kind in case.clients if clients is None or kind in clients
                 for method in case.methods]
