@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the benchmarks that start programs ask of them: a free port, and CPU time."""
 import pathlib
-import socket
+import sys
 
-
-def free_port():
-    with socket.create_server(('127.0.0.1', 0)) as s:
-        return s.getsockname()[1]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'tests' / 'e2e'))
+from support.base import free_port  # noqa: E402,F401
 
 
 def family(pid):

@@ -8,7 +8,7 @@ import threading
 import h2.connection
 import h2.events
 
-from support.base import PATIENCE, wait_until
+from support.base import PATIENCE, free_port, wait_until
 from support.http import Client
 from support.scripted import Scripted, serve
 
@@ -160,19 +160,19 @@ def ends(lb, name, n):
 class Poolcounterd:
     """The original daemon, on a port of our choice."""
 
-    def __init__(self, program='/usr/bin/poolcounterd', port=0):
+    def __init__(self, program='/usr/bin/poolcounterd'):
         self.program = program
         self.listener = None
         self.process = None
-        self.start(port)
+        self.port = free_port()
+        self.address = '127.0.0.1:%d' % self.port
+        self.start()
 
-    def start(self, port=None):
+    def start(self):
         s = socket.socket()
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.bind(('127.0.0.1', self.port if port is None else port))
+        s.bind(('127.0.0.1', self.port))
         s.listen(1024)
-        self.port = s.getsockname()[1]
-        self.address = '127.0.0.1:%d' % self.port
         self.process = subprocess.Popen([self.program], stdin=s, stderr=subprocess.DEVNULL)
         s.close()
 

@@ -2,7 +2,6 @@
 """What a program may do that was started as root, with and without the setting `user`."""
 import os
 import pathlib
-import socket
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -26,14 +25,3 @@ def assert_is_nobody(pid, threads=1):
     for t in found:
         assert t == {'Uid': [str(NOBODY)] * 4, 'Gid': [str(NOBODY)] * 4, 'Groups': [str(NOBODY)],
                      'NoNewPrivs': ['1'], 'CapEff': ['0000000000000000']}, t
-
-
-def low_port():
-    """One that only root may listen at, and nobody does. As root."""
-    for port in range(1023, 600, -1):
-        try:
-            socket.create_server(('127.0.0.1', port)).close()
-        except OSError:
-            continue
-        return port
-    raise AssertionError('no port below 1024 is free')

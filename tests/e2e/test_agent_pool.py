@@ -200,7 +200,7 @@ def test_who_finds_all_busy_waits_until_one_is_free(world):
 
 
 def test_maxima_are_lowered_and_raised_while_running(world):
-    agent = PoolAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
+    agent = PoolAgent(world, slots=4, most=5, min_processes=1, max_processes=4).wait_ready()
     streams = [agent.stream(n) for n in range(4)]
     agent.write_node({'min_processes': 4})
     wait_until(lambda: agent.states() == ['ready'] * 4, 'four processes')

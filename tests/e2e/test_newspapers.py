@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support.base import BIN, PATIENCE, ROOT, Process, free_port, reap_all, wait_until
+from support.base import BIN, PATIENCE, ROOT, Process, free_ports, reap_all, wait_until
 from support.http import get
 
 EXAMPLE = ROOT / 'examples' / 'newspapers'
@@ -37,7 +37,8 @@ def check_log(path):
 
 @pytest.fixture
 def newspapers(tmp_path, corpus):
-    s = stack.Stack(tmp_path / 's', processes=PROCESSES, binaries=BIN, environment=corpus, history=20)
+    port = free_ports(2)
+    s = stack.Stack(tmp_path / 's', processes=PROCESSES, ports=(port, port + 1), binaries=BIN, environment=corpus, history=20)
     s.start(60 * PATIENCE)
     s.address = '127.0.0.1:%d' % s.port
     yield s
@@ -163,7 +164,7 @@ def test_resumelbctl_shows_workers_and_what_they_are_good_at(newspapers):
 
 
 def test_run_starts_everything_and_ends_it_on_interrupt(tmp_path, corpus):
-    taken = free_port()
+    taken = free_ports(4)       # with those that it takes instead
     env = {**corpus, 'PORT': str(taken), 'PROCESSES': '2', 'TRAFFIC': '20', 'RUN_DIR': str(tmp_path / 'r'),
            'RLB_BIN': str(BIN)}
     blocker = subprocess.Popen([sys.executable, '-m', 'http.server', '--bind', '127.0.0.1', str(taken)],
@@ -180,7 +181,7 @@ def test_run_starts_everything_and_ends_it_on_interrupt(tmp_path, corpus):
             assert 'is taken: using' in output
             assert 'curl -si' in output
             folder = next((tmp_path / 'r').iterdir())
-            assert folder.name != str(taken)
+            assert folder.name == str(taken + 2)
             port = int(folder.name)
             assert get('127.0.0.1:%d' % port, '/', host=HOSTS[0]).status == 200
             pid = int(get('127.0.0.1:%d' % port, '/', host=HOSTS[0])['X-Worker-Pid'])

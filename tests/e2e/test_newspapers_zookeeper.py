@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from agent_support import alive
-from support.base import BIN, PATIENCE, ROOT, Process, reap_all, wait_until
+from support.base import BIN, PATIENCE, ROOT, Process, free_ports, reap_all, wait_until
 from support.http import get
 
 EXAMPLE = ROOT / 'examples' / 'newspapers'
@@ -43,7 +43,7 @@ def printed(output, what):
 
 def test_run_with_zookeeper_starts_two_of_each_and_ends_them(tmp_path):
     env = {'NEWSPAPERS_DB': str(tmp_path / 'db.sqlite'), 'NEWSPAPERS_SITES': str(SITES), 'NEWSPAPERS_OBJECTS': '60',
-           'PORT': str(stack.free_pair(0)[0]), 'PROCESSES': '3', 'RUN_DIR': str(tmp_path / 'r'), 'RLB_BIN': str(BIN),
+           'PORT': str(free_ports(6)), 'PROCESSES': '3', 'RUN_DIR': str(tmp_path / 'r'), 'RLB_BIN': str(BIN),
            'ZOOKEEPER': '1'}
     generate.ensure(env['NEWSPAPERS_DB'], SITES, 60, 1)
     run = Process([EXAMPLE / 'run'], 'run', tmp_path, env=env)

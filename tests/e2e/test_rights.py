@@ -7,11 +7,11 @@ import subprocess
 
 import pytest
 
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, free_port, low_port, wait_until
 from support.certificates import Pair, shown
 from support.http import Client, get
 from support.scripted import hello, serve
-from rights_support import NOBODY, ORDINARY, ROOT, assert_is_nobody, low_port
+from rights_support import NOBODY, ORDINARY, ROOT, assert_is_nobody
 from upgrade_support import upgrade
 
 

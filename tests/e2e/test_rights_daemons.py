@@ -10,8 +10,8 @@ import pytest
 from agent_support import TinyAgent
 from agent_upgrade_support import upgrade
 from poolcounter_support import Daemon, alive, status
-from rights_support import NOBODY, ORDINARY, ROOT, assert_is_nobody, low_port
-from support.base import BIN, free_port, wait_until
+from rights_support import NOBODY, ORDINARY, ROOT, assert_is_nobody
+from support.base import BIN, free_port, low_port, wait_until
 from support.http import Client
 
 # Somebody else than nobody, whom the daemons below are asked to become.

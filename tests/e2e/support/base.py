@@ -79,6 +79,11 @@ class Ports:
 _ports = Ports()
 
 
+def _first_of_the_kernel():
+    """The first port that the kernel gives out by itself, to whoever connects for instance."""
+    return int(pathlib.Path('/proc/sys/net/ipv4/ip_local_port_range').read_text().split()[0])
+
+
 def _nobody_listens(host, port):
     with socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET) as s:
         try:
@@ -89,12 +94,24 @@ def _nobody_listens(host, port):
 
 
 def free_ports(count, host='127.0.0.1'):
-    """The first of COUNT ports in a row that nobody listens on, below those that the kernel gives out by itself; each once per run."""
+    """
+    The first of COUNT ports in a row that nobody listens on, below those that the kernel gives out by itself; each once per
+    run. Who listens on a port that was neither asked for here nor given by the kernel at that moment may meet somebody there.
+    """
+    below = min(32000, _first_of_the_kernel())
     for _ in range(1000):
-        first = random.randrange(10000, 32000)
+        first = random.randrange(min(10000, below // 2), below - count)
         if all(_ports.take(port) and _nobody_listens(host, port) for port in range(first, first + count)):
             return first
     raise AssertionError('no free port')
+
+
+def low_port(host='127.0.0.1'):
+    """One that only root may listen on, in the same way. As root."""
+    for port in range(1023, 600, -1):
+        if _ports.take(port) and _nobody_listens(host, port):
+            return port
+    raise AssertionError('no free port below 1024')
 
 
 def free_port(host='127.0.0.1'):

@@ -3,14 +3,15 @@
 import socket
 import threading
 
-from .base import PATIENCE
+from .base import PATIENCE, free_port, wait_until
 
 
 class Connection:
     """What a script gets: read a request, write bytes, close in the way it wants."""
 
-    def __init__(self, sock, number, server):
+    def __init__(self, sock, number, server, peer):
         self.sock, self.number, self.server = sock, number, server
+        self.peer, self.ended = peer, False
         self.buffer = bytearray()      # bytes would make large bodies quadratic
 
     def read_request(self):
@@ -71,8 +72,8 @@ class Scripted:
             self.listener = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
             if port:            # that of an earlier one, whose connections may not have ended yet
                 self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            port = port or free_port(host)
             self.listener.bind((host, port))
-            port = self.listener.getsockname()[1]
             self.address = ('[%s]:%d' if ':' in host else '%s:%d') % (host, port)
         self.listener.listen(1024)
         self.closed = False
@@ -82,11 +83,11 @@ class Scripted:
         number = 0
         while not self.closed:
             try:
-                sock, _ = self.listener.accept()
+                sock, peer = self.listener.accept()
             except OSError:
                 return
             sock.settimeout(60 * PATIENCE)
-            c = Connection(sock, number, self)
+            c = Connection(sock, number, self, peer)
             number += 1
             self.connections.append(c)
             threading.Thread(target=self._run, args=(c,), daemon=True).start()
@@ -100,8 +101,17 @@ class Scripted:
             self.errors.append(e)
         finally:
             c.sock.close()
+            c.ended = True
             if not self.remembers:
                 self.connections.remove(c)
+
+    def heard_all(self):
+        """Wait for the end of all connections, those that nobody has accepted yet included: `requests` is complete then."""
+        with socket.socket(self.listener.family) as last:
+            last.connect(self.listener.getsockname())
+            name = last.getsockname()
+            wait_until(lambda: any(c.peer == name for c in self.connections), 'those that wait to be accepted')
+        wait_until(lambda: all(c.ended for c in self.connections), 'all connections to end')
 
     def close(self):
         self.closed = True

@@ -146,12 +146,13 @@ class Gunicorn:
 class Agent:
     """A running agent with one application of small gunicorn processes."""
 
-    def __init__(self, world, name, tree, slots=2, app='app', **settings):
+    def __init__(self, world, name, tree, slots=2, app='app', most=0, **settings):
+        """MOST: how many slots it may come to have."""
         self.world, self.name, self.slots = world, name, slots
         (world.folder / 'smallapp.py').write_text(APP)
         self.admin_port = free_port()
         self.admin = '127.0.0.1:%d' % self.admin_port
-        base = free_ports(slots)       # slot i listens on the first + i
+        base = free_ports(max(slots, most, settings.get('max_processes', 0)))   # slot i listens on the first + i
         self.addresses = ['127.0.0.1:%d' % (base + i) for i in range(slots)]
         application = {
             'root': str(world.folder),
