@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from support.base import wait_until
+from support.base import PATIENCE, wait_until
 from support.http import get
 from test_agent_restart import GunicornAgent
 
@@ -54,13 +54,13 @@ class Clients:
             t.join()
 
 
-def churn(agent, seconds):
-    """Kill a process a second, whichever, and restart all every two, for so long; how many were killed."""
+def churn(agent, seconds, enough):
+    """Kill a process a second, whichever, and restart all every two, for so long and until ENOUGH(); how many were killed."""
     restart, kills = agent.tmp / 'restart.txt', 0
     end = time.monotonic() + seconds
     for second in itertools.count(1):
-        time.sleep(max(0.0, min(1.0, end - time.monotonic())))
-        if time.monotonic() >= end:
+        time.sleep(1)       # the rate of the deaths
+        if time.monotonic() >= end and (enough() or time.monotonic() >= end + 60 * PATIENCE):
             return kills
         if second % 2 == 0:
             restart.touch()
@@ -76,7 +76,7 @@ def test_spent_restarted_and_killed_at_once_no_get_fails_and_no_post_runs_twice(
     wait_until(lb.listening, 'the load balancer', 20)
     wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 3, 'three workers', 30)
     clients = Clients(lb.address, 4)
-    kills = churn(agent, SECONDS)
+    kills = churn(agent, SECONDS, lambda: clients.counts['GET'] > 20 * SECONDS and agent.figures()['replaced'] >= 2)
     clients.stop()
     figures = agent.figures()
     print('%d s: %s, %d POSTs lost to a killed process, %d killed, %d replaced, %d spawned' % (

@@ -90,10 +90,13 @@ class DirectoryPlace:
         """As a program registers itself: a file under a lock of its open file."""
         folder = self.root / path.strip('/') / 'providers'
         folder.mkdir(parents=True, exist_ok=True)
-        with open(folder / name, 'w') as f:
+        # In place when it is locked: without a lock it is what a dead one has left behind, and is removed.
+        new = folder / ('.new-' + name)
+        with open(new, 'w') as f:
             fcntl.fcntl(f, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))    # F_OFD_SETLK
             f.write(json.dumps({'pid': 1, **properties}))
             f.flush()
+            os.rename(new, folder / name)
             yield
 
     def raw(self, path):

@@ -6,6 +6,7 @@ resume stream, so that they can be registered in a tree; a bad one's breaks.
 """
 import json
 import random
+import select
 import socket
 import sys
 import threading
@@ -108,12 +109,13 @@ class Worker:
         sock.sendall(b'HTTP/1.1 200 OK\r\nContent-Type: application/x-resumelb-resume+jsonl\r\n'
                      b'Transfer-Encoding: chunked\r\n\r\n')
         send_chunk(sock, json.dumps(line).encode() + b'\n')
-        while True:
-            time.sleep(1)
+        # A line a second, until the other end has enough.
+        while not select.select([sock], [], [], 1)[0]:
             if self.bad and self.random.random() < 0.1:
                 send_chunk(sock, self.random.choice([b'{"v":1,', b'\xff\xfe\n', b'[]\n', b'{"v":2}\n', b'x' * 70_000 + b'\n']))
                 raise self.random.choice([Reset, Closed])
             send_chunk(sock, b'\n')
+        raise Closed
 
     def head(self, *fields):
         return b'\r\n'.join([b'HTTP/1.1 200 OK', b'X-Worker: %s' % self.name.encode(), *fields]) + b'\r\n\r\n'
