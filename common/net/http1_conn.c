@@ -272,7 +272,8 @@ struct st_h2o_socket_t *http1_take_socket(struct http1_conn **cp)
 static bool is_heard(const struct http1_conn *c)
 {
     return c->quiet_since < loop_waits(c->loop) && loop_heard_all(c->loop) &&
-           watch_reads(c->watch) && (c->tls == NULL || !tls_link_more(c->tls));
+           watch_reads(c->watch) && watch_heard(c->watch) &&
+           (c->tls == NULL || !tls_link_more(c->tls));
 }
 
 static bool conn_alive(struct pooled_conn *p, bool sure)

@@ -68,7 +68,7 @@ uint64_t loop_waits(const struct loop *l);
 /*
  * Whether this turn's wait has heard of every socket with anything to tell, and nothing of it is
  * left to be run but what concerns accepted sockets. False when that is not known, as before the
- * wait and between turns.
+ * wait and between turns. Of watches it holds where watch_heard does.
  */
 bool loop_heard_all(const struct loop *l);
 
@@ -136,6 +136,11 @@ void watch_hand_over(struct watch *w, void (*readable)(void *context), void *con
 /* Look out for bytes, as from the start; or not. The end of a connection is an end of bytes. */
 void watch_read(struct watch *w, bool on);
 bool watch_reads(const struct watch *w);
+/*
+ * Whether what loop_heard_all says goes for W. Else whoever this turn's wait has told of may have
+ * come later than what W would tell of.
+ */
+bool watch_heard(const struct watch *w);
 /* Call WRITABLE once, when FD takes bytes or never will; NULL: not any more. */
 void watch_write(struct watch *w, void (*writable)(void *context));
 bool watch_writes(const struct watch *w);

@@ -294,6 +294,7 @@ static int wait_near(struct loop_wait *w, struct epoll_event *events, int max, i
     if (w->polled[0].revents == 0)
         return 0;
     note_lost(w);
+    w->epoll_after = true;
     return sys_epoll_wait(w->epoll, events, max, 0);
 }
 
@@ -327,6 +328,7 @@ static int wait_for_all(struct loop_wait *w, struct epoll_event *events, int max
     int timeout_ms = -1;
 
     tell_changes(w);
+    w->epoll_after = false;
     if (!list_empty(&w->near))
         part_with_near_ones(w);
     if (until_ms == 0 || !list_empty(&w->ready)) /* the wait before failed halfway */
@@ -447,6 +449,14 @@ void watch_read(struct watch *watch, bool on)
 bool watch_reads(const struct watch *watch)
 {
     return (watch->wanted & EPOLLIN) != 0;
+}
+
+bool watch_heard(const struct watch *watch)
+{
+    const struct loop_wait *w = loop_wait_of(watch->loop);
+
+    /* Between the two calls of one wait the thread may stand still for long. */
+    return watch->in_epoll != 0 || !w->epoll_after;
 }
 
 void watch_write(struct watch *watch, void (*writable)(void *context))

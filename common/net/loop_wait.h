@@ -23,7 +23,8 @@ enum { LOOP_WAIT_EVENTS = 255 };
 
 struct loop_wait {
     uint64_t count;
-    bool complete;     /* this turn's has told of all sockets that were ready */
+    bool complete;     /* this turn's has told of all sockets that were ready, */
+    bool epoll_after;  /* but epoll's were asked for after the near ones */
     bool idle;         /* the last one has told of nothing, or only that it is time */
     bool on;           /* between loop_wait_begin and the call of epoll_wait */
     int epoll;         /* libh2o's; -1 before the first wait */

@@ -8,11 +8,13 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -36,6 +38,55 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *new_value,
     memcpy(&real, &found, sizeof(real));
     ++timer_sets;
     return real(fd, flags, new_value, old_value);
+}
+
+/*
+ * So do these (--wrap), by which a loop polls and asks epoll (sys.h): what comes between the two,
+ * if anything does.
+ */
+static int comes_between = -1;
+static bool has_polled;
+
+static void note_call(bool polls, bool asks_epoll)
+{
+    if (asks_epoll && has_polled && comes_between != -1)
+        assert_int_equal(eventfd_write(comes_between, 1), 0);
+    has_polled = polls;
+}
+
+int __real_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+    note_call(true, false);
+    return __real_poll(fds, n, timeout_ms);
+}
+
+int __real_epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout_ms,
+                       const sigset_t *mask);
+int __wrap_epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout_ms,
+                       const sigset_t *mask);
+int __wrap_epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout_ms,
+                       const sigset_t *mask)
+{
+    note_call(false, true);
+    return __real_epoll_pwait(epoll, events, max, timeout_ms, mask);
+}
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+    long words[6];
+    va_list rest;
+
+    va_start(rest, number);
+    /* More than a call has are whatever is there, as for syscall(2) itself. */
+    for (size_t i = 0; i < 6; ++i)
+        words[i] = va_arg(rest, long);
+    va_end(rest);
+    note_call(number == SYS_poll, number == SYS_epoll_pwait);
+    return __real_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
 /* A descriptor that is always readable, and what its callback was told. */
@@ -317,6 +368,60 @@ static void what_the_clock_was_set_for_and_has_gone_costs_no_timer_behind_it(voi
     assert_int_equal(gone.at, 0);
 }
 
+struct silent {
+    struct loop_deferred at_end;
+    struct watch *watch;
+    unsigned calls;
+    bool heard; /* at the end of the last turn */
+};
+
+static void on_sound(void *context)
+{
+    struct silent *s = context;
+
+    ++s->calls;
+}
+
+static void on_end_of_silent(struct loop_deferred *d)
+{
+    struct silent *s = container_of(d, struct silent, at_end);
+
+    s->heard = watch_heard(s->watch);
+}
+
+static void who_came_after_the_poll_is_not_taken_for_heard(void **state)
+{
+    enum { ENOUGH_FOR_EPOLL = 12 };
+    struct fixture *f = *state;
+    struct ringing rings[ENOUGH_FOR_EPOLL];
+    struct silent s = {.at_end.run = on_end_of_silent};
+    eventfd_t value;
+    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+    for (unsigned i = 0; i < ENOUGH_FOR_EPOLL; ++i)
+        ring(f, &rings[i]);
+    loop_turn(f->loop, 0);
+    for (unsigned i = 1; i < ENOUGH_FOR_EPOLL; ++i)
+        silence(&rings[i]);
+    s.watch = watch_start(f->loop, fd, on_sound, &s);
+    loop_each_turn(f->loop, &s.at_end);
+    comes_between = fd;
+    has_polled = false;
+    loop_turn(f->loop, 0);
+    comes_between = -1;
+    assert_int_equal(eventfd_read(fd, &value), 0); /* it has come */
+    assert_int_equal(s.calls, 0);
+    assert_true(f->heard_all_at_end);
+    assert_false(s.heard);
+    /* From then on epoll has it, which forgets nobody who came before others. */
+    loop_turn(f->loop, 0);
+    assert_true(f->heard_all_at_end && s.heard);
+    list_remove(&s.at_end.node);
+    watch_stop(s.watch);
+    close(fd);
+    silence(&rings[0]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -326,6 +431,7 @@ int main(void)
         TEST(before_the_wait_nothing_is_known),
         TEST(while_another_socket_still_waits_to_be_called_not_all_is_heard),
         TEST(a_wait_that_could_not_tell_of_all_sockets_has_not_heard_all),
+        TEST(who_came_after_the_poll_is_not_taken_for_heard),
         TEST(what_a_callback_waits_for_is_not_taken_for_the_loops_wait),
         TEST(a_loop_that_posts_to_itself_is_not_woken_for_it),
         TEST(waits_for_the_same_timer_set_the_clocks_once),

@@ -5,6 +5,7 @@ set_tests_properties(unit.net.address_counts unit.net.conn_move unit.net.conn_pa
 foreach(noun admin http1_client http1_conn http1_move http_balance http_check http_conn http_fields http_held http_library http_reply http_request http_rest http_reply_move http_server http_short http_short_end http_tap http_tap_spill)
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()
+target_link_options(unit.net.loop_wait PRIVATE -Wl,--wrap=poll -Wl,--wrap=epoll_pwait -Wl,--wrap=syscall)
 # Time and what is flushed are the test's.
 target_link_options(unit.net.http_held PRIVATE -Wl,--wrap=clock_mono_us -Wl,--wrap=http_reply_flush)
 # The same when each request goes by libh2o.
