@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP/2 from the client's side, frame by frame: what RFC 9113 allows is served, and nothing else reaches a worker."""
 import re
-import struct
-import threading
 
-import pytest
 from http2_cases import CASES, right, run
-from support.base import free_port, wait_until
+from support.base import free_port
 from support.certificates import Pair
-from support.http2 import (CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PADDED, PREFACE, RST_STREAM,
-                           SETTINGS, WINDOW_UPDATE, Http2, block, frame, literal, request)
+from support.http2 import Http2
 from support.scripted import serve
 
 
