@@ -7,6 +7,7 @@ import os
 import re
 import struct
 import subprocess
+import threading
 
 import pytest
 from kazoo.security import make_digest_acl
@@ -459,6 +460,8 @@ def test_sets_at_once_lose_nothing(place):
 def test_watch_prints_a_line_per_change(place):
     place.tool.load('/a\n  x = 1\n  y => /b\n/b\n  y = 2\n')
     child = place.tool.start('watch', '/a')
+    patience = threading.Timer(60 * PATIENCE, child.kill)
+    patience.start()
     try:
         lines = []
 
@@ -478,6 +481,7 @@ def test_watch_prints_a_line_per_change(place):
             until("provider 127.0.0.1:80 = {'pid': 1}")
         until('no provider 127.0.0.1:80')
     finally:
+        patience.cancel()
         child.kill()
         child.communicate()
 
