@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """resumelbctl, run; and a load balancer with agent and gunicorn that it looks at."""
+import contextlib
+import fcntl
 import json
 import os
+import struct
 import subprocess
 
 from support.base import BIN, PATIENCE
@@ -24,3 +27,17 @@ def ctl(*words, code=0, text=None, env=None, timeout=60):
     assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
     assert 'Sanitizer' not in done.stderr and 'assertion failed' not in done.stderr, done.stderr
     return Answer(done)
+
+
+@contextlib.contextmanager
+def provider_file(folder, name, properties):
+    """In a directory tree, as a program registers itself: a file under a lock of its open file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # In place when it is locked: without a lock it is what a dead one has left behind, and is removed.
+    new = folder / ('.new-' + name)
+    with open(new, 'w') as f:
+        fcntl.fcntl(f, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))    # F_OFD_SETLK
+        f.write(json.dumps(properties))
+        f.flush()
+        os.rename(new, folder / name)
+        yield

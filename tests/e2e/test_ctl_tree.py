@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """resumelbctl tree, with a real ZooKeeper and with a directory: what goes in comes out, and what others wrote survives."""
 import contextlib
-import fcntl
 import json
 import os
 import re
-import struct
 import subprocess
 import threading
 
 import pytest
 from kazoo.security import make_digest_acl
 
+from ctl_support import provider_file
 from support.base import BIN, PATIENCE, ROOT, wait_until
 from support.zookeeper import OPEN_ACL_UNSAFE, Server, Tree, connect
 
@@ -86,19 +85,8 @@ class DirectoryPlace:
         self.root = folder / 'tree'
         self.tool = Tool('directory:%s' % self.root)
 
-    @contextlib.contextmanager
     def provider(self, path, name, **properties):
-        """As a program registers itself: a file under a lock of its open file."""
-        folder = self.root / path.strip('/') / 'providers'
-        folder.mkdir(parents=True, exist_ok=True)
-        # In place when it is locked: without a lock it is what a dead one has left behind, and is removed.
-        new = folder / ('.new-' + name)
-        with open(new, 'w') as f:
-            fcntl.fcntl(f, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))    # F_OFD_SETLK
-            f.write(json.dumps({'pid': 1, **properties}))
-            f.flush()
-            os.rename(new, folder / name)
-            yield
+        return provider_file(self.root / path.strip('/') / 'providers', name, {'pid': 1, **properties})
 
     def raw(self, path):
         file = self.root / path.strip('/') / 'properties.json'
@@ -110,7 +98,7 @@ class DirectoryPlace:
         (folder / 'properties.json').write_bytes(data)
 
 
-@pytest.fixture(scope='module')
+@pytest.fixture(scope='module', autouse=True)     # before any test, which else would be taken to have left it running
 def server(tmp_path_factory):
     s = Server(tmp_path_factory.mktemp('zookeeper')).start()
     yield s
