@@ -64,6 +64,8 @@ static void end_reply(struct http_reply *r, bool done)
     r->state = REPLY_CLOSED;
     if (r->guard != NULL)
         r->guard->reply = NULL; /* the pool may live on, while R need not */
+    if (r->conn->http2) /* after the final send nobody asks for more, and a reset leaves a part */
+        r->sent_bytes = r->req->library->bytes_sent;
     timer_stop(&r->send_timer);
     http_unhold(r);
     list_remove(&r->end_later.node);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP/2 between a client and a worker: what is joined, dropped, limited and told, and what no longer kills."""
+import json
 import re
 import socket
 import struct
@@ -84,6 +85,31 @@ def test_answers_without_a_body_end_at_once(world, method, status):
         for number in (1, 3):
             s = c.get(number, request(method=method))
             assert s.status == status[:3] and s.ended and s.body == b''
+
+
+@pytest.mark.parametrize('size', [0, 4, len(LARGE)])
+def test_the_bytes_that_were_sent_are_counted_and_logged(world, size):
+    log = world.folder / 'access.log'
+    front = Front(world, lambda c, *_: c.answer(b'x' * size), access_log=str(log), access_log_format='json',
+                  access_log_fields=['sent_bytes'])
+    with front.connect(initial_window(2 * size + 1)) as c:
+        assert len(c.send(window(2 * size + 1)).get(1).body) == size
+    wait_until(lambda: log.exists() and log.read_text().endswith('\n'), 'the line')
+    assert json.loads(log.read_text())['sent_bytes'] == size
+    assert metric(front.lb, 'resumelb_client_sent_bytes_total{application="default"}') == size
+
+
+def test_of_an_answer_that_is_reset_the_part_that_went_out_is_logged(world):
+    log = world.folder / 'access.log'
+    front = Front(world, lambda c, head, body: c.answer(LARGE), access_log=str(log), access_log_format='json',
+                  access_log_fields=['sent_bytes', 'outcome'])
+    with front.connect() as c:
+        c.send(frame(HEADERS, request(), WHOLE, 1))
+        c.until(lambda: len(c.stream(1).body) == 65535)
+        c.send(frame(RST_STREAM, struct.pack('>I', 8), 0, 1))
+        wait_until(lambda: log.exists() and log.read_text().endswith('\n'), 'the line')
+    line = json.loads(log.read_text())
+    assert (line['sent_bytes'], line['outcome']) == (65535, 'client-gone')
 
 
 def test_windows_are_obeyed_in_both_directions(world):
