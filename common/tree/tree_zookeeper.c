@@ -53,6 +53,7 @@ static void on_connected(void *context, int64_t id)
 
     t->connected = t->begun = true;
     timer_stop(&t->give_up);
+    timer_stop(&t->first_word);
     t->loss_seen = false;
     ++t->counts.connections;
     if (!same)
@@ -145,6 +146,16 @@ static void on_ended(void *context, const char *why)
 static void on_give_up(struct timer *timer)
 {
     on_ended(container_of(timer, struct zookeeper, give_up), "away for longer than its time");
+}
+
+/* A wrong address looks like this, and the load balancer serves nobody meanwhile. */
+static void on_no_word(struct timer *timer)
+{
+    struct zookeeper *t = container_of(timer, struct zookeeper, first_word);
+
+    log_warn(NULL, "tree-unreachable",
+             "hosts=%s path=%s hint=\"no server answers; trying on: are these its addresses?\"",
+             t->hosts, t->prefix);
 }
 
 static void on_changed(void *context, const char *full, enum zk_change what)
@@ -313,6 +324,8 @@ static enum err zookeeper_open(struct loop *l, struct slice place, const struct 
     timer_init(&t->reopen, on_reopen);
     timer_init(&t->verify, on_verify);
     timer_init(&t->give_up, on_give_up);
+    timer_init(&t->first_word, on_no_word);
+    timer_start(l, &t->first_word, ZK_FIRST_WORD_MS);
     timer_start(l, &t->verify, ZK_VERIFY_MS);
     open_session(t);
     *out = &t->base;
@@ -327,6 +340,7 @@ static void zookeeper_close(struct tree *base)
     timer_stop(&t->reopen);
     timer_stop(&t->verify);
     timer_stop(&t->give_up);
+    timer_stop(&t->first_word);
     /* The end of the session takes back what is left of our providers. */
     if (t->session != NULL)
         zk_session_close(t->session, t->connected ? ZK_CLOSE_WAIT_MS : 0);

@@ -30,6 +30,8 @@ enum {
     /* Between two sessions, when the first did not last; doubled up to the second, with jitter. */
     ZK_REOPEN_MS_MIN = 100,
     ZK_REOPEN_MS_MAX = 10000,
+    /* Without a word from any server for so long, whoever has just started us is told. */
+    ZK_FIRST_WORD_MS = 3000,
     /* A session that was away for so many times its time-out is over, whoever says so. */
     ZK_GIVE_UP_TIMES = 2,
     /* How long the end of a program waits for the server to hear of it. */
@@ -51,7 +53,7 @@ struct zookeeper {
     int64_t id;         /* of the session last connected to; 0 before the first */
     uint64_t lost_ms;   /* when the connection was lost last */
     uint64_t opened_ms; /* when the session was opened */
-    struct timer reopen, verify, give_up;
+    struct timer reopen, verify, give_up, first_word;
     unsigned reopen_ms;   /* the last pause; 0: none yet */
     struct map nodes;     /* by path within the tree */
     struct map entries;   /* by path within the tree */

@@ -321,6 +321,7 @@ def test_without_any_server_it_starts_and_says_so(world):
     wait_until(lb.listening, 'the load balancer', 20)
     wait_until(lambda: lb.get().status == 200, 'an answer')
     assert not tree_of(lb)['connected']
+    wait_until(lambda: 'tree-unreachable hosts=127.0.0.1:%d path=/app' % port in lb.process.output(), 'who is away', 20)
     assert lb.process.stop() == 0
 
 
