@@ -83,7 +83,9 @@ static const struct setting_row match_rows[] = {
                                                 .where = (place),                                  \
                                                 .rows = name##_rows,                               \
                                                 .n = ARRAY_LEN(name##_rows),                       \
-                                                .bytes = sizeof(strct)}
+                                                .bytes = sizeof(strct),                            \
+                                                .all = settings_tables,                            \
+                                                .nall = SETTINGS_TABLES}
 TABLE(program, "PROGRAM", "top of the file", struct program_settings);
 TABLE(listen, "LISTEN", "an entry of listen", struct listen_settings);
 TABLE(tls, "TLS", "tls of a listener", struct tls_settings);

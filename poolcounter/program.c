@@ -28,11 +28,8 @@ const char *program_version(void)
 
 bool program_describe(const char *what, FILE *out)
 {
-    static const struct settings_table *const tables[] = {&poolcounter_table, &admin_table,
-                                                          &type_table};
-
     if (strcmp(what, "settings") == 0)
-        settings_describe(tables, ARRAY_LEN(tables), out);
+        settings_describe(poolcounter_tables, POOLCOUNTER_TABLES, out);
     else if (strcmp(what, "stats") == 0)
         status_describe(out);
     else

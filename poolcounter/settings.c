@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "poolcounter/settings.h"
 
-static const struct setting_row program_rows[] = {
+static const struct setting_row poolcounter_rows[] = {
 #define PROGRAM(...) SETTINGS_ROW(struct poolcounter_settings, __VA_ARGS__)
 #include "poolcounter/settings.def"
 };
@@ -14,10 +14,17 @@ static const struct setting_row type_rows[] = {
 #include "poolcounter/settings.def"
 };
 
-const struct settings_table poolcounter_table = {"PROGRAM", "the top of the file", program_rows,
-                                                 ARRAY_LEN(program_rows),
-                                                 sizeof(struct poolcounter_settings)};
-const struct settings_table admin_table = {"ADMIN", "admin", admin_rows, ARRAY_LEN(admin_rows),
-                                           sizeof(struct admin_settings)};
-const struct settings_table type_table = {"TYPE", "types.NAME", type_rows, ARRAY_LEN(type_rows),
-                                          sizeof(struct type_settings)};
+#define TABLE(name, text, place, strct)                                                            \
+    const struct settings_table name##_table = {.scope = (text),                                   \
+                                                .where = (place),                                  \
+                                                .rows = name##_rows,                               \
+                                                .n = ARRAY_LEN(name##_rows),                       \
+                                                .bytes = sizeof(strct),                            \
+                                                .all = poolcounter_tables,                         \
+                                                .nall = POOLCOUNTER_TABLES}
+TABLE(poolcounter, "PROGRAM", "the top of the file", struct poolcounter_settings);
+TABLE(admin, "ADMIN", "admin", struct admin_settings);
+TABLE(type, "TYPE", "types.NAME", struct type_settings);
+
+const struct settings_table *const poolcounter_tables[POOLCOUNTER_TABLES] = {
+    &poolcounter_table, &admin_table, &type_table};

@@ -22,5 +22,8 @@ struct type_settings {
 };
 
 extern const struct settings_table poolcounter_table, admin_table, type_table;
+/* All of them, in the order of the manual. */
+#define POOLCOUNTER_TABLES 3
+extern const struct settings_table *const poolcounter_tables[POOLCOUNTER_TABLES];
 
 #endif

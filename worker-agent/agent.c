@@ -58,11 +58,8 @@ static void describe_stats(FILE *out)
 
 bool agent_describe(const char *what, FILE *out)
 {
-    static const struct settings_table *const tables[] = {&agent_table, &tls_table, &admin_table,
-                                                          &app_table};
-
     if (strcmp(what, "settings") == 0)
-        settings_describe(tables, ARRAY_LEN(tables), out);
+        settings_describe(agent_tables, AGENT_TABLES, out);
     else if (strcmp(what, "stats") == 0)
         describe_stats(out);
     else if (strcmp(what, "outcomes") == 0)

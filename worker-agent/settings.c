@@ -18,14 +18,21 @@ static const struct setting_row app_rows[] = {
 #include "worker-agent/settings.def"
 };
 
-const struct settings_table agent_table = {"PROGRAM", "the top of the file", agent_rows,
-                                           ARRAY_LEN(agent_rows), sizeof(struct agent_settings)};
-const struct settings_table tls_table = {"TLS", "tls", tls_rows, ARRAY_LEN(tls_rows),
-                                         sizeof(struct tls_settings)};
-const struct settings_table admin_table = {"ADMIN", "admin", admin_rows, ARRAY_LEN(admin_rows),
-                                           sizeof(struct admin_settings)};
-const struct settings_table app_table = {"APPLICATION", "applications.NAME", app_rows,
-                                         ARRAY_LEN(app_rows), sizeof(struct app_settings)};
+#define TABLE(name, text, place, strct)                                                            \
+    const struct settings_table name##_table = {.scope = (text),                                   \
+                                                .where = (place),                                  \
+                                                .rows = name##_rows,                               \
+                                                .n = ARRAY_LEN(name##_rows),                       \
+                                                .bytes = sizeof(strct),                            \
+                                                .all = agent_tables,                               \
+                                                .nall = AGENT_TABLES}
+TABLE(agent, "PROGRAM", "the top of the file", struct agent_settings);
+TABLE(tls, "TLS", "tls", struct tls_settings);
+TABLE(admin, "ADMIN", "admin", struct admin_settings);
+TABLE(app, "APPLICATION", "applications.NAME", struct app_settings);
+
+const struct settings_table *const agent_tables[AGENT_TABLES] = {&agent_table, &tls_table,
+                                                                 &admin_table, &app_table};
 
 bool agent_setting_wants_restart(const struct setting_row *row)
 {

@@ -26,6 +26,9 @@ struct app_settings {
 };
 
 extern const struct settings_table agent_table, tls_table, admin_table, app_table;
+/* All of them, in the order of the manual. */
+#define AGENT_TABLES 4
+extern const struct settings_table *const agent_tables[AGENT_TABLES];
 
 enum { TLS_VERSION_12, TLS_VERSION_13 }; /* min_version */
 enum { APP_SOCKET_UNIX, APP_SOCKET_TCP };

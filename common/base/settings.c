@@ -258,10 +258,26 @@ static void complain_unknown(const struct settings_table *t, const struct config
     const char *near = nearest_name(t, key->text);
 
     setting_shown(key->text, buf);
-    if (near != NULL)
+    for (size_t i = 0; i < t->nall; ++i) {
+        if (settings_find(t->all[i], key->text) != NULL) {
+            config_complain(c, key, d, "\"%s\" does not belong here, but into: %s", buf,
+                            t->all[i]->where);
+            return;
+        }
+    }
+    const char *where = NULL;
+
+    for (size_t i = 0; near == NULL && i < t->nall; ++i) {
+        near = nearest_name(t->all[i], key->text);
+        where = t->all[i]->where;
+    }
+    if (near == NULL)
+        config_complain(c, key, d, "unknown setting \"%s\"", buf);
+    else if (where == NULL)
         config_complain(c, key, d, "unknown setting \"%s\" (did you mean \"%s\"?)", buf, near);
     else
-        config_complain(c, key, d, "unknown setting \"%s\"", buf);
+        config_complain(c, key, d, "unknown setting \"%s\" (did you mean \"%s\", of: %s?)", buf,
+                        near, where);
 }
 
 void settings_read(const struct settings_table *t, const struct config *c,

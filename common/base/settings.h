@@ -70,6 +70,9 @@ struct settings_table {
     const struct setting_row *rows;
     size_t n;
     size_t bytes; /* sizeof the struct */
+    /* The program's tables, for who has put a name into the wrong place. None: nothing is said. */
+    const struct settings_table *const *all;
+    size_t nall;
 };
 
 /* Fields and rows, for the including program:
@@ -120,7 +123,7 @@ struct settings_table {
 void settings_defaults(const struct settings_table *t, void *out);
 /*
  * Defaults, then what MAP has (NULL: nothing). Each problem, with its place, to D: unknown keys
- * (with the nearest known name), wrong kinds, ranges, missing required ones; such fields keep their
+ * (with the nearest known name, or where it belongs), wrong kinds, ranges, missing required ones; such fields keep their
  * default, and OUT is to be freed in any case. origins  t->n entries, or NULL
  */
 void settings_read(const struct settings_table *t, const struct config *c,

@@ -242,6 +242,31 @@ static void a_slip_of_the_pen_is_recognised(void **state)
     expect_problems("xy: 1\n", "f:1:1: unknown setting \"xy\"\n");
 }
 
+static void a_name_in_the_wrong_place_is_told_where_it_belongs(void **state)
+{
+    static const struct settings_table *const all[] = {&table, &strict_table};
+    struct settings_table outer = strict_table;
+    struct fixture f = {0};
+    struct strict out;
+
+    (void)state;
+    outer.all = all;
+    outer.nall = ARRAY_LEN(all);
+    const char *yaml = "variance: 3\nvarience: 4\nprot: 5\nport: 6\nnothing_like_it: 7\n";
+    assert_true(config_parse("f", slice_of(yaml), &f.c, &f.d));
+    settings_read(&outer, &f.c, f.c.root, &out, NULL, &f.d);
+    assert_string_equal(f.d.text,
+                        "f:1:1: \"variance\" does not belong here, but into: examples.NAME\n"
+                        "f:2:1: unknown setting \"varience\" (did you mean \"variance\", of: "
+                        "examples.NAME?)\n"
+                        "f:3:1: unknown setting \"prot\" (did you mean \"port\"?)\n"
+                        "f:5:1: unknown setting \"nothing_like_it\"\n");
+    assert_int_equal(out.port, 6);
+    settings_fini(&outer, &out);
+    diag_fini(&f.d);
+    config_fini(&f.c);
+}
+
 static void hostile_names_and_values_are_escaped_and_cut(void **state)
 {
     (void)state;
@@ -545,6 +570,7 @@ int main(void)
         cmocka_unit_test(one_text_makes_a_list_too),
         cmocka_unit_test(all_problems_are_told_in_one_go_with_their_places),
         cmocka_unit_test(a_slip_of_the_pen_is_recognised),
+        cmocka_unit_test(a_name_in_the_wrong_place_is_told_where_it_belongs),
         cmocka_unit_test(hostile_names_and_values_are_escaped_and_cut),
         cmocka_unit_test(what_must_be_given_and_is_not_is_told),
         cmocka_unit_test(a_map_is_expected_where_a_scope_stands),

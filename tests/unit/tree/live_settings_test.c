@@ -27,10 +27,16 @@ struct small {
 #define ROW(...) SETTINGS_ROW(struct small, __VA_ARGS__)
 static const struct setting_row rows_a[] = {ROWS_A(ROW)};
 static const struct setting_row rows_b[] = {ROWS_B(ROW)};
-static const struct settings_table table_a = {"A", "top", rows_a, ARRAY_LEN(rows_a),
-                                              sizeof(struct small)};
-static const struct settings_table table_b = {"B", "b", rows_b, ARRAY_LEN(rows_b),
-                                              sizeof(struct small)};
+static const struct settings_table table_a = {.scope = "A",
+                                              .where = "top",
+                                              .rows = rows_a,
+                                              .n = ARRAY_LEN(rows_a),
+                                              .bytes = sizeof(struct small)};
+static const struct settings_table table_b = {.scope = "B",
+                                              .where = "b",
+                                              .rows = rows_b,
+                                              .n = ARRAY_LEN(rows_b),
+                                              .bytes = sizeof(struct small)};
 static const struct settings_table *const tables[] = {&table_a, &table_b};
 enum { NROWS = ARRAY_LEN(rows_a) + ARRAY_LEN(rows_b) };
 
