@@ -492,6 +492,7 @@ void known_worker_drain(struct known_worker *k, bool on)
     k->drained = on;
     log_info(NULL, on ? "worker-drained" : "worker-undrained", "application=%s worker=%s",
              k->app->name, k->name);
+    membership_keep_drained(k);
     if (k->worker == NULL)
         return;
     member_set_unavailable(member_of(k->worker), MEMBER_DRAINED, on);

@@ -55,11 +55,21 @@ struct known_worker *membership_at(struct membership *ms, const struct addr *add
         return k;
     k = known_worker_create(ms, ms->app, name, &plain);
     map_add(&ms->known, &k->in_known, k->name, strlen(k->name));
+    if (drained_names_has(ms->drained, name))
+        known_worker_drain(k, true);
     return k;
+}
+
+void membership_keep_drained(struct known_worker *k)
+{
+    drained_names_set(k->membership->drained, k->name, k->drained);
 }
 
 void membership_forget(struct membership *ms, struct known_worker *k)
 {
+    /* At our own end it is to be taken out by who comes after us. */
+    if (k->drained && lb_phase(ms->app->lb) <= LB_SERVING)
+        drained_names_set(ms->drained, k->name, false);
     map_remove(&ms->known, &k->in_known);
     known_worker_destroy(k);
     missing_workers_remove(&ms->missing, k);
@@ -212,6 +222,7 @@ enum err membership_start(struct application *a, const struct application_config
     a->live =
         application_live_create(a, config, path != NULL ? path : "/", settings_changed, is_away);
     a->limits = limits_live_create(a, &config->limits, ms->path, is_away);
+    ms->drained = drained_names_open(a->lb->settings.state_dir, a->name);
     ms->listed = listed_workers_create(ms);
     listed_workers_set(ms->listed, config->workers, config->nworkers);
     return config->s.tree != NULL ? start_tree(ms, &config->s, d) : ERR_OK;
@@ -258,6 +269,7 @@ void membership_stop(struct application *a)
     missing_workers_fini(&ms->missing);
     cold_slots_fini(&ms->cold);
     listed_workers_destroy(ms->listed);
+    drained_names_close(ms->drained);
     limits_live_destroy(a->limits);
     a->limits = NULL;
     application_live_destroy(a->live);

@@ -62,6 +62,8 @@ void membership_sort(struct known_worker *k);
  * who leaves it (cold_slots.h).
  */
 void membership_reserve(struct membership *ms);
+/* K has been drained or undrained: it is so over restarts, too. */
+void membership_keep_drained(struct known_worker *k);
 /* Nothing holds K any more. */
 void membership_forget(struct membership *ms, struct known_worker *k);
 

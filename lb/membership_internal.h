@@ -12,6 +12,7 @@
 #include "lb/balancers.h"
 #include "lb/cold_slots.h"
 #include "lb/configuration.h"
+#include "lb/drained_names.h"
 #include "lb/known_worker.h"
 #include "lb/lb.h"
 #include "lb/membership.h"
@@ -35,6 +36,7 @@ struct membership {
     struct list kinds[WORKER_KINDS]; /* each known worker is in one of them */
     struct list touched;             /* those to be asked whether anything holds them still */
     struct listed_workers *listed;
+    struct drained_names *drained; /* by operators, over all our lives */
     struct tree *tree; /* NULL: none */
     char *path;        /* the application's node in it: "" or "/a/b" */
     struct tree_memory *memory;

@@ -6,6 +6,7 @@ import pytest
 from support.base import free_port, wait_until
 from support.http import get
 from support.scripted import hello, serve
+from upgrade_support import upgrade
 
 TOKEN = 'another-word-that-nobody-guesses'
 
@@ -63,6 +64,45 @@ def test_who_has_changed_something_sees_it_however_dear_the_answers_are(world):
         acting.lb.workers()
         assert acting.done(action, {'worker': first})['state'] == state
         assert acting.lb.workers()[first]['state'] == state
+
+
+def test_a_drained_worker_is_left_alone_after_an_upgrade_and_a_restart(acting, world):
+    first, second = (w.address for w in acting.workers)
+    acting.done('drain', {'worker': first})
+    upgrade(acting.lb)
+    assert acting.lb.workers()[first]['state'] == 'drained' and acting.lb.workers()[second]['state'] == 'ready'
+    assert acting.lb.process.stop() == 0
+    acting.lb.start()
+    assert acting.lb.workers()[first]['state'] == 'drained'
+    for i in range(6):
+        assert acting.lb.get(host='h%d.example' % i).status == 200
+    assert not acting.workers[0].requests
+    acting.done('undrain', {'worker': first})
+    assert acting.lb.process.stop() == 0
+    acting.lb.start()
+    assert {w['state'] for w in acting.lb.workers().values()} == {'ready'}
+    assert not list(world.folder.rglob('drained.json'))
+
+
+def test_who_is_not_listed_any_more_comes_back_undrained(acting):
+    first, second = (w.address for w in acting.workers)
+    acting.done('drain', {'worker': first})
+    config = dict(acting.lb.config)
+    acting.lb.reload(dict(config, workers=[second]))
+    wait_until(lambda: list(acting.lb.workers()) == [second], 'one worker')
+    acting.lb.reload(config)
+    wait_until(lambda: len(acting.lb.workers()) == 2, 'two workers')
+    assert acting.lb.workers()[first]['state'] == 'ready'
+
+
+@pytest.mark.parametrize('content', ['{"v":1,"drained":[7]}', 'nonsense', '{"v":2,"drained":[]}'])
+def test_a_file_of_drained_workers_that_is_none_is_set_aside(world, content):
+    folder = world.folder / 'state' / 'default'
+    folder.mkdir(parents=True)
+    (folder / 'drained.json').write_text(content)
+    acting = Actions(world, actions_token=TOKEN)
+    assert {w['state'] for w in acting.lb.workers().values()} == {'ready'}
+    assert (folder / 'drained.json.bad').read_text() == content and 'drained-not-read' in acting.lb.process.output()
 
 
 def kept_skills(folder, worker):
