@@ -66,20 +66,38 @@ static void make_order(const struct action_run *r, struct text *out)
     json_close_object(&w);
 }
 
-/* Why it was refused: its own words, and what to do about it. */
+/* A line for a terminal: quotes are for the reader, all that could steer it is not. */
+static void add_line(struct text *out, struct slice line)
+{
+    for (size_t i = 0; i < line.len; ++i) {
+        if (line.p[i] == '"' || line.p[i] == '\\')
+            text_add_char(out, line.p[i]);
+        else
+            text_add_escaped(out, (struct slice){line.p + i, 1});
+    }
+}
+
+/* Why it was refused: its own words, a line for each problem, and what to do about it. */
 static void complain(const char *address, int status, const json_t *page, struct diag *d)
 {
-    struct text why = {0};
+    const json_t *error = json_object_get(page, "error");
+    const char *advice = status == 401   ? " (--token-file: with its actions_token?)"
+                         : status == 405 ? " (is this the admin address of such a program?)"
+                                         : "";
 
-    if (json_is_string(json_object_get(page, "error")))
-        page_add_text(&why, page, "error");
-    else
-        text_addf(&why, "status %d", status);
-    diag_add(d, NULL, 0, 0, "%s: %s%s", address, text_cstr(&why),
-             status == 401   ? " (--token-file: with its actions_token?)"
-             : status == 405 ? " (is this the admin address of such a program?)"
-                             : "");
-    text_fini(&why);
+    if (!json_is_string(error)) {
+        diag_add(d, NULL, 0, 0, "%s: status %d%s", address, status, advice);
+        return;
+    }
+    struct slice rest = {json_string_value(error), json_string_length(error)};
+
+    do {
+        struct text why = {0};
+
+        add_line(&why, slice_cut(&rest, '\n'));
+        diag_add(d, NULL, 0, 0, "%s: %s%s", address, text_cstr(&why), advice);
+        text_fini(&why);
+    } while (rest.len != 0);
 }
 
 /* "2 workers have forgotten 7 scores" */

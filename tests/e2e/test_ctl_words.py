@@ -179,8 +179,12 @@ def test_reload_says_what_is_refused(site):
     assert site.order('reload').out.endswith('reloaded\n')
     assert site.lb.app()['settings']['retries']['value'] == '1'
     site.lb.config['retries'] = 'many'
+    site.lb.config['thraeds'] = '1'
     site.lb.write_config()
-    assert 'retries' in site.order('reload', code=1).error
+    lines = site.order('reload', code=1).error.splitlines()
+    assert len(lines) == 2 and all(site.lb.admin + ': ' in line for line in lines), lines
+    assert 'unknown setting "thraeds" (did you mean "threads"?)' in lines[0] + lines[1]
+    assert 'retries: expected a whole number, not "many"' in lines[0] + lines[1]
 
 
 class Ordered(TinyAgent):
