@@ -41,6 +41,7 @@ check_rows() { dev/check-rows.sh || wrong "rows that nothing reads"; }
 check_docs() {
     build resumelb resumelb-agent resumelb-poolcounter # as they are now: docs of yesterday's programs prove nothing
     BUILD=$build dev/describe-docs --check || wrong "generated docs"
+    BUILD=$build dev/check-conf || wrong "comments of conf/*.yaml"
 }
 
 # All of it, or the targets named.
