@@ -27,6 +27,7 @@ enum {
 struct refusal {
     char *value; /* as it stands there, cut */
     char *why;   /* NULL: nothing is wrong */
+    bool untold;
 };
 
 struct values {
@@ -154,20 +155,32 @@ static char *show(const struct setting_row *row, const json_t *value)
     return shown;
 }
 
-static void tell_refusal(const struct live_settings *l, size_t i)
+/* What is new, as one line: of several within a second the log would have the first alone. */
+static void tell_refusals(struct live_settings *l)
 {
-    struct text value = {0};
-    struct text why = {0};
+    struct text line = {0};
+    size_t n = 0;
 
-    text_add_escaped(&value, slice_of(l->refusals[i].value));
-    text_add_escaped(&why, slice_of(l->refusals[i].why));
-    log_warn(l->o.subject, "setting-refused", "path=%s setting=%s value=\"%s\" why=\"%s\"", l->path,
-             row_of(l, i)->name, text_cstr(&value), text_cstr(&why));
-    text_fini(&value);
-    text_fini(&why);
+    for (size_t i = 0; i < l->nrows; l->refusals[i++].untold = false) {
+        const struct refusal *r = &l->refusals[i];
+
+        if (!r->untold)
+            continue;
+        text_addf(&line, n == 0 ? "setting=%s" : n == 1 ? " also=%s" : ",%s", row_of(l, i)->name);
+        if (n++ == 0) {
+            text_add(&line, SLICE_LIT(" value=\""));
+            text_add_escaped(&line, slice_of(r->value));
+            text_add(&line, SLICE_LIT("\" why=\""));
+            text_add_escaped(&line, slice_of(r->why));
+            text_add_char(&line, '"');
+        }
+    }
+    if (n != 0)
+        log_warn(l->o.subject, "setting-refused", "path=%s %s", l->path, text_cstr(&line));
+    text_fini(&line);
 }
 
-/* Remember (and tell once) why the tree's value of row I is not in force; WHY NULL: it is. */
+/* Remember (to be told once) why the tree's value of row I is not in force; WHY NULL: it is. */
 static void set_refusal(struct live_settings *l, size_t i, const char *why)
 {
     struct refusal *r = &l->refusals[i];
@@ -182,9 +195,10 @@ static void set_refusal(struct live_settings *l, size_t i, const char *why)
             xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "bad value" : why);
         r->value = show(row, json_object_get(l->properties, row->name));
         /* *R was cleared before it was freed. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        r->untold = old.untold;
         if (old.why == NULL || strcmp(old.why, r->why) != 0 || strcmp(old.value, r->value) != 0) {
             ++l->counts.refusals;
-            tell_refusal(l, i);
+            r->untold = true;
         }
     }
     free(old.value);
@@ -330,6 +344,7 @@ static void read_again(struct live_settings *l)
     values_init(l, &c);
     compose(l, &c);
     check_across(l, &c);
+    tell_refusals(l);
     warn_unknown(l);
     for (size_t i = 0; i < l->nrows; ++i)
         refused += l->refusals[i].why != NULL;

@@ -57,6 +57,8 @@ def test_what_runs_code_or_opens_doors_is_not_taken_from_the_tree(world):
     wait_until(lambda: setting(lb, 'retries')['value'] == '5', 'the good one')
     refused = {r['name']: r['why'] for r in lb.app()['refused']}
     assert set(refused) == set(bad) and all('configuration file only' in why for why in refused.values())
+    line = next(l for l in lb.process.output().splitlines() if 'setting-refused' in l)
+    assert all(name in line for name in bad), line
     agent = TinyAgent(world).wait_ready()
     bad = {'command': '/bin/evil', 'user': 'root', 'environment': 'x', 'address': '0.0.0.0:1', 'root': '/tmp'}
     agent.write_node({'history': 7, **bad})
