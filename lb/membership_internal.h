@@ -37,8 +37,8 @@ struct membership {
     struct list touched;             /* those to be asked whether anything holds them still */
     struct listed_workers *listed;
     struct drained_names *drained; /* by operators, over all our lives */
-    struct tree *tree; /* NULL: none */
-    char *path;        /* the application's node in it: "" or "/a/b" */
+    struct tree *tree;             /* NULL: none */
+    char *path;                    /* the application's node in it: "" or "/a/b" */
     struct tree_memory *memory;
     struct settings_watch *settings;
     struct providers *providers;

@@ -123,8 +123,9 @@ struct settings_table {
 void settings_defaults(const struct settings_table *t, void *out);
 /*
  * Defaults, then what MAP has (NULL: nothing). Each problem, with its place, to D: unknown keys
- * (with the nearest known name, or where it belongs), wrong kinds, ranges, missing required ones; such fields keep their
- * default, and OUT is to be freed in any case. origins  t->n entries, or NULL
+ * (with the nearest known name, or where it belongs), wrong kinds, ranges, missing required ones;
+ * such fields keep their default, and OUT is to be freed in any case. origins  t->n entries, or
+ * NULL
  */
 void settings_read(const struct settings_table *t, const struct config *c,
                    const struct config_node *map, void *out, enum setting_origin *origins,
