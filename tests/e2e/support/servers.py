@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-
+import time
 
 from . import leftovers
 from .base import BIN, PATIENCE, Process, free_port, free_ports, wait_until
@@ -30,6 +30,7 @@ class Resumelb:
         full.update(config)
         self.config = full
         self.name = name
+        self.seen_uptime_s = None
         self.path = world.folder / (name + '.yaml')
         self.env = env
         self.start(wait)
@@ -56,9 +57,16 @@ class Resumelb:
         return get(self.admin, '/readyz', host=self.admin).status == 200
 
     def json(self, path='/status.json'):
-        r = get(self.admin, path, host=self.admin)
-        assert r.status == 200, (r.status, r.text)
-        return json.loads(r.body)
+        """Made after any that we have seen: a program that is slow keeps its answer for a moment, for who asks again."""
+        while True:
+            r = get(self.admin, path, host=self.admin)
+            assert r.status == 200, (r.status, r.text)
+            found = json.loads(r.body)
+            if path != '/status.json' or found['uptime_s'] != self.seen_uptime_s:
+                break
+            time.sleep(0.001)
+        self.seen_uptime_s = found.get('uptime_s')
+        return found
 
     def app(self, name='default'):
         return self.json()['applications'][name]
