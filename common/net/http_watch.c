@@ -22,7 +22,8 @@ enum {
     TLS_ALERT = 0x15,
 };
 
-/* Whether what lies unread begins with a record's head: nothing of the last one is still to come. */
+/* Whether what lies unread begins with a record's head: nothing of the last one is still to come.
+ */
 static bool between_records(const SSL *ssl)
 {
     return SSL_has_pending(ssl) == 0 && strcmp(SSL_rstate_string(ssl), "RH") == 0;
