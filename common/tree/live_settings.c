@@ -4,55 +4,15 @@
  * one per row; one is logged and counted when it is new. What is refused goes back to `now` where
  * that came from the tree, so that a mistake does not undo what was good.
  */
-#include "common/tree/live_settings.h"
+#include "common/tree/live_settings_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
 
-enum {
-    /* Unknown names remembered, so that each is warned about once; beyond it they are not spoken
-       of. */
-    WARNED_MAX = 100,
-    /* Bytes by which such a name is remembered. */
-    WARNED_NAME_MAX = 128,
-    /* Bytes of a refused value that are shown. */
-    VALUE_SHOWN_MAX = 128,
-    /* While the tree cannot be reached: how often to look whether a hold that is over may end. */
-    AWAY_LOOK_MS = 1000,
-};
-
-/* Why what the tree has for a row is not in force. */
-struct refusal {
-    char *value; /* as it stands there, cut */
-    char *why;   /* NULL: nothing is wrong */
-    bool untold;
-};
-
-struct values {
-    void *s;
-    enum setting_origin *origins;
-};
-
-struct live_settings {
-    struct live_settings_options o;
-    char *path;
-    size_t nrows; /* of all tables */
-    struct values yaml, now;
-    struct refusal *refusals; /* per row */
-    json_t *properties;       /* the last good ones; NULL: none */
-    json_t *warned;           /* unknown names we have spoken of */
-    uint64_t birth;           /* of the node that said them; 0: cannot tell */
-    char *problem;            /* of the last reading; NULL: none */
-    bool heard;               /* the tree has told something */
-    bool remembered;          /* properties are of another life */
-    uint64_t remembered_age_s, remembered_ms;
-    bool held; /* the node is missing or broken; what it said stays until the timer */
-    uint64_t held_ms;
-    struct timer hold;
-    struct live_settings_counts counts;
-};
+/* While the tree cannot be reached: how often to look whether a hold that is over may end. */
+enum { AWAY_LOOK_MS = 1000 };
 
 /* ---- rows of all tables ---- */
 
@@ -69,20 +29,11 @@ static const struct setting_row *row_at(const struct live_settings *l, size_t i,
     return NULL;
 }
 
-static const struct setting_row *row_of(const struct live_settings *l, size_t i)
+const struct setting_row *live_settings_row(const struct live_settings *l, size_t i)
 {
     const struct settings_table *table;
 
     return row_at(l, i, &table);
-}
-
-static bool is_known(const struct live_settings *l, struct slice name)
-{
-    for (size_t t = 0; t < l->o.ntables; ++t) {
-        if (settings_find(l->o.tables[t], name) != NULL)
-            return true;
-    }
-    return false;
 }
 
 /* ---- values ---- */
@@ -105,8 +56,8 @@ static void values_fini(const struct live_settings *l, struct values *v)
 static void values_take(const struct live_settings *l, size_t i, const void *from,
                         enum setting_origin origin, struct values *to)
 {
-    if (row_of(l, i)->type != SETTING_NODE)
-        settings_take(row_of(l, i), from, to->s);
+    if (live_settings_row(l, i)->type != SETTING_NODE)
+        settings_take(live_settings_row(l, i), from, to->s);
     to->origins[i] = origin;
 }
 
@@ -120,116 +71,8 @@ static void values_take_all(const struct live_settings *l, const void *from,
 static bool values_same(const struct live_settings *l, size_t i, const struct values *a,
                         const struct values *b)
 {
-    return row_of(l, i)->type == SETTING_NODE || settings_same(row_of(l, i), a->s, b->s);
-}
-
-/* ---- refusals ---- */
-
-/* At most VALUE_SHOWN_MAX bytes of TEXT. */
-static char *cut(struct slice text)
-{
-    bool whole = text.len <= VALUE_SHOWN_MAX;
-
-    return xasprintf("%.*s%s", (int)(whole ? text.len : VALUE_SHOWN_MAX), text.p,
-                     whole ? "" : "...");
-}
-
-/* What stands in the tree; secrets are nobody's to read. */
-static char *show(const struct setting_row *row, const json_t *value)
-{
-    struct text text = {0};
-    char *shown;
-
-    if (value == NULL)
-        return xstrdup("(absent)");
-    if (row->type == SETTING_SECRET)
-        return xstrdup("***");
-    if (!json_scalar_text(value, &text)) {
-        char *dumped = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-
-        text_add(&text, slice_of(dumped != NULL ? dumped : "?"));
-        free(dumped);
-    }
-    shown = cut(text_slice(&text));
-    text_fini(&text);
-    return shown;
-}
-
-/* What is new, as one line: of several within a second the log would have the first alone. */
-static void tell_refusals(struct live_settings *l)
-{
-    struct text line = {0};
-    size_t n = 0;
-
-    for (size_t i = 0; i < l->nrows; l->refusals[i++].untold = false) {
-        const struct refusal *r = &l->refusals[i];
-
-        if (!r->untold)
-            continue;
-        text_addf(&line, n == 0 ? "setting=%s" : n == 1 ? " also=%s" : ",%s", row_of(l, i)->name);
-        if (n++ == 0) {
-            text_add(&line, SLICE_LIT(" value=\""));
-            text_add_escaped(&line, slice_of(r->value));
-            text_add(&line, SLICE_LIT("\" why=\""));
-            text_add_escaped(&line, slice_of(r->why));
-            text_add_char(&line, '"');
-        }
-    }
-    if (n != 0)
-        log_warn(l->o.subject, "setting-refused", "path=%s %s", l->path, text_cstr(&line));
-    text_fini(&line);
-}
-
-/* Remember (to be told once) why the tree's value of row I is not in force; WHY NULL: it is. */
-static void set_refusal(struct live_settings *l, size_t i, const char *why)
-{
-    struct refusal *r = &l->refusals[i];
-    struct refusal old = *r;
-
-    *r = (struct refusal){0};
-    if (why != NULL) {
-        const struct setting_row *row = row_of(l, i);
-
-        /* Reasons may quote the value. */
-        r->why =
-            xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "bad value" : why);
-        r->value = show(row, json_object_get(l->properties, row->name));
-        /* *R was cleared before it was freed. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-        r->untold = old.untold;
-        if (old.why == NULL || strcmp(old.why, r->why) != 0 || strcmp(old.value, r->value) != 0) {
-            ++l->counts.refusals;
-            r->untold = true;
-        }
-    }
-    free(old.value);
-    free(old.why);
-}
-
-static bool is_link(struct slice name)
-{
-    return slice_ends(name, SLICE_LIT(" ->")) || slice_ends(name, SLICE_LIT(" =>"));
-}
-
-static void warn_unknown(struct live_settings *l)
-{
-    const char *name;
-    json_t *value;
-
-    json_object_foreach(l->properties, name, value)
-    {
-        size_t n = strnlen(name, WARNED_NAME_MAX);
-        char shown[LOG_ESCAPED_ROOM];
-
-        if (json_object_size(l->warned) >= WARNED_MAX)
-            return;
-        /* Links have been followed; `type` is the tree's own. */
-        if (json_object_getn(l->warned, name, n) != NULL || strcmp(name, "type") == 0 ||
-            is_link(slice_of(name)) || is_known(l, slice_of(name)))
-            continue;
-        json_object_setn_new_nocheck(l->warned, name, n, json_true());
-        log_warn(l->o.subject, "setting-unknown", "path=%s setting=\"%s\"", l->path,
-                 log_escape(slice_of(name), shown));
-    }
+    return live_settings_row(l, i)->type == SETTING_NODE ||
+           settings_same(live_settings_row(l, i), a->s, b->s);
 }
 
 /* ---- one reading ---- */
@@ -263,14 +106,14 @@ static void compose(struct live_settings *l, struct values *c)
 {
     values_take_all(l, l->yaml.s, l->yaml.origins, c);
     for (size_t i = 0; i < l->nrows; ++i) {
-        const json_t *value = json_object_get(l->properties, row_of(l, i)->name);
+        const json_t *value = json_object_get(l->properties, live_settings_row(l, i)->name);
         char why[SETTINGS_WHY_ROOM];
 
         if (value == NULL || take_property(l, i, value, c, why)) {
-            set_refusal(l, i, NULL);
+            live_settings_refuse(l, i, NULL);
             continue;
         }
-        set_refusal(l, i, why);
+        live_settings_refuse(l, i, why);
         if (l->now.origins[i] == ORIGIN_TREE)
             values_take(l, i, l->now.s, ORIGIN_TREE, c);
     }
@@ -290,9 +133,9 @@ static void check_across(struct live_settings *l, struct values *c)
     if (check(l, c, why))
         return;
     for (size_t i = 0; i < l->nrows; ++i) {
-        if (row_of(l, i)->when != SETTING_LIVE || values_same(l, i, c, &l->now))
+        if (live_settings_row(l, i)->when != SETTING_LIVE || values_same(l, i, c, &l->now))
             continue;
-        set_refusal(l, i, why);
+        live_settings_refuse(l, i, why);
         values_take(l, i, l->now.s, l->now.origins[i], c);
     }
     if (check(l, c, why))
@@ -301,7 +144,7 @@ static void check_across(struct live_settings *l, struct values *c)
     for (size_t i = 0; i < l->nrows; ++i) {
         if (c->origins[i] != ORIGIN_TREE)
             continue;
-        set_refusal(l, i, why);
+        live_settings_refuse(l, i, why);
         values_take(l, i, l->yaml.s, l->yaml.origins[i], c);
     }
 }
@@ -314,7 +157,7 @@ static size_t tell_changes(const struct live_settings *l, const struct values *c
     size_t n = 0;
 
     for (size_t i = 0; i < l->nrows; ++i) {
-        const struct setting_row *row = row_of(l, i);
+        const struct setting_row *row = live_settings_row(l, i);
         char old_shown[LOG_ESCAPED_ROOM];
         char new_shown[LOG_ESCAPED_ROOM];
 
@@ -344,8 +187,8 @@ static void read_again(struct live_settings *l)
     values_init(l, &c);
     compose(l, &c);
     check_across(l, &c);
-    tell_refusals(l);
-    warn_unknown(l);
+    live_settings_tell_refusals(l);
+    live_settings_tell_unknown(l);
     for (size_t i = 0; i < l->nrows; ++i)
         refused += l->refusals[i].why != NULL;
     size_t changes = tell_changes(l, &c);
@@ -460,7 +303,7 @@ void live_settings_set_yaml(struct live_settings *l, const void *yaml,
                             const enum setting_origin *origins)
 {
     for (size_t i = 0; i < l->nrows; ++i) {
-        if (l->o.frozen == NULL || !l->o.frozen(row_of(l, i)))
+        if (l->o.frozen == NULL || !l->o.frozen(live_settings_row(l, i)))
             values_take(l, i, yaml, origins[i], &l->yaml);
     }
     read_again(l);
@@ -495,11 +338,7 @@ void live_settings_destroy(struct live_settings *l)
     if (l == NULL)
         return;
     timer_stop(&l->hold);
-    for (size_t i = 0; i < l->nrows; ++i) {
-        free(l->refusals[i].value);
-        free(l->refusals[i].why);
-    }
-    free(l->refusals);
+    live_settings_free_refusals(l);
     values_fini(l, &l->yaml);
     values_fini(l, &l->now);
     json_decref(l->properties);
@@ -518,7 +357,7 @@ static size_t index_of(const struct live_settings *l, const struct setting_row *
 {
     size_t i = 0;
 
-    while (i < l->nrows && row_of(l, i) != row)
+    while (i < l->nrows && live_settings_row(l, i) != row)
         ++i;
     ASSERT(i < l->nrows);
     return i;
@@ -547,31 +386,13 @@ static double seconds_since(const struct live_settings *l, uint64_t then_ms)
     return (double)(loop_now_ms(l->o.loop) - then_ms) / 1000;
 }
 
-static void describe_refused(const struct live_settings *l, struct json_writer *w)
-{
-    json_open_array(w, "refused");
-    for (size_t i = 0; i < l->nrows; ++i) {
-        const struct refusal *r = &l->refusals[i];
-
-        if (r->why == NULL)
-            continue;
-        json_open_object(w, NULL);
-        json_put_text(w, "path", slice_of(l->path));
-        json_put_text(w, "name", slice_of(row_of(l, i)->name));
-        json_put_text(w, "value", slice_of(r->value));
-        json_put_text(w, "why", slice_of(r->why));
-        json_close_object(w);
-    }
-    json_close_array(w);
-}
-
 void live_settings_describe(const struct live_settings *l, struct json_writer *w)
 {
     struct text value = {0};
 
     json_open_object(w, "settings");
     for (size_t i = 0; i < l->nrows; ++i) {
-        const struct setting_row *row = row_of(l, i);
+        const struct setting_row *row = live_settings_row(l, i);
 
         if (row->type == SETTING_NODE)
             continue;
@@ -586,7 +407,7 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
     }
     json_close_object(w);
     text_fini(&value);
-    describe_refused(l, w);
+    live_settings_describe_refused(l, w);
     if (l->problem != NULL)
         json_put_text(w, "problem", slice_of(l->problem));
     else
