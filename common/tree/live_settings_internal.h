@@ -51,7 +51,7 @@ void live_settings_tell_refusals(struct live_settings *l);
 /* Member "refused" of what is open in W. */
 void live_settings_describe_refused(const struct live_settings *l, struct json_writer *w);
 void live_settings_free_refusals(struct live_settings *l);
-/* Names that are in no table, each once. */
+/* Names that are in no table, each once, likewise. */
 void live_settings_tell_unknown(struct live_settings *l);
 
 #endif

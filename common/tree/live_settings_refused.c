@@ -14,6 +14,8 @@ enum {
     WARNED_MAX = 100,
     /* Bytes by which such a name is remembered. */
     WARNED_NAME_MAX = 128,
+    /* Bytes of such names in one line, of which the log takes 4096. */
+    WARNED_LINE_MAX = 3000,
     /* Bytes of a refused value that are shown. */
     VALUE_SHOWN_MAX = 128,
 };
@@ -142,24 +144,44 @@ static bool is_link(struct slice name)
     return slice_ends(name, SLICE_LIT(" ->")) || slice_ends(name, SLICE_LIT(" =>"));
 }
 
+/* Not yet spoken of, and from now on it is. */
+static bool is_news(struct live_settings *l, const char *name)
+{
+    size_t n = strnlen(name, WARNED_NAME_MAX);
+
+    /* Links have been followed; `type` is the tree's own. */
+    if (json_object_size(l->warned) >= WARNED_MAX || json_object_getn(l->warned, name, n) != NULL ||
+        strcmp(name, "type") == 0 || is_link(slice_of(name)) || is_known(l, slice_of(name)))
+        return false;
+    json_object_setn_new_nocheck(l->warned, name, n, json_true());
+    return true;
+}
+
 void live_settings_tell_unknown(struct live_settings *l)
 {
+    struct text line = {0};
+    size_t n = 0;
+    size_t more = 0;
     const char *name;
     json_t *value;
 
     json_object_foreach(l->properties, name, value)
     {
-        size_t n = strnlen(name, WARNED_NAME_MAX);
         char shown[LOG_ESCAPED_ROOM];
 
-        if (json_object_size(l->warned) >= WARNED_MAX)
-            return;
-        /* Links have been followed; `type` is the tree's own. */
-        if (json_object_getn(l->warned, name, n) != NULL || strcmp(name, "type") == 0 ||
-            is_link(slice_of(name)) || is_known(l, slice_of(name)))
+        if (!is_news(l, name))
             continue;
-        json_object_setn_new_nocheck(l->warned, name, n, json_true());
-        log_warn(l->o.subject, "setting-unknown", "path=%s setting=\"%s\"", l->path,
-                 log_escape(slice_of(name), shown));
+        log_escape(slice_of(name), shown);
+        if (line.len + strlen(shown) > WARNED_LINE_MAX) {
+            ++more;
+            continue;
+        }
+        text_addf(&line, n == 0 ? "setting=\"%s\"" : n == 1 ? " also=\"%s\"" : ",\"%s\"", shown);
+        ++n;
     }
+    if (more != 0)
+        text_addf(&line, " more=%zu", more);
+    if (n != 0)
+        log_warn(l->o.subject, "setting-unknown", "path=%s %s", l->path, text_cstr(&line));
+    text_fini(&line);
 }

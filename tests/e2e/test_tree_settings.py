@@ -61,10 +61,13 @@ def test_what_runs_code_or_opens_doors_is_not_taken_from_the_tree(world):
     assert all(name in line for name in bad), line
     agent = TinyAgent(world).wait_ready()
     bad = {'command': '/bin/evil', 'user': 'root', 'environment': 'x', 'address': '0.0.0.0:1', 'root': '/tmp'}
-    agent.write_node({'history': 7, **bad})
+    unknown = ['odd', 'strange', 'utterly strange']
+    agent.write_node({'history': 7, **bad, **dict.fromkeys(unknown, 1)})
     wait_until(lambda: agent.app()['settings']['history']['value'] == '7', 'the good one')
     assert {r['name'] for r in agent.app()['refused']} == set(bad)
     assert agent.figures()['refused_settings'] == len(bad)
+    line, = (l for l in agent.process.output().splitlines() if 'setting-unknown' in l)
+    assert 'setting="odd" also="strange","utterly\\x20strange"' in line
 
 
 def test_a_node_that_goes_is_held_and_then_given_up(world):

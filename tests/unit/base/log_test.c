@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The log goes to stderr, so each test lets that be a file for a while.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,33 +13,7 @@
 
 #include "common/base/log.h"
 #include "common/base/text.h"
-
-struct capture {
-    int file;
-    int real_stderr;
-    char text[16384];
-};
-
-static void capture_start(struct capture *c)
-{
-    char path[] = "/tmp/log_test.XXXXXX";
-
-    *c = (struct capture){.file = mkstemp(path), .real_stderr = dup(STDERR_FILENO)};
-    assert_true(c->file >= 0);
-    unlink(path);
-    assert_true(dup2(c->file, STDERR_FILENO) >= 0);
-}
-
-static const char *capture_end(struct capture *c)
-{
-    dup2(c->real_stderr, STDERR_FILENO);
-    close(c->real_stderr);
-    ssize_t n = pread(c->file, c->text, sizeof(c->text) - 1, 0);
-    assert_true(n >= 0);
-    c->text[n] = '\0';
-    close(c->file);
-    return c->text;
-}
+#include "tests/support/log_capture.h"
 
 static unsigned lines_of(const char *text)
 {
@@ -66,13 +37,13 @@ static void describe_thing(const struct log_subject *self, char *out, size_t roo
 static void a_line_has_time_level_event_subject_and_values(void **state)
 {
     struct thing thing = {.subject = {describe_thing}, .number = 5};
-    struct capture c;
+    struct log_capture c;
 
     (void)state;
-    capture_start(&c);
+    log_capture_start(&c);
     log_info(&thing, "thing-made", "size=%d", 3);
     log_error(NULL, "thing-lost", "why=%s", "unknown");
-    const char *text = capture_end(&c);
+    const char *text = log_capture_end(&c);
     /* 2026-01-31T12:00:00.000Z */
     assert_int_equal(text[10], 'T');
     assert_int_equal(text[23], 'Z');
@@ -83,10 +54,10 @@ static void a_line_has_time_level_event_subject_and_values(void **state)
 
 static void levels_below_the_threshold_are_silent(void **state)
 {
-    struct capture c;
+    struct log_capture c;
 
     (void)state;
-    capture_start(&c);
+    log_capture_start(&c);
     log_debug(NULL, "quiet", "n=%d", 1);
     log_set_level(LOG_LEVEL_DEBUG);
     assert_true(log_wants(LOG_LEVEL_DEBUG));
@@ -94,7 +65,7 @@ static void levels_below_the_threshold_are_silent(void **state)
     log_set_level(LOG_LEVEL_ERROR);
     log_warn(NULL, "quiet", "n=%d", 3);
     log_set_level(LOG_LEVEL_INFO);
-    const char *text = capture_end(&c);
+    const char *text = log_capture_end(&c);
     assert_int_equal(lines_of(text), 1);
     assert_non_null(strstr(text, "debug loud n=2"));
 }
@@ -110,17 +81,17 @@ static void wait_for_a_new_second(void)
 
 static void repeated_failures_fold_into_one_line_a_second(void **state)
 {
-    struct capture c;
+    struct log_capture c;
 
     (void)state;
     wait_for_a_new_second();
-    capture_start(&c);
+    log_capture_start(&c);
     for (int i = 0; i < 10; ++i)
         log_warn(NULL, "went-wrong", "i=%d", i);
     log_warn(NULL, "other", "i=%d", 0);
     wait_for_a_new_second();
     log_warn(NULL, "went-wrong", "i=%d", 10);
-    const char *text = capture_end(&c);
+    const char *text = log_capture_end(&c);
     assert_int_equal(lines_of(text), 3);
     assert_non_null(strstr(text, "went-wrong i=0\n"));
     assert_non_null(strstr(text, "went-wrong i=10 folded=9\n"));
@@ -129,13 +100,13 @@ static void repeated_failures_fold_into_one_line_a_second(void **state)
 static void a_long_line_is_cut_and_still_one_line(void **state)
 {
     static char value[6000];
-    struct capture c;
+    struct log_capture c;
 
     (void)state;
     memset(value, 'x', sizeof(value) - 1);
-    capture_start(&c);
+    log_capture_start(&c);
     log_info(NULL, "long", "value=%s", value);
-    const char *text = capture_end(&c);
+    const char *text = log_capture_end(&c);
     assert_int_equal(lines_of(text), 1);
     assert_true(strlen(text) < 4200);
 }

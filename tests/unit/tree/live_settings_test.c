@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/log_capture.h"
+
 /* A program's settings in small: two scopes over one struct. */
 #define ROWS_A(X)                                                                                  \
     X(low, INT, N, "1", "0", "100", LIVE, "")                                                      \
@@ -307,6 +309,42 @@ static void a_refusal_is_told_once_while_it_stands_and_anew_for_another_value(vo
     assert_int_equal(f.now->mode, 1);
 }
 
+static void all_unknown_names_of_a_change_are_told_in_one_line_that_ends(void **state)
+{
+    enum { ROOM = 3000, NAMES = 40, NAME_BYTES = 100 };
+    json_t *properties = json_object();
+    struct log_capture c;
+    size_t told = 0;
+
+    (void)state;
+    /* What is the tree's own, and what is known, is not among them. */
+    json_object_set_new(properties, "type", json_true());
+    json_object_set_new(properties, "pool ->", json_true());
+    json_object_set_new(properties, "high", json_integer(7));
+    json_object_set_new(properties, "odd \"one\"", json_integer(1));
+    for (int i = 0; i < NAMES; ++i) {
+        char name[NAME_BYTES + 1];
+
+        snprintf(name, sizeof(name), "odd%0*d", NAME_BYTES - 3, i);
+        json_object_set_new(properties, name, json_integer(i));
+    }
+    char *json = json_dumps(properties, 0);
+    log_capture_start(&c);
+    tell(json);
+    const char *text = log_capture_end(&c);
+    const char *line = strstr(text, "setting-unknown");
+    assert_non_null(line);
+    assert_non_null(strstr(line, " path=/shop setting=\"odd\\x20\\x22one\\x22\" also=\"odd000"));
+    for (const char *at = line; (at = strstr(at, "\"odd0")) != NULL; ++at)
+        ++told;
+    assert_in_range(told, ROOM / (NAME_BYTES + 3) - 1, NAMES - 1);
+    char more[32];
+    snprintf(more, sizeof(more), " more=%zu\n", NAMES - told);
+    assert_non_null(strstr(line, more));
+    free(json);
+    json_decref(properties);
+}
+
 static void a_broken_rule_across_fields_refuses_all_that_changed(void **state)
 {
     (void)state;
@@ -457,6 +495,7 @@ int main(void)
         TEST(the_tree_stands_above_yaml_and_absent_is_yaml_again),
         TEST(a_refused_value_keeps_the_last_good_one_with_its_origin),
         TEST(a_refusal_is_told_once_while_it_stands_and_anew_for_another_value),
+        TEST(all_unknown_names_of_a_change_are_told_in_one_line_that_ends),
         TEST(a_broken_rule_across_fields_refuses_all_that_changed),
         TEST(when_the_rules_change_what_broke_them_goes_back_to_yaml),
         TEST(what_is_frozen_keeps_the_value_of_the_start),
