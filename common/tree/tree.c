@@ -323,9 +323,11 @@ static void keep_view(struct tree_watch *w, struct view *v)
     w->providers_known = v->providers_known;
     w->reported = true;
     if (tell && w->problem != NULL && w->exists)
-        log_warn(NULL, "tree-problem", "path=%s problem=\"%s\"", w->path, w->problem);
+        log_warn(NULL, "tree-problem", "path=%s problem=\"%s\"", tree_path_shown(w->path),
+                 w->problem);
     else if (tell && w->problem != NULL)
-        log_info(NULL, "tree-no-node", "path=%s problem=\"%s\"", w->path, w->problem);
+        log_info(NULL, "tree-no-node", "path=%s problem=\"%s\"", tree_path_shown(w->path),
+                 w->problem);
 }
 
 static void watch_destroy(struct tree_watch *w)

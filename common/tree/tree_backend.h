@@ -31,6 +31,12 @@ enum {
     PROVIDER_BYTES_MAX = 64 * 1024,
 };
 
+/* PATH for people: that of the root is "". */
+static inline const char *tree_path_shown(const char *path)
+{
+    return path[0] != '\0' ? path : "/";
+}
+
 /* What of a spot somebody wants to know. */
 enum tree_part { PART_NODE = 1, PART_PROVIDERS = 2, PART_CHILDREN = 4 };
 

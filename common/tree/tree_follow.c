@@ -250,7 +250,7 @@ static bool join(struct follower *f, const char *base, struct slice path,
     enum err e = tree_path_join(base, path, out);
 
     if (e != ERR_OK)
-        problem_add(f, "%s: link to %.*s: %s", base[0] != '\0' ? base : "/", SLICE_FMT(path),
+        problem_add(f, "%s: link to %.*s: %s", tree_path_shown(base), SLICE_FMT(path),
                     e == ERR_RANGE ? "leaves the tree" : "path too long");
     return e == ERR_OK;
 }

@@ -59,8 +59,8 @@ static void on_connected(void *context, int64_t id)
     if (!same)
         ++t->counts.sessions;
     t->id = id;
-    log_info(NULL, "tree-connected", "hosts=%s path=%s session=%s", t->hosts, t->prefix,
-             same ? "kept" : "new");
+    log_info(NULL, "tree-connected", "hosts=%s path=%s session=%s", t->hosts,
+             tree_path_shown(t->prefix), same ? "kept" : "new");
     zk_reads_begin(t);
     zk_entries_connected(t, same);
 }
@@ -78,7 +78,8 @@ static void on_disconnected(void *context)
     t->lost_ms = loop_now_ms(t->base.loop);
     give_up_later(t);
     log_warn(NULL, "tree-disconnected",
-             "hosts=%s path=%s hint=\"going on with what was last known\"", t->hosts, t->prefix);
+             "hosts=%s path=%s hint=\"going on with what was last known\"", t->hosts,
+             tree_path_shown(t->prefix));
 }
 
 static void on_refused(void *context, enum zookeeper_fault why)
@@ -88,7 +89,7 @@ static void on_refused(void *context, enum zookeeper_fault why)
     ++t->counts.refused;
     log_warn(NULL, "tree-frame-refused",
              "hosts=%s path=%s problem=\"%s\" hint=\"is it ZooKeeper that answers there?\"",
-             t->hosts, t->prefix, zookeeper_fault_text(why));
+             t->hosts, tree_path_shown(t->prefix), zookeeper_fault_text(why));
 }
 
 static void open_session(struct zookeeper *t);
@@ -134,7 +135,7 @@ static void on_ended(void *context, const char *why)
     else
         t->reopen_ms = t->reopen_ms * 2 < ZK_REOPEN_MS_MAX ? t->reopen_ms * 2 : ZK_REOPEN_MS_MAX;
     log_warn(NULL, "tree-session-ended", "hosts=%s path=%s why=\"%s\" next_in_ms=%u", t->hosts,
-             t->prefix, why, t->reopen_ms);
+             tree_path_shown(t->prefix), why, t->reopen_ms);
     timer_start(t->base.loop, &t->reopen, t->reopen_ms == 0 ? 0 : jittered(t->reopen_ms));
 }
 
@@ -155,7 +156,7 @@ static void on_no_word(struct timer *timer)
 
     log_warn(NULL, "tree-unreachable",
              "hosts=%s path=%s hint=\"no server answers; trying on: are these its addresses?\"",
-             t->hosts, t->prefix);
+             t->hosts, tree_path_shown(t->prefix));
 }
 
 static void on_changed(void *context, const char *full, enum zk_change what)

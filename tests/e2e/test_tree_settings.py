@@ -82,6 +82,7 @@ def test_a_node_that_goes_is_held_and_then_given_up(world):
         assert metric(lb, 'resumelb_settings_held') == 1
         wait_until(lambda: setting(lb, 'retries') == {'value': '2', 'origin': 'default'}, 'it to be given up')
         assert not lb.app()['held']
+    assert 'tree-problem path=/ problem="properties.json: ' in lb.process.output()
     # away and back in time: nothing happened
     tree.set(retries=7)
     wait_until(lambda: setting(lb, 'retries')['value'] == '7', 'the setting')
