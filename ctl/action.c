@@ -66,17 +66,6 @@ static void make_order(const struct action_run *r, struct text *out)
     json_close_object(&w);
 }
 
-/* A line for a terminal: quotes are for the reader, all that could steer it is not. */
-static void add_line(struct text *out, struct slice line)
-{
-    for (size_t i = 0; i < line.len; ++i) {
-        if (line.p[i] == '"' || line.p[i] == '\\')
-            text_add_char(out, line.p[i]);
-        else
-            text_add_escaped(out, (struct slice){line.p + i, 1});
-    }
-}
-
 /* Why it was refused: its own words, a line for each problem, and what to do about it. */
 static void complain(const char *address, int status, const json_t *page, struct diag *d)
 {
@@ -94,7 +83,7 @@ static void complain(const char *address, int status, const json_t *page, struct
     do {
         struct text why = {0};
 
-        add_line(&why, slice_cut(&rest, '\n'));
+        page_add_words(&why, slice_cut(&rest, '\n'));
         diag_add(d, NULL, 0, 0, "%s: %s%s", address, text_cstr(&why), advice);
         text_fini(&why);
     } while (rest.len != 0);

@@ -99,7 +99,7 @@ static void print_remarks(const json_t *counter, struct text *out)
         text_add(out, SLICE_LIT("  "));
         page_add_text(out, counter, "name");
         text_add(out, SLICE_LIT(": not in force: "));
-        page_add_text(out, counter, "why");
+        page_add_why(out, counter);
         text_add_char(out, '\n');
     }
     json_array_foreach(json_object_get(counter, "refused"), i, row)
@@ -109,7 +109,7 @@ static void print_remarks(const json_t *counter, struct text *out)
         text_add(out, SLICE_LIT(": refused setting "));
         page_add_text(out, row, "name");
         text_add(out, SLICE_LIT(": "));
-        page_add_text(out, row, "why");
+        page_add_why(out, row);
         text_add_char(out, '\n');
     }
     print_remark(counter, "shadow_full", "would have been refused (shadow)", out);

@@ -53,6 +53,26 @@ void page_add_text(struct text *out, const json_t *object, const char *name)
         text_add_char(out, '-');
 }
 
+void page_add_words(struct text *out, struct slice words)
+{
+    for (size_t i = 0; i < words.len; ++i) {
+        if (words.p[i] == '"' || words.p[i] == '\\')
+            text_add_char(out, words.p[i]);
+        else
+            text_add_escaped(out, (struct slice){words.p + i, 1});
+    }
+}
+
+void page_add_why(struct text *out, const json_t *object)
+{
+    const json_t *v = json_object_get(object, "why");
+
+    if (json_is_string(v))
+        page_add_words(out, (struct slice){json_string_value(v), json_string_length(v)});
+    else
+        text_add_char(out, '-');
+}
+
 void page_add_real(struct text *out, const json_t *object, const char *name)
 {
     const json_t *v = json_object_get(object, name);
@@ -99,7 +119,7 @@ void page_print_refused(const json_t *application, struct text *out)
         text_add(out, SLICE_LIT("  refused setting "));
         page_add_text(out, row, "name");
         text_add(out, SLICE_LIT(": "));
-        page_add_text(out, row, "why");
+        page_add_why(out, row);
         text_add_char(out, '\n');
     }
 }

@@ -10,7 +10,8 @@
 
 static const char limits_page[] =
     "{\"program\":\"resumelb\",\"applications\":{\"shop\":{\"limits\":["
-    "{\"name\":\"pages\",\"in_force\":true,\"refused\":[{\"name\":\"slots\",\"why\":\"below 0\"}],"
+    "{\"name\":\"pages\",\"in_force\":true,\"refused\":[{\"name\":\"slots\",\"why\":\"\\\"-1\\\"\"}"
+    "],"
     "\"figures\":{\"where\":\"local\",\"mode\":\"each\",\"shadow\":false,\"workers\":2,"
     "\"maxqueue\":100,\"slots\":20,\"held\":3,\"waiting\":4,\"acquired\":1000,\"refused_full\":5,"
     "\"refused_timeout\":6,\"coalesced\":7,\"stale\":8,\"abandoned\":9,\"waited_s\":12.34,"
@@ -71,7 +72,7 @@ static void counters_keys_daemons_and_copies_are_shown(void **state)
            "        0      0     0   0.0 s  -\n"
            "  lame     -       -               -        -      -        -         -     -     -  "
            "        -      -     -       -  -\n"
-           "  pages: refused setting slots: below 0\n"
+           "  pages: refused setting slots: \"-1\"\n"
            "  far: 2 would have been refused (shadow)\n"
            "  far: 1 would have waited (shadow)\n"
            "  far: 3 let through, the daemon being unreachable\n"

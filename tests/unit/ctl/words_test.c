@@ -27,7 +27,7 @@ static const char status_page[] =
     "\"connections\":{\"in_use\":1,\"idle\":0,\"waiting\":5}},"
     "{\"name\":\"10.0.0.1:80\",\"state\":\"ready\",\"ejected\":true,\"ejected_why\":\"reset\"}],"
     "\"tree\":{\"used\":true,\"connected\":false,\"refused_providers\":[\"x: other application\"]},"
-    "\"refused\":[{\"name\":\"variance\",\"why\":\"below 0.1\"}]},"
+    "\"refused\":[{\"name\":\"variance\",\"why\":\"\\\"-\\\\-\\\" \\u001b[2J\"}]},"
     "\"empty\":{\"policy\":\"classless\",\"workers\":[]}}}";
 
 static const char resumes_page[] =
@@ -62,7 +62,7 @@ static void status_shows_each_application_and_its_workers(void **state)
            "shop: policy resume, backlog 3 (mean 1.25, cutoff 9), waiting 0, classes 42\n"
            "  the tree cannot be reached: going on with what was known\n"
            "  refused provider: x: other application\n"
-           "  refused setting variance: below 0.1\n"
+           "  refused setting variance: \"-\\-\" \\x1b[2J\n"
            "  picks: skilled 90 (90.0 %), unskilled 10 (10.0 %)\n"
            "  worker          state                   version  backlog  mean  oldest  skills  "
            "requests  "
