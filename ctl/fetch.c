@@ -17,6 +17,7 @@ struct asking {
     const struct fetch_request *q;
     uint64_t deadline_us;
     int fd;
+    int problem;       /* errno of a connection that was not made and not refused; else 0 */
     struct text bytes; /* received */
 };
 
@@ -44,9 +45,12 @@ static enum err connect_to(struct asking *a, const struct addr *to)
     int problem = 0;
     socklen_t len = sizeof(problem);
 
+    a->problem = 0;
     a->fd = socket(to->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (a->fd < 0)
+    if (a->fd < 0) {
+        a->problem = errno;
         return ERR_SYSTEM;
+    }
     if (connect(a->fd, &to->sa, to->len) != 0) {
         /* EAGAIN: a unix socket whose queue is full. It does not become writable; too busy is too
          * busy. */
@@ -63,7 +67,10 @@ static enum err connect_to(struct asking *a, const struct addr *to)
     }
     return ERR_OK;
 refused:
-    return errno == ECONNREFUSED ? ERR_CONNECT_REFUSED : ERR_CONNECT_FAILED;
+    if (errno == ECONNREFUSED)
+        return ERR_CONNECT_REFUSED;
+    a->problem = errno;
+    return ERR_CONNECT_FAILED;
 }
 
 static void hang_up(struct asking *a)
@@ -253,6 +260,17 @@ static enum err read_response(struct asking *a, int *status, struct text *out)
     return e;
 }
 
+/* WHY: instead of the text of E, when that is too general; or NULL. */
+static void complain(const struct asking *a, enum err e, const char *why, struct diag *d)
+{
+    if (a->problem == 0) {
+        diag_add(d, NULL, 0, 0, "%s: %s", a->q->address, why != NULL ? why : err_text(e));
+    } else {
+        diag_add(d, NULL, 0, 0, "%s: %s: %s", a->q->address, err_text(e),
+                 a->problem == EAGAIN ? "too busy" : strerror(a->problem));
+    }
+}
+
 enum err fetch(const struct fetch_request *q, int *status, struct text *out, struct diag *d)
 {
     struct asking a = {
@@ -269,7 +287,7 @@ enum err fetch(const struct fetch_request *q, int *status, struct text *out, str
     if (e == ERR_OK)
         *status = code;
     else
-        diag_add(d, NULL, 0, 0, "%s: %s", q->address, why != NULL ? why : err_text(e));
+        complain(&a, e, why, d);
     hang_up(&a);
     text_fini(&a.bytes);
     return e;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -238,6 +239,65 @@ static void unix_sockets_are_reached(void **state)
     unlink(un.sun_path);
 }
 
+/* That nobody can be asked at ADDRESS, with this error and these words. */
+static void expect_nobody(const char *address, enum err error, const char *words)
+{
+    struct fetch_request q = {.method = "GET", .address = address, .path = "/", .timeout_ms = 5000};
+    struct text out = {0};
+    struct diag d = {0};
+    char *says = xasprintf("%s: %s", address, words);
+    int status = 0;
+
+    assert_int_equal(fetch(&q, &status, &out, &d), error);
+    assert_int_equal(d.errors, 1);
+    assert_non_null(strstr(d.text, says));
+    free(says);
+    diag_fini(&d);
+    text_fini(&out);
+}
+
+static void who_cannot_be_reached_is_said_with_the_reason(void **state)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(in);
+    int there = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char address[128];
+
+    (void)state;
+    expect_nobody("unix:/nonexistent", ERR_CONNECT_FAILED,
+                  "connection failed: No such file or directory");
+    /* One's own network's broadcast address takes no connections. */
+    expect_nobody("127.255.255.255:80", ERR_CONNECT_FAILED,
+                  "connection failed: Network is unreachable");
+    assert_int_equal(bind(taken, (struct sockaddr *)&in, sizeof(in)), 0);
+    assert_int_equal(getsockname(taken, (struct sockaddr *)&in, &len), 0);
+    snprintf(address, sizeof(address), "127.0.0.1:%d", ntohs(in.sin_port));
+    expect_nobody(address, ERR_CONNECT_REFUSED, "connection refused");
+
+    snprintf(un.sun_path, sizeof(un.sun_path), "/tmp/rlb-nobody-%d.sock", (int)getpid());
+    snprintf(address, sizeof(address), "unix:%s", un.sun_path);
+    assert_int_equal(bind(there, (struct sockaddr *)&un, sizeof(un)), 0);
+    expect_nobody(address, ERR_CONNECT_REFUSED, "connection refused");
+    assert_int_equal(chmod(un.sun_path, 0), 0);
+    /* Nobody is kept out of anything as root. */
+    uid_t user = geteuid();
+    assert_int_equal(seteuid(user == 0 ? 65534 : user), 0);
+    expect_nobody(address, ERR_CONNECT_FAILED, "connection failed: Permission denied");
+    assert_int_equal(seteuid(user), 0);
+
+    assert_int_equal(chmod(un.sun_path, 0600), 0);
+    assert_int_equal(listen(there, 0), 0);
+    int first = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(first, (struct sockaddr *)&un, sizeof(un)), 0);
+    expect_nobody(address, ERR_CONNECT_FAILED, "connection failed: too busy");
+    close(first);
+    close(taken);
+    close(there);
+    unlink(un.sun_path);
+}
+
 /* ---- the whole tool ---- */
 
 static int ask_with(const char *address, const char *token_file)
@@ -292,6 +352,7 @@ int main(void)
         cmocka_unit_test(large_bodies_arrive),
         cmocka_unit_test(the_request_has_host_and_token),
         cmocka_unit_test(unix_sockets_are_reached),
+        cmocka_unit_test(who_cannot_be_reached_is_said_with_the_reason),
         cmocka_unit_test(the_exit_code_tells_how_it_went),
     };
 
