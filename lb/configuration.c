@@ -144,7 +144,7 @@ static void read_listen(struct configuration *c, const struct config_node *node,
         enum err e = addr_parse(slice_of(s.address), &out->addr);
 
         if (e != ERR_OK)
-            config_complain(&c->file, node, d, "listen: %s: %s", s.address, config_addr_problem(e));
+            config_addr_complain(&c->file, node, "listen", s.address, e, d);
     }
     if (s.tls != NULL)
         out->tls = tls_config_read(&c->file, s.tls, s.http2, d);

@@ -35,8 +35,8 @@ static void read_listen(struct configuration *c, struct diag *d)
         enum err e = addr_parse(slice_of(list->items[i]), &c->listen[c->nlisten++]);
 
         if (e != ERR_OK)
-            config_complain(&c->yaml, config_item(top_node(c, "listen"), i), d, "listen: %s: %s",
-                            list->items[i], config_addr_problem(e));
+            config_addr_complain(&c->yaml, config_item(top_node(c, "listen"), i), "listen",
+                                 list->items[i], e, d);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/net/config_addr.h"
 #include "worker-agent/command.h"
 #include "worker-agent/registration.h"
 
@@ -264,12 +265,13 @@ static void read_listen(const struct reader *r)
 
     c->doors = xcalloc(c->s.listen.n + 1, sizeof(*c->doors));
     for (size_t i = 0; i < c->s.listen.n; ++i) {
-        if (addr_parse(slice_of(c->s.listen.items[i]), &c->doors[c->ndoors]) == ERR_OK)
+        enum err e = addr_parse(slice_of(c->s.listen.items[i]), &c->doors[c->ndoors]);
+
+        if (e == ERR_OK)
             ++c->ndoors;
         else
-            config_complain(r->yaml, place(r, "listen"), r->d,
-                            "listen: \"%s\" is not a numeric HOST:PORT or unix:/path",
-                            c->s.listen.items[i]);
+            config_addr_complain(r->yaml, place(r, "listen"), "listen", c->s.listen.items[i], e,
+                                 r->d);
     }
 }
 

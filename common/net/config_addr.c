@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/net/config_addr.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
-const char *config_addr_problem(enum err e)
+/* PORT of ":PORT", "*:PORT" or "PORT", with which other programs listen on all addresses. */
+static bool is_port_alone(struct slice text, uint64_t *port)
+{
+    if (slice_starts(text, SLICE_LIT("*:")))
+        text = (struct slice){text.p + 1, text.len - 1};
+    if (slice_starts(text, SLICE_LIT(":")))
+        text = (struct slice){text.p + 1, text.len - 1};
+    return parse_u64(text, UINT16_MAX, port);
+}
+
+static const char *problem_of(enum err e)
 {
     switch (e) {
     case ERR_UNSUPPORTED:
@@ -12,6 +23,21 @@ const char *config_addr_problem(enum err e)
         return "the path of a unix socket may have at most 107 bytes";
     default:
         return "expected HOST:PORT, [IPV6]:PORT or unix:/path";
+    }
+}
+
+void config_addr_complain(const struct config *file, const struct config_node *at, const char *what,
+                          const char *text, enum err e, struct diag *d)
+{
+    uint64_t port;
+
+    if (is_port_alone(slice_of(text), &port)) {
+        config_complain(file, at, d,
+                        "%s: %s: has no address: 0.0.0.0:%" PRIu64 " is all of IPv4, [::]:%" PRIu64
+                        " all of IPv6, 127.0.0.1:%" PRIu64 " this machine alone",
+                        what, text, port, port, port);
+    } else {
+        config_complain(file, at, d, "%s: %s: %s", what, text, problem_of(e));
     }
 }
 
@@ -27,7 +53,7 @@ static bool read_admin_address(const struct config *file, const char *text,
     enum err e = addr_parse(slice_of(text), out);
 
     if (e != ERR_OK) {
-        config_complain(file, at, d, "admin: %s: %s", text, config_addr_problem(e));
+        config_addr_complain(file, at, "admin", text, e, d);
         return false;
     }
     if (!addr_is_loopback(out) && !has_token)

@@ -10,8 +10,10 @@
 #include "common/base/settings_value.h"
 #include "common/net/addr.h"
 
-/* What is wrong with an address that addr_parse has refused with E. Static text. */
-const char *config_addr_problem(enum err e);
+/* The address TEXT of WHAT, at AT of FILE, was refused by addr_parse with E: what is to be written
+ * instead. */
+void config_addr_complain(const struct config *file, const struct config_node *at, const char *what,
+                          const char *text, enum err e, struct diag *d);
 /* Where item I of the list AT stands; AT itself when it is one value only; NULL of NULL. */
 const struct config_node *config_item(const struct config_node *at, size_t i);
 /*

@@ -59,6 +59,23 @@ def test_broken_files_are_refused(tmp_path, text, says):
     assert r.returncode == 1 and says in r.stderr, r.stderr
 
 
+@pytest.mark.parametrize('address', [':8080', '*:8080', '8080'])
+def test_a_port_without_an_address_is_told_what_to_write(tmp_path, address):
+    path = tmp_path / 'bad.yaml'
+    texts = {
+        'resumelb': ['listen: ["%s"]\nworkers: ["127.0.0.1:1"]\n', 'listen:\n  - address: "%s"\nworkers: ["127.0.0.1:1"]\n',
+                     'admin: {address: "%s"}\nlisten: ["127.0.0.1:1"]\nworkers: ["127.0.0.1:1"]\n'],
+        'resumelb-poolcounter': ['listen: ["%s"]\n', 'listen: ["127.0.0.1:1"]\nadmin: {address: ["%s"]}\n'],
+        'resumelb-agent': ['applications: {x: {command: "x", listen: ["%s"]}}\n', 'admin: {address: "%s"}\napplications: {x: {command: "x"}}\n'],
+    }
+    for program, ways in texts.items():
+        for text in ways:
+            path.write_text(text % address)
+            r = check(path, program)
+            says = ': %s: has no address: 0.0.0.0:8080 is all of IPv4, [::]:8080 all of IPv6' % address
+            assert r.returncode == 1 and says in r.stderr, (text, r.stderr)
+
+
 # What a setting may be given that expects something else.
 ODD = ['true', '"x"', '5', '[]', '[1]', '[[1]]', '{}', '{a: b}', '[{a: [b]}]', '{a: {b: {c: d}}}', '~']
 START = {'resumelb': {'listen': '["127.0.0.1:1"]', 'workers': '["127.0.0.1:2"]'}, 'resumelb-agent': {'apps': '{x: {command: "x"}}'},
