@@ -18,8 +18,9 @@
 enum { FILE_BYTES_MAX = 1024 * 1024 };
 
 struct drained_names {
+    char *application;
     char *folder, *path; /* NULL: nothing is kept */
-    json_t *names;       /* an array of texts, each once */
+    json_t *names;       /* an array of texts, each once, the oldest first */
 };
 
 /* The array of FILE, or NULL: it has none, of texts alone. */
@@ -39,6 +40,19 @@ static json_t *names_of(json_t *file)
     return json_incref(names);
 }
 
+static void drop_oldest(struct drained_names *d)
+{
+    while (json_array_size(d->names) > DRAINED_NAMES_MAX) {
+        const char *name = json_string_value(json_array_get(d->names, 0));
+        char shown[LOG_ESCAPED_ROOM];
+
+        log_warn(NULL, "drained-forgotten",
+                 "application=%s worker=%s why=\"more than %d are drained\"", d->application,
+                 log_escape(slice_of(name), shown), DRAINED_NAMES_MAX);
+        (void)json_array_remove(d->names, 0);
+    }
+}
+
 static void read_names(struct drained_names *d)
 {
     struct text bytes = {0};
@@ -54,6 +68,7 @@ static void read_names(struct drained_names *d)
     if (names != NULL) {
         json_decref(d->names);
         d->names = names;
+        drop_oldest(d);
     } else if (e == ERR_OK || e == ERR_TOO_LARGE) {
         log_error(NULL, "drained-not-read", "file=%s why=\"%s\" action=\"%s\"", d->path, why,
                   file_set_aside(d->path) == ERR_OK ? "set aside" : "left");
@@ -66,6 +81,7 @@ struct drained_names *drained_names_open(const char *state_dir, const char *appl
 {
     struct drained_names *d = xcalloc(1, sizeof(*d));
 
+    d->application = xstrdup(application);
     d->names = json_array();
     ASSERT(d->names != NULL);
     if (state_dir == NULL)
@@ -81,6 +97,7 @@ void drained_names_close(struct drained_names *d)
     if (d == NULL)
         return;
     json_decref(d->names);
+    free(d->application);
     free(d->folder);
     free(d->path);
     free(d);
@@ -129,6 +146,7 @@ void drained_names_set(struct drained_names *d, const char *name, bool on)
         (void)json_array_append_new(d->names, json_string(name));
     else
         (void)json_array_remove(d->names, at);
+    drop_oldest(d);
     if (d->path != NULL && !write_names(d))
         log_error(NULL, "drained-not-written", "file=%s why=\"%s\"", d->path, strerror(errno));
 }

@@ -11,6 +11,12 @@
 
 struct drained_names;
 
+enum {
+    /* More than anybody works at at a time. Who went while we did not run stays in the file; beyond
+     * this the oldest name goes, and is told. All fit into the file that is read. */
+    DRAINED_NAMES_MAX = 4096,
+};
+
 /*
  * What the file says of APPLICATION. A bad file is set aside and logged, and says nothing.
  *   state_dir  NULL: nothing is kept
