@@ -78,18 +78,22 @@ def test_a_port_without_an_address_is_told_what_to_write(tmp_path, address):
 
 # What a setting may be given that expects something else.
 ODD = ['true', '"x"', '5', '[]', '[1]', '[[1]]', '{}', '{a: b}', '[{a: [b]}]', '{a: {b: {c: d}}}', '~']
-START = {'resumelb': {'listen': '["127.0.0.1:1"]', 'workers': '["127.0.0.1:2"]'}, 'resumelb-agent': {'apps': '{x: {command: "x"}}'},
+START = {'resumelb': {'listen': '["127.0.0.1:1"]', 'workers': '["127.0.0.1:2"]'},
+         'resumelb-agent': {'tree': '"directory:/tmp"', 'state_dir': '/tmp', 'applications': '{x: {listen: "127.0.0.1:1", command: ["/bin/true"]}}'},
          'resumelb-poolcounter': {'listen': '"127.0.0.1:1"'}}
+APPLICATION = {'resumelb': {'workers': '["127.0.0.1:2"]'}, 'resumelb-agent': {'listen': '"127.0.0.1:1"', 'command': '["/bin/true"]'}}
 
 
-def whole(start, name, value, inside):
-    rows = {**start, **({} if inside else {name: value})}
-    text = ''.join('%s: %s\n' % row for row in rows.items())
+def whole(program, name=None, value=None, inside=None):
+    rows = dict(START[program])
     if inside == 'applications':
-        text = 'listen: ["127.0.0.1:1"]\napplications: {x: {%s: %s}}\n' % (name, value)
+        rows.pop('workers', None)
+        rows['applications'] = '{x: {%s}}' % ', '.join('%s: %s' % row for row in {**APPLICATION[program], name: value}.items())
     elif inside:
-        text += '%s: {%s: %s}\n' % (inside, name, value)
-    return text
+        rows[inside] = '{%s: %s}' % (name, value)
+    elif name:
+        rows[name] = value
+    return ''.join('%s: %s\n' % row for row in rows.items())
 
 
 @pytest.mark.parametrize('program', START)
@@ -97,12 +101,15 @@ def test_whatever_kind_of_value_a_setting_is_given_is_refused_or_taken_and_never
     described = subprocess.run([BIN / program, '--describe', 'settings'], capture_output=True, text=True, check=True).stdout
     names = sorted(set(re.findall(r'^\| `(\w+)` \|', described, re.MULTILINE)) | {'apps', 'applications', 'workers', 'listen'})
     assert len(names) > 10 and 'admin' in names
-    places = [None, 'admin', 'pool', 'applications', 'pool_counters'] if program == 'resumelb' else [None, 'admin']
+    places = {'resumelb': [None, 'admin', 'pool', 'applications', 'pool_counters'], 'resumelb-agent': [None, 'admin', 'applications'],
+              'resumelb-poolcounter': [None, 'admin']}[program]
     path = tmp_path / 'odd.yaml'
+    path.write_text(whole(program))
+    assert check(path, program).returncode == 0, 'what they are put into is good'
     for inside in places:
         for name in names:
             for value in ODD:
-                path.write_text(whole(START[program], name, value, inside))
+                path.write_text(whole(program, name, value, inside))
                 r = check(path, program)
                 assert r.returncode in (0, 1), (inside, name, value, r.returncode, r.stderr[:400])
                 assert r.returncode == 0 or 'odd.yaml' in r.stderr, (inside, name, value, r.stderr[:400])
