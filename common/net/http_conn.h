@@ -5,8 +5,8 @@
  * http_watch.c (clients that leave), http_rest.c (idle ones), http_proxied.c (whose they are),
  * http_tap.c (their bytes), http_tap_head.c (heads), http_tap_spill.c (large bodies), http_short.c
  * (requests that go past libh2o), http_library.c (those that go by it), http_check.c (requests
- * refused), http_reply.c, http_held.c, http_reply_direct.c, http_reply_head.c and http2_head.c (the
- * way back), http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
+ * refused), http_reply.c, http_held.c, http_reply_direct.c, http_reply_head.c, http2_head.c and
+ * http2_end.c (the way back), http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
  */
@@ -344,6 +344,10 @@ void http_reply_check_head(const h2o_req_t *req);
 /* ---- http2_head.c ---- */
 /* h2o_send of the first of an HTTP/2 response, its head included. */
 void http2_head_send(struct http_reply *r, h2o_iovec_t *iov, size_t n, h2o_send_state_t state);
+
+/* ---- http2_end.c ---- */
+/* h2o_send of the end of an HTTP/2 response (STATE), FIRST with its head, with none of its body. */
+void http2_end_send(struct http_reply *r, bool first, h2o_send_state_t state);
 
 /* ---- http_tunnel.c ---- */
 struct http_tunnel;

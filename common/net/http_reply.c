@@ -19,8 +19,8 @@
  * far as the socket takes them, and bodies may be moved from the worker's (http_reply_direct.c).
  * Of a request that goes past libh2o (http_short.c) what is left is written by that, and the end is
  * told to that; there is no h2o_send at all.
- * HTTP/2: the final send carries the last bytes, and req->bytes_sent tells at the end whether all
- * were sent.
+ * HTTP/2: the final send carries the last bytes, if there are any left (http2_end.c), and
+ * req->bytes_sent tells at the end whether all were sent.
  *
  * over is the one end: gone() has been called, everything is released, and what the user still
  * calls does nothing. It comes from the destructor of the request's pool, from libh2o's stop, or
@@ -187,7 +187,11 @@ static rare void send_cut(struct http_reply *r)
     if (ends_by_close)
         setsockopt(h2o_socket_get_fd(r->conn->sock), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     http_slow_arm_timer(r);
-    if (!r->conn->http2 && !r->head_sent) {
+    if (r->conn->http2) {
+        http2_end_send(r, !r->head_sent, H2O_SEND_STATE_ERROR);
+        return;
+    }
+    if (!r->head_sent) {
         r->req->keep_alive = false;
         head = http_reply_write_head(r);
         http_reply_keep_piece(r, &head);
@@ -286,7 +290,9 @@ static apart void send_http2(struct http_reply *r, h2o_iovec_t *iov, size_t n, b
     if (last)
         r->state = REPLY_CLOSED;
     http_slow_arm_timer(r);
-    if (first)
+    if (n == 0 && last)
+        http2_end_send(r, first, state);
+    else if (first)
         http2_head_send(r, iov, n, state);
     else
         h2o_send(r->req->library, iov, n, state);

@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import struct
+import threading
 import urllib.request
 
 import pytest
@@ -136,6 +137,84 @@ def test_windows_are_obeyed_in_both_directions(world):
         c.until_over(1)
         assert c.stream(1).body == b'%d' % (200 * 16384)
         assert c.windows.get(0, 0) >= 200 * 16384 - 65535
+
+
+def bodyless(c, head, body):
+    """What the path names, or bytes for all windows."""
+    answers = {b'/empty': b'200 OK\r\nContent-Length: 0', b'/none': b'204 No Content', b'/same': b'304 Not Modified',
+               b'/unsized': b'200 OK\r\nTransfer-Encoding: chunked'}
+    what = answers.get(head.split(b' ')[1])
+    if what is None:
+        c.answer(LARGE)
+    else:
+        c.write(b'HTTP/1.1 ' + what + b'\r\n\r\n' + (b'0\r\n\r\n' if b'chunked' in what else b''))
+
+
+WITHOUT_BYTES = [('GET', '/empty', '200'), ('GET', '/none', '204'), ('GET', '/same', '304'), ('HEAD', '/', '200'),
+                 ('GET', '/unsized', '200')]
+
+
+@pytest.mark.parametrize('method, path, status', WITHOUT_BYTES)
+def test_an_answer_without_bytes_needs_no_window(world, method, path, status):
+    front = Front(world, bodyless)
+    ask = request(method=method, path=path)
+    with front.connect(initial_window(0)) as c:
+        for number in (1, 5):
+            s = c.get(number, ask)
+            assert s.status == status and s.ended and s.body == b'' and len(s.heads) == 1
+            # what a client may say of a stream that has just ended
+            c.send(window(0x7fffffff, number))
+            assert c.ping(b'%08d' % number).goaway is None and s.reset is None
+        # one that has bytes waits, and gets them by the window that is given later
+        c.send(frame(HEADERS, request(), WHOLE, 7)).until(lambda: c.stream(7).heads)
+        assert c.get(9, ask).ended and not c.stream(7).over and c.stream(7).body == b''
+        c.send(frame(SETTINGS, initial_window(1 << 20)) + window(1 << 20)).until_over(7)
+        assert c.stream(7).body == LARGE and c.get(11, ask).ended
+    with front.connect(initial_window(1 << 20)) as c:
+        # the connection's window is used up by another stream
+        c.send(frame(HEADERS, request(), WHOLE, 1)).until(lambda: len(c.stream(1).body) == 65535)
+        assert c.get(3, ask).ended and not c.stream(1).over
+        c.send(window(1 << 20)).until_over(1)
+        assert c.stream(1).body == LARGE
+    assert front.lb.process.alive()
+
+
+@pytest.mark.parametrize('by_stream', [True, False])
+@pytest.mark.parametrize('complete', [True, False])
+def test_the_end_after_the_last_byte_that_the_window_had_room_for_is_told(world, by_stream, complete):
+    size, go_on = (1000 if by_stream else 65535), threading.Event()
+
+    def script(c, *_):
+        c.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n' % (size, b'x' * size))
+        assert go_on.wait(20)
+        if complete:
+            c.write(b'0\r\n\r\n')
+        else:
+            c.reset()
+    front = Front(world, script)
+    with front.connect(initial_window(size)) as c:
+        c.send(frame(HEADERS, request(), WHOLE, 1)).until(lambda: len(c.stream(1).body) == size)
+        assert not c.stream(1).over
+        go_on.set()
+        s = c.until_over(1).stream(1)
+        assert s.body == b'x' * size and s.ended == complete and (s.reset is None) == complete
+        c.ping()
+        assert c.goaway is None
+
+
+def test_streams_that_end_without_a_window_leave_the_connection_its_places(world):
+    log = world.folder / 'access.log'
+    front = Front(world, bodyless, access_log=str(log), access_log_format='json',
+                  access_log_fields=['sent_bytes', 'outcome', 'status'])
+    numbers = range(1, 1201, 2)
+    with front.connect(initial_window(0)) as c:
+        for first in range(0, len(numbers), 30):
+            some = numbers[first:first + 30]
+            c.send(b''.join(frame(HEADERS, request(path='/none'), WHOLE, n) for n in some)).until_over(*some)
+        assert all(c.stream(n).ended and c.stream(n).status == '204' for n in numbers)
+        wait_until(lambda: log.read_text().count('\n') == len(numbers), 'all lines')
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {(line['sent_bytes'], line['outcome'], line['status']) for line in lines} == {(0, 'answered', 204)}
 
 
 def test_more_streams_than_announced_are_refused(world):
