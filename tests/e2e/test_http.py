@@ -143,6 +143,25 @@ def test_interim_responses_are_consumed(world):
     assert w.requests[-1][1] == b'abc'
 
 
+@pytest.mark.parametrize('version', ['1.0', '1.1'])
+def test_hints_and_trailers_of_a_worker_go_no_further(world, version):
+    def answer(c, head, body):
+        for status in ('102 Processing', '103 Early Hints', '104 Upload Resumption Supported', '199 Whatever'):
+            c.write(b'HTTP/1.1 %s\r\nLink: </early>\r\n\r\n' % status.encode())
+        c.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Late\r\n\r\n3\r\nabc\r\n0\r\nX-Late: 1\r\n\r\n')
+    w = world.scripted(serve(answer))
+    lb = world.resumelb(static(w.address))
+    with Client(lb.address) as c:
+        c.send(version=version, headers=[('Connection', 'close'), ('TE', 'trailers')])
+        while c._more():
+            pass
+        got = bytes(c.buffer)
+    head, _, body = got.partition(b'\r\n\r\n')
+    assert head.startswith(b'HTTP/1.1 200 OK\r\n') and got.count(b'HTTP/1.') == 1
+    assert body == (b'abc' if version == '1.0' else b'3\r\nabc\r\n0\r\n\r\n')
+    assert b'early' not in got and b'late' not in got.lower() and b'trailer' not in got.lower()
+
+
 @pytest.mark.parametrize('megabytes', [1, 64])
 def test_large_bodies_both_ways(world, megabytes):
     size = megabytes << 20

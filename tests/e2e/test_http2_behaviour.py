@@ -51,6 +51,20 @@ def test_host_stands_for_a_missing_authority(world):
     assert b'host: b.example:81' in front.worker.requests[0][0].lower()
 
 
+def test_an_expectation_is_taken_without_a_word_and_kept_from_the_worker(world):
+    front = Front(world)
+    expecting = request(('expect', '100-continue'), method='POST')
+    with front.connect() as c:
+        c.send(frame(HEADERS, expecting, END_HEADERS, 1)).ping()
+        assert not c.stream(1).heads
+        s = c.send(frame(DATA, b'abc', END_STREAM, 1)).until_over(1).stream(1)
+        assert s.body == b'/ abc' and len(s.heads) == 1
+        c.send(frame(HEADERS, request(('expect', 'more'), method='POST'), END_HEADERS, 3) + frame(DATA, b'', END_STREAM, 3))
+        assert c.until_over(3).stream(3).status == '417'
+    (head, _), = front.worker.requests
+    assert b'expect' not in head.lower()
+
+
 def test_fields_of_the_workers_connection_go_no_further(world):
     def script(c, head, body):
         c.write(b'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n')
@@ -60,6 +74,7 @@ def test_fields_of_the_workers_connection_go_no_further(world):
     with front.connect() as c:
         s = c.get(1)
         assert s.status == '200' and s.body == b'abc' and s.ended and s['x-kept'] == '1'
+        assert len(s.heads) == 1       # neither the hints before it, nor the trailers behind it
         names = [n for n, _ in s.heads[-1]]
         assert not set(names) & {'connection', 'keep-alive', 'transfer-encoding', 'x-hop', 'upgrade'}, names
         assert all(n == n.lower() for n in names) and names.count(':status') == 1 and names[0] == ':status'
