@@ -3,10 +3,11 @@
  * The inside of the HTTP server: http_server.c, http_accept.c (listeners), http_conn.c (connections
  * and their phases), http_slow.c (clients that are slow), http_streams.c (slow bodies of HTTP/2),
  * http_watch.c (clients that leave), http_rest.c (idle ones), http_proxied.c (whose they are),
- * http_tap.c (their bytes), http_tap_head.c (heads), http_tap_spill.c (large bodies), http_short.c
- * (requests that go past libh2o), http_library.c (those that go by it), http_check.c (requests
- * refused), http_reply.c, http_held.c, http_reply_direct.c, http_reply_head.c, http2_head.c and
- * http2_end.c (the way back), http_tunnel.c. Nobody else includes this. One loop's thread, but for the counts.
+ * http_tap.c (their bytes), http_tap_head.c (heads), http_tap_spill.c (large bodies), http_plain.c
+ * (HTTP where TLS is spoken), http_short.c (requests that go past libh2o), http_library.c (those
+ * that go by it), http_check.c (requests refused), http_reply.c, http_held.c, http_reply_direct.c,
+ * http_reply_head.c, http2_head.c and http2_end.c (the way back), http_tunnel.c. Nobody else
+ * includes this. One loop's thread, but for the counts.
  *
  * Lifetimes: loop > server > listener, connection, tunnel > reply. A connection keeps its listener.
  */
@@ -157,7 +158,7 @@ struct http_conn {
     struct small_addr local;
     struct address_count *address; /* where PEER is counted; NULL: it is not */
     uint64_t abandoned;
-    enum tls_failure tls_failure; /* of an alert: why it will not be finished */
+    enum tls_failure tls_failure; /* once it is known, why TLS will not be set up */
 };
 
 void http_server_count(struct http_server *s, size_t which);
@@ -294,6 +295,10 @@ void http_refuse(struct http_conn *c, h2o_req_t *req, enum request_fault f) rare
 void http_proxied_accept(struct http_conn *c);
 /* Whether that is still to come; then C may be gone, and the sweep has nothing else to do. */
 bool http_proxied_sweep(struct http_conn *c, uint64_t now_ms);
+
+/* ---- http_plain.c ---- */
+/* C speaks HTTP in the clear instead of TLS: tell it, in the clear, and end it. */
+void http_plain_refuse(struct http_conn *c) rare;
 
 /* ---- http_reply.c ---- */
 /* The client of an HTTP/1 connection has gone. May end everything of R's request. */

@@ -17,9 +17,6 @@
 enum {
     /* Of what is held back, handed on at once: more would be copied again for each request. */
     HAND_ON_MAX = 8192,
-    /* How long a refused client may go on sending and not read its answer. */
-    LINGER_MS = 5000,
-    LINGER_BYTES = 8 << 20,
     /* Of one connection, before the others have their turn. */
     READS_PER_EVENT = 4,
 };
@@ -80,15 +77,20 @@ static void on_answered(h2o_socket_t *sock, const char *err)
         shutdown(h2o_socket_get_fd(sock), SHUT_WR);
 }
 
+void http_tap_linger(struct http_conn *c)
+{
+    c->tap.state = TAP_REFUSED;
+    if (c->tap.refused == NULL)
+        c->tap.refused = xcalloc(1, sizeof(*c->tap.refused));
+    c->tap.refused->until_ms = loop_now_ms(c->server->loop) + TAP_LINGER_MS;
+}
+
 void http_tap_refuse_for(struct http_conn *c, enum request_fault f,
                          const struct http1_request_facts *r)
 {
     http_tap_report(c, f, r);
     http_tap_drop_spill(c);
-    c->tap.state = TAP_REFUSED;
-    if (c->tap.refused == NULL)
-        c->tap.refused = xcalloc(1, sizeof(*c->tap.refused));
-    c->tap.refused->until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
+    http_tap_linger(c);
     if (c->http2) {
         http_tap_say_goaway(c, f);
         return;
@@ -98,7 +100,7 @@ void http_tap_refuse_for(struct http_conn *c, enum request_fault f,
         return;
     }
     struct text *answer = &c->tap.refused->answer;
-    http_tap_put_answer(c, f, answer);
+    http_tap_put_answer(c, request_fault_status(f), request_fault_text(f), answer);
     h2o_iovec_t bytes = h2o_iovec_init(answer->p, answer->len);
     h2o_socket_write(c->sock, &bytes, 1, on_answered);
 }
@@ -113,7 +115,7 @@ static rare void on_read_refused(struct http_conn *c, size_t fresh, const char *
 {
     c->sock->input->size -= fresh;
     c->tap.refused->dropped += fresh;
-    if (err == NULL && c->tap.refused->dropped > LINGER_BYTES && !c->cut)
+    if (err == NULL && c->tap.refused->dropped > TAP_LINGER_BYTES && !c->cut)
         http_conn_cut(c);
     if (err == NULL)
         return;
@@ -421,14 +423,20 @@ void http_tap_wait(struct http_conn *c)
 
 static void on_handshake(h2o_socket_t *sock, const char *err)
 {
+    struct http_conn *c = sock->on_close.data;
+
+    if (err != NULL && c->tls_failure == TLS_FAILURE_PLAIN_HTTP) {
+        http_plain_refuse(c);
+        return;
+    }
     if (err != NULL) {
         h2o_socket_close(sock);
         return;
     }
     h2o_iovec_t protocol = h2o_socket_ssl_get_selected_protocol(sock);
 
-    if (serve(sock->on_close.data, h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2"))))
-        hand_on(sock->on_close.data);
+    if (serve(c, h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2"))))
+        hand_on(c);
 }
 
 void http_tap_accept(struct http_conn *c)

@@ -39,6 +39,9 @@ struct tap_span {
     uint32_t at, len;
 };
 
+/* How long a refused client may go on sending and not read its answer. */
+enum { TAP_LINGER_MS = 5000, TAP_LINGER_BYTES = 8 << 20 };
+
 /* Of a connection that is refused. */
 struct tap_refused {
     struct text answer;
@@ -139,8 +142,8 @@ const struct body_file *http_tap_give_body(struct http_conn *c, h2o_req_t *req);
 void http_tap_fini_spill(struct http_conn *c);
 
 /* ---- http_tap_answer.c ---- */
-/* Into *OUT: the whole answer to a request that has fault F. */
-void http_tap_put_answer(const struct http_conn *c, enum request_fault f, struct text *out);
+/* Into *OUT: the whole answer to a request that is refused, which says WHY. */
+void http_tap_put_answer(const struct http_conn *c, int status, const char *why, struct text *out);
 /* The connection goes. */
 void http_tap_fini(struct http_conn *c);
 
@@ -149,6 +152,8 @@ void http_tap_fini(struct http_conn *c);
 /* Refuse C for F, with what was read of its request, or NULL. The connection may go. */
 void http_tap_refuse_for(struct http_conn *c, enum request_fault f,
                          const struct http1_request_facts *r) rare;
+/* C is refused: it has from now so long to read its answer, and to end. */
+void http_tap_linger(struct http_conn *c) rare;
 /* Whether our callback stands where libh2o's would. */
 bool http_tap_in_place(const struct http_conn *c);
 /* Call libh2o. False: the connection has gone. */

@@ -5,10 +5,8 @@
  */
 #include "common/net/http_conn.h"
 
-void http_tap_put_answer(const struct http_conn *c, enum request_fault f, struct text *out)
+void http_tap_put_answer(const struct http_conn *c, int status, const char *why, struct text *out)
 {
-    int status = request_fault_status(f);
-    const char *why = request_fault_text(f);
     char date[H2O_TIMESTR_RFC1123_LEN + 1];
     time_t now = h2o_get_timestamp(&c->server->ctx, NULL, NULL)->tv_sec;
     struct tm tm;

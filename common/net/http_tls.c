@@ -15,6 +15,8 @@
  * secrets by the suite's digest, and SHA-256 takes less than SHA-384. */
 #define TLS13_SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
+enum { RECORD_HEAD = 5 }; /* bytes: type, version, length */
+
 /* Length-prefixed, our preference first. */
 static const unsigned char http1_protocols[] = "\x08http/1.1";
 static const unsigned char http2_protocols[] = "\x02h2\x08http/1.1";
@@ -101,10 +103,17 @@ static void on_alert(struct http_conn *c, bool ours, int ret)
     c->tls_failure = ours ? failure_of_our_alert(ret & 0xff) : TLS_FAILURE_REFUSED_BY_CLIENT;
 }
 
-static void on_info(const SSL *ssl, int where, int ret)
+/* During the handshake: later the socket may be another's. */
+static struct http_conn *conn_of(const SSL *ssl)
 {
     h2o_socket_t *sock = BIO_get_data(SSL_get_rbio(ssl));
-    struct http_conn *c = sock->on_close.data;
+
+    return sock->on_close.data;
+}
+
+static void on_info(const SSL *ssl, int where, int ret)
+{
+    struct http_conn *c = conn_of(ssl);
 
     /* Only of the handshake: later the connection may be another's, a tunnel's. */
     if (SSL_is_init_finished(ssl) && (where & SSL_CB_HANDSHAKE_DONE) == 0)
@@ -113,6 +122,35 @@ static void on_info(const SSL *ssl, int where, int ret)
         on_alert(c, (where & SSL_CB_WRITE) != 0, ret);
     else if ((where & SSL_CB_HANDSHAKE_DONE) != 0)
         http_conn_secured(c, ssl);
+}
+
+/* ---- who speaks no TLS ---- */
+
+/* P: the RECORD_HEAD bytes that a client begins with. */
+static bool begins_http(const char *p)
+{
+    static const char methods[][RECORD_HEAD + 1] = {
+        "GET ", "HEAD ", "POST ", "PUT ", "DELET", "PATCH", "OPTIO", "CONNE", "TRACE", "PRI *",
+    };
+
+    for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); ++i) {
+        if (memcmp(p, methods[i], strlen(methods[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Of each connection the first, which is the client's, is looked at. */
+static void on_record(int ours, int version, int type, const void *bytes, size_t len, SSL *ssl,
+                      void *context)
+{
+    (void)version;
+    (void)context;
+    if (type != SSL3_RT_HEADER)
+        return;
+    SSL_set_msg_callback(ssl, NULL);
+    if (!ours && len == RECORD_HEAD && begins_http(bytes))
+        conn_of(ssl)->tls_failure = TLS_FAILURE_PLAIN_HTTP;
 }
 
 /* ---- contexts ---- */
@@ -189,6 +227,7 @@ static bool configure(SSL_CTX *ctx, const struct http_tls_options *o, struct dia
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(ctx, o->http2 ? select_http2 : select_http1, NULL);
     SSL_CTX_set_info_callback(ctx, on_info);
+    SSL_CTX_set_msg_callback(ctx, on_record);
     if (SSL_CTX_set_min_proto_version(ctx, o->tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1) {
         http_tls_complain(d, NULL, "min_version");
         return false;
