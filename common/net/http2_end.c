@@ -42,9 +42,9 @@ void http2_end_send(struct http_reply *r, bool first, h2o_send_state_t state)
     h2o_http2_stream_t *s = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, req);
     size_t at = conn->_write.buf->size;
 
-    /* Without a window it is not among those that libh2o has turns for. */
-    if (s->output_window._avail > 0)
-        s->output_window._avail = 0;
+    /* Without a window it is not among those that libh2o has turns for; and it must have none by
+     * what follows its request in the same bytes, which libh2o may be in the middle of. */
+    s->output_window._avail = HTTP2_WINDOW_SUNK;
     if (first)
         http2_head_send(r, NULL, 0, state);
     else

@@ -351,6 +351,8 @@ void http_reply_check_head(const h2o_req_t *req);
 void http2_head_send(struct http_reply *r, h2o_iovec_t *iov, size_t n, h2o_send_state_t state);
 
 /* ---- http2_end.c ---- */
+/* A stream's window that nothing a client says can open. */
+#define HTTP2_WINDOW_SUNK (-((ssize_t)1 << 60))
 /* h2o_send of the end of an HTTP/2 response (STATE), FIRST with its head, with none of its body. */
 void http2_end_send(struct http_reply *r, bool first, h2o_send_state_t state);
 

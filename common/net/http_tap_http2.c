@@ -94,7 +94,7 @@ static bool is_known(void *context, uint32_t stream)
 static void sink_ended(h2o_http2_stream_t *s)
 {
     if (s->state == H2O_HTTP2_STREAM_STATE_END_STREAM)
-        s->output_window._avail = -((ssize_t)1 << 60);
+        s->output_window._avail = HTTP2_WINDOW_SUNK;
 }
 
 static bool overflows(const h2o_http2_window_t *w, int64_t more)

@@ -65,8 +65,9 @@ static inline void front_on_request(void *context, struct http_request *req, str
         http_reply_abort(&call->reply);
         return;
     }
-    http_reply_simple(&call->reply, 200, "text/plain",
-                      (struct slice){call->body, len % 4 == 1 ? 5 : sizeof(call->body)});
+    size_t bytes = len % 4 != 1 ? sizeof(call->body) : len % 8 == 1 ? 0 : 5;
+
+    http_reply_simple(&call->reply, 200, "text/plain", (struct slice){call->body, bytes});
 }
 
 static inline void front_start(struct front *f, bool http2, bool long_way)
