@@ -216,6 +216,7 @@ static void open_on(struct lb_loop *ll, void *context)
         struct listener *l = &ls->items[i];
         struct http_listen_options o = {.ssl = l->tls != NULL ? tls_listener_context(l->tls) : NULL,
                                         .http2 = l->http2,
+                                        .tells_plain = true,
                                         .defer_accept = l->defer_accept,
                                         .number = (unsigned)i,
                                         .tag = l->redirect.port != 0 ? &l->redirect : NULL,

@@ -289,6 +289,7 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     if (o->ssl != NULL)
         SSL_CTX_up_ref(o->ssl);
     l->http2 = o->http2;
+    l->tells_plain = o->tells_plain;
     l->proxy_from = o->proxy_from;
     l->tag = o->tag;
     l->allows = o->allows;

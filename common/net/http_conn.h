@@ -96,6 +96,7 @@ struct http_listener {
     h2o_socket_t *sock; /* NULL once closed */
     h2o_accept_ctx_t accept;
     bool http2;
+    bool tells_plain;
     const struct networks *proxy_from; /* NULL: no PROXY header is read */
     bool (*allows)(void *context, void *tag, const struct addr *peer);
     void *tag;

@@ -97,6 +97,9 @@ struct http_listen_options {
     const struct networks *proxy_from;
     /* Asked before anything is read of a connection: whether PEER may talk to us. NULL: anybody. */
     bool (*allows)(void *context, void *tag, const struct addr *peer);
+    /* With TLS: who speaks plain HTTP is answered so. Not where clients are programs of ours, who
+     * would take the answer for an application's. */
+    bool tells_plain;
     bool defer_accept; /* TCP: who has sent nothing is not accepted yet, for about a second */
     unsigned number;   /* with a balance: the same for the same listener on each loop */
     void *tag;         /* for http_conn_tag: which listener (slot, application) a request came by */

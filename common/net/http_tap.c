@@ -425,7 +425,7 @@ static void on_handshake(h2o_socket_t *sock, const char *err)
 {
     struct http_conn *c = sock->on_close.data;
 
-    if (err != NULL && c->tls_failure == TLS_FAILURE_PLAIN_HTTP) {
+    if (err != NULL && c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->tells_plain) {
         http_plain_refuse(c);
         return;
     }
