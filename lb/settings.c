@@ -78,14 +78,7 @@ static const struct setting_row match_rows[] = {
 #include "lb/settings.def"
 };
 
-#define TABLE(name, text, place, strct)                                                            \
-    const struct settings_table name##_table = {.scope = (text),                                   \
-                                                .where = (place),                                  \
-                                                .rows = name##_rows,                               \
-                                                .n = ARRAY_LEN(name##_rows),                       \
-                                                .bytes = sizeof(strct),                            \
-                                                .all = settings_tables,                            \
-                                                .nall = SETTINGS_TABLES}
+#define TABLE(...) SETTINGS_TABLE_OF(settings_tables, SETTINGS_TABLES, __VA_ARGS__)
 TABLE(program, "PROGRAM", "top of the file", struct program_settings);
 TABLE(listen, "LISTEN", "an entry of listen", struct listen_settings);
 TABLE(tls, "TLS", "tls of a listener", struct tls_settings);

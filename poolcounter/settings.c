@@ -14,14 +14,7 @@ static const struct setting_row type_rows[] = {
 #include "poolcounter/settings.def"
 };
 
-#define TABLE(name, text, place, strct)                                                            \
-    const struct settings_table name##_table = {.scope = (text),                                   \
-                                                .where = (place),                                  \
-                                                .rows = name##_rows,                               \
-                                                .n = ARRAY_LEN(name##_rows),                       \
-                                                .bytes = sizeof(strct),                            \
-                                                .all = poolcounter_tables,                         \
-                                                .nall = POOLCOUNTER_TABLES}
+#define TABLE(...) SETTINGS_TABLE_OF(poolcounter_tables, POOLCOUNTER_TABLES, __VA_ARGS__)
 TABLE(poolcounter, "PROGRAM", "the top of the file", struct poolcounter_settings);
 TABLE(admin, "ADMIN", "admin", struct admin_settings);
 TABLE(type, "TYPE", "types.NAME", struct type_settings);

@@ -18,14 +18,7 @@ static const struct setting_row app_rows[] = {
 #include "worker-agent/settings.def"
 };
 
-#define TABLE(name, text, place, strct)                                                            \
-    const struct settings_table name##_table = {.scope = (text),                                   \
-                                                .where = (place),                                  \
-                                                .rows = name##_rows,                               \
-                                                .n = ARRAY_LEN(name##_rows),                       \
-                                                .bytes = sizeof(strct),                            \
-                                                .all = agent_tables,                               \
-                                                .nall = AGENT_TABLES}
+#define TABLE(...) SETTINGS_TABLE_OF(agent_tables, AGENT_TABLES, __VA_ARGS__)
 TABLE(agent, "PROGRAM", "the top of the file", struct agent_settings);
 TABLE(tls, "TLS", "tls", struct tls_settings);
 TABLE(admin, "ADMIN", "admin", struct admin_settings);

@@ -75,6 +75,16 @@ struct settings_table {
     size_t nall;
 };
 
+/* NAME_table, of the rows NAME_rows for a STRCT; ALL_TABLES: the program's, NTABLES of them. */
+#define SETTINGS_TABLE_OF(all_tables, ntables, name, text, place, strct)                           \
+    const struct settings_table name##_table = {.scope = (text),                                   \
+                                                .where = (place),                                  \
+                                                .rows = name##_rows,                               \
+                                                .n = ARRAY_LEN(name##_rows),                       \
+                                                .bytes = sizeof(strct),                            \
+                                                .all = (all_tables),                               \
+                                                .nall = (ntables)}
+
 /* Fields and rows, for the including program:
  *   struct app_settings {
  *   #define APPLICATION(...) SETTINGS_FIELD(__VA_ARGS__)
