@@ -14,8 +14,11 @@ RUN dev/make-deb /packages
 
 FROM debian:bookworm-slim AS resumelb-poolcounter
 COPY --from=build /packages/resumelb-poolcounter_*.deb /packages/resumelb-tools_*.deb /packages/
-RUN apt-get update && apt-get install -y --no-install-recommends /packages/*.deb && rm -rf /var/lib/apt/lists/* /packages
-USER nobody
+# The first one makes the user without the whole of systemd.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends systemd-standalone-sysusers /packages/*.deb \
+    && rm -rf /var/lib/apt/lists/* /packages
+USER resumelb-poolcounter
 EXPOSE 7531
 ENTRYPOINT ["/usr/bin/resumelb-poolcounter"]
 CMD ["-l", "0.0.0.0:7531"]

@@ -17,8 +17,9 @@ function(rlb_localized file)
   set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${file})
 endfunction()
 
-# What stands in the operator's file counts: a configuration that is there stays.
+# An existing configuration is kept, with its mode. Further arguments are the mode of a new one; without any it is 0644.
 function(rlb_install_configuration file folder name)
+  string(REPLACE ";" " " mode "${ARGN}")
   rlb_localized(${file})
   install(CODE "
     set(target \"\$ENV{DESTDIR}${CMAKE_INSTALL_FULL_SYSCONFDIR}/${folder}/${name}\")
@@ -26,17 +27,18 @@ function(rlb_install_configuration file folder name)
       message(STATUS \"Kept: \${target}\")
     else()
       file(INSTALL DESTINATION \"${CMAKE_INSTALL_FULL_SYSCONFDIR}/${folder}\" TYPE FILE
-           FILES \"${PROJECT_BINARY_DIR}/generated/${file}\" RENAME \"${name}\")
+           FILES \"${PROJECT_BINARY_DIR}/generated/${file}\" RENAME \"${name}\" ${mode})
     endif()")
 endfunction()
 
 foreach(name resumelb resumelb-agent resumelb-poolcounter)
   rlb_localized(conf/systemd/${name}.service)
   install(FILES ${PROJECT_BINARY_DIR}/generated/conf/systemd/${name}.service DESTINATION ${RLB_SYSTEMD_UNIT_DIR})
-  rlb_install_configuration(conf/etc/${name}.yaml resumelb ${name}.yaml)
+  # It may contain tokens: no permissions for others. The group is set by the packages (debian/*.postinst) or by hand (docs/install.md).
+  rlb_install_configuration(conf/etc/${name}.yaml resumelb ${name}.yaml PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ)
 endforeach()
 rlb_install_configuration(conf/etc/logrotate logrotate.d resumelb)
-install(FILES conf/sysusers.d/resumelb.conf DESTINATION ${RLB_SYSUSERS_DIR})
+install(FILES conf/sysusers.d/resumelb.conf conf/sysusers.d/resumelb-poolcounter.conf DESTINATION ${RLB_SYSUSERS_DIR})
 install(FILES conf/tmpfiles.d/resumelb.conf DESTINATION ${RLB_TMPFILES_DIR})
 
 # Manual pages, with what the programs say of themselves in them.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl drain, undrain, forget, reload: orders to an admin address, with its actions_token.
- * What is to be forgotten has to go from the agents too, which would tell it again; they are named
- * one by one. The token goes to addresses that the operator has typed and nowhere else: those in
- * the tree or on the status page may be written by others.
+ * resumelbctl drain, undrain, confirm-removal, forget, reload: orders to an admin address, with its
+ * actions_token. What is to be forgotten has to go from the agents too, which would tell it again;
+ * they are named one by one. The token goes to addresses that the operator has typed and nowhere
+ * else: those in the tree or on the status page may be written by others.
  */
 #include <stdio.h>
 
@@ -104,6 +104,10 @@ static void add_done(const struct action_run *r, const char *address, const json
         return;
     }
     page_add_text(out, page, "application");
+    if (r->command == &ctl_word_confirm_removal) {
+        text_addf(out, " holds %lld workers no longer\n", (long long)page_int(page, "workers"));
+        return;
+    }
     text_add_char(out, ' ');
     page_add_text(out, page, "worker");
     text_add(out, json_is_true(json_object_get(page, "changed")) ? SLICE_LIT(" is now ")
@@ -164,7 +168,7 @@ static int complete(struct action_run *r, const char *argument)
 
     if (!is_forget && strcmp(r->command->name, "reload") != 0) {
         r->worker = argument;
-        if (argument == NULL)
+        if (argument == NULL && r->command != &ctl_word_confirm_removal)
             return ctl_usage_error(r->command, "want a worker, as status shows it", NULL);
     }
     if (is_forget && r->all == (r->o.cls != NULL || r->worker != NULL))
@@ -210,6 +214,17 @@ const struct ctl_command ctl_word_undrain = {
     .name = "undrain",
     .arguments = "WORKER",
     .summary = "it gets requests again",
+    .flags = drain_flags,
+    .nflags = ARRAY_LEN(drain_flags),
+    .run = run,
+};
+
+const struct ctl_command ctl_word_confirm_removal = {
+    .name = "confirm-removal",
+    .arguments = "[WORKER]",
+    .summary = "workers that vanished with many others were removed on purpose",
+    .text = "More than discovery_max_drop of the workers vanished from the tree at once: they are "
+            "held. This treats\nWORKER, or all of them, as if each had been removed alone.\n",
     .flags = drain_flags,
     .nflags = ARRAY_LEN(drain_flags),
     .run = run,

@@ -43,8 +43,8 @@ const struct ctl_command *ctl_command_find(struct slice name);
 /* Each in its file. */
 extern const struct ctl_command ctl_word_status, ctl_word_top, ctl_word_resumes, ctl_word_limits,
     ctl_word_explain, ctl_word_classify, ctl_word_check, ctl_word_playback, ctl_word_simulate,
-    ctl_word_tree, ctl_word_drain, ctl_word_undrain, ctl_word_forget, ctl_word_reload,
-    ctl_word_detach, ctl_word_completion, ctl_word_trace;
+    ctl_word_tree, ctl_word_drain, ctl_word_undrain, ctl_word_confirm_removal, ctl_word_forget,
+    ctl_word_reload, ctl_word_detach, ctl_word_completion, ctl_word_trace;
 
 /* ---- parsing ---- */
 

@@ -24,6 +24,7 @@ const struct ctl_command *const ctl_commands[] = {
     /* act */
     &ctl_word_drain,
     &ctl_word_undrain,
+    &ctl_word_confirm_removal,
     &ctl_word_forget,
     &ctl_word_reload,
     &ctl_word_detach,

@@ -29,7 +29,7 @@ static void print_help(void)
                        "See, understand and tune resumelb, its agents and its pool counters.\n"
                        "\nwords:\n"));
     for (size_t i = 0; i < ctl_ncommands; ++i)
-        text_addf(&out, "  %-11s %s\n", ctl_commands[i]->name, ctl_commands[i]->summary);
+        text_addf(&out, "  %-15s %s\n", ctl_commands[i]->name, ctl_commands[i]->summary);
     text_add(&out, SLICE_LIT("\n"
                              "resumelbctl WORD --help tells the options of a word; --version, the "
                              "version.\n"

@@ -122,6 +122,12 @@ void page_print_refused(const json_t *application, struct text *out)
         page_add_why(out, row);
         text_add_char(out, '\n');
     }
+    json_array_foreach(json_object_get(application, "broken_links"), i, row)
+    {
+        text_add(out, SLICE_LIT("  a link in the tree does not resolve: "));
+        text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
+        text_add_char(out, '\n');
+    }
 }
 
 enum err page_check(const json_t *page, const struct ctl_options *o)

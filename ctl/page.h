@@ -32,7 +32,7 @@ void page_add_cutoff(const json_t *application, struct text *out);
 /* Seconds as "3d 4h", "2h 5m", "1m 7s", "12s". */
 void page_add_duration(struct text *out, double seconds);
 
-/* A line for each setting of the tree that is refused. */
+/* A line for each setting of the tree that is refused, and each link that does not resolve. */
 void page_print_refused(const json_t *application, struct text *out);
 
 /* Errors: ERR_SYNTAX (no applications in it), ERR_NOT_FOUND (not the one that O asks for). */

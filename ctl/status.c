@@ -167,6 +167,14 @@ static void add_warnings(const json_t *application, struct text *out)
         text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
         text_add_char(out, '\n');
     }
+    if (json_is_string(json_object_get(tree, "confirm_removal"))) {
+        text_addf(out,
+                  "  workers held, because their registrations ended with many others: %" PRId64,
+                  page_int(tree, "held"));
+        text_add(out, SLICE_LIT("; if they were removed on purpose, run: "));
+        page_add_text(out, tree, "confirm_removal");
+        text_add_char(out, '\n');
+    }
     json_array_foreach(json_object_get(application, "poison"), i, row)
     {
         text_add(out, SLICE_LIT("  kills workers, refused: class "));

@@ -28,19 +28,22 @@ struct top_view {
     bool paused, help, quit;
     size_t application; /* which is shown, counted from 0 */
     size_t first;       /* worker of the first line */
+    size_t shift;       /* columns after the worker's name that are scrolled out of view */
     unsigned interval_s;
     unsigned rows, columns;
     bool colours;
 };
 
-/* What a key does; UP and DOWN are what arrows come as. False: nothing. */
-enum { TOP_UP = 0x100, TOP_DOWN, TOP_PAGE_UP, TOP_PAGE_DOWN };
+/* What a key does; UP, DOWN, LEFT and RIGHT are what arrows come as. False: nothing. */
+enum { TOP_UP = 0x100, TOP_DOWN, TOP_LEFT, TOP_RIGHT, TOP_PAGE_UP, TOP_PAGE_DOWN };
 bool top_press(struct top_view *v, int key);
 
 /*
  * The whole screen to OUT: as many lines as there are rows, none longer than the columns, with
- * "\r\n" between. before   the page of SPAN_S seconds ago, for rates; NULL: there is none problem
- * why NOW is old, or NULL
+ * "\r\n" between. Columns that do not fit are left out, the least important first; a line names
+ * them and the workers that are out of view. A line that is cut ends with "...".
+ *   before   the page of SPAN_S seconds ago, for rates; NULL: there is none
+ *   problem  why NOW is old, or NULL
  */
 void top_draw(const struct top_view *v, const json_t *before, const json_t *now, double span_s,
               const char *problem, struct text *out);

@@ -164,7 +164,18 @@ static int read_sequence(void)
 
     if (key == '5' || key == '6')
         return read_byte(NEXT_MS) == '~' ? (key == '5' ? TOP_PAGE_UP : TOP_PAGE_DOWN) : 0;
-    return key == 'A' ? TOP_UP : key == 'B' ? TOP_DOWN : 0;
+    switch (key) {
+    case 'A':
+        return TOP_UP;
+    case 'B':
+        return TOP_DOWN;
+    case 'C':
+        return TOP_RIGHT;
+    case 'D':
+        return TOP_LEFT;
+    default:
+        return 0;
+    }
 }
 
 int top_terminal_key(unsigned ms)

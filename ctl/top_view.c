@@ -27,6 +27,37 @@ static const struct {
     [TOP_SKILLS] = {'k', "skills", false},
 };
 
+/* After the name of the worker, from left to right. The lower the rank, the longer one stays where
+ * there is little room; that of the key sorted by stays the longest. */
+enum column {
+    COLUMN_STATE,
+    COLUMN_BACKLOG,
+    COLUMN_MEAN,
+    COLUMN_OLDEST,
+    COLUMN_REQUESTS,
+    COLUMN_FAILURES,
+    COLUMN_SERVICE,
+    COLUMN_SKILLS,
+    COLUMNS
+};
+static const struct {
+    const char *title;
+    unsigned width;
+    unsigned rank;
+    enum top_key key; /* TOP_NAME: it is none */
+    int decimals;
+    bool is_rate; /* needs two pages */
+} columns[COLUMNS] = {
+    [COLUMN_STATE] = {"state", 9, 3, TOP_NAME, 0, false},
+    [COLUMN_BACKLOG] = {"backlog", 7, 0, TOP_BACKLOG, 0, false},
+    [COLUMN_MEAN] = {"mean", 7, 6, TOP_MEAN, 2, false},
+    [COLUMN_OLDEST] = {"oldest s", 8, 5, TOP_OLDEST, 1, false},
+    [COLUMN_REQUESTS] = {"req/s", 9, 1, TOP_REQUESTS, 1, true},
+    [COLUMN_FAILURES] = {"fail/s", 8, 2, TOP_FAILURES, 1, true},
+    [COLUMN_SERVICE] = {"service ms", 10, 4, TOP_SERVICE, 2, false},
+    [COLUMN_SKILLS] = {"skills", 7, 7, TOP_SKILLS, 0, false},
+};
+
 /* ---- keys ---- */
 
 static void scroll(struct top_view *v, long lines)
@@ -80,6 +111,12 @@ bool top_press(struct top_view *v, int key)
     case TOP_DOWN:
         scroll(v, 1);
         return true;
+    case TOP_LEFT:
+        v->shift -= v->shift != 0;
+        return true;
+    case TOP_RIGHT:
+        v->shift += v->shift + 1 < COLUMNS;
+        return true;
     case TOP_PAGE_UP:
         scroll(v, -page);
         return true;
@@ -100,22 +137,28 @@ struct screen {
     unsigned lines;
 };
 
+static const struct slice cut_sign = {"...", 3};
+
 /* Cut to the columns; letters beyond ASCII are shown escaped, so that a byte is a column. */
 static void add_line(struct screen *s, struct slice line, enum table_style style)
 {
     bool styled = s->view->colours && style != TABLE_PLAIN;
+    bool cut = line.len > s->view->columns;
 
     if (s->lines == s->view->rows)
         return;
     if (s->lines++ != 0)
         text_add(s->out, SLICE_LIT("\r\n"));
-    if (line.len > s->view->columns)
-        line.len = s->view->columns;
+    bool signed_cut = cut && s->view->columns > cut_sign.len;
+    if (cut)
+        line.len = s->view->columns - (signed_cut ? cut_sign.len : 0);
     /* Cleared before and not after: behind a line that is full, that would take its last letter. */
     text_add(s->out, SLICE_LIT("\033[K"));
     if (styled)
         text_add(s->out, slice_of(table_style_begin(style)));
     text_add(s->out, line);
+    if (signed_cut)
+        text_add(s->out, cut_sign);
     if (styled)
         text_add(s->out, SLICE_LIT(TABLE_STYLE_END));
 }
@@ -208,28 +251,154 @@ static enum table_style row_style(const struct row *r)
     return json_is_false(json_object_get(r->worker, "active")) ? TABLE_FAINT : TABLE_PLAIN;
 }
 
-static void draw_row(struct screen *s, const struct row *r)
+/* ---- columns ---- */
+
+/* What is shown of workers. */
+struct layout {
+    unsigned name_width;
+    bool shown[COLUMNS];
+    size_t hidden;
+};
+
+/* Names are not cut but where they would take more than half of the line. */
+static unsigned name_width_of(const struct top_view *v, const struct row *rows, size_t n)
 {
-    struct text name = {0};
-    struct text state = {0};
+    size_t most = v->columns / 2;
+    size_t width = strlen("worker");
+
+    for (size_t i = 0; i < n; ++i) {
+        struct text name = {0};
+
+        page_add_text(&name, rows[i].worker, "name");
+        if (name.len > width)
+            width = name.len;
+        text_fini(&name);
+    }
+    return (unsigned)(width > most && most > strlen("worker") ? most : width);
+}
+
+static unsigned rank_of(const struct top_view *v, size_t column)
+{
+    bool sorted_by = v->key != TOP_NAME && columns[column].key == v->key;
+
+    return sorted_by ? 0 : columns[column].rank + 1;
+}
+
+/* The columns from SHIFT on that fit, the most important first. */
+static void fit(const struct top_view *v, size_t shift, struct layout *out)
+{
+    unsigned used = out->name_width;
+    bool full = false;
+
+    memset(out->shown, 0, sizeof(out->shown));
+    out->hidden = 0;
+    for (unsigned rank = 0; rank <= COLUMNS; ++rank) {
+        for (size_t i = shift; i < COLUMNS; ++i) {
+            if (rank_of(v, i) != rank)
+                continue;
+            full = full || used + 1 + columns[i].width > v->columns;
+            out->shown[i] = !full;
+            used += out->shown[i] ? 1 + columns[i].width : 0;
+            out->hidden += !out->shown[i];
+        }
+    }
+}
+
+/* Scrolled no further than it takes to see the last column. */
+static struct layout layout_of(const struct top_view *v, const struct row *rows, size_t n)
+{
+    struct layout l = {.name_width = name_width_of(v, rows, n)};
+
+    fit(v, 0, &l);
+    for (size_t shift = 1; shift <= v->shift && l.hidden != 0; ++shift)
+        fit(v, shift, &l);
+    l.hidden = 0;
+    for (size_t i = 0; i < COLUMNS; ++i)
+        l.hidden += !l.shown[i];
+    return l;
+}
+
+static void add_cell(struct text *line, size_t column, const char *cell)
+{
+    int width = (int)columns[column].width;
+
+    if (column == COLUMN_STATE)
+        text_addf(line, " %-*.*s", width, width, cell);
+    else
+        text_addf(line, " %*s", width, cell);
+}
+
+static void draw_titles(struct screen *s, const struct layout *l)
+{
     struct text line = {0};
 
+    text_addf(&line, "%-*s", (int)l->name_width, "worker");
+    for (size_t i = 0; i < COLUMNS; ++i) {
+        if (l->shown[i])
+            add_cell(&line, i, columns[i].title);
+    }
+    add_line(s, text_slice(&line), TABLE_FAINT);
+    text_fini(&line);
+}
+
+/* Of a name that is too long the end tells more than its beginning. */
+static void add_name(struct text *line, const struct layout *l, const struct row *r)
+{
+    struct text name = {0};
+
     page_add_text(&name, r->worker, "name");
+    if (name.len > l->name_width && l->name_width > cut_sign.len)
+        text_addf(line, "...%s", text_cstr(&name) + name.len - (l->name_width - cut_sign.len));
+    else
+        text_addf(line, "%-*s", (int)l->name_width, text_cstr(&name));
+    text_fini(&name);
+}
+
+static void draw_row(struct screen *s, const struct layout *l, const struct row *r)
+{
+    struct text state = {0};
+    struct text line = {0};
+    char cell[32];
+
     page_add_text(&state, r->worker, "state");
     if (json_is_true(json_object_get(r->worker, "ejected"))) {
         text_clear(&state);
         text_add(&state, SLICE_LIT("ejected"));
     }
-    text_addf(&line, "%-24s %-9.9s %7.0f %7.2f %8.1f", text_cstr(&name), text_cstr(&state),
-              r->values[TOP_BACKLOG], r->values[TOP_MEAN], r->values[TOP_OLDEST]);
-    if (r->has_rates)
-        text_addf(&line, " %9.1f %8.1f", r->values[TOP_REQUESTS], r->values[TOP_FAILURES]);
-    else
-        text_addf(&line, " %9s %8s", "-", "-");
-    text_addf(&line, " %9.2f %7.0f", r->values[TOP_SERVICE], r->values[TOP_SKILLS]);
+    add_name(&line, l, r);
+    for (size_t i = 0; i < COLUMNS; ++i) {
+        if (!l->shown[i])
+            continue;
+        snprintf(cell, sizeof(cell), "%.*f", columns[i].decimals, r->values[columns[i].key]);
+        if (columns[i].is_rate && !r->has_rates)
+            snprintf(cell, sizeof(cell), "-");
+        add_cell(&line, i, i == COLUMN_STATE ? text_cstr(&state) : cell);
+    }
     add_line(s, text_slice(&line), row_style(r));
-    text_fini(&name);
     text_fini(&state);
+    text_fini(&line);
+}
+
+/* What there is and is not on the screen; an empty line when that is nothing. */
+static void draw_hidden(struct screen *s, const struct layout *l, size_t first, size_t n)
+{
+    /* After this line and that of the titles. */
+    size_t room = s->view->rows > s->lines + 2 ? s->view->rows - s->lines - 2 : 0;
+    size_t last = n - first < room ? n : first + room;
+    const char *before = "hidden columns (left, right): ";
+    struct text line = {0};
+
+    if (first != 0 || last < n)
+        text_addf(&line, "workers %zu to %zu of %zu (up, down)", first + 1, last, n);
+    if (line.len != 0 && l->hidden != 0)
+        text_add(&line, SLICE_LIT("; "));
+    for (size_t i = 0; i < COLUMNS; ++i) {
+        if (l->shown[i])
+            continue;
+        text_addf(&line, "%s%s", before, columns[i].title);
+        before = ", ";
+    }
+    add_line(s, text_slice(&line), TABLE_FAINT);
     text_fini(&line);
 }
 
@@ -248,9 +417,12 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
     }
     if (n != 0)
         qsort_r(rows, n, sizeof(rows[0]), compare_rows, (void *)(uintptr_t)v);
-    size_t first = n != 0 && v->first >= n ? n - 1 : v->first;
+    size_t first = v->first >= n ? (n != 0 ? n - 1 : 0) : v->first;
+    struct layout l = layout_of(v, rows, n);
+    draw_hidden(s, &l, first, n);
+    draw_titles(s, &l);
     for (i = first; i < n && s->lines < v->rows; ++i)
-        draw_row(s, &rows[i]);
+        draw_row(s, &l, &rows[i]);
     free(rows);
 }
 
@@ -267,7 +439,7 @@ static void draw_help(struct screen *s)
     }
     add_line(s, SLICE_LIT("  R       the other way round"), TABLE_PLAIN);
     add_line(s, SLICE_LIT("  a, tab  the next application"), TABLE_PLAIN);
-    add_line(s, SLICE_LIT("  arrows  scroll; page up, page down"), TABLE_PLAIN);
+    add_line(s, SLICE_LIT("  arrows  scroll workers and columns; page up, page down"), TABLE_PLAIN);
     add_line(s, SLICE_LIT("  p       pause; + and - change the interval"), TABLE_PLAIN);
     add_line(s, SLICE_LIT("  h, q    this help; the end"), TABLE_PLAIN);
 }
@@ -329,26 +501,54 @@ static void draw_head(struct screen *s, const json_t *page, const char *problem)
     }
 }
 
+/* Parts of a line, the most important first: the first that does not fit, and all after it, are
+ * left out whole. */
+struct parts {
+    unsigned columns;
+    struct text line, part;
+    bool full;
+};
+
+static void end_part(struct parts *p)
+{
+    const struct slice sign = SLICE_LIT(", ...");
+
+    if (!p->full && p->line.len + p->part.len + sign.len > p->columns) {
+        p->full = true;
+        text_add(&p->line, sign);
+    }
+    if (!p->full)
+        text_add(&p->line, text_slice(&p->part));
+    text_clear(&p->part);
+}
+
 static void draw_application(struct screen *s, const char *name, const json_t *then,
                              const json_t *now, double span_s)
 {
-    struct text line = {0};
+    struct parts p = {.columns = s->view->columns};
 
-    text_add_escaped(&line, slice_of(name));
-    text_add(&line, SLICE_LIT(": policy "));
-    page_add_text(&line, now, "policy");
-    text_addf(&line, ", %zu workers", json_array_size(json_object_get(now, "workers")));
+    text_add_escaped(&p.line, slice_of(name));
+    text_add(&p.line, SLICE_LIT(": policy "));
+    page_add_text(&p.line, now, "policy");
+    text_addf(&p.line, ", %zu workers", json_array_size(json_object_get(now, "workers")));
     if (then != NULL && span_s > 0) {
         double grown = total(now, "requests") - total(then, "requests");
-        text_addf(&line, ", %.1f requests/s", grown > 0 ? grown / span_s : 0);
+        text_addf(&p.part, ", %.1f requests/s", grown > 0 ? grown / span_s : 0);
+        end_part(&p);
     }
-    text_addf(&line, ", backlog %.0f, mean ", number(now, "backlog"));
-    page_add_real(&line, now, "mean_backlog");
-    page_add_cutoff(now, &line);
-    text_addf(&line, ", waiting %.0f, classes %.0f", number(now, "waiting"),
-              number(now, "classes"));
-    add_line(s, text_slice(&line), TABLE_PLAIN);
-    text_fini(&line);
+    text_addf(&p.part, ", backlog %.0f", number(now, "backlog"));
+    end_part(&p);
+    text_addf(&p.part, ", waiting %.0f", number(now, "waiting"));
+    end_part(&p);
+    text_add(&p.part, SLICE_LIT(", mean "));
+    page_add_real(&p.part, now, "mean_backlog");
+    page_add_cutoff(now, &p.part);
+    end_part(&p);
+    text_addf(&p.part, ", classes %.0f", number(now, "classes"));
+    end_part(&p);
+    add_line(s, text_slice(&p.line), TABLE_PLAIN);
+    text_fini(&p.line);
+    text_fini(&p.part);
 }
 
 void top_draw(const struct top_view *v, const json_t *before, const json_t *now, double span_s,
@@ -358,7 +558,6 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
     const char *name;
     const json_t *app = pick_application(now, v->application, &name);
     const json_t *then = json_object_get(json_object_get(before, "applications"), name);
-    char titles[128];
 
     draw_head(&s, now, problem);
     if (v->help || app == NULL) {
@@ -370,10 +569,6 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
         return;
     }
     draw_application(&s, name, then, app, span_s);
-    add_line(&s, SLICE_LIT(""), TABLE_PLAIN);
-    snprintf(titles, sizeof(titles), "%-24s %-9s %7s %7s %8s %9s %8s %9s %7s", "worker", "state",
-             "backlog", "mean", "oldest s", "req/s", "fail/s", "service ms", "skills");
-    add_line(&s, slice_of(titles), TABLE_FAINT);
     draw_workers(&s, then, app, span_s);
     end_screen(&s);
 }

@@ -205,14 +205,20 @@ static int parse_command_line(int argc, char **argv, struct tree_command *c,
 
 enum err tree_command_path(struct tree_command *c, const char *word, char out[TREE_PATH_MAX + 1])
 {
-    enum err e = tree_path_join("", slice_of(word), out);
+    char path[TREE_PATH_MAX + 1];
+    char full[2 * TREE_PATH_MAX + 1];
+    enum err e = tree_path_join("", slice_of(word), path);
 
+    if (e == ERR_OK) {
+        snprintf(full, sizeof(full), "%s%s", store_top(c->store), path);
+        e = strlen(full) <= TREE_PATH_MAX ? ERR_OK : ERR_TOO_LARGE;
+    }
     if (e != ERR_OK) {
         diag_add(&c->diag, NULL, 0, 0, "'%s': %s", word,
                  e == ERR_RANGE ? "leaves the tree" : "path too long");
         return e;
     }
-    return store_resolve(c->store, word != NULL ? word : "", out, &c->diag);
+    return store_resolve(c->store, full, out, &c->diag);
 }
 
 enum err tree_command_node(struct tree_command *c, const char *word, char out[TREE_PATH_MAX + 1])

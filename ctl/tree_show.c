@@ -127,7 +127,7 @@ static size_t print_json(const struct tree_text_node *top, struct tree_command *
     return left_out;
 }
 
-/* What is at PATH, or for the root what is below it, as text. */
+/* What is at PATH, or for the top what is below it, as text. */
 static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
 {
     char path[TREE_PATH_MAX + 1];
@@ -135,13 +135,14 @@ static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
     struct store_node s = {0};
     enum err e = tree_command_node(c, c->words[0], path);
 
-    if (e == ERR_OK && path[0] != '\0') {
+    bool is_top = e == ERR_OK && (path[0] == '\0' || strcmp(path, store_top(c->store)) == 0);
+    if (e == ERR_OK && !is_top) {
         e = walk(w, path, slice_of(strrchr(path, '/') + 1), 0, top);
     } else if (e == ERR_OK) {
-        e = store_read(c->store, "", &s, &c->diag);
+        e = store_read(c->store, path, &s, &c->diag);
         if (e == ERR_OK) {
             json_object_update(top->properties, s.properties);
-            e = walk_children(w, "", &s, 0, top);
+            e = walk_children(w, path, &s, 0, top);
         }
         store_node_fini(&s);
     }

@@ -4,10 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-git ls-files --cached --others --exclude-standard -- '*.c' '*.h' '*.def' | while read -r file; do
-    # A file may be listed and just deleted.
-    [ ! -f "$file" ] || grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]' /dev/null "$file" || true
-done | awk '
+git grep --untracked -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]' -- '*.c' '*.h' '*.def' | awk '
     BEGIN {
         FS = ":"
         # FOLDER: the folders it may include from. A line that ends in a file name allows that file alone.
@@ -83,8 +80,8 @@ done | awk '
     }
 
     function check_ours(from) {
-        # Made while building: the version, and the files of the status pages (rlb_assets).
-        if (included == "version.h" || (included == "assets.h" && from ~ /^(lb|worker-agent|common\/net)$/))
+        # Made while building: the version, the files of the status pages (rlb_assets), the parts of a test program (rlb_test_programs).
+        if (included == "version.h" || (included == "test_parts.def" && from == "tests") || (included == "assets.h" && from ~ /^(lb|worker-agent|common\/net)$/))
             return
         if (!exists(included))
             complain("not a path from the top of the tree")

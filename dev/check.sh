@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${BUILD:-build}
-lines_max=600
+lines_max=1000
 failed=0
 
 wrong() {

@@ -163,6 +163,14 @@ static void count_status(struct stats_cell *c, int status)
         stat_add(c, APP_STAT_responses_2xx, 1);
 }
 
+/* Until the head of the response; of an answer of ours, all of it. */
+static uint64_t response_us(const struct exchange *x, uint64_t total_us)
+{
+    uint64_t first_us = x->times.first_byte_us;
+
+    return first_us > x->start_us ? first_us - x->start_us : total_us;
+}
+
 static void count(const struct exchange *x, uint64_t total_us)
 {
     struct stats_cell *c = x->al->stats;
@@ -176,7 +184,9 @@ static void count(const struct exchange *x, uint64_t total_us)
     if (x->picks != 0)
         stat_observe(c, APP_STAT_wait_connection_us, x->step_us[STEP_CONNECT]);
     stat_observe(c, APP_STAT_deliver_us, x->step_us[STEP_DELIVER]);
-    stat_observe(c, APP_STAT_total_us, total_us);
+    stat_observe(c, APP_STAT_response_us, response_us(x, total_us));
+    if (!x->tunnel)
+        stat_observe(c, APP_STAT_total_us, total_us);
     atomic_fetch_add_explicit(&x->al->outcomes[x->outcome], 1, memory_order_relaxed);
 }
 
@@ -207,9 +217,10 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
 
 static bool is_limited(const struct exchange *x)
 {
-    static const enum outcome ends[] = {OUTCOME_RATE_LIMITED,  OUTCOME_LIMIT_FULL,
-                                        OUTCOME_LIMIT_TIMEOUT, OUTCOME_LIMIT_UNREACHABLE,
-                                        OUTCOME_STALE,         OUTCOME_COALESCED};
+    static const enum outcome ends[] = {OUTCOME_RATE_LIMITED,      OUTCOME_LIMIT_FULL,
+                                        OUTCOME_LIMIT_TIMEOUT,     OUTCOME_LIMIT_UNREACHABLE,
+                                        OUTCOME_LIMIT_CONNECTIONS, OUTCOME_STALE,
+                                        OUTCOME_COALESCED};
 
     for (size_t i = 0; i < ARRAY_LEN(ends); ++i) {
         if (x->outcome == ends[i])

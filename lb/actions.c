@@ -2,7 +2,7 @@
  *
  * An order is read whole, members unknown to it refused, before anything is done. Answers:
  *   200 {"action": ..., what was done}     400 not such an object     404 no such application,
- * worker 409 the configuration was refused
+ * worker 409 the configuration was refused, or no such worker is held
  */
 #include "lb/actions.h"
 
@@ -26,7 +26,7 @@ struct search {
     struct application *app;
     size_t napps; /* that fit */
     struct known_worker *found;
-    size_t workers, scores; /* forget: asked, forgotten */
+    size_t workers, scores; /* forget: asked, forgotten; confirm-removal: held */
 };
 
 static void look_for(void *context, const struct known_worker *k)
@@ -37,11 +37,9 @@ static void look_for(void *context, const struct known_worker *k)
         s->found = membership_find(k->app->membership, k->name);
 }
 
-/* The one worker that an order names. NULL: fine. */
-static const char *find_worker(const struct lb *lb, struct search *s)
+/* The one application that an order means. NULL: fine. */
+static const char *find_application(const struct lb *lb, struct search *s)
 {
-    if (s->order->worker.len == 0)
-        return "which worker? \"worker\" is missing";
     for (size_t i = 0; i < lb->napplications; ++i) {
         if (!admin_order_means(s->order, lb->applications[i]->name))
             continue;
@@ -52,6 +50,17 @@ static const char *find_worker(const struct lb *lb, struct search *s)
         return "no such application";
     if (s->napps > 1)
         return "of which application? \"application\" is missing";
+    return NULL;
+}
+
+/* The one worker that an order names. NULL: fine. */
+static const char *find_worker(const struct lb *lb, struct search *s)
+{
+    if (s->order->worker.len == 0)
+        return "which worker? \"worker\" is missing";
+    const char *why = find_application(lb, s);
+    if (why != NULL)
+        return why;
     if (s->app->membership != NULL)
         membership_each(s->app->membership, look_for, s);
     return s->found != NULL ? NULL : "no such worker";
@@ -103,6 +112,45 @@ static int drain(void *context, struct slice entity, struct text *body)
 static int undrain(void *context, struct slice entity, struct text *body)
 {
     return set_drained(context, entity, body, false);
+}
+
+/* ---- confirm-removal ---- */
+
+static int confirm_removal(void *context, struct slice entity, struct text *body)
+{
+    struct lb *lb = context;
+    struct admin_order o;
+    struct search s = {.order = &o};
+    const char *why = admin_order_read(&o, entity);
+    int status = STATUS_BAD;
+
+    if (why == NULL && o.has_class)
+        why = "a class cannot be removed";
+    if (why == NULL) {
+        why = find_application(lb, &s);
+        status = s.napps == 0 ? STATUS_UNKNOWN : STATUS_BAD;
+    }
+    if (why == NULL && s.app->membership != NULL)
+        s.workers = membership_confirm_removal(s.app->membership, o.worker);
+    if (why == NULL && s.workers == 0) {
+        status = STATUS_REFUSED;
+        why = o.worker.len != 0 ? "this worker is not held" : "no worker is held";
+    }
+    if (why != NULL) {
+        admin_order_fini(&o);
+        return admin_order_refuse(body, status, why);
+    }
+    shared_answers_forget(lb->answers);
+    struct json_writer w = {.out = body};
+
+    json_open_object(&w, NULL);
+    json_put_text(&w, "action", SLICE_LIT("confirm-removal"));
+    json_put_text(&w, "application", slice_of(s.app->name));
+    json_put_int(&w, "workers", (int64_t)s.workers);
+    json_close_object(&w);
+    text_add_char(body, '\n');
+    admin_order_fini(&o);
+    return STATUS_DONE;
 }
 
 /* ---- forget ---- */
@@ -175,6 +223,7 @@ void actions_add(struct lb *lb, struct admin *a)
 {
     admin_add_order(a, "/actions/drain", drain, lb);
     admin_add_order(a, "/actions/undrain", undrain, lb);
+    admin_add_order(a, "/actions/confirm-removal", confirm_removal, lb);
     admin_add_order(a, "/actions/forget", forget, lb);
     admin_add_order(a, "/actions/reload", reload, lb);
 }

@@ -127,7 +127,7 @@ static void on_turned(struct active_check *c)
         log_warn(NULL, "worker-unhealthy", "application=%s worker=%s why=\"%s\"", c->app->name,
                  c->name, c->why);
     else
-        log_info(NULL, "worker-healthy", "application=%s worker=%s", c->app->name, c->name);
+        log_info_folded(NULL, "worker-healthy", "application=%s worker=%s", c->app->name, c->name);
     c->changed(c->context);
 }
 

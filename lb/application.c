@@ -10,10 +10,12 @@
 #include "lb/header_rules.h"
 #include "lb/limit.h"
 #include "lb/limit_rule.h"
+#include "lb/private_headers.h"
 #include "lb/rate_rule.h"
 
 #include <stdlib.h>
 
+#include "common/net/counter_health.h"
 #include "common/net/http1_client.h"
 #include "lb/configuration.h"
 #include "lb/lb.h"
@@ -114,6 +116,8 @@ struct application *application_create(struct lb *lb, struct application_config 
     list_init(&a->ejections);
     a->eject = ejection_rule(&config->s);
     a->poison = poison_create();
+    a->counter_health = counter_health_create(a->name);
+    counter_health_set_connections(a->counter_health, (unsigned)config->s.pool_counter_connections);
     return a;
 }
 
@@ -152,6 +156,7 @@ void application_destroy(struct application *a)
     if (a->copies != NULL)
         copies_destroy(a->copies);
     poison_destroy(a->poison);
+    counter_health_destroy(a->counter_health);
     app_snapshot_unref(a->settings);
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);
@@ -212,11 +217,20 @@ static void hand_to_loops(struct application *a)
     }
 }
 
+/* Whether both let the same requests take part in copies. */
+static bool shares_the_same(const struct app_settings *a, const struct app_settings *b)
+{
+    return a->copy_with_cookies == b->copy_with_cookies &&
+           a->copy_with_certificates == b->copy_with_certificates &&
+           private_headers_same(&a->private_headers, &b->private_headers);
+}
+
 void application_publish(struct application *a, const struct app_settings *s)
 {
     struct app_snapshot *old = a->settings;
     struct pool_settings ps;
 
+    bool same = shares_the_same(&old->s, s);
     a->settings = app_snapshot_create(s, old);
     app_snapshot_unref(old);
     pool_settings(a, s, &ps);
@@ -228,6 +242,8 @@ void application_publish(struct application *a, const struct app_settings *s)
     copy_memory_set_max(&a->copy_memory, limits.max_bytes);
     copies_set_limits(a->copies, &limits, clock_mono_us());
     hand_to_loops(a);
+    if (!same)
+        copies_clear(a->copies, clock_mono_us());
 }
 
 /* The newest snapshot again, to be changed before it is handed out. */

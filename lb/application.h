@@ -40,6 +40,7 @@ struct limits_live;
 struct poison;
 struct membership;
 struct application_config;
+struct counter_health;
 
 /* What one data loop has of one application; written by that loop only, on cache lines of its own.
  */
@@ -88,7 +89,8 @@ struct application {
     struct ejection_rule eject; /* under members_lock */
     _Atomic size_t nrefused;    /* in the lines of all loops (refused_line.h) */
     struct retry_budget retry_budget;
-    struct poison *poison; /* its own lock */
+    struct poison *poison;                 /* its own lock */
+    struct counter_health *counter_health; /* its own lock: of the pool counter daemons */
 };
 
 extern const struct stats_table application_stats;
@@ -162,6 +164,13 @@ static inline const struct networks *application_trusted(const struct applicatio
 static inline const struct networks *application_receipts(const struct application_loop *al)
 {
     return &al->settings->receipts;
+}
+
+/* Fields that identify a user, besides those with settings of their own; for this turn. */
+static inline const struct cache_names *
+application_private_headers(const struct application_loop *al)
+{
+    return &al->settings->private_headers;
 }
 
 /* Exchanges of this loop read settings here, afresh in each turn. */

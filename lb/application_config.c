@@ -13,6 +13,7 @@
 #include "common/tree/tree.h"
 #include "lb/header_rules.h"
 #include "lb/methods.h"
+#include "lb/private_headers.h"
 #include "lb/rate_rule.h"
 #include "lb/trust.h"
 
@@ -98,21 +99,30 @@ static void complain_of_item(struct configuration *c, const struct application_c
     config_complain(&c->file, listed ? list->items[i] : list, d, "%s", why);
 }
 
-static void check_lists(struct configuration *c, struct application_config *a, struct diag *d)
+static void check_networks(struct configuration *c, const struct application_config *a,
+                           const char *name, const struct text_list *list, struct diag *d)
 {
-    struct networks trusted = {0};
-    struct networks receipts = {0};
+    struct networks n = {0};
     char why[SETTINGS_WHY_ROOM];
     size_t at = 0;
 
-    if (!trust_compile(&a->s.trusted_proxies, &trusted, &at, why))
-        complain_of_item(c, a, "trusted_proxies", at, why, d);
-    networks_fini(&trusted);
-    if (!trust_compile_named("route_receipt", &a->s.route_receipt, &receipts, &at, why))
-        complain_of_item(c, a, "route_receipt", at, why, d);
-    networks_fini(&receipts);
+    if (!trust_compile_named(name, list, &n, &at, why))
+        complain_of_item(c, a, name, at, why, d);
+    networks_fini(&n);
+}
+
+static void check_lists(struct configuration *c, struct application_config *a, struct diag *d)
+{
+    char why[SETTINGS_WHY_ROOM];
+    size_t at = 0;
+
+    check_networks(c, a, "trusted_proxies", &a->s.trusted_proxies, d);
+    check_networks(c, a, "route_receipt", &a->s.route_receipt, d);
+    check_networks(c, a, "provider_networks", &a->s.provider_networks, d);
     if (!methods_check(&a->s.methods, &at, why))
         complain_of_item(c, a, "methods", at, why, d);
+    if (!private_headers_check(&a->s.private_headers, &at, why))
+        complain_of_item(c, a, "private_headers", at, why, d);
 }
 
 /* ---- workers ---- */
@@ -287,7 +297,8 @@ static void check_tree(struct configuration *c, struct application_config *a, st
 {
     const char *path = a->s.tree_path;
 
-    tree_check_config(&c->file, place(a, "tree"), a->s.tree, d);
+    tree_check_config(&c->file, place(a, "tree"), a->s.tree, place(a, "zookeeper_auth"),
+                      a->s.zookeeper_auth, d);
     if (path == NULL)
         return;
     if (path[0] != '/' || strlen(path) > TREE_PATH_BYTES_MAX || strstr(path, "//") != NULL ||

@@ -16,10 +16,10 @@ struct application_live {
     bool (*away)(struct application *a);
 };
 
-static void describe(const struct log_subject *self, char *out, size_t room)
+static void describe(const struct log_subject *self, struct log_text *out)
 {
-    snprintf(out, room, "application=%s",
-             ((const struct application_live *)(const void *)self)->app->name);
+    log_put(out, "application=%s",
+            ((const struct application_live *)(const void *)self)->app->name);
 }
 
 static bool check(void *context, const void *s, char why[SETTINGS_WHY_ROOM])

@@ -52,8 +52,8 @@ static struct known_worker *first_of(const struct cold_slots *c, enum worker_kin
 
 static void log_call(const struct cold_slots *c, const struct known_worker *k, const char *why)
 {
-    log_info(NULL, "cold-slot-called", "application=%s worker=%s state=%s why=%s",
-             c->membership->app->name, k->name, known_worker_state(k), why);
+    log_info_folded(NULL, "cold-slot-called", "application=%s worker=%s state=%s why=%s",
+                    c->membership->app->name, k->name, known_worker_state(k), why);
 }
 
 /* From now on spawn_after passes anew. */
@@ -87,8 +87,8 @@ static void give_up(struct cold_slots *c, const char *why)
 {
     struct known_worker *k = c->called;
 
-    log_info(NULL, "cold-slot-not-woken", "application=%s worker=%s why=%s",
-             c->membership->app->name, k->name, why);
+    log_info_folded(NULL, "cold-slot-not-woken", "application=%s worker=%s why=%s",
+                    c->membership->app->name, k->name, why);
     end_call(c);
     known_worker_leave(k);
 }

@@ -165,15 +165,9 @@ static void read_listen(struct configuration *c, const struct config_node *node,
 static void check_listen_twice(const struct configuration *c, const struct config_node *list,
                                size_t i, struct diag *d)
 {
-    const struct listen_config *l = &c->listens[i];
-
-    for (size_t k = 0; k < i; ++k) {
-        bool same = l->addr.len > 0 && addr_equal(&l->addr, &c->listens[k].addr);
-
-        /* Port 0 is a new port each time. */
-        if (same && (l->addr.sa.sa_family == AF_UNIX || addr_port(&l->addr) != 0))
-            config_complain(&c->file, list->items[i], d, "listen: %s stands here twice", l->text);
-    }
+    for (size_t k = 0; k < i; ++k)
+        config_addr_check_free(&c->file, list, i, "listen", &c->listens[i].addr, "listen",
+                               &c->listens[k].addr, 1, d);
 }
 
 static void read_listens(struct configuration *c, struct diag *d)
@@ -213,6 +207,9 @@ static void read_admin(struct configuration *c, struct diag *d)
         config_complain(&c->file, c->program.admin, d, "admin: actions_token must not be empty");
     c->admin_addrs = config_admin_addresses(&c->file, c->program.admin, &s.address, s.token != NULL,
                                             &c->nadmin_addrs, d);
+    for (size_t i = 0; i < c->nlistens; ++i)
+        config_admin_check_free(&c->file, c->program.admin, c->admin_addrs, c->nadmin_addrs,
+                                "listen", &c->listens[i].addr, 1, d);
     c->admin_token = s.token;
     c->admin_hosts = s.hosts;
     c->actions_token = s.actions_token;
@@ -238,38 +235,16 @@ static void check_advertise(const struct configuration *c, struct diag *d)
 
 /* ---- folders ---- */
 
-static void check_folder(const struct configuration *c, const char *key, const char *path,
-                         bool may_be_missing, struct diag *d)
+static void check_files(const struct configuration *c, struct diag *d)
 {
-    struct stat st;
-    const struct config_node *at = config_get(c->file.root, key);
+    const struct program_settings *s = &c->program;
+    const struct config_node *root = c->file.root;
 
-    if (path == NULL || at == NULL)
-        return;
-    if (stat(path, &st) != 0) {
-        if (!may_be_missing)
-            config_complain(&c->file, at, d, "%s: there is no folder %s", key, path);
-    } else if (!S_ISDIR(st.st_mode)) {
-        config_complain(&c->file, at, d, "%s: %s is no folder", key, path);
-    } else if (access(path, W_OK | X_OK) != 0) {
-        config_complain(&c->file, at, d, "%s: no permission to write to %s", key, path);
-    }
-}
-
-/* The access log itself is made when it is opened; its folder must be there. */
-static void check_access_log(const struct configuration *c, struct diag *d)
-{
-    const char *path = c->program.access_log;
-    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
-    const struct config_node *at = config_get(c->file.root, "access_log");
-
-    if (slash == NULL || slash == path)
-        return;
-    char *folder = xslicedup((struct slice){path, (size_t)(slash - path)});
-    struct stat st;
-    if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
-        config_complain(&c->file, at, d, "access_log: there is no folder %s", folder);
-    free(folder);
+    config_check_folder(&c->file, config_get(root, "state_dir"), "state_dir", s->state_dir, true,
+                        d);
+    config_check_folder(&c->file, config_get(root, "spill_dir"), "spill_dir", s->spill_dir, false,
+                        d);
+    config_check_output(&c->file, config_get(root, "access_log"), "access_log", s->access_log, d);
 }
 
 static void check_access_fields(const struct configuration *c, struct diag *d)
@@ -338,9 +313,7 @@ static void read_all(struct configuration *c, struct diag *d)
     read_listens(c, d);
     read_admin(c, d);
     check_advertise(c, d);
-    check_folder(c, "state_dir", c->program.state_dir, true, d);
-    check_folder(c, "spill_dir", c->program.spill_dir, false, d);
-    check_access_log(c, d);
+    check_files(c, d);
     check_access_fields(c, d);
     check_user(c, d);
     if (c->program.applications != NULL) {

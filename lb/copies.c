@@ -368,6 +368,22 @@ void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t 
     release_all(&gone);
 }
 
+void copies_clear(struct copies *s, uint64_t now_us)
+{
+    struct list gone = LIST_INIT(gone);
+
+    lock(s);
+    set_clock(s, now_us, &gone);
+    for (size_t i = 0; i < ARRAY_LEN(s->invalidated_us); ++i)
+        s->invalidated_us[i] = s->clock_us;
+    while (list_linked(&s->by_use)) {
+        ++s->stats.invalidated;
+        remove_variant(s, list_first(&s->by_use, struct variant, by_use), &gone);
+    }
+    unlock(s);
+    release_all(&gone);
+}
+
 /* ---- finding ---- */
 
 /* RFC 9111 4.1: the most recent of those that the request chooses. */

@@ -65,6 +65,9 @@ void copies_put(struct copies *s, const struct copies_url *url, struct copy **co
 /* The target of a request that changed something: see cache_invalidates. */
 void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t now_us);
 
+/* Removes all copies, and rejects those of requests that were sent before. */
+void copies_clear(struct copies *s, uint64_t now_us);
+
 /*
  * A reference to the newest copy that REQUEST chooses, put at NOT_BEFORE_US or later and still to
  * be shared; or NULL. (Its response may have begun before: that is the work that was waited for.)

@@ -44,11 +44,11 @@ static void drop_oldest(struct drained_names *d)
 {
     while (json_array_size(d->names) > DRAINED_NAMES_MAX) {
         const char *name = json_string_value(json_array_get(d->names, 0));
-        char shown[LOG_ESCAPED_ROOM];
+        char shown[LOG_CUT_ROOM];
 
         log_warn(NULL, "drained-forgotten",
                  "application=%s worker=%s why=\"more than %d are drained\"", d->application,
-                 log_escape(slice_of(name), shown), DRAINED_NAMES_MAX);
+                 log_cut(slice_of(name), shown), DRAINED_NAMES_MAX);
         (void)json_array_remove(d->names, 0);
     }
 }
@@ -59,7 +59,7 @@ static void read_names(struct drained_names *d)
     char why[JSON_WHY_ROOM] = "no such file of ours";
     json_t *file = NULL;
     json_t *names = NULL;
-    enum err e = file_read(d->path, FILE_BYTES_MAX, &bytes);
+    enum err e = file_read_state(d->path, FILE_BYTES_MAX, &bytes);
 
     if (e == ERR_SYSTEM)
         log_error(NULL, "drained-not-read", "file=%s why=\"%s\"", d->path, strerror(errno));

@@ -222,7 +222,7 @@ static void give_back_connection(struct exchange *x)
     x->active = x->keep = x->reused = x->paused = false;
 }
 
-static void give_back_worker(struct exchange *x)
+void exchange_release_place(struct exchange *x)
 {
     struct list released;
 
@@ -245,7 +245,7 @@ void exchange_release_connection(struct exchange *x)
 void exchange_release(struct exchange *x)
 {
     exchange_release_connection(x);
-    give_back_worker(x);
+    exchange_release_place(x);
 }
 
 void exchange_exclude(struct exchange *x, enum outcome o, bool barred)
@@ -545,6 +545,7 @@ static void step_classify(struct exchange *x)
         return;
     strip_prefix(x);
     find_class(x);
+    limit_note_user(x);
     exchange_change_request(x);
     if (guard_refuses(x))
         exchange_fail(x, OUTCOME_POISONED);
@@ -566,14 +567,13 @@ void exchange_create(struct exchange_loop *l, struct http_request *req, struct h
     x->start_wall_ms = req->received_ms;
     x->received_bytes = req->body.len;
     x->safe = slice_is(req->method, "GET") || slice_is(req->method, "HEAD");
-    x->websocket = headers_wants_websocket(req);
+    x->websocket = http_request_wants_websocket(req);
     x->outcome = OUTCOME_CLIENT_GONE;
     make_id(x);
     http_conn_copy_peer(conn, &x->client_addr);
     x->client = x->peer = addr_host_slice(&x->client_addr, x->texts);
     x->tls = http_conn_client_has_tls(conn);
-    headers_scrub_request(
-        req, atomic_load_explicit(&x->home->lb->client_certificates, memory_order_relaxed));
+    headers_scrub_request(req);
     http_reply_init(&x->reply, req, conn, &reply_events, x);
     step_classify(x);
 }

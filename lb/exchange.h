@@ -105,6 +105,7 @@ struct exchange {
     bool tunnel;        /* is upgraded */
     bool limit_waiting; /* for its turn at a pool counter */
     bool copies_wanted; /* the response is to be copied */
+    bool has_user;      /* came with what identifies its user: not to be copied */
     /* ... and of the worker's */
     bool active;          /* a request is under way on http */
     bool keep;            /* http may serve another */
@@ -135,8 +136,9 @@ struct exchange {
     unsigned nbarred; /* the first of TRIED: for good; the others have only refused it */
     unsigned retries; /* used up */
     unsigned nclaims, ndaemon_claims;
-    const struct limit_rule *refusal; /* of limits: which refused it */
-    struct limit_copying *copying;    /* taken from the request */
+    const struct limit_rule *refusal;    /* of limits: which refused it */
+    struct limit_copying *copying;       /* taken from the request */
+    struct conn_backend *tunnel_backend; /* counted: one of its places, until the tunnel ends */
 
     /* ---- not zeroed, but written before it is read ---- */
     uint64_t sent_us;          /* when the request was given to the worker */
@@ -206,6 +208,11 @@ void exchange_describe(const struct exchange *x, struct classify_request *out) a
 void exchange_end_retry(struct exchange *x);
 /* RELEASE: give back the connection, and the worker's place. */
 void exchange_release(struct exchange *x);
+/*
+ * The request is over for the pool: its place in the worker's backlog goes back. Harmless when it
+ * has none.
+ */
+void exchange_release_place(struct exchange *x);
 /* RELEASE of the connection alone: another one to the same worker is to follow. */
 void exchange_release_connection(struct exchange *x);
 /* Both sides are over. */
@@ -237,6 +244,9 @@ static inline void exchange_stop_waiting(struct exchange *x)
     if (x->has_waited || x->permit)
         exchange_leave_queues_(x);
 }
+/* forward.c: the head that the worker gets, but for what depends on the worker; borrowed until the
+ * next call. */
+struct slice exchange_head(struct exchange *x);
 /* forward.c: a connection is there. */
 void exchange_forward(struct exchange *x);
 /* forward.c: the client has taken some. */

@@ -158,11 +158,11 @@ static enum outcome guarded(struct exchange *x, enum outcome o)
 
 static void log_failure(const struct exchange *x, enum err e)
 {
-    char cls[LOG_ESCAPED_ROOM];
+    char cls[LOG_CUT_ROOM];
 
     log_warn(NULL, "worker-failed",
-             "application=%s worker=%s class=\"%s\" error=\"%s\" response=%s", x->app->name,
-             worker_name(x->member->worker), log_escape(x->cls, cls), err_text(e),
+             "application=%s worker=%s class=\"%s\" reason=\"%s\" response=%s", x->app->name,
+             worker_name(x->member->worker), log_cut(x->cls, cls), http1_failure_text(x->http, e),
              x->started ? "begun" : "none");
 }
 
@@ -330,6 +330,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         on_process_failure(x, final);
         return;
     }
+    atomic_store_explicit(&x->pick.answered, true, memory_order_relaxed);
     take_head(x, head);
     if (!final) {
         http_reply_hold(&x->reply, length, HEAD_HELD_MS);
@@ -414,6 +415,9 @@ static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to
     x->sent_bytes = to_client_bytes;
     stat_add(x->al->stats, APP_STAT_tunnels, -1);
     stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)to_worker_bytes);
+    conn_not_opened(x->tunnel_backend);
+    conn_backend_release(x->tunnel_backend);
+    x->tunnel_backend = NULL;
     exchange_release(x);
     exchange_account(x);
 }
@@ -426,7 +430,6 @@ static void on_upgrade(void *context, const struct http1_head *head)
     x->active = false;
     x->times = http1_times(x->http);
     x->tunnel = true;
-    x->served.failed = false;
     member_answered(x->member);
     take_backlog(x, head);
     take_head(x, head);
@@ -436,8 +439,13 @@ static void on_upgrade(void *context, const struct http1_head *head)
     account_keep_text(x);
     stat_add(x->al->stats, APP_STAT_tunnels, 1);
     /* No connection of the pool's any more, but it counts against max_connections to its end. */
+    x->tunnel_backend = conn_backend_ref(x->member->backend);
     conn_keep_place(http1_pooled(x->http));
-    x->permit = true;
+    /*
+     * The 101 was the answer: the tunnel is in no backlog, and neither its time nor that of the
+     * handshake is measured, here as at the agent.
+     */
+    exchange_release_place(x);
     http_reply_tunnel(&x->reply, http1_take_socket(&x->http),
                       exchange_settings(x)->tunnel_idle_timeout_ms, &end);
 }
@@ -452,7 +460,8 @@ static const struct http1_events events = {
     .on_upgrade = on_upgrade,
 };
 
-static struct slice build_head(struct exchange *x)
+/* HOME: what the worker's agent is told; NULL: nothing. */
+static struct slice build_head(struct exchange *x, const struct home_told *home)
 {
     char subject[CLIENT_SUBJECT_MAX];
     struct tls_client client = tls_client_of(http_conn_ssl(x->conn), subject);
@@ -473,16 +482,26 @@ static struct slice build_head(struct exchange *x)
         .websocket = x->websocket,
     };
 
-    struct home_told home = {.passing = x->pick.told == POOL_TOLD_PASSING, .kind = x->pick.home};
-    if (x->pick.home_from != NULL)
-        home.from = slice_of(worker_name(x->pick.home_from));
-    if (x->pick.told != POOL_TOLD_NOTHING && x->member->has_feed)
-        r.home = &home;
+    r.home = home;
     r.client_verdict = client.verdict;
     r.client_subject = client.subject;
     text_clear(&x->shared->head);
     headers_put_request(&r, &x->shared->head);
     return text_slice(&x->shared->head);
+}
+
+struct slice exchange_head(struct exchange *x)
+{
+    return build_head(x, NULL);
+}
+
+static struct slice head_for_worker(struct exchange *x)
+{
+    struct home_told home = {.passing = x->pick.told == POOL_TOLD_PASSING, .kind = x->pick.home};
+
+    if (x->pick.home_from != NULL)
+        home.from = slice_of(worker_name(x->pick.home_from));
+    return build_head(x, x->pick.told != POOL_TOLD_NOTHING && x->member->has_feed ? &home : NULL);
 }
 
 void exchange_forward(struct exchange *x)
@@ -499,7 +518,7 @@ void exchange_forward(struct exchange *x)
         return;
     }
     struct slice body = x->req->body;
-    struct slice head = build_head(x);
+    struct slice head = head_for_worker(x);
     if (body.len != 0 && body.len <= JOIN_MAX && x->body_file == NULL) {
         text_add(&x->shared->head, body);
         head = text_slice(&x->shared->head);

@@ -24,8 +24,8 @@ static struct poison_key key_of(const struct exchange *x)
 
 static void tell(const struct exchange *x, enum poison_verdict v, const struct poison_key *key)
 {
-    char cls[LOG_ESCAPED_ROOM];
-    char path[LOG_ESCAPED_ROOM];
+    char cls[LOG_CUT_ROOM];
+    char path[LOG_CUT_ROOM];
 
     if (v == POISON_NOTHING)
         return;
@@ -37,7 +37,7 @@ static void tell(const struct exchange *x, enum poison_verdict v, const struct p
     stat_add(x->al->stats, APP_STAT_poison_holds, 1);
     log_error(NULL, "poison-held",
               "application=%s class=\"%s\" path=\"%s\" deaths=%lld for_ms=%llu", x->app->name,
-              log_escape(key->cls, cls), log_escape(key->path, path),
+              log_cut(key->cls, cls), log_cut(key->path, path),
               (long long)exchange_settings(x)->poison_deaths,
               (unsigned long long)exchange_settings(x)->poison_hold_ms);
 }

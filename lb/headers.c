@@ -16,7 +16,8 @@
 
 enum {
     CLAIMS = FIELD_BIT(FIELD_FOR) | FIELD_BIT(FIELD_PROTO) | FIELD_BIT(FIELD_FORWARDED_HOST) |
-             FIELD_BIT(FIELD_FORWARDED) | FIELD_BIT(FIELD_CLAIM) | FIELD_BIT(FIELD_REQUEST_ID),
+             FIELD_BIT(FIELD_FORWARDED) | FIELD_BIT(FIELD_CLAIM) | FIELD_BIT(FIELD_REQUEST_ID) |
+             FIELD_BIT(FIELD_CLIENT_CERTIFICATE),
 };
 
 /* ---- requests: what may pass at all ---- */
@@ -51,16 +52,19 @@ bool headers_check_request(const struct http_request *req)
     return listed_bytes(&req->fields) <= CONNECTION_LIST_MAX;
 }
 
-void headers_scrub_request(struct http_request *req, bool client_certificates)
+void headers_scrub_request(struct http_request *req)
 {
-    uint32_t certificate = client_certificates ? FIELD_BIT(FIELD_CLIENT_CERTIFICATE) : 0;
-
-    message_fields_drop(&req->fields, FIELD_BIT(FIELD_OURS) | certificate);
+    message_fields_drop(&req->fields, FIELD_BIT(FIELD_OURS));
 }
 
 void headers_drop_claims(struct http_request *req)
 {
     message_fields_drop(&req->fields, CLAIMS);
+}
+
+void headers_drop_certificate(struct http_request *req)
+{
+    message_fields_drop(&req->fields, FIELD_BIT(FIELD_CLIENT_CERTIFICATE));
 }
 
 struct slice headers_request_id(const struct http_request *req)
@@ -113,13 +117,6 @@ void headers_set_max_forwards(struct http_request *req, uint64_t n)
         if (slice_eq_nocase(req->fields.at[i].name, max_forwards))
             req->fields.at[i].value = value;
     }
-}
-
-bool headers_wants_websocket(const struct http_request *req)
-{
-    /* There is an `upgrade` only when Connection lists it; HTTP/2 has no such thing. */
-    return req->upgrade.p != NULL && req->version == 0x101 && req->body.p == NULL &&
-           slice_is(req->method, "GET") && slice_eq_nocase(req->upgrade, SLICE_LIT("websocket"));
 }
 
 struct cache_request headers_cache_request(struct http_request *req)

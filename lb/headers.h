@@ -31,10 +31,15 @@ enum {
  * there. The request line is the server's to check; but CONNECT is no business of a reverse proxy.
  */
 bool headers_check_request(const struct http_request *req);
-/* Takes the client's Resumelb-* fields off REQ; X-SSL-Client-* too, when those are ours to say. */
-void headers_scrub_request(struct http_request *req, bool client_certificates);
-/* Takes off what REQ says of where it comes from: X-Forwarded-*, Forwarded, X-Request-ID. */
+/* Removes Resumelb-* fields from REQ. */
+void headers_scrub_request(struct http_request *req);
+/*
+ * Removes from REQ what only a trusted proxy may state: X-Forwarded-*, Forwarded, X-Request-ID,
+ * X-SSL-Client-*.
+ */
 void headers_drop_claims(struct http_request *req);
+/* Removes X-SSL-Client-* from REQ. */
+void headers_drop_certificate(struct http_request *req);
 /* The client's X-Request-ID when it is one we pass on (REQUEST_ID_MAX, plain characters), or p ==
  * NULL. */
 struct slice headers_request_id(const struct http_request *req);
@@ -45,8 +50,6 @@ struct slice headers_request_id(const struct http_request *req);
 enum err headers_max_forwards(const struct message_fields *fields, uint64_t *out) must_check apart;
 /* N, at most MAX_FORWARDS_MAX, in place of REQ's Max-Forwards, which is there. */
 void headers_set_max_forwards(struct http_request *req, uint64_t n);
-/* Whether REQ asks for a WebSocket: only that upgrade is passed on. */
-bool headers_wants_websocket(const struct http_request *req);
 /* REQ as the rules for shared responses want it. The fields are borrowed from REQ, their list is
  * taken from it. */
 struct cache_request headers_cache_request(struct http_request *req);

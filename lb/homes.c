@@ -449,8 +449,9 @@ static void learn(struct homes *h, struct homes_ticket *t, const struct homes_en
             learn_cold(h, service);
     }
     learn_cost(h, t, service);
+    /* The time until a worker has failed is no work that it had to do. */
     if (!homes_shared(h))
-        homes_load_add(h, w, service, 0);
+        homes_load_add(h, w, e->failed ? t->expected_us : service, 0);
 }
 
 void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *e)

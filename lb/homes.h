@@ -103,6 +103,9 @@ struct homes_options {
      *   -> how many, <= HOMES_WARM_MAX
      */
     size_t (*warm)(void *context, struct slice cls, struct homes_worker *out[]);
+    /* A number for the name of a worker, not 0, the same whenever it joins. NULL: they have none.
+     */
+    uint64_t (*name)(void *context, void *worker_context);
     void *context;
 };
 
@@ -187,7 +190,7 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
 
 /*
  * Who sends requests to the same workers: IDS, which all of them know each other by, SELF the place
- * of this one. With one (or none) it decides alone, and takes no notice of what is published.
+ * of this one. With one (or none) it decides alone.
  * Each is taken to get the same part of each class's requests.
  * Cost: O(all homes) when it is alone no more, or again; else O(N).
  */
@@ -197,11 +200,15 @@ void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t
 /* What W has published of a class. Times are this machine's, as far as they can be told. */
 struct homes_record {
     enum home_kind kind;
-    const struct homes_worker *from; /* MOVE; NULL: nobody here knows it */
+    const struct homes_worker *from; /* MOVE; NULL: it is not known here, or not yet ... */
+    uint64_t from_name;              /* ... and has this name (homes_options.name); 0: none */
     uint64_t since_us, used_us;
     double rate; /* work it did of late, in workers' worth */
 };
-/* Cost: O(pairs of the class), and the square of its moves when something was decided. */
+/*
+ * One that decides alone takes it only for classes of which it has had no request yet.
+ * Cost: O(pairs of the class), and the square of its moves when something was decided.
+ */
 void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
                      const struct homes_record *r, uint64_t now_us);
 /* Whether this load balancer gives CLS further homes, and has it drawn. */

@@ -66,6 +66,15 @@
 #define HOMES_LOAD_WORK 0.5
 /* A class is drawn when its home's load is above the least by this, and by twice its own. */
 #define HOMES_DRAW_GAP 0.05
+#define HOMES_DRAW_OWN 2.0
+/* ... to an idle worker by less: above 1 the move makes the difference smaller, and at 2 it leaves
+ * none, as where one worker has two equal classes and the other is empty. Idle is a worker that has
+ * less than this part of its share of the work: it is new, or has recovered. */
+#define HOMES_DRAW_OWN_IDLE 1.5
+#define HOMES_DRAW_IDLE 0.5
+/* A home of a class with several is drawn to an idle worker where a worker has at most so many
+ * homes on average: there may be hardly any class with one. */
+#define HOMES_DRAW_FEW 8
 /* ... and by so many times what chance makes of the work of a worker's few requests. */
 #define HOMES_DRAW_NOISE 2.0
 /* ... and when its share is at least this part of the difference: as few classes as possible move.
@@ -122,11 +131,12 @@ struct homes_pair {
     uint32_t at;  /* cls->pairs[at] */
     bool touched; /* it had a request, or is known to be warm */
 
-    /* Of several load balancers; zero while there is one. */
+    /* As the worker has published it; with one load balancer, from before its first request. */
     enum home_kind kind;
     bool gone;            /* as of when homes_shared.c has looked at the class */
     bool heard;           /* the worker has published what it is, since we decided */
     uint64_t from;        /* MOVE: homes_worker.number, or HOMES_NOBODY */
+    uint64_t from_name;   /* MOVE: of HOMES_NOBODY, as homes_options.name has it; 0: none */
     uint64_t since_us;    /* 0: no record */
     uint64_t made_us;     /* a home by our own decision; records from before do not know of it */
     uint64_t left_us;     /* no home by our own decision; one from before does not make it one */

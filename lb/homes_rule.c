@@ -17,7 +17,8 @@
  *       w was given the class by hand-over, has served nothing of it yet, and
  *         x saves more than CLAIM_COLD * P: x                                              MOVE
  *       another class floods w, and x saves more than FLOODED_COLD * P: x                     MOVE
- *       one home, s is not too small, and L(w) is far above the least L: there                DRAW
+ *       s / h is not too small, and L of its most loaded home is far above the least L: that
+ *         home moves there; if h > 1, only where homes are few, and to an idle worker       DRAW
  *       the median of B is next to nothing, the class has little of B(w), and x saves more
  *         than DETOUR_COLD * P: x, this once                                              DETOUR
  *       w                                                                                     HOME
@@ -290,24 +291,44 @@ static apart double noise_of(const struct choosing *g)
     return HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n);
 }
 
-/* To the least loaded worker. */
+/* The most loaded of the class's homes; HOME is one of them. */
+static struct homes_pair *most_loaded(const struct choosing *g, struct homes_pair *home)
+{
+    for (uint32_t i = 0; i < g->c->nhomes; ++i) {
+        struct homes_pair *p = g->c->pairs[i];
+
+        if (p->worker->in_line && homes_before(home->worker, p->worker, HOMES_BY_LOAD))
+            home = p;
+    }
+    return home;
+}
+
+/* From the most loaded of its homes to the least loaded worker. */
 static bool draw(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
     struct homes_worker *x = homes_top(h, HOMES_BY_LOAD);
 
     /* A worker that has just got a class gets another when that one is warm. */
-    if (g->out->homes != 1 || x == home->worker || x->ncold != 0 ||
-        x->key[HOMES_BY_WORK] > g->out->home_us)
+    if (x == NULL || x->ncold != 0 || x->key[HOMES_BY_WORK] > g->out->home_us)
         return false;
-    double own = HOMES_LOAD_WORK * g->out->share + g->worth.home;
-    double gap = homes_load_by(&g->worth, home->worker) - homes_load_by(&g->worth, x);
-    if (gap <= HOMES_DRAW_GAP + 2 * own || gap <= noise_of(g) + 2 * own)
+    /* Where there are few homes, those of classes with several may be all there are; else there are
+     * enough classes with one home, whose requests follow it. */
+    bool idle = g->worth.work * homes_work_per_place(x) < HOMES_DRAW_IDLE * HOMES_LOAD_WORK;
+    bool few = h->line_homes <= HOMES_DRAW_FEW * homes_line(h);
+    if (g->out->homes > 1 && !(idle && few))
+        return false;
+    struct homes_pair *from = most_loaded(g, home);
+    double share = g->out->share / real_of(g->out->homes);
+    double own =
+        (idle ? HOMES_DRAW_OWN_IDLE : HOMES_DRAW_OWN) * (HOMES_LOAD_WORK * share + g->worth.home);
+    double gap = homes_load_by(&g->worth, from->worker) - homes_load_by(&g->worth, x);
+    if (gap <= HOMES_DRAW_GAP + own || gap <= noise_of(g) + own)
         return false;
     double least = lesser_of(HOMES_DRAW_SHARE, HOMES_DRAW_USUAL * h->usual_share);
-    if (g->out->share < least * gap || homes_is_home_of(g->c, x) || refused(g->r, x))
+    if (share < least * gap || homes_is_home_of(g->c, x) || refused(g->r, x))
         return false;
-    return move_to(g, home, x, HOMES_DRAW);
+    return move_to(g, from, x, HOMES_DRAW);
 }
 
 /* Elsewhere this once, where half of the workers have nothing to do: what is loaded there takes

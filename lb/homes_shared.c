@@ -20,9 +20,15 @@
  *                                                        or others have used it for long since
  *     more than a class may have:                        the youngest
  *
+ *     what had not been used for long when the class was used last:  no home
+ *
  * What came about at nearly the same time may look the other way round to another, who then goes on
  * with what is none for us. When that lasts, the owner says with its next request that the class
  * has moved from there.
+ *
+ * One that decides alone follows as well in what it has had no request of yet: it was restarted,
+ * and the workers still know where classes live. From its first request of a class on it knows
+ * better.
  *
  * A worker's work is what its classes have to do, each one's published work of all workers shared
  * by its homes; until that is published, what we would expect if the others had as much as we.
@@ -72,7 +78,7 @@ static void forget_shared(struct homes_class *c)
         struct homes_pair *p = c->pairs[i];
 
         p->kind = HOME_USED;
-        p->from = p->since_us = p->made_us = p->left_us = 0;
+        p->from = p->from_name = p->since_us = p->made_us = p->left_us = 0;
         p->rate = p->weight = (struct fading){0};
     }
 }
@@ -138,6 +144,7 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
         return;
     p->kind = kind;
     p->from = from != NULL ? from->number : HOMES_NOBODY;
+    p->from_name = 0;
     p->since_us = p->made_us = h->now_us;
     p->heard = false;
     p->left_us = 0;
@@ -145,11 +152,28 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
 
 /* ---- what is published ---- */
 
-/* Whether its record counts now. */
-static bool counts(const struct homes *h, const struct homes_pair *p)
+/* When the class was used last, here or elsewhere. */
+static uint64_t last_use(const struct homes_class *c)
 {
-    return p->since_us != 0 && p->worker->in_line &&
-           (double)(h->now_us - p->used_us) <= HOMES_AGE_US;
+    uint64_t last_us = 0;
+
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        if (c->pairs[i]->used_us > last_us)
+            last_us = c->pairs[i]->used_us;
+    }
+    return last_us;
+}
+
+/* Whether P had not been used for long when its class was used last, at LAST_US. */
+static bool is_stale(const struct homes_pair *p, uint64_t last_us)
+{
+    return (double)last_us > (double)p->used_us + HOMES_AGE_US;
+}
+
+/* Whether its record counts. */
+static bool counts(const struct homes_pair *p, uint64_t last_us)
+{
+    return p->since_us != 0 && p->worker->in_line && !is_stale(p, last_us);
 }
 
 static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
@@ -158,13 +182,22 @@ static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
            (a->since_us == b->since_us && a->worker->number < b->worker->number);
 }
 
+/* Whether MOVE was away from W, which may not have been known when that was heard. */
+static bool is_from(const struct homes *h, const struct homes_pair *move,
+                    const struct homes_worker *w)
+{
+    if (move->from != HOMES_NOBODY || move->from_name == 0 || h->o.name == NULL)
+        return move->from == w->number;
+    return h->o.name(h->o.context, w->context) == move->from_name;
+}
+
 /* A home that has not been used for long is left as well: it is the only one of its class. */
-static void leave_for(struct homes_class *c, const struct homes_pair *move)
+static void leave_for(const struct homes *h, struct homes_class *c, const struct homes_pair *move)
 {
     for (uint32_t i = 0; i < c->npairs; ++i) {
         struct homes_pair *p = c->pairs[i];
 
-        if (p->worker->number == move->from && p->since_us < move->since_us)
+        if (p->since_us < move->since_us && is_from(h, move, p->worker))
             p->gone = true;
     }
 }
@@ -179,24 +212,24 @@ static bool gives_way(const struct homes_pair *a, const struct homes_pair *b)
     return a->kind == HOME_MOVE && a->from != HOMES_NOBODY && a->from == b->from && is_before(a, b);
 }
 
-static void find_gone(const struct homes *h, struct homes_class *c)
+static void find_gone(const struct homes *h, struct homes_class *c, uint64_t last_us)
 {
     for (uint32_t i = 0; i < c->npairs; ++i)
-        c->pairs[i]->gone = false;
+        c->pairs[i]->gone = c->pairs[i]->since_us != 0 && is_stale(c->pairs[i], last_us);
     for (uint32_t i = 0; i < c->npairs; ++i) {
-        if (c->pairs[i]->kind == HOME_MOVE && counts(h, c->pairs[i]))
-            leave_for(c, c->pairs[i]);
+        if (c->pairs[i]->kind == HOME_MOVE && counts(c->pairs[i], last_us))
+            leave_for(h, c, c->pairs[i]);
     }
     for (uint32_t i = 0; i < c->npairs; ++i) {
         struct homes_pair *a = c->pairs[i];
 
-        if ((a->kind != HOME_NEW && a->kind != HOME_MOVE) || a->gone || !counts(h, a))
+        if ((a->kind != HOME_NEW && a->kind != HOME_MOVE) || a->gone || !counts(a, last_us))
             continue;
         /* One that is gone already makes nobody go; the first and the last never do. */
         for (uint32_t k = 0; k < c->npairs && !a->gone; ++k) {
             const struct homes_pair *b = c->pairs[k];
 
-            a->gone = b != a && !b->gone && counts(h, b) && gives_way(a, b);
+            a->gone = b != a && !b->gone && counts(b, last_us) && gives_way(a, b);
         }
     }
 }
@@ -208,9 +241,9 @@ static size_t room_of(const struct homes *h, const struct homes_class *c)
 }
 
 /* Who uses what we have given up has not followed by now, and will not. */
-static bool is_others_home(const struct homes *h, const struct homes_pair *p)
+static bool is_others_home(const struct homes_pair *p, uint64_t last_us)
 {
-    return counts(h, p) && !p->gone &&
+    return counts(p, last_us) && !p->gone &&
            (p->left_us < p->since_us || (double)p->used_us > (double)p->left_us + HOMES_FOLLOW_US);
 }
 
@@ -222,7 +255,8 @@ struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair 
         const struct homes_pair *p = c->pairs[i];
         uint64_t since_us = p->since_us > home->since_us ? p->since_us : home->since_us;
 
-        if (p->gone && counts(h, p) && (double)p->used_us > (double)since_us + HOMES_FOLLOW_US)
+        if (p->gone && counts(p, h->now_us) &&
+            (double)p->used_us > (double)since_us + HOMES_FOLLOW_US)
             return p->worker;
     }
     return NULL;
@@ -255,12 +289,13 @@ static void adopt(struct homes *h, struct homes_class *c, struct homes_pair *p)
 
 static void follow(struct homes *h, struct homes_class *c)
 {
+    uint64_t last_us = last_use(c);
     bool others = false;
 
-    find_gone(h, c);
+    find_gone(h, c, last_us);
     /* Who is settled changes places with the first past one, which was seen. */
     for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
-        if (!homes_is_home(c->pairs[i]) && is_others_home(h, c->pairs[i]))
+        if (!homes_is_home(c->pairs[i]) && is_others_home(c->pairs[i], last_us))
             adopt(h, c, c->pairs[i]);
     }
     for (uint32_t i = 0; i < c->nhomes; ++i)
@@ -292,6 +327,7 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
     p->heard = true;
     p->kind = r->kind;
     p->from = from;
+    p->from_name = r->from_name;
     return !same || own;
 }
 
@@ -311,13 +347,30 @@ static void spread(struct homes *h, struct homes_class *c)
     }
 }
 
+/* One that decides alone goes on with the work that P's worker has done for the class; BEFORE_US of
+ * it was known. */
+static void recall_work(struct homes *h, struct homes_pair *p, double before_us)
+{
+    double grown_us = fading_value(&p->rate, &h->fade) - before_us;
+
+    homes_load_add(h, p->worker, grown_us, 0);
+    fading_add(&p->cls->work, grown_us, &h->fade);
+    fading_add(&h->work, grown_us, &h->fade);
+}
+
+/* Whether this load balancer has had requests of C. */
+static bool was_asked(const struct homes_class *c)
+{
+    return c->asked.sum > 0;
+}
+
 void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
                      const struct homes_record *r, uint64_t now_us)
 {
     struct homes_record own = *r;
 
     homes_tick(h, now_us);
-    if (!homes_shared(h) || w->gone)
+    if (w->gone)
         return;
     /* Clocks have been compared by way of the network. */
     if (own.used_us > h->now_us)
@@ -325,14 +378,18 @@ void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
     if (own.since_us > own.used_us)
         own.since_us = own.used_us;
     struct class_entry *e = classes_find(&h->classes, cls);
-    if (e == NULL && (double)(h->now_us - own.used_us) > HOMES_AGE_US)
-        return;
     if (e == NULL)
         e = classes_add(&h->classes, cls);
     struct homes_class *c = homes_class_of(e);
+    if (!homes_shared(h) && was_asked(c))
+        return;
     struct homes_pair *p = homes_pair_get(h, c, w, own.used_us);
+    double before_us = fading_value(&p->rate, &h->fade);
     bool news = take(h, p, &own);
     if (news || !homes_is_home(p))
         follow(h, c);
-    spread(h, c);
+    if (homes_shared(h))
+        spread(h, c);
+    else
+        recall_work(h, p, before_us);
 }

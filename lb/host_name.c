@@ -38,8 +38,8 @@ static void on_resolved(struct resolve_request *r, enum err e, const struct addr
     h->addrs = xcalloc(n, sizeof(*addrs));
     memcpy(h->addrs, addrs, n * sizeof(*addrs));
     h->naddrs = n;
-    log_info(NULL, "worker-resolved", "application=%s worker=%s addresses=%zu", h->app->name,
-             h->text, n);
+    log_info_folded(NULL, "worker-resolved", "application=%s worker=%s addresses=%zu", h->app->name,
+                    h->text, n);
     h->changed(h->context);
 }
 

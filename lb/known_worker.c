@@ -68,11 +68,8 @@ static struct tls_peer *make_peer(const struct known_worker *k)
 
     if (!wants_tls(k))
         return NULL;
-    char *where = xasprintf("application=%s worker=%s", k->app->name, k->name);
-    struct tls_peer *p =
-        tls_peer_create(k->app->worker_tls.tls, server_name(k, room), where, k->app->lb->nloops);
-    free(where);
-    return p;
+    return tls_peer_create(k->app->worker_tls.tls, server_name(k, room), k->app->name, k->name,
+                           k->app->lb->nloops);
 }
 
 static bool same_peer(const struct known_worker *k)
@@ -131,9 +128,10 @@ static void retire(struct known_worker *k, struct worker *w, const char *why)
 {
     struct member *m = member_of(w);
 
-    log_info(NULL, "worker-gone", "application=%s worker=%s incarnation=%s why=%s requests=%llu",
-             k->app->name, k->name, worker_incarnation(w), why,
-             (unsigned long long)atomic_load_explicit(&m->requests, memory_order_relaxed));
+    log_info_folded(NULL, "worker-gone",
+                    "application=%s worker=%s incarnation=%s why=%s requests=%llu", k->app->name,
+                    k->name, worker_incarnation(w), why,
+                    (unsigned long long)atomic_load_explicit(&m->requests, memory_order_relaxed));
     if (!k->streams)
         self_measure_leave(k->app->lb->self_measure, m);
     member_retire(m);
@@ -163,17 +161,18 @@ void known_worker_join(struct known_worker *k)
         k->last.fingerprint[0] != '\0' ? k->last.fingerprint : pool_fingerprint(k);
 
     if (!known_worker_in_pool(k))
-        log_info(NULL, "worker-joins",
-                 "application=%s worker=%s incarnation=%s state=%s skills=%zu", k->app->name,
-                 k->name, k->last.incarnation, resume_state_text(k->last.state), k->last.skills.n);
+        log_info_folded(NULL, "worker-joins",
+                        "application=%s worker=%s incarnation=%s state=%s skills=%zu", k->app->name,
+                        k->name, k->last.incarnation, resume_state_text(k->last.state),
+                        k->last.skills.n);
     member_resume(member_of(k->worker), &k->last.skills, k->last.version, fingerprint);
     membership_sort(k);
 }
 
 void known_worker_leave(struct known_worker *k)
 {
-    log_info(NULL, "worker-leaves", "application=%s worker=%s state=%s", k->app->name, k->name,
-             resume_state_text(k->last.state));
+    log_info_folded(NULL, "worker-leaves", "application=%s worker=%s state=%s", k->app->name,
+                    k->name, resume_state_text(k->last.state));
     member_leave(member_of(k->worker));
     membership_sort(k);
 }
@@ -272,6 +271,7 @@ static void on_homes(void *context, const struct home_line *line)
         homes[i] = (struct pool_home){.cls = r->cls,
                                       .kind = r->kind,
                                       .from = other != NULL ? other->worker : NULL,
+                                      .from_name = r->from,
                                       .since_us = now_us > since_us ? now_us - since_us : 1,
                                       .used_us = now_us > used_us ? now_us - used_us : 1,
                                       .rate = r->rate};
@@ -382,7 +382,8 @@ static void start(struct known_worker *k)
     if (wanted_standby(k) != NULL)
         k->standby = standby_create(k, wanted_standby(k), move);
     make_worker(k, incarnation_of(k, room), k->listed ? k->concurrency : 1);
-    log_info(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name, k->name);
+    log_info_folded(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name,
+                    k->name);
     self_measure_join(k->app->lb->self_measure, member_of(k->worker));
     start_check(k);
     membership_sort(k);
@@ -490,8 +491,8 @@ void known_worker_drain(struct known_worker *k, bool on)
     if (k->drained == on)
         return;
     k->drained = on;
-    log_info(NULL, on ? "worker-drained" : "worker-undrained", "application=%s worker=%s",
-             k->app->name, k->name);
+    log_info_folded(NULL, on ? "worker-drained" : "worker-undrained", "application=%s worker=%s",
+                    k->app->name, k->name);
     membership_keep_drained(k);
     if (k->worker == NULL)
         return;

@@ -132,11 +132,27 @@ static bool start_admin(struct lb *lb)
         http_server_hold(admin_server(p->admin), true);
         return true;
     }
-    char shown[ADDR_TEXT_MAX];
-    log_error(NULL, "listen-failed", "admin=%s why=\"%s\"", addr_format(&o.addresses[0], shown),
-              e == ERR_SYSTEM ? strerror(errno) : err_text(e));
     p->admin = NULL;
     return false;
+}
+
+/* Where this process listens: as configured, and once that is bound, with the ports. */
+static void set_own_addresses(struct lb *lb)
+{
+    const struct lb_parts *p = lb->parts;
+    size_t nlistens = p->config.nlistens;
+
+    free(lb->own);
+    lb->nown = nlistens + p->config.nadmin_addrs;
+    lb->own = xcalloc(lb->nown + 1, sizeof(*lb->own));
+    for (size_t i = 0; i < nlistens; ++i)
+        lb->own[i] =
+            p->listeners != NULL ? *listeners_address(p->listeners, i) : p->config.listens[i].addr;
+    for (size_t i = 0; i < p->config.nadmin_addrs; ++i) {
+        lb->own[nlistens + i] = p->config.admin_addrs[i];
+        if (p->admin != NULL)
+            admin_address(p->admin, i, &lb->own[nlistens + i]);
+    }
 }
 
 static void log_addresses(const struct lb *lb)
@@ -194,8 +210,6 @@ static void serve(void *context)
 
     if (p->phase != LB_STARTING)
         return;
-    if (listeners_verify_clients(&p->config))
-        atomic_store_explicit(&lb->client_certificates, true, memory_order_relaxed);
     if (!listeners_open(p->listeners, lb)) {
         fail_start(lb);
         return;
@@ -204,6 +218,9 @@ static void serve(void *context)
         http_server_hold(admin_server(p->admin), false);
     p->phase = LB_SERVING;
     log_addresses(lb);
+    set_own_addresses(lb);
+    for (size_t i = 0; i < lb->napplications; ++i)
+        membership_judge_providers(lb->applications[i]->membership);
     register_all(lb);
     /* Of a process that follows another, that one says it. */
     if (!predecessor_serving(p->predecessor))
@@ -265,6 +282,7 @@ static void on_fronts_made(void *context)
     p->fronts_up = true;
     if (p->phase != LB_STARTING)
         return;
+    set_own_addresses(lb);
     for (size_t i = 0; i < lb->napplications && good; ++i) {
         struct application *a = lb->applications[i];
 
@@ -427,6 +445,7 @@ static void lb_destroy(struct lb *lb)
     for (size_t i = 0; i < lb->napplications; ++i)
         application_destroy(lb->applications[i]);
     application_index_destroy(lb->index);
+    free(lb->own);
     free(lb->applications);
     free(lb->loops);
     if (lb->control != NULL)

@@ -54,7 +54,6 @@ struct lb {
     _Atomic uint64_t unrouted[OUTCOMES]; /* outcomes of requests that no application had */
     struct address_counts *addresses;    /* of clients; all fronts count in it */
     struct http_balance *balance;        /* of client connections over the loops */
-    _Atomic bool client_certificates;    /* some listener asks for them; never back to false */
     char instance[33];                   /* random id of this process's life */
     struct slice name;                   /* "resumelb", for Via */
     struct application_index *index;     /* for application_find */
@@ -64,8 +63,10 @@ struct lb {
     struct shared_answers *answers;      /* control thread only */
     struct resolver *resolver;           /* control thread only */
     struct map trees;                    /* shared_tree.c's; control thread only */
-    uint64_t started_ms;                 /* monotonic */
-    struct lb_parts *parts;              /* lb.c's own */
+    struct addr *own; /* NOWN: where clients and admin connect; control thread only */
+    size_t nown;
+    uint64_t started_ms;    /* monotonic */
+    struct lb_parts *parts; /* lb.c's own */
 };
 
 /* From the first to the last: never back. Control thread. */

@@ -28,7 +28,9 @@ static void set_servers(struct application_loop *al)
 static struct counter_client *client_of(struct application_loop *al, struct loop *l)
 {
     const struct app_settings *s = application_settings(al);
-    struct counter_client_settings o = {.connect_timeout_ms = s->pool_counter_connect_timeout_ms};
+    struct counter_client_settings o = {.connect_timeout_ms = s->pool_counter_connect_timeout_ms,
+                                        .answer_timeout_ms = s->pool_counter_answer_timeout_ms,
+                                        .health = al->app->counter_health};
 
     if (al->counters == NULL) {
         al->counters = counter_client_create(l, &o);
@@ -39,8 +41,14 @@ static struct counter_client *client_of(struct application_loop *al, struct loop
 
 void limit_settings_changed(struct application_loop *al)
 {
-    if (al->counters != NULL)
-        set_servers(al);
+    const struct app_settings *s = application_settings(al);
+
+    counter_health_set_connections(al->app->counter_health, (unsigned)s->pool_counter_connections);
+    if (al->counters == NULL)
+        return;
+    counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
+                                s->pool_counter_answer_timeout_ms);
+    set_servers(al);
 }
 
 void limit_loop_end(struct application_loop *al)
@@ -79,6 +87,14 @@ static void on_full(struct exchange *x, const struct limit_rule *rule)
         return;
     count(&rule->counter->figures.refused_full);
     refuse(x, rule, OUTCOME_LIMIT_FULL);
+}
+
+static void on_no_room(struct exchange *x, const struct limit_rule *rule)
+{
+    if (stale(x, rule, rule->s.on_full == LIMIT_ANSWER_STALE, "connections"))
+        return;
+    count(&rule->counter->figures.refused_connections);
+    refuse(x, rule, OUTCOME_LIMIT_CONNECTIONS);
 }
 
 static void on_timeout(struct exchange *x, const struct limit_rule *rule)
@@ -149,6 +165,9 @@ static bool take(struct exchange *x, struct limit_claim *c, enum limit_result r)
         return on_done(x, c);
     case LIMIT_FULL:
         on_full(x, c->rule);
+        return false;
+    case LIMIT_NO_ROOM:
+        on_no_room(x, c->rule);
         return false;
     case LIMIT_TIMEOUT:
         if (c->hurried)

@@ -2,14 +2,15 @@
  *
  * LIMIT: an exchange's way through its application's pool counters, between CLASSIFY and ROUTE.
  * Each rule that fits is claimed, in order; what is claimed is held until the worker's side is over
- * (not until a slow client has its answer). Over a limit: it waits, gets a copy of somebody else's
- * response, or is refused. On the exchange's loop.
+ * (with at most response_buffer bytes left for the client). Over a limit: it waits, gets a copy of
+ * somebody else's response, or is refused. On the exchange's loop.
  */
 #ifndef RLB_LB_LIMIT_H
 #define RLB_LB_LIMIT_H
 
 #include "lb/answer.h"
 #include "lb/exchange.h"
+#include "lb/limit_rule.h"
 
 /* Go through them, then on to ROUTE. */
 void exchange_limit(struct exchange *x);
@@ -36,6 +37,19 @@ void limit_loop_end(struct application_loop *al);
 
 /* ---- limit_copy.c: copies of responses ---- */
 
+/* Whether X has what identifies its user (cache_check_user), as its fields are now. */
+bool limit_has_user(struct exchange *x);
+/*
+ * X has its application, and its fields are those of the client: header rules, which may remove or
+ * rename what identifies the user, come after it.
+ */
+static inline void limit_note_user(struct exchange *x)
+{
+    const struct limit_rules *rules = application_limits(x->al);
+
+    if (rules != NULL && rules->any_copies)
+        x->has_user = limit_has_user(x);
+}
 /* Whether the request may be answered by another one's response, and the other way round. */
 bool limit_may_share(struct exchange *x);
 /* The answer is a copy made while X waited since SINCE_US, if there is one; true: it is sent. */

@@ -12,10 +12,8 @@
 
 enum {
     US_PER_MS = 1000,
-    /* A flight has one in the air, and any number behind it: whose limits count, the daemon's do.
-     */
+    /* One request of a flight asks the daemon at a time. */
     FLIGHT_WORKERS = 1,
-    FLIGHT_MAX = LIMIT_WAITERS_MAX,
 };
 
 /* ---- under the counter's mutex ---- */
@@ -81,11 +79,17 @@ static enum limit_result result_of(enum counter_answer a)
     return LIMIT_FULL;
 }
 
+/* Where the claim's lock is, if it has one. */
+static struct counter_table *table_of(const struct limit_claim *c)
+{
+    return c->flying ? c->counter->flights : c->counter->table;
+}
+
 static enum limit_result acquire(struct limit_claim *c, const struct counter_ask *ask)
 {
     pthread_mutex_lock(&c->counter->lock);
     c->since_us = clock_mono_us();
-    enum counter_answer a = counter_acquire(c->counter->table, &c->lock, ask, c->since_us);
+    enum counter_answer a = counter_acquire(table_of(c), &c->lock, ask, c->since_us);
     pthread_mutex_unlock(&c->counter->lock);
     return result_of(a);
 }
@@ -161,6 +165,8 @@ static enum limit_result ask_daemon(struct limit_claim *c, bool wait)
     return LIMIT_WAITS;
 }
 
+/* The daemon knows of one request per flight only: `maxqueue` of those that wait for it binds here.
+ */
 static enum limit_result ask_flight(struct limit_claim *c, bool wait)
 {
     struct counter_ask ask = {
@@ -168,10 +174,11 @@ static enum limit_result ask_flight(struct limit_claim *c, bool wait)
         .type = SLICE_NULL,
         .kind = COUNTER_ANY,
         .workers = FLIGHT_WORKERS,
-        .maxqueue = FLIGHT_MAX,
+        .maxqueue = (uint32_t)c->rule->s.maxqueue,
         .wait = wait && left_ms(c) != 0,
     };
 
+    c->flying = true;
     enum limit_result r = wait_for_turn(c, acquire(c, &ask));
     c->flying = r == LIMIT_HELD || r == LIMIT_WAITS;
     return r == LIMIT_HELD ? ask_daemon(c, wait) : r;
@@ -253,7 +260,7 @@ static void on_timeout(struct timer *t)
     bool expired = c->lock.state == COUNTER_WAITING;
     if (expired) {
         count_wait_locked(c, now_us);
-        counter_expire(c->counter->table, &c->lock, now_us);
+        counter_expire(table_of(c), &c->lock, now_us);
     }
     pthread_mutex_unlock(&c->counter->lock);
     /* Else it has been told in this very moment. */
@@ -277,6 +284,8 @@ static enum limit_result refused_by_daemon(enum counter_result r)
         return LIMIT_DONE;
     case COUNTER_RESULT_QUEUE_FULL:
         return LIMIT_FULL;
+    case COUNTER_RESULT_NO_ROOM:
+        return LIMIT_NO_ROOM;
     case COUNTER_RESULT_TIMEOUT:
         return LIMIT_TIMEOUT;
     case COUNTER_RESULT_UNREACHABLE:
@@ -296,7 +305,7 @@ static enum limit_result shadow_of(struct limit_claim *c, enum limit_result r)
         atomic_fetch_add_explicit(&f->shadow_full, 1, memory_order_relaxed);
     else if (r == LIMIT_TIMEOUT)
         atomic_fetch_add_explicit(&f->shadow_busy, 1, memory_order_relaxed);
-    return r == LIMIT_UNREACHABLE ? r : LIMIT_HELD;
+    return r == LIMIT_UNREACHABLE || r == LIMIT_NO_ROOM ? LIMIT_UNREACHABLE : LIMIT_HELD;
 }
 
 static void on_answered(struct counter_call *call, enum counter_result r)
@@ -381,13 +390,13 @@ static bool give_back_lock(struct limit_claim *c, bool done)
     uint64_t now_us = clock_mono_us();
     if (c->lock.state == COUNTER_WAITING) {
         count_wait_locked(c, now_us);
-        counter_leave(c->counter->table, &c->lock, now_us, &woken);
+        counter_leave(table_of(c), &c->lock, now_us, &woken);
         atomic_fetch_add_explicit(&c->counter->figures.abandoned, 1, memory_order_relaxed);
     } else if (c->lock.state == COUNTER_HELD) {
         if (done && c->lock.kind == COUNTER_ANY)
-            counter_release(c->counter->table, &c->lock, now_us, &woken);
+            counter_release(table_of(c), &c->lock, now_us, &woken);
         else
-            counter_leave(c->counter->table, &c->lock, now_us, &woken);
+            counter_leave(table_of(c), &c->lock, now_us, &woken);
     }
     bool posted = c->posted;
     struct limit_claim *told = mark_locked(&woken);

@@ -9,9 +9,9 @@
  *   where: daemon    the daemon; with mode any, first a place in a flight: of those on this load
  *                    balancer that want the same key one asks the daemon, the others wait for it
  *
- *      limit_claim_ask -> HELD, or FULL, TIMEOUT, UNREACHABLE (of which nothing is left)
+ *      limit_claim_ask -> HELD, or FULL, NO_ROOM, TIMEOUT, UNREACHABLE (of which nothing is left)
  *           | WAITS
- *           +--> told(): HELD, DONE, FULL, TIMEOUT, UNREACHABLE
+ *           +--> told(): HELD, DONE, FULL, NO_ROOM, TIMEOUT, UNREACHABLE
  */
 #ifndef RLB_LB_LIMIT_CLAIM_H
 #define RLB_LB_LIMIT_CLAIM_H
@@ -25,6 +25,7 @@ enum limit_result {
     LIMIT_WAITS,
     LIMIT_DONE, /* mode any: somebody else has done the work; nothing is held */
     LIMIT_FULL,
+    LIMIT_NO_ROOM, /* the daemon has all the connections it may have from here */
     LIMIT_TIMEOUT,
     LIMIT_UNREACHABLE,
 };
@@ -47,7 +48,7 @@ struct limit_claim {
     struct counter_call call;
     struct timer timer;
     enum counter_kind kind;
-    bool flying;       /* the lock is that of a flight */
+    bool flying;       /* the lock is that of a flight: in the counter's flights */
     bool asking;       /* the daemon is being asked, or holds it */
     bool hurried;      /* its owner's: it was asked without waiting first */
     uint64_t begun_us; /* the first ask */

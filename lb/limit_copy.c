@@ -6,6 +6,7 @@
 #include "lb/limit.h"
 
 #include "common/base/clock.h"
+#include "common/wire/http1_bytes.h"
 #include "lb/copy_answer.h"
 #include "lb/header_apply.h"
 #include "lb/headers.h"
@@ -18,21 +19,74 @@ struct limit_copying {
     bool may_share;
 };
 
+static struct copies_url url_of(const struct exchange *x)
+{
+    return (struct copies_url){.scheme = x->tls ? SLICE_LIT("https") : SLICE_LIT("http"),
+                               .authority = x->authority,
+                               .target = x->target};
+}
+
+static struct cache_policy policy_of(const struct exchange *x)
+{
+    const struct app_settings *s = exchange_settings(x);
+
+    return (struct cache_policy){.cookies = s->copy_with_cookies,
+                                 .certificates = s->copy_with_certificates,
+                                 .private_fields = application_private_headers(x->al)};
+}
+
+bool limit_has_user(struct exchange *x)
+{
+    struct cache_request r = headers_cache_request(x->req);
+    struct cache_policy policy = policy_of(x);
+
+    return cache_check_user(r.fields, &policy) != CACHE_OK;
+}
+
+/*
+ * The fields as the worker gets them: those that are set here have our values, not the client's.
+ * Read from the head itself, so that no field can be forgotten.
+ */
+static struct cache_fields sent_fields(struct exchange *x)
+{
+    struct slice rest = http_request_keep(x->req, exchange_head(x));
+    size_t room = 0;
+
+    for (size_t i = 0; i < rest.len; ++i)
+        room += rest.p[i] == '\n';
+    struct http1_header *fields = http_request_take(x->req, (room + 1) * sizeof(*fields));
+    size_t n = 0;
+
+    (void)slice_cut(&rest, '\n'); /* the request line */
+    while (rest.len != 0) {
+        struct slice line = slice_cut(&rest, '\n');
+        struct http1_header *h = &fields[n];
+
+        --line.len; /* its CR */
+        if (line.len == 0)
+            break;
+        ASSERT(http1_split_header(line, &h->name, &h->value));
+        h->kind = http_field_kind(h->name);
+        ++n;
+    }
+    return (struct cache_fields){fields, n};
+}
+
 static apart struct limit_copying *copying_of(struct exchange *x)
 {
     struct limit_copying *k = x->copying;
+    struct cache_policy policy = policy_of(x);
 
     if (k != NULL)
         return k;
     k = http_request_take(x->req, sizeof(*k));
-    *k = (struct limit_copying){
-        .url = {.scheme = x->tls ? SLICE_LIT("https") : SLICE_LIT("http"),
-                .authority = x->authority,
-                .target = x->target},
-        .request = headers_cache_request(x->req),
-    };
-    k->may_share = cache_check_request(&k->request, !exchange_settings(x)->copy_with_cookies,
-                                       &k->wish) == CACHE_OK;
+    *k = (struct limit_copying){.url = url_of(x), .request = headers_cache_request(x->req)};
+    k->may_share = !x->has_user && cache_check_request(&k->request, &policy, &k->wish) == CACHE_OK;
+    if (k->may_share) {
+        k->request.fields = sent_fields(x);
+        /* Of the connection's certificate the client's fields say nothing. */
+        k->may_share = cache_check_user(k->request.fields, &policy) == CACHE_OK;
+    }
     x->copying = k;
     return k;
 }
@@ -116,8 +170,10 @@ void limit_copy_drop(struct exchange *x)
 /* One that changed something makes copies of its target old (RFC 9111 4.4). */
 static void invalidate_target(struct exchange *x, int status)
 {
+    struct copies_url url = url_of(x);
+
     if (cache_invalidates(x->req->method, status))
-        copies_invalidate(x->app->copies, &copying_of(x)->url, clock_mono_us());
+        copies_invalidate(x->app->copies, &url, clock_mono_us());
 }
 
 /* Mostly there are no copies, or it changes nothing. */
@@ -134,8 +190,14 @@ void limit_copy_head(struct exchange *x, const struct http1_head *head)
     invalidate(x, head->status);
     if (!x->copies_wanted)
         return;
+    struct limit_copying *k = copying_of(x);
+    struct cache_policy policy = policy_of(x);
+
+    /* The settings may have changed while it waited. */
+    if (cache_check_user(k->request.fields, &policy) != CACHE_OK)
+        return;
     struct copy_maker_head h = {
-        .request = &copying_of(x)->request,
+        .request = &k->request,
         .head = head,
         .asked_us = x->sent_us,
         .received_us = loop_now_us(x->home->loop),

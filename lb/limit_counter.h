@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one pool counter of an application counts, over all loops: a counter table behind a mutex,
+ * What one pool counter of an application counts, over all loops: counter tables behind a mutex,
  * and figures. Reference counted: by the rules that name it, and by each request that holds it or
  * waits for it; so a rule may be removed while its locks are held. Any thread.
  */
@@ -23,6 +23,7 @@ enum {
 struct limit_figures {
     _Atomic uint64_t coalesced, stale;              /* answers from a copy */
     _Atomic uint64_t refused_full, refused_timeout; /* answers of ours */
+    _Atomic uint64_t refused_connections;           /* the same */
     _Atomic uint64_t shadow_full, shadow_busy;      /* would have been refused; would have waited */
     _Atomic uint64_t unreachable_open, unreachable_closed;
     _Atomic uint64_t abandoned;                   /* the client left while it waited */
@@ -33,8 +34,11 @@ struct limit_figures {
 struct limit_counter {
     _Atomic unsigned refs;
     char *name;
-    pthread_mutex_t lock; /* table, top */
+    pthread_mutex_t lock; /* table, flights, top */
     struct counter_table *table;
+    /* where: daemon with mode any: requests of this load balancer for the same key. Separate, as
+     * the limits of `table` bind requests that stay there when `where` changes. */
+    struct counter_table *flights;
     struct counter_top *top; /* keys by time waited */
     struct limit_figures figures;
 };

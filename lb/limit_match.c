@@ -2,7 +2,9 @@
  *
  * Cheap first: the method and the class are compared as they are. The path is percent-decoded on
  * the stack, and only as far as its pattern looks: a long one costs a request no more than a short
- * one.
+ * one. A path with dot segments or doubled slashes, encoded ones too, is matched a second time as
+ * what it stands for (path_normalize): some workers resolve these and some do not, and a request
+ * must not get around a limit with either.
  */
 #include "lb/limit_match.h"
 
@@ -10,6 +12,9 @@
 #include <stdlib.h>
 
 #include "classifiers/search.h"
+
+/* Bytes of a path that are normalized on the stack; URLs in use are shorter. */
+enum { PATH_NORMALIZED_MAX = 8192 };
 
 enum kind { KIND_ANY, KIND_EXACT, KIND_PREFIX, KIND_REGEX };
 
@@ -51,18 +56,53 @@ static bool pattern_fits(const struct pattern *p, struct slice s)
 }
 
 /* As pattern_fits, of RAW percent-decoded. */
-static bool path_fits(const struct pattern *p, struct slice raw)
+static bool decoded_fits(const struct pattern *p, struct slice raw)
 {
     char room[SEARCH_SUBJECT_BYTES_MAX + 1];
     size_t looked_at = p->kind == KIND_REGEX ? sizeof(room) : p->len + 1;
 
     _Static_assert((int)LIMIT_PATTERN_MAX < (int)SEARCH_SUBJECT_BYTES_MAX,
                    "an exact pattern fits the room");
-    if (p->kind == KIND_ANY)
-        return true;
     if (slice_find(raw, '%') == SIZE_MAX)
         return pattern_fits(p, raw);
     return pattern_fits(p, (struct slice){room, percent_decode(raw, room, looked_at)});
+}
+
+/* Whether path_normalize may make more of RAW than percent_decode: a segment of it, decoded, is
+ * empty or begins with a dot, or a slash is encoded. */
+static bool has_odd_segments(struct slice raw)
+{
+    bool slash = false;
+
+    for (size_t i = 0; i < raw.len; ++i) {
+        char c = raw.p[i];
+
+        if (c == '%' && percent_decode((struct slice){raw.p + i, raw.len - i}, &c, 1) == 1 &&
+            c != '%') {
+            if (c == '/')
+                return true;
+            i += 2;
+        }
+        if (slash && (c == '/' || c == '.'))
+            return true;
+        slash = c == '/';
+    }
+    return false;
+}
+
+/* Too long to be normalized: fits, as what cannot be decided does. */
+static apart bool normalized_fits(const struct pattern *p, struct slice raw)
+{
+    char room[PATH_NORMALIZED_MAX];
+
+    return raw.len > sizeof(room) ||
+           pattern_fits(p, (struct slice){room, path_normalize(raw, room)});
+}
+
+static bool path_fits(const struct pattern *p, struct slice raw)
+{
+    return p->kind == KIND_ANY || decoded_fits(p, raw) ||
+           (has_odd_segments(raw) && normalized_fits(p, raw));
 }
 
 bool limit_match_fits(const struct limit_match *m, struct slice cls,

@@ -40,19 +40,26 @@ static void copy_keys_locked(const struct limit_counter *c, const struct counter
     }
 }
 
-static void copy_table_locked(const struct limit_counter *c, const struct counter_lock *longest,
-                              uint64_t now_us, struct limit_view *out)
+static void add_waits(const struct counter_stats *s, struct limit_view *out)
+{
+    out->waiting += s->waiting;
+    out->keys += s->keys;
+    out->waited_locked_us += s->waited_me_us + s->waited_any_us;
+    out->waited_done_us += s->waited_good_us;
+    out->waited_timeout_us += s->wasted_us;
+}
+
+static void copy_tables_locked(const struct limit_counter *c, const struct counter_lock *longest,
+                               uint64_t now_us, struct limit_view *out)
 {
     const struct counter_stats *s = counter_stats(c->table);
 
     out->held = s->held;
-    out->waiting = s->waiting;
-    out->keys = s->keys;
     out->acquired = s->acquired;
     out->waited_us = counter_top_total_us(c->top);
-    out->waited_locked_us = s->waited_me_us + s->waited_any_us;
-    out->waited_done_us = s->waited_good_us;
-    out->waited_timeout_us = s->wasted_us;
+    add_waits(s, out);
+    /* A request that holds a place there asks the daemon: it is counted with those already. */
+    add_waits(counter_stats(c->flights), out);
     if (longest != NULL && now_us > longest->since_us)
         out->longest_us = now_us - longest->since_us;
 }
@@ -63,6 +70,7 @@ static void read_figures(struct limit_figures *f, struct limit_view *out)
     out->stale = relaxed(&f->stale);
     out->refused_full = relaxed(&f->refused_full);
     out->refused_timeout = relaxed(&f->refused_timeout);
+    out->refused_connections = relaxed(&f->refused_connections);
     out->shadow_full = relaxed(&f->shadow_full);
     out->shadow_busy = relaxed(&f->shadow_busy);
     out->unreachable_open = relaxed(&f->unreachable_open);
@@ -73,34 +81,28 @@ static void read_figures(struct limit_figures *f, struct limit_view *out)
     out->daemon_waiting = relaxed(&f->daemon_waiting);
 }
 
-/*
- * The table of a counter at the daemon has flights (limit_claim.h): who holds one there asks the
- * daemon, so it is counted there already; who waits there waits.
- */
-static void count_daemons(struct limit_counter *c, struct limit_view *v)
+/* Both places: requests that began before `where` changed are still counted at the other one. */
+static void add_daemons(struct limit_counter *c, struct limit_view *v)
 {
-    v->held = v->daemon_held;
+    v->held += v->daemon_held;
     v->waiting += v->daemon_waiting;
-    v->acquired = relaxed(&c->figures.daemon_locked);
-    v->longest_us = 0;
+    v->acquired += relaxed(&c->figures.daemon_locked);
 }
 
 void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
                 struct limit_keys_view *keys)
 {
     struct limit_counter *c = rule->counter;
-    bool at_daemon = rule->s.where == LIMIT_DAEMON;
 
     *out = (struct limit_view){0};
     pthread_mutex_lock(&c->lock);
-    const struct counter_lock *longest = at_daemon ? NULL : counter_oldest(c->table);
-    copy_table_locked(c, longest, now_us, out);
+    const struct counter_lock *longest = counter_oldest(c->table);
+    copy_tables_locked(c, longest, now_us, out);
     if (keys != NULL)
         copy_keys_locked(c, longest, keys);
     pthread_mutex_unlock(&c->lock);
     read_figures(&c->figures, out);
-    if (at_daemon)
-        count_daemons(c, out);
+    add_daemons(c, out);
 }
 
 /* ---- daemons ---- */

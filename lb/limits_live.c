@@ -177,7 +177,8 @@ static void take_rule(struct limits_live *l, const struct live_limit *live, stru
     text_add(&out->page, text_slice(&live->page));
     out->counter = limit_counter_ref(k->counter);
     k->used = true;
-    if (s->where == LIMIT_LOCAL && !s->shadow)
+    /* Also with where: daemon: those that wait here since before keep waiting for their turn. */
+    if (!s->shadow)
         limits = (struct counter_limits){(uint32_t)s->workers, (uint32_t)s->slots};
     tell_limits(k, limits);
 }
@@ -278,14 +279,14 @@ static void on_due(struct loop_deferred *d)
 
 static void warn_name(const struct limits_live *l, struct slice name, const char *why)
 {
-    char shown[LOG_ESCAPED_ROOM];
+    char shown[LOG_CUT_ROOM];
     size_t n = name.len < LIMIT_NAME_MAX ? name.len : LIMIT_NAME_MAX;
 
     if (json_object_size(l->warned) >= WARNED_MAX || json_object_getn(l->warned, name.p, n) != NULL)
         return;
     json_object_setn_new_nocheck(l->warned, name.p, n, json_true());
     log_warn(NULL, "pool-counter-refused", "application=%s path=%s name=\"%s\" why=\"%s\"",
-             l->app->name, l->path, log_escape(name, shown), why);
+             l->app->name, l->path, log_cut(name, shown), why);
 }
 
 static size_t of_the_tree_alone(const struct limits_live *l)

@@ -263,18 +263,6 @@ const struct addr *listeners_address(const struct listeners *ls, size_t i)
     return &ls->items[i].bound;
 }
 
-bool listeners_verify_clients(const struct configuration *config)
-{
-    bool any = false;
-
-    for (size_t i = 0; i < config->nlistens; ++i) {
-        const struct tls_config *tls = config->listens[i].tls;
-
-        any = any || (tls != NULL && tls->s.client_verify != CLIENT_VERIFY_OFF);
-    }
-    return any;
-}
-
 size_t listeners_count(const struct listeners *ls)
 {
     return ls->n;

@@ -25,8 +25,6 @@ struct listeners *listeners_create(const struct configuration *config, unsigned 
  * listens there (logged).
  */
 bool listeners_open(struct listeners *ls, struct lb *lb);
-/* Whether any of CONFIG asks clients for certificates. */
-bool listeners_verify_clients(const struct configuration *config);
 /* The address listener I is bound to (a port of 0 resolved). */
 const struct addr *listeners_address(const struct listeners *ls, size_t i);
 size_t listeners_count(const struct listeners *ls);

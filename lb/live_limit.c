@@ -11,11 +11,11 @@
 
 /* ---- for the engine ---- */
 
-static void describe(const struct log_subject *self, char *out, size_t room)
+static void describe(const struct log_subject *self, struct log_text *out)
 {
     const struct live_limit *r = (const struct live_limit *)(const void *)self;
 
-    snprintf(out, room, "application=%s pool_counter=%s", r->app->name, r->name);
+    log_put(out, "application=%s pool_counter=%s", r->app->name, r->name);
 }
 
 static bool check(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
@@ -30,6 +30,27 @@ static bool check(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
     }
     snprintf(why, SETTINGS_WHY_ROOM, "%s", p.why);
     return false;
+}
+
+/*
+ * Responses of one client that others get are the application's affair: the tree does not turn that
+ * on. Of each of these rows the first choice, the default, shares nothing.
+ */
+static bool allowed(const struct setting_row *row, const void *s, const void *yaml,
+                    char why[SETTINGS_WHY_ROOM])
+{
+    static const char *const sharing[] = {"mode", "on_full", "on_timeout", "on_busy"};
+
+    for (size_t i = 0; i < ARRAY_LEN(sharing); ++i) {
+        const int *choice = (const void *)((const char *)s + row->offset);
+
+        if (strcmp(row->name, sharing[i]) != 0 || *choice == 0 || settings_same(row, s, yaml))
+            continue;
+        snprintf(why, SETTINGS_WHY_ROOM,
+                 "shares responses between clients: the configuration file has to say the same");
+        return false;
+    }
+    return true;
 }
 
 static uint64_t hold_ms(void *context, const void *now)
@@ -115,6 +136,7 @@ struct live_limit *live_limit_create(const struct live_limit_options *o,
                                         .path = r->path,
                                         .subject = r,
                                         .check = check,
+                                        .allowed = allowed,
                                         .hold_ms = hold_ms,
                                         .away = is_away,
                                         .changed = on_changed,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "classifiers/registry.h"
+#include "common/base/log.h"
 #include "common/net/daemon.h"
 #include "lb/configuration.h"
 #include "lb/lb.h"
@@ -16,6 +17,8 @@ static bool check(const char *file, struct diag *d)
 
     if (!configuration_read(file, &config, d))
         return false;
+    log_set_level((enum log_level)config.program.log_level);
+    config_warn_exposed(&config.file);
     configuration_fini(&config);
     return true;
 }

@@ -25,18 +25,6 @@ enum { TLS_LOOK_MS = 1000 };
 
 /* ---- the table ---- */
 
-/* An IPv4 address in IPv6's clothes is that IPv4 address. */
-static struct addr plain_addr(const struct addr *a)
-{
-    struct addr plain = {.in.sin_family = AF_INET, .len = sizeof(plain.in)};
-
-    if (a->sa.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
-        return *a;
-    memcpy(&plain.in.sin_addr, &a->in6.sin6_addr.s6_addr[12], sizeof(plain.in.sin_addr));
-    plain.in.sin_port = a->in6.sin6_port;
-    return plain;
-}
-
 struct known_worker *membership_find(const struct membership *ms, const char *name)
 {
     if (ms == NULL)
@@ -46,7 +34,7 @@ struct known_worker *membership_find(const struct membership *ms, const char *na
 
 struct known_worker *membership_at(struct membership *ms, const struct addr *addr)
 {
-    struct addr plain = plain_addr(addr);
+    struct addr plain = addr_plain(addr);
     char name[ADDR_TEXT_MAX];
 
     addr_format(&plain, name);
@@ -238,6 +226,18 @@ void membership_reload(struct membership *ms, struct application_config *config)
     limits_live_set_yaml(ms->app->limits, &config->limits);
     application_set_rates(ms->app, config->rates);
     application_set_headers(ms->app, config->headers);
+    membership_judge_providers(ms);
+}
+
+void membership_judge_providers(struct membership *ms)
+{
+    if (ms->providers != NULL)
+        providers_judge(ms->providers);
+}
+
+size_t membership_confirm_removal(struct membership *ms, struct slice worker)
+{
+    return ms->providers != NULL ? providers_confirm_removal(ms->providers, worker) : 0;
 }
 
 static void close_tree(struct membership *ms)
@@ -350,6 +350,7 @@ void membership_describe(const struct membership *ms, struct json_writer *w)
     struct membership_figures f;
     bool used = membership_figures(ms, &f);
 
+    tree_describe_broken_links(ms->tree, ms->path, w);
     json_open_object(w, "tree");
     json_put_bool(w, "used", used);
     json_put_text(w, "path", slice_of(ms->path[0] != '\0' ? ms->path : "/"));

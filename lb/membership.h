@@ -25,6 +25,8 @@ enum err membership_start(struct application *a, const struct application_config
 void membership_stop(struct application *a);
 /* SIGHUP: other workers are listed, other settings given. */
 void membership_reload(struct membership *ms, struct application_config *config);
+/* What decides about providers has changed: the setting provider_networks, or lb->own. */
+void membership_judge_providers(struct membership *ms);
 /* Whether all workers known at start have answered, or were found not to be there. */
 bool membership_settled(const struct membership *ms);
 /*
@@ -34,6 +36,12 @@ bool membership_settled(const struct membership *ms);
 void membership_register(struct membership *ms, char *const *names, size_t n, const char *admin);
 /* Take that back: we are about to stop. */
 void membership_unregister(struct membership *ms);
+/*
+ * An operator confirms that WORKER, or all if it is empty, has been removed from the tree on
+ * purpose: those that are held are then treated as if each had been removed alone. Returns how many
+ * were held.
+ */
+size_t membership_confirm_removal(struct membership *ms, struct slice worker);
 /* Calls EACH for every address known. */
 void membership_each(const struct membership *ms,
                      void (*each)(void *context, const struct known_worker *k), void *context);

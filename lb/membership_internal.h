@@ -74,13 +74,21 @@ bool listed_workers_settled(const struct listed_workers *l);
 struct providers *providers_create(struct membership *ms, uint64_t wait_ms);
 /* Lets go of the tree; the table stays as it is. */
 void providers_destroy(struct providers *p);
+/* Judge all providers again. */
+void providers_judge(struct providers *p);
 /* The first reading is there (or remembered), and what was missing in it has been decided on. */
 bool providers_settled(const struct providers *p);
 void providers_figures(const struct providers *p, struct membership_figures *out);
 /* Members of the tree's status. */
 void providers_describe(const struct providers *p, struct json_writer *w);
 
+/* Confirm that held workers were removed: see membership_confirm_removal(). */
+size_t providers_confirm_removal(struct providers *p, struct slice worker);
+
 /* ---- missing_workers.c: those that the tree had, and has no longer ---- */
+
+/* How an operator confirms it; format of the application's name. */
+#define MISSING_WORKERS_CONFIRM "resumelbctl confirm-removal --token-file FILE --application %s"
 
 void missing_workers_init(struct missing_workers *m, struct membership *ms);
 void missing_workers_fini(struct missing_workers *m);
@@ -88,6 +96,8 @@ void missing_workers_fini(struct missing_workers *m);
 void missing_workers_add(struct missing_workers *m, struct known_worker *k, size_t before);
 /* K is registered again, or destroyed. Harmless when it is not missing. */
 void missing_workers_remove(struct missing_workers *m, struct known_worker *k);
+/* Stop holding WORKER, or all if it is empty. Returns how many were held. Settle afterwards. */
+size_t missing_workers_confirm(struct missing_workers *m, struct slice worker);
 /* Nothing has vanished that is not decided on. */
 bool missing_workers_settled(const struct missing_workers *m);
 

@@ -2,7 +2,7 @@
  *
  *   vanished ── 500 ms ──► more than discovery_max_drop of all? ── no ──► only an open stream
  * counts │ yes held ──► registered again; or refuted: its stream says farewell, its address
- * refuses; or no sign of life for providers_hold
+ * refuses; or no sign of life for providers_hold; or an operator confirms the removal
  */
 #include "common/base/log.h"
 #include "lb/membership_internal.h"
@@ -42,7 +42,7 @@ void missing_workers_remove(struct missing_workers *m, struct known_worker *k)
 
 void missing_workers_add(struct missing_workers *m, struct known_worker *k, size_t before)
 {
-    log_info(NULL, "provider-vanished", "application=%s worker=%s", app_name(m), k->name);
+    log_info_folded(NULL, "provider-vanished", "application=%s worker=%s", app_name(m), k->name);
     k->vanished = true;
     k->failures_then = known_worker_failures(k);
     list_push_back(&m->vanished, &k->missing);
@@ -76,8 +76,10 @@ static void on_window_over(struct timer *t)
     if (all) {
         log_warn(
             NULL, "providers-held-back",
-            "application=%s vanished=%zu of=%zu action=\"kept until they are known to be gone\"",
-            app_name(m), n, m->window_base);
+            "application=%s vanished=%zu of=%zu reason=\"more than discovery_max_drop ended at "
+            "once\" action=\"keep them until they are known to be gone; if they were removed on "
+            "purpose, run: " MISSING_WORKERS_CONFIRM "\"",
+            app_name(m), n, m->window_base, app_name(m));
     }
     while ((node = list_pop_front(&m->vanished)) != NULL) {
         struct known_worker *k = list_entry(node, struct known_worker, missing);
@@ -88,6 +90,14 @@ static void on_window_over(struct timer *t)
         membership_touch(k);
     }
     membership_settle(m->membership);
+}
+
+static void give_up(struct missing_workers *m, struct known_worker *k, const char *why)
+{
+    log_info_folded(NULL, "provider-given-up", "application=%s worker=%s why=\"%s\"", app_name(m),
+                    k->name, why);
+    missing_workers_remove(m, k);
+    membership_touch(k);
 }
 
 /* Look for signs of life, and for the opposite. */
@@ -101,10 +111,24 @@ static void look_at(struct missing_workers *m, struct known_worker *k, uint64_t 
         k->refuted = true;
     else if (now_ms - k->sign_ms < settings(m)->providers_hold_ms)
         return;
-    log_info(NULL, "provider-given-up", "application=%s worker=%s why=\"%s\"", app_name(m), k->name,
-             k->refuted ? "it refuses connections" : "no sign of life for providers_hold");
-    missing_workers_remove(m, k);
-    membership_touch(k);
+    give_up(m, k, k->refuted ? "it refuses connections" : "no sign of life for providers_hold");
+}
+
+size_t missing_workers_confirm(struct missing_workers *m, struct slice worker)
+{
+    struct list *it = NULL;
+    struct list *tmp = NULL;
+    size_t n = 0;
+
+    list_for_each_safe (it, tmp, &m->held) {
+        struct known_worker *k = list_entry(it, struct known_worker, missing);
+
+        if (worker.len != 0 && !slice_is(worker, k->name))
+            continue;
+        give_up(m, k, "its removal was confirmed");
+        ++n;
+    }
+    return n;
 }
 
 static void on_look(struct timer *t)

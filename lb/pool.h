@@ -16,6 +16,8 @@
 #include "lb/homes.h"
 #include "lb/worker.h"
 
+#include <stdatomic.h>
+
 struct pool;
 
 /* One row each in pool_policy.def: name and text. */
@@ -114,6 +116,7 @@ struct pool_pick {
     enum home_kind home;            /* HOME: and how it became one; not HOME_USED */
     struct worker *home_from;       /* HOME_MOVE; counted reference, pool_put drops it; else NULL */
     struct list node_;              /* pool's: the worker's requests in hand, oldest first */
+    atomic_bool answered;           /* its user's, at any time: the head of the response is here */
     struct pool_hand hand_;         /* pool's: its policy's */
     bool counted_;                  /* pool's: its policy knows of it */
     struct shadow_request *shadow_; /* pool's: the shadow's side of it; owned; or NULL */
@@ -123,7 +126,9 @@ struct pool_pick {
 struct pool_served {
     uint64_t now_us;     /* monotonic */
     uint64_t service_us; /* from the request written to the last byte taken; 0: none was measured */
-    bool failed;         /* an error, a reset, a 5xx, given up, never sent */
+    /* An error, a reset, a 5xx; or, with service_us 0, no measure: given up, never sent, upgraded.
+     */
+    bool failed;
 };
 
 /* FINGERPRINT: of the application's classifier, FINGERPRINT_LEN hex digits or "". */
@@ -209,7 +214,8 @@ void pool_set_balancers(struct pool *p, const uint64_t ids[], size_t n, size_t s
 struct pool_home {
     struct slice cls;
     enum home_kind kind;
-    struct worker *from; /* of HOME_MOVE; borrowed; NULL: nobody here knows it */
+    struct worker *from;    /* of HOME_MOVE; borrowed; NULL: it is not known here, or not yet */
+    struct slice from_name; /* of HOME_MOVE: the worker_name of that */
     uint64_t since_us, used_us;
     double rate; /* recent work, in workers' worth */
 };
@@ -304,11 +310,11 @@ struct worker_view {
     uint64_t backlog;
     double mean_backlog;
     double weighted_sum, weight; /* what the mean is made of */
-    uint64_t oldest_us;          /* monotonic start of the oldest request in hand; 0 = none */
-    size_t nskills;              /* how many classes it has a score for */
-    struct resume skills;        /* with assigned scores; filled only when asked for */
-    struct worker *worker;       /* counted reference */
-    uint64_t report;             /* for pool_view_others */
+    uint64_t oldest_us;    /* monotonic start of the oldest one in hand not ANSWERED; 0 = none */
+    size_t nskills;        /* how many classes it has a score for */
+    struct resume skills;  /* with assigned scores; filled only when asked for */
+    struct worker *worker; /* counted reference */
+    uint64_t report;       /* for pool_view_others */
 };
 
 /* Since the pool was made; each try of a request is one. */

@@ -62,6 +62,17 @@ static size_t warm(void *context, struct slice cls, struct homes_worker *out[])
     return n;
 }
 
+static uint64_t number_of(struct slice name)
+{
+    return class_hash(name) | 1;
+}
+
+static uint64_t name(void *context, void *worker)
+{
+    (void)context;
+    return number_of(worker_name_slice(worker));
+}
+
 /* ---- the pool's hooks ---- */
 
 static struct homes_settings settings_of(const struct pool *p)
@@ -75,7 +86,7 @@ static struct homes_settings settings_of(const struct pool *p)
 
 static void *create(struct pool *p)
 {
-    struct homes_options o = {.settings = settings_of(p), .warm = warm, .context = p};
+    struct homes_options o = {.settings = settings_of(p), .warm = warm, .name = name, .context = p};
     struct adaptive *a = xcalloc(1, sizeof(*a));
 
     a->homes = homes_create(&o);
@@ -211,6 +222,7 @@ static void housed(struct pool *p, struct worker *w, const struct pool_home *hom
     bool known = from != NULL && from->pool == p && from->place != WORKER_LEAVING;
     struct homes_record r = {.kind = home->kind,
                              .from = known ? homes_of_worker(from) : NULL,
+                             .from_name = known ? 0 : number_of(home->from_name),
                              .since_us = home->since_us,
                              .used_us = home->used_us,
                              .rate = home->rate};

@@ -70,6 +70,8 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
         return x->worker == s->choice->from
                    ? moved[s->choice->cause]
                    : "a home with more work in hand than the one that the class moves away from";
+    if (s->choice->reason == HOMES_DRAW && x->worker != s->choice->from)
+        return "a home with less load than the one that the class is drawn away from";
     return left[s->choice->reason];
 }
 
@@ -125,7 +127,7 @@ static void tell_last_step(const struct story *s, size_t others, struct pool_exp
     if (s->choice->reason == HOMES_MOVE)
         pool_explain_step(e, causes[s->choice->cause], others, 1);
     if (s->choice->reason == HOMES_DRAW)
-        pool_explain_step(e, "the least loaded of them, far below the home: it draws the class",
+        pool_explain_step(e, "the least loaded of them, far below a home: it draws the class",
                           others, 1);
 }
 

@@ -7,12 +7,24 @@
 
 #include "lb/pool_internal.h"
 
+/* Tunnels and responses without an end are not requests that the worker has yet to answer. */
+static struct pool_pick *oldest_unanswered_locked(const struct worker *w)
+{
+    struct list *it;
+
+    list_for_each (it, &w->in_hand) {
+        struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
+
+        if (!atomic_load_explicit(&pick->answered, memory_order_relaxed))
+            return pick;
+    }
+    return NULL;
+}
+
 void pool_view_worker_locked(struct worker *w, struct worker_view *out)
 {
-    const struct pool_pick *oldest = NULL;
+    const struct pool_pick *oldest = oldest_unanswered_locked(w);
 
-    if (!list_empty(&w->in_hand))
-        oldest = list_first(&w->in_hand, struct pool_pick, node_);
     *out = (struct worker_view){
         .active = w->place == WORKER_IN_LINE,
         .available = !w->unavailable,

@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "lb/host_name.h"
 #include "lb/membership_internal.h"
+#include "lb/provider_limits.h"
 
 enum {
     /* Providers refused that the status page shows. */
@@ -99,7 +100,8 @@ static void attach(struct provider *p, const struct addr *addr)
     take_facts(p);
 }
 
-static void detach(struct provider *p)
+/* P registers its worker no longer. EXPECTED: the worker may return, and is missing until then. */
+static void detach(struct provider *p, bool expected)
 {
     struct known_worker *k = p->worker;
 
@@ -108,7 +110,7 @@ static void detach(struct provider *p)
     p->worker = NULL;
     if (--k->registrations == 0) {
         --p->set->nregistered;
-        if (!p->set->membership->stopping)
+        if (expected && !p->set->membership->stopping)
             missing_workers_add(&p->set->membership->missing, k, p->set->before);
     }
     membership_touch(k);
@@ -116,39 +118,75 @@ static void detach(struct provider *p)
 
 static void set_refused(struct provider *p, const char *why)
 {
-    char escaped[LOG_ESCAPED_ROOM];
+    char escaped[LOG_CUT_ROOM];
 
     if (why != NULL && p->why != why)
         log_warn(NULL, "provider-refused", "application=%s provider=%s why=\"%s\"",
-                 app_name(p->set), log_escape(slice_of(p->name), escaped), why);
+                 app_name(p->set), log_cut(slice_of(p->name), escaped), why);
     p->set->nrefused += (why != NULL) - (p->why != NULL);
     p->why = why;
 }
 
+/* Why P may not register a worker at A; NULL: it may. */
+static const char *refusal_of(const struct provider *p, const struct addr *a)
+{
+    const struct membership *ms = p->set->membership;
+    const struct app_snapshot *now = ms->app->settings;
+    const struct provider_limits limits = {
+        .networks = now->s.provider_networks.n != 0 ? &now->providers : NULL,
+        .remote = tree_is_remote(ms->tree),
+        .own = ms->app->lb->own,
+        .nown = ms->app->lb->nown};
+
+    return provider_limits_refusal(&limits, a);
+}
+
+/* P is at A. */
+static void place(struct provider *p, const struct addr *a)
+{
+    const char *why = refusal_of(p, a);
+    struct addr plain = addr_plain(a);
+
+    set_refused(p, why);
+    if (why != NULL) {
+        detach(p, false);
+    } else if (p->worker != NULL && addr_equal(&p->worker->addr, &plain)) {
+        take_facts(p);
+    } else {
+        detach(p, true);
+        attach(p, a);
+    }
+}
+
 /*
  * A registration is of one process, and a name may have several addresses (one of each family,
- * say): the first one is taken, that of IPv4 before that of IPv6, so that the process is one
- * worker.
+ * say): the first one that is allowed is taken, that of IPv4 before that of IPv6, so that the
+ * process is one worker.
  */
-static const struct addr *choose_addr(const struct host_name *h)
+static const struct addr *choose_addr(const struct provider *p)
 {
+    const struct host_name *h = p->host;
+    const struct addr *best = NULL;
+
     for (size_t i = 0; i < h->naddrs; ++i) {
-        if (h->addrs[i].sa.sa_family == AF_INET)
-            return &h->addrs[i];
+        const struct addr *a = &h->addrs[i];
+
+        if (refusal_of(p, a) != NULL)
+            continue;
+        if (a->sa.sa_family == AF_INET)
+            return a;
+        if (best == NULL)
+            best = a;
     }
-    return h->naddrs > 0 ? &h->addrs[0] : NULL;
+    return best != NULL || h->naddrs == 0 ? best : &h->addrs[0];
 }
 
 static void on_host_changed(void *context)
 {
     struct provider *p = context;
-    const struct addr *a = choose_addr(p->host);
 
-    if (p->worker != NULL && addr_equal(&p->worker->addr, a))
-        return;
     p->set->before = p->set->nregistered;
-    detach(p);
-    attach(p, a);
+    place(p, choose_addr(p));
     membership_settle(p->set->membership);
 }
 
@@ -186,17 +224,18 @@ static void take(struct provider *p)
     bool named = false;
     const char *why = judge(p, &addr, &named);
 
-    set_refused(p, why);
     if (why != NULL) {
+        set_refused(p, why);
         drop_host(p);
-        detach(p);
-    } else if (p->worker != NULL) {
-        take_facts(p);
+        detach(p, true);
     } else if (!named) {
-        attach(p, &addr);
+        place(p, &addr);
     } else if (p->host == NULL) {
+        set_refused(p, NULL);
         ++p->set->nhosts;
         p->host = host_name_create(p->set->membership->app, p->name, on_host_changed, p);
+    } else if (p->host->naddrs != 0) {
+        place(p, choose_addr(p));
     }
 }
 
@@ -228,10 +267,18 @@ static void drop(struct provider *p)
 {
     set_refused(p, NULL);
     drop_host(p);
-    detach(p);
+    detach(p, true);
     json_decref(p->properties);
     free(p->name);
     free(p);
+}
+
+static void keep_soon(struct providers *set)
+{
+    if (timer_running(&set->keep))
+        return;
+    bool lately = loop_now_ms(control(set)) - set->kept_ms < KEEP_PAUSE_MS;
+    timer_start(control(set), &set->keep, lately ? KEEP_PAUSE_MS : KEEP_DELAY_MS);
 }
 
 /* ---- a reading ---- */
@@ -260,11 +307,7 @@ static void report(struct providers *set, const struct tree_provider *fresh, siz
     free(set->items);
     set->items = items;
     set->n = nitems;
-    if (!timer_running(&set->keep)) {
-        bool lately = loop_now_ms(control(set)) - set->kept_ms < KEEP_PAUSE_MS;
-
-        timer_start(control(set), &set->keep, lately ? KEEP_PAUSE_MS : KEEP_DELAY_MS);
-    }
+    keep_soon(set);
 }
 
 /* ---- another life ---- */
@@ -414,6 +457,25 @@ void providers_destroy(struct providers *set)
     free(set);
 }
 
+void providers_judge(struct providers *set)
+{
+    set->before = set->nregistered;
+    for (size_t i = 0; i < set->n; ++i)
+        take(set->items[i]);
+    membership_settle(set->membership);
+}
+
+size_t providers_confirm_removal(struct providers *set, struct slice worker)
+{
+    size_t n = missing_workers_confirm(&set->membership->missing, worker);
+
+    /* Otherwise a restart would recall them. */
+    if (n > 0)
+        keep_soon(set);
+    membership_settle(set->membership);
+    return n;
+}
+
 bool providers_settled(const struct providers *set)
 {
     for (size_t i = 0; i < set->n && set->nhosts > 0; ++i) {
@@ -441,11 +503,11 @@ static void each_refused(const struct providers *set, struct json_writer *w,
     size_t shown = 0;
 
     for (size_t i = 0; i < set->n && shown < REFUSED_SHOWN_MAX; ++i) {
-        char escaped[LOG_ESCAPED_ROOM];
+        char escaped[LOG_CUT_ROOM];
 
         if (set->items[i]->why == NULL)
             continue;
-        put(w, set->items[i], log_escape(slice_of(set->items[i]->name), escaped));
+        put(w, set->items[i], log_cut(slice_of(set->items[i]->name), escaped));
         ++shown;
     }
 }
@@ -482,4 +544,11 @@ void providers_describe(const struct providers *set, struct json_writer *w)
     list_for_each (it, &set->membership->missing.held)
         json_put_text(w, NULL, slice_of(list_entry(it, struct known_worker, missing)->name));
     json_close_array(w);
+    if (list_empty(&set->membership->missing.held)) {
+        json_put_null(w, "confirm_removal");
+        return;
+    }
+    char *confirm = xasprintf(MISSING_WORKERS_CONFIRM, app_name(set));
+    json_put_text(w, "confirm_removal", slice_of(confirm));
+    free(confirm);
 }

@@ -113,7 +113,7 @@ static void take_applications(struct lb *lb, struct configuration *fresh)
 static void refuse(const struct lb *lb, const struct diag *d)
 {
     fputs(d->text != NULL ? d->text : "", stderr);
-    log_error(NULL, "configuration-refused", "file=%s problems=%u; the old one stays in force",
+    log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
               lb->parts->file, d->errors);
 }
 
@@ -138,12 +138,10 @@ bool lb_reload(struct lb *lb, struct text *why)
     } else {
         tell_program(lb, &fresh);
         take_program(lb, &fresh);
-        /* Before any of them is asked for one. */
-        if (listeners_verify_clients(&fresh))
-            atomic_store_explicit(&lb->client_certificates, true, memory_order_relaxed);
         listeners_take_certificates(lb->parts->listeners, renewal);
         take_applications(lb, &fresh);
         taken = true;
+        config_warn_exposed(&fresh.file);
         log_info(NULL, "configuration-read", "file=%s", lb->parts->file);
     }
     renewal_destroy(renewal);

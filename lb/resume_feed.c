@@ -115,13 +115,9 @@ static void fail(struct resume_feed *f, const char *why)
 
 static void refuse_line(struct resume_feed *f, const char *why)
 {
-    struct text escaped = {0};
-
     count(f, APP_STAT_feed_bad_lines, 1);
-    text_add_escaped(&escaped, slice_of(why));
     log_warn(NULL, "resume-refused", "application=%s worker=%s why=\"%s\"", f->app->name, f->name,
-             text_cstr(&escaped));
-    text_fini(&escaped);
+             why);
 }
 
 static void take_resume(struct resume_feed *f, const struct resume_line *line)
@@ -129,8 +125,8 @@ static void take_resume(struct resume_feed *f, const struct resume_line *line)
     if (f->state != FEED_OPEN) {
         f->state = FEED_OPEN;
         count(f, APP_STAT_feeds_open, 1);
-        log_info(NULL, "feed-open", "application=%s worker=%s incarnation=%s state=%s",
-                 f->app->name, f->name, line->incarnation, resume_state_text(line->state));
+        log_info_folded(NULL, "feed-open", "application=%s worker=%s incarnation=%s state=%s",
+                        f->app->name, f->name, line->incarnation, resume_state_text(line->state));
     }
     f->reconnecting = false;
     f->settled = true;
@@ -179,7 +175,7 @@ static void take_line(struct resume_feed *f, struct slice bytes)
         /* Another agent has the address, and the same incarnation behind it. */
         again(f);
     } else if (line.end != RESUME_END_NONE) {
-        log_info(NULL, "feed-ended", "application=%s worker=%s", f->app->name, f->name);
+        log_info_folded(NULL, "feed-ended", "application=%s worker=%s", f->app->name, f->name);
         f->rest_ms = REST_MIN_MS;
         rest(f, line.end);
     } else {
@@ -283,12 +279,14 @@ static const struct http1_events client_events = {
 static void ask(struct resume_feed *f)
 {
     bool is_unix = f->addr.sa.sa_family == AF_UNIX;
-    char *head = xasprintf("GET /.well-known/resumelb/resume HTTP/1.1\r\n"
-                           "Host: %s\r\n"
-                           "Accept: application/x-resumelb-resume+jsonl\r\n"
-                           "Resumelb-Feed: 1\r\n"
-                           "Resumelb-Homes: 1\r\n\r\n",
-                           is_unix ? "localhost" : f->name);
+    char *head =
+        xasprintf("GET /.well-known/resumelb/resume HTTP/1.1\r\n"
+                  "Host: %s\r\n"
+                  "Accept: application/x-resumelb-resume+jsonl\r\n"
+                  "Resumelb-Feed: 1\r\n"
+                  "Resumelb-Classifier: %s\r\n"
+                  "Resumelb-Homes: 1\r\n\r\n",
+                  is_unix ? "localhost" : f->name, classifier_fingerprint(f->app->classifier));
     struct http1_request r = {.head = slice_of(head), .events = &client_events, .context = f};
 
     f->state = FEED_ASKED;

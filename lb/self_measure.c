@@ -113,13 +113,12 @@ static const char *fingerprint_of(const struct member *m)
 
 static void set_aside(const char *path, const char *why)
 {
-    char escaped[LOG_ESCAPED_ROOM];
+    char escaped[LOG_CUT_ROOM];
 
-    log_warn(NULL, "resume-set-aside", "file=%s why=\"%s\"", log_escape(slice_of(path), escaped),
-             why);
+    log_warn(NULL, "resume-set-aside", "file=%s why=\"%s\"", log_cut(slice_of(path), escaped), why);
     if (file_set_aside(path) != ERR_OK)
         log_warn(NULL, "resume-not-set-aside", "file=%s why=\"%s\"",
-                 log_escape(slice_of(path), escaped), strerror(errno));
+                 log_cut(slice_of(path), escaped), strerror(errno));
 }
 
 /* The resume kept in PATH into OUT (zero); false when there is none that counts. */
@@ -128,7 +127,7 @@ static bool load(const struct member *m, const char *path, struct resume_line *o
     struct text bytes = {0};
     char why[160];
     bool good = false;
-    enum err e = file_read(path, RESUME_LINE_MAX, &bytes);
+    enum err e = file_read_state(path, RESUME_LINE_MAX, &bytes);
 
     if (e == ERR_OK) {
         struct slice line = text_slice(&bytes);
@@ -146,8 +145,8 @@ static bool load(const struct member *m, const char *path, struct resume_line *o
         }
         good = strcmp(out->fingerprint, fingerprint_of(m)) == 0;
         if (!good)
-            log_info(NULL, "resume-of-another-classifier", "application=%s worker=%s", m->app->name,
-                     worker_name(m->worker));
+            log_info_folded(NULL, "resume-of-another-classifier", "application=%s worker=%s",
+                            m->app->name, worker_name(m->worker));
     } else if (e == ERR_SYSTEM) {
         log_warn(NULL, "resume-not-read", "file=%s why=\"%s\"", path, strerror(errno));
     } else if (e != ERR_NOT_FOUND) {
@@ -282,7 +281,7 @@ static enum err lock_folder(struct self_measure *s, const char *folder)
 
     if (mkdir(folder, 0770) != 0 && errno != EEXIST)
         goto out;
-    s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0660);
+    s->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0660);
     if (s->lock_fd < 0)
         goto out;
     e = flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0 ? ERR_OK

@@ -12,6 +12,7 @@
 #include "lb/limit_servers.h"
 #include "lb/methods.h"
 #include "lb/pool_rows.h"
+#include "lb/private_headers.h"
 #include "lb/rate_rule.h"
 #include "lb/trust.h"
 
@@ -122,9 +123,19 @@ size_t app_row_find(struct slice name)
 
 bool app_row_by_snapshot(const struct setting_row *row)
 {
-    static const char *const names[] = {
-        "forwarded_for", "trusted_proxies", "route_receipt", "methods",          "via",
-        "request_id",    "trace_context",   "trace_sample",  "health_check_path"};
+    static const char *const names[] = {"forwarded_for",
+                                        "trusted_proxies",
+                                        "route_receipt",
+                                        "methods",
+                                        "via",
+                                        "request_id",
+                                        "trace_context",
+                                        "trace_sample",
+                                        "health_check_path",
+                                        "provider_networks",
+                                        "copy_with_cookies",
+                                        "copy_with_certificates",
+                                        "private_headers"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
         if (strcmp(row->name, names[i]) == 0)
@@ -187,13 +198,6 @@ static bool networks_good(const char *name, const struct text_list *list,
 bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,
                         char why[SETTINGS_WHY_ROOM])
 {
-    if (s->max_skill_age != 0 && s->max_skill_age < s->history) {
-        snprintf(why, SETTINGS_WHY_ROOM,
-                 "max_skill_age (%lld) is below history (%lld): skills would go before a resume "
-                 "is made of them",
-                 (long long)s->max_skill_age, (long long)s->history);
-        return false;
-    }
     if (s->response_buffer_bytes > response_buffers_total) {
         snprintf(why, SETTINGS_WHY_ROOM,
                  "response_buffer (%llu bytes) is above response_buffers_total (%llu bytes)",
@@ -218,7 +222,9 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
 
     return networks_good("trusted_proxies", &s->trusted_proxies, why) &&
            networks_good("route_receipt", &s->route_receipt, why) &&
+           networks_good("provider_networks", &s->provider_networks, why) &&
            methods_check(&s->methods, &at, why) &&
+           private_headers_check(&s->private_headers, &at, why) &&
            limit_servers_check(&s->pool_counter_servers, &at, why);
 }
 
@@ -240,6 +246,9 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s,
     /* app_settings_check has seen to it. */
     ASSERT(trust_compile(&s->trusted_proxies, &snapshot->trusted, &at, why));
     ASSERT(trust_compile_named("route_receipt", &s->route_receipt, &snapshot->receipts, &at, why));
+    private_headers_take(&snapshot->s.private_headers, &snapshot->private_headers);
+    ASSERT(trust_compile_named("provider_networks", &s->provider_networks, &snapshot->providers,
+                               &at, why));
     if (like != NULL) {
         snapshot->limits = limit_rules_ref(like->limits);
         snapshot->headers = header_rules_ref(like->headers);
@@ -264,6 +273,7 @@ void app_snapshot_unref(struct app_snapshot *s)
     rate_rules_unref(s->rates);
     networks_fini(&s->trusted);
     networks_fini(&s->receipts);
+    networks_fini(&s->providers);
     app_settings_fini(&s->s);
     free(s);
 }

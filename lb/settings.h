@@ -9,6 +9,7 @@
 
 #include "common/base/settings.h"
 #include "common/net/networks.h"
+#include "common/wire/cache_rules.h"
 #include "lb/pool.h"
 
 struct program_settings {
@@ -117,11 +118,13 @@ struct rate_rules;
 struct app_snapshot {
     _Atomic unsigned refs;
     struct app_settings s;
-    struct networks trusted;      /* of s.trusted_proxies */
-    struct networks receipts;     /* of s.route_receipt */
-    struct limit_rules *limits;   /* one reference, or NULL: no pool counters */
-    struct header_rules *headers; /* one reference, or NULL: no header rules */
-    struct rate_rules *rates;     /* one reference, or NULL: no rates */
+    struct networks trusted;            /* of s.trusted_proxies */
+    struct networks receipts;           /* of s.route_receipt */
+    struct networks providers;          /* of s.provider_networks */
+    struct cache_names private_headers; /* of s.private_headers */
+    struct limit_rules *limits;         /* one reference, or NULL: no pool counters */
+    struct header_rules *headers;       /* one reference, or NULL: no header rules */
+    struct rate_rules *rates;           /* one reference, or NULL: no rates */
 };
 /* A copy of S with one reference; and with the rules of LIKE (NULL: none), one reference each. */
 struct app_snapshot *app_snapshot_create(const struct app_settings *s,

@@ -81,8 +81,8 @@ static void go(struct standby *s)
         active_check_doubt(s->check);
         rest(s);
     } else {
-        log_info(NULL, "worker-back", "application=%s worker=%s standby=%s", k->app->name, k->name,
-                 s->name);
+        log_info_folded(NULL, "worker-back", "application=%s worker=%s standby=%s", k->app->name,
+                        k->name, s->name);
         s->back_ms = now_ms;
     }
     stat_add(application_control_stats(k->app), APP_STAT_workers_on_standby, s->in_use ? 1 : -1);

@@ -297,6 +297,27 @@ static void add_workers(const json_t *application, struct text *out)
 
 /* ---- tree and settings ---- */
 
+static void add_tree_problems(const json_t *settings, struct text *out)
+{
+    const json_t *problem = json_object_get(settings, "problem");
+    bool is_link = false;
+    const json_t *row;
+    size_t i;
+
+    json_array_foreach(json_object_get(settings, "broken_links"), i, row)
+    {
+        is_link = is_link || json_equal(row, problem);
+        html_add(out, "<p class=\"bad notice\">A link in the tree does not resolve: ");
+        text_add_html(out, (struct slice){json_string_value(row), json_string_length(row)});
+        html_add(out, "</p>\n");
+    }
+    if (!json_is_string(problem) || is_link)
+        return;
+    html_add(out, "<p class=\"bad notice\">The tree\xe2\x80\x99s node: ");
+    html_put_text(out, settings, "problem");
+    html_add(out, "</p>\n");
+}
+
 static void add_refused(const json_t *settings, struct text *out)
 {
     const json_t *row;
@@ -316,11 +337,7 @@ static void add_refused(const json_t *settings, struct text *out)
         html_add(out,
                  "<p class=\"bad notice\">The settings of the tree are held: their node is gone "
                  "or cannot be read.</p>\n");
-    if (json_is_string(json_object_get(settings, "problem"))) {
-        html_add(out, "<p class=\"bad notice\">The tree\xe2\x80\x99s node: ");
-        html_put_text(out, settings, "problem");
-        html_add(out, "</p>\n");
-    }
+    add_tree_problems(settings, out);
 }
 
 static void put_yes(struct text *out, const json_t *object, const char *name)
@@ -354,6 +371,12 @@ static void add_tree(const json_t *settings, struct text *out)
     if (json_is_false(json_object_get(tree, "connected")))
         html_add(out, "<p class=\"bad notice\">The tree cannot be reached: going on with what was "
                       "known.</p>\n");
+    if (json_is_string(json_object_get(tree, "confirm_removal"))) {
+        html_add(out, "<p class=\"bad notice\">Workers are held, because their registrations ended "
+                      "with many others. If they were removed on purpose, run: <code>");
+        html_put_text(out, tree, "confirm_removal");
+        html_add(out, "</code></p>\n");
+    }
     html_add(out, "<h3>Tree</h3>\n");
     add_figures(tree, figures, ARRAY_LEN(figures), out);
 }

@@ -58,11 +58,12 @@ static void add_room(const json_t *f, struct text *out)
     html_add(out, "</td>");
 }
 
-/* For a full queue, or as its daemon could not be reached; a shadow only says that it would. */
+/* For a full queue, or as its daemon could not be asked; a shadow only says that it would. */
 static void add_refused(const json_t *f, bool shadow, struct text *out)
 {
     double n = shadow ? html_real_of(f, "shadow_full")
-                      : html_real_of(f, "refused_full") + html_real_of(f, "unreachable_closed");
+                      : html_real_of(f, "refused_full") + html_real_of(f, "refused_connections") +
+                            html_real_of(f, "unreachable_closed");
 
     text_addf(out, "<td class=\"number%s\"", shadow ? " soft" : n > 0 ? " bad" : "");
     html_put_sort_key(out, n);

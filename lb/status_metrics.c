@@ -471,7 +471,7 @@ static const struct family families[] = {
     SHADOW("shadow_overdue_total", "requests", shadow_overdue, "Requests that shadow_policy let end early, as too many had ended in truth and not by its picks: some worker would have had more than it can do."),
     WORKER("worker_backlog", "gauge", "requests", worker_backlog, "Requests in hand."),
     WORKER("worker_mean_backlog", "gauge", "requests", worker_mean_backlog, "The decayed average of the backlog."),
-    WORKER("worker_oldest_request_seconds", "gauge", "seconds", worker_oldest, "Age of the oldest request in hand."),
+    WORKER("worker_oldest_request_seconds", "gauge", "seconds", worker_oldest, "Age of the oldest request in hand that has no response yet: of a response under way (a stream, a tunnel, a download) the worker has sent the head."),
     WORKER("worker_skills", "gauge", "classes", worker_skills, "Classes the worker has a score for."),
     WORKER("worker_available", "gauge", "yes or no", worker_available, "0: ejected, unhealthy, draining or silent."),
     WORKER("worker_requests_total", "counter", "requests", worker_requests, "Requests served."),

@@ -140,7 +140,7 @@ static void say_kept(const char *address, const struct diag *d)
     struct slice rest = slice_of(d->text);
     struct slice why = slice_cut(&rest, '\n');
 
-    log_warn(NULL, "certificates-kept", "address=%s why=\"%.*s\"; the old ones stay in force",
+    log_warn(NULL, "certificates-kept", "address=%s why=\"%.*s\" action=\"the old ones stay\"",
              address, SLICE_FMT(why));
 }
 

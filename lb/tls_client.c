@@ -64,11 +64,16 @@ bool tls_client_ask(SSL_CTX *ctx, const char *file, int verify, struct text *bas
     return true;
 }
 
+bool tls_client_is_asked(const SSL *ssl)
+{
+    return ssl != NULL && SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE;
+}
+
 struct tls_client tls_client_of(const SSL *ssl, char room[CLIENT_SUBJECT_MAX])
 {
     struct tls_client c = {SLICE_NULL, SLICE_NULL};
 
-    if (ssl == NULL || SSL_get_verify_mode(ssl) == SSL_VERIFY_NONE)
+    if (!tls_client_is_asked(ssl))
         return c;
     X509 *certificate = SSL_get0_peer_certificate(ssl);
     size_t len = 0;

@@ -32,6 +32,8 @@ struct tls_client {
     struct slice verdict; /* "SUCCESS", "NONE"; p == NULL: was not asked */
     struct slice subject; /* RFC 4514, visible ASCII; p == NULL: nothing was verified */
 };
+/* Whether SSL (NULL: plain) belongs to a listener with client_verify. */
+bool tls_client_is_asked(const SSL *ssl);
 /* What SSL (NULL: plain) has shown of itself. The subject lies in ROOM. */
 struct tls_client tls_client_of(const SSL *ssl, char room[CLIENT_SUBJECT_MAX]);
 

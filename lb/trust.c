@@ -11,6 +11,7 @@
 #include "common/net/client_addr.h"
 #include "common/wire/http1_request.h"
 #include "lb/headers.h"
+#include "lb/tls_client.h"
 
 bool trust_compile_named(const char *name, const struct text_list *list, struct networks *out,
                          size_t *at, char why[SETTINGS_WHY_ROOM])
@@ -85,6 +86,9 @@ void exchange_trust(struct exchange *x)
         headers_drop_claims(x->req);
         return;
     }
+    /* The certificate of this connection has been verified here. */
+    if (tls_client_is_asked(http_conn_ssl(x->conn)))
+        headers_drop_certificate(x->req);
     find_client(x, trusted);
     believe(x);
 }

@@ -6,11 +6,11 @@
 
 #include "lb/pool_internal.h"
 
-static void describe(const struct log_subject *self, char *out, size_t room)
+static void describe(const struct log_subject *self, struct log_text *out)
 {
     const struct worker *w = (const struct worker *)(const void *)self;
 
-    snprintf(out, room, "worker=%s", w->name);
+    log_put(out, "worker=%s", w->name);
 }
 
 struct worker *worker_create(const struct worker_options *o)

@@ -37,6 +37,9 @@ static void read_listen(struct configuration *c, struct diag *d)
         if (e != ERR_OK)
             config_addr_complain(&c->yaml, config_item(top_node(c, "listen"), i), "listen",
                                  list->items[i], e, d);
+        else
+            config_addr_check_free(&c->yaml, top_node(c, "listen"), i, "listen", &c->listen[i],
+                                   "listen", c->listen, i, d);
     }
 }
 
@@ -51,6 +54,8 @@ static void read_admin(struct configuration *c, struct diag *d)
         config_complain(&c->yaml, node, d, "admin: token must not be empty");
     c->admin_addrs = config_admin_addresses(&c->yaml, node, &c->admin.address,
                                             c->admin.token != NULL, &c->nadmin_addrs, d);
+    config_admin_check_free(&c->yaml, node, c->admin_addrs, c->nadmin_addrs, "listen", c->listen,
+                            c->nlisten, d);
 }
 
 /* ---- types ---- */

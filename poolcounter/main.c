@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/log.h"
 #include "poolcounter/program.h"
 
 #define NAME "resumelb-poolcounter"
@@ -61,6 +62,10 @@ static int test(const char *file)
         fputs(d.text, stderr);
     fprintf(stderr, "%s: configuration is %s\n", file != NULL ? file : "defaults",
             good ? "good" : "bad");
+    if (good) {
+        log_set_level((enum log_level)c->s.log_level);
+        config_warn_exposed(&c->yaml);
+    }
     configuration_destroy(c);
     diag_fini(&d);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;

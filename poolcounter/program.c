@@ -73,6 +73,7 @@ static void reload(struct program *p)
         p->config = new;
         server_ask(p->server, configure, new);
         configuration_destroy(old);
+        config_warn_exposed(&new->yaml);
         log_info(NULL, "configuration-read", "file=%s",
                  p->line->file != NULL ? p->line->file : "none");
     }
@@ -264,10 +265,8 @@ static bool start_admin(struct program *p)
         if (p->admin_inherited.fds[i] >= 0)
             close(p->admin_inherited.fds[i]);
     }
-    if (e != ERR_OK) {
-        log_error(NULL, "admin-cannot-listen", "error=\"%s\"", err_text(e));
+    if (e != ERR_OK)
         return false;
-    }
     if (p->admin != NULL)
         status_add(p);
     return true;
@@ -323,6 +322,7 @@ int program_run(const struct command_line *line, char **argv)
         return EXIT_CONFIG;
     daemon_prepare();
     log_set_level((enum log_level)p.config->s.log_level);
+    config_warn_exposed(&p.config->yaml);
     p.drained.run = on_drained_message;
     p.stats = stats_create(&poolcounter_stats_table, 1);
     p.loop = loop_create(0);

@@ -176,6 +176,10 @@ bool stats_text(const struct stats_figures *f, struct slice what, bool extra, st
         add_uptime(out, f->uptime_us);
         return true;
     }
+    if (slice_eq_nocase(what, SLICE_LIT("SLOTS"))) {
+        text_add(out, SLICE_LIT("slots: 1\n"));
+        return true;
+    }
     const struct count *c = find_count(what, counts, ARRAY_LEN(counts));
     if (c == NULL && extra)
         c = find_count(what, extra_counts, ARRAY_LEN(extra_counts));

@@ -20,9 +20,9 @@ struct stats_figures {
 };
 
 /*
- * The answer to "STATS WHAT", its last newline too, appended to OUT.
- *   extra  whether FULL has our own counters behind the original's, and their names are known
- * False: there is nothing of that name (ERROR WRONG_STAT); OUT is as it was.
+ * The answer to "STATS WHAT" (SLOTS: that an acquire may have a fifth word), its last newline too,
+ * appended to OUT. extra  whether FULL has our own counters behind the original's, and their names
+ * are known False: there is nothing of that name (ERROR WRONG_STAT); OUT is as it was.
  */
 bool stats_text(const struct stats_figures *f, struct slice what, bool extra, struct text *out);
 

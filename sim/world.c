@@ -320,7 +320,7 @@ static void publish(struct world *w)
 
         if (!is_due(w, m))
             continue;
-        m->homes_told = home_records_changed(m->homes, m->homes_told, 0, SIZE_MAX, world_now_us(w),
+        m->homes_told = home_records_changed(m->homes, m->homes_told, SIZE_MAX, world_now_us(w),
                                              publish_one, &p);
         m->published_ns = w->now_ns;
     }

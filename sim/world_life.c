@@ -22,7 +22,9 @@ void world_start_member(struct world *w, struct member *m)
     enum { CLASSES_MAX = 100000 };
     char name[24];
     char incarnation[24];
-    struct meter_settings s = {.history = w->options.history, .max_classes = CLASSES_MAX};
+    struct meter_settings s = {.history = w->options.history,
+                               .max_skill_age = METER_SKILL_AGE_DEFAULT,
+                               .max_classes = CLASSES_MAX};
 
     ASSERT(!m->up);
     m->up = true;

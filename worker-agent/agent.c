@@ -19,6 +19,9 @@
 #include "version.h"
 #include "worker-agent/agent_rights.h"
 #include "worker-agent/heir.h"
+#include "worker-agent/keeper_rights.h"
+#include "worker-agent/keeper_wire.h"
+
 #include "worker-agent/status.h"
 
 /* ---- what main.c needs without running ---- */
@@ -28,6 +31,10 @@ bool agent_check(const char *file, struct diag *d)
     struct agent_config *c = agent_config_read(file, d);
     bool good = c != NULL;
 
+    if (good) {
+        log_set_level((enum log_level)c->s.log_level);
+        config_warn_exposed(&c->yaml);
+    }
     agent_config_destroy(c);
     return good;
 }
@@ -81,8 +88,6 @@ static bool make_folder(const char *path, mode_t mode)
 
 static bool make_folders(const struct agent_config *c)
 {
-    if (!make_folder(c->s.state_dir, AGENT_STATE_DIR_MODE))
-        return false;
     for (size_t i = 0; i < c->napps; ++i) {
         char *path = xasprintf("%s/%s", c->s.state_dir, c->apps[i]->name);
         bool made = make_folder(path, 0750);
@@ -103,7 +108,9 @@ static bool lock_state_dir(struct agent *a)
     a->lock_fd = a->pool.heir != NULL ? heir_take_lock(a->pool.heir) : -1;
     if (a->lock_fd >= 0)
         return true;
-    char *path = xasprintf("%s/agent.lock", a->config->s.state_dir);
+    if (!make_folder(a->config->s.state_dir, AGENT_STATE_DIR_MODE))
+        return false;
+    char *path = xasprintf("%s/%s", a->config->s.state_dir, AGENT_LOCK_NAME);
 
     /* Who was killed as it forked its keeper is gone when that has closed what it inherited. */
     a->lock_fd = file_lock(path, STATE_LOCK_WAIT_MS);
@@ -152,15 +159,25 @@ static void reload(struct agent *a)
             NULL, "configuration-refused",
             "reason=\"applications were added or removed: restart\" action=\"the old one stays\"");
         agent_config_destroy(c);
+    } else if (!keeper_rights_cover(a->config->users, c->users)) {
+        log_error(NULL, "configuration-refused",
+                  "reason=\"user or group of the agent was changed, or an application has one that "
+                  "none had at the start: restart\" action=\"the old one stays\"");
+        agent_config_destroy(c);
     } else {
         struct agent_config *old = a->config;
 
+        /* What the keeper was given at the start. */
+        free(c->users);
+        c->users = old->users;
+        old->users = NULL;
         warn_of_restart(old, c);
         log_set_level((enum log_level)c->s.log_level);
         front_configure(a->front, c);
         app_pool_configure(&a->pool, c);
         a->config = c;
         agent_config_destroy(old);
+        config_warn_exposed(&c->yaml);
         log_info(NULL, "configuration-read", "file=%s", a->file);
     }
     diag_fini(&d);
@@ -260,11 +277,8 @@ static bool open_admin(struct agent *a)
 
     if (c->nadmin_addrs == 0)
         return true;
-    enum err e = admin_create(a->loop, &o, &a->admin);
-    if (e != ERR_OK) {
-        log_error(NULL, "admin-cannot-listen", "error=\"%s\"", err_text(e));
+    if (admin_create(a->loop, &o, &a->admin) != ERR_OK)
         return false;
-    }
     agent_status_add(a);
     agent_actions_add(a);
     return true;
@@ -318,8 +332,10 @@ static void set_up_pool(struct agent *a)
 
 static bool open_keeper(struct agent *a, struct kept_list *adopted)
 {
-    const struct keeper_options o = {
-        .state_dir = a->state_dir, .nofile = a->nofile, .follow = a->pool.heir != NULL};
+    const struct keeper_options o = {.state_dir = a->state_dir,
+                                     .nofile = a->nofile,
+                                     .rights = a->config->users,
+                                     .follow = a->pool.heir != NULL};
 
     a->keeper = keeper_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
     return a->keeper != NULL;
@@ -430,8 +446,9 @@ int agent_run(const char *file, struct rlimit nofile)
     a.state_dir = xstrdup(a.config->s.state_dir);
     log_set_level((enum log_level)a.config->s.log_level);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
-    if (!heir_begin(&a.pool.heir) || !agent_rights_settle(&a) || !make_folders(a.config) ||
-        !lock_state_dir(&a) || (a.pool.heir == NULL && !open_keeper(&a, &adopted)))
+    if (!heir_begin(&a.pool.heir) || !agent_rights_settle(&a) || !lock_state_dir(&a) ||
+        (a.pool.heir == NULL && !open_keeper(&a, &adopted)) || !agent_rights_drop(&a) ||
+        !make_folders(a.config))
         return EXIT_CONFIG;
     daemon_prepare();
     if (!start(&a, &adopted)) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "worker-agent/app_config.h"
+#include "worker-agent/keeper_rights.h"
 
 #include "common/net/config_addr.h"
 #include "common/net/user_rights.h"
@@ -156,9 +157,15 @@ static void check_top(struct agent_config *c, struct diag *d)
         config_complain(&c->yaml, top_node(c, "state_dir"), d,
                         "state_dir: at most %d bytes, so that unix sockets in it fit",
                         STATE_DIR_MAX);
+    else
+        config_check_folder(&c->yaml, config_get(c->yaml.root, "state_dir"), "state_dir", dir, true,
+                            d);
+    config_check_output(&c->yaml, config_get(c->yaml.root, "trace_log"), "trace_log",
+                        c->s.trace_log, d);
     if (c->s.applications == NULL || c->s.applications->n == 0)
         config_complain(&c->yaml, c->yaml.root, d, "applications: at least one is required");
-    tree_check_config(&c->yaml, top_node(c, "tree"), c->s.tree, d);
+    tree_check_config(&c->yaml, top_node(c, "tree"), c->s.tree, top_node(c, "zookeeper_auth"),
+                      c->s.zookeeper_auth, d);
     find_host_path(c, d);
     read_allow(c, d);
 }
@@ -216,6 +223,9 @@ static void check_addresses(const struct agent_config *c, struct diag *d)
     size_t n = 0;
     for (size_t i = 0; i < c->napps; ++i)
         n += see_addresses(c->apps[i], seen + n);
+    for (size_t i = 0; i < n; ++i)
+        config_admin_check_free(&c->yaml, c->s.admin, c->admin_addrs, c->nadmin_addrs,
+                                seen[i].app->name, &seen[i].addr, 1, d);
     qsort(seen, n, sizeof(*seen), compare_seen);
     for (size_t i = 1; i < n; ++i) {
         char text[ADDR_TEXT_MAX];
@@ -238,6 +248,18 @@ static void check_host_path(const struct agent_config *c, struct diag *d)
             config_complain(&c->yaml, top_node(c, "host_path"), d,
                             "host_path: %s is the node of %s too", c->host_path, c->apps[i]->name);
     }
+}
+
+/* The users that processes may have, where the agent has one itself. */
+static void find_users(struct agent_config *c, struct diag *d)
+{
+    if (!c->own.wanted || c->own.uid == 0)
+        return;
+    c->users = keeper_rights_create(&c->own, c->apps, c->napps);
+    if (c->users == NULL)
+        config_complain(&c->yaml, c->s.applications, d,
+                        "applications: more than %d users, with an agent that has one itself",
+                        KEEPER_USERS_MAX);
 }
 
 static void read_apps(struct agent_config *c, struct diag *d)
@@ -264,6 +286,7 @@ static void read_apps(struct agent_config *c, struct diag *d)
     if (d->errors != errors_before)
         return;
     check_budget(c, d);
+    find_users(c, d);
     check_host_path(c, d);
     check_addresses(c, d);
 }
@@ -297,6 +320,7 @@ void agent_config_destroy(struct agent_config *c)
     for (size_t i = 0; i < c->napps; ++i)
         app_config_destroy(c->apps[i]);
     free(c->apps);
+    free(c->users);
     networks_fini(&c->allow);
     listen_tls_destroy(c->tls);
     free(c->admin_addrs);

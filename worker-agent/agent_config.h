@@ -37,6 +37,8 @@ enum listen_mode {
     LISTEN_BY_SOCKET /* {socket} */
 };
 
+struct keeper_rights;
+
 struct env_var {
     char *name, *value;
 };
@@ -78,6 +80,7 @@ struct agent_config {
     struct listen_tls *tls; /* NULL: plain; front_create and front_configure take it out */
     struct app_config **apps;
     size_t napps;
+    struct keeper_rights *users; /* NULL: the agent has no user, or root */
 };
 
 /* Every problem goes to D; NULL when there was any. */

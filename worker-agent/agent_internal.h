@@ -47,6 +47,7 @@ struct agent {
     struct rlimit nofile;    /* as at birth */
     struct upgrade *upgrade; /* NULL: none is under way */
     int lock_fd;
+    bool drop_later; /* agent_rights.c: still root, for the keeper to be forked */
     int exit_code;
     uint64_t started_ms;
     /* agent_stop.c's: */

@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker-agent/agent_rights.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
 #include "common/net/bound_sockets.h"
 #include "common/net/user_rights.h"
+#include "worker-agent/keeper_rights.h"
 
-enum { SOCKET_MODE = 0660 };
+enum {
+    SOCKET_MODE = 0660,
+    /* The agent's group may make files; with the sticky bit it cannot replace those of root, whose
+       the folder is: the keeper's. */
+    SHARED_STATE_DIR_MODE = 01771,
+};
 
 static size_t count_addresses(const struct agent_config *c)
 {
@@ -59,14 +73,81 @@ static bool bind_all(struct agent *a, const struct privileges *p)
     return true;
 }
 
-/* An agent stays root to give applications their users; without any there is no reason to. */
-static bool has_users(const struct agent_config *c)
+/* ---- state_dir, for an agent with a user and a keeper of root ---- */
+
+static bool say_unsafe(const char *path, const char *why)
 {
-    for (size_t i = 0; i < c->napps; ++i) {
-        if (c->apps[i]->switch_user)
-            return true;
-    }
+    log_error(NULL, "state-dir-not-safe", "path=%s reason=\"%s\"", path, why);
     return false;
+}
+
+/* No user but root can put anything in the place of what is below PATH, up to the root. */
+static bool are_roots(char *path)
+{
+    for (;;) {
+        struct stat st;
+
+        if (lstat(path, &st) != 0)
+            return say_unsafe(path, strerror(errno));
+        if (!S_ISDIR(st.st_mode))
+            return say_unsafe(path, "it is a link, or no folder");
+        if (st.st_uid != 0 || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0))
+            return say_unsafe(path, "others than root can write it: the keeper stays root");
+        if (path[1] == '\0')
+            return true;
+        path = dirname(path);
+    }
+}
+
+/* Root's, as the keeper's files in it are; the agent's group may make more. */
+static bool share_folder(const char *folder, const struct privileges *p)
+{
+    int fd = -1;
+
+    if (mkdir(folder, AGENT_STATE_DIR_MODE) == 0 || errno == EEXIST)
+        fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool done = fd >= 0 && fchown(fd, 0, p->gid) == 0 && fchmod(fd, SHARED_STATE_DIR_MODE) == 0;
+    if (!done)
+        (void)say_unsafe(folder, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+static bool share_state_dir(const char *state_dir, const struct privileges *p)
+{
+    char *folder = xstrdup(state_dir);
+    char *above = xstrdup(state_dir);
+
+    /* With a slash at its end a link would be followed. */
+    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; --n)
+        folder[n - 1] = '\0';
+    bool done = are_roots(dirname(above)) && share_folder(folder, p);
+    free(folder);
+    free(above);
+    return done;
+}
+
+/* ---- the two steps ---- */
+
+static bool say_not_settled(const struct agent *a, const char *why)
+{
+    log_error(NULL, "rights-not-settled", "user=%s why=\"%s\"", a->config->s.user, why);
+    return false;
+}
+
+/* Before the keeper is there, which stays root. */
+static bool prepare_shared(struct agent *a, const struct privileges *p, bool change)
+{
+    /* The agent before has given up its rights; its keeper has not. */
+    if (!change && a->pool.heir != NULL)
+        return true;
+    if (!change)
+        return say_not_settled(a, "only root can start processes of other users");
+    if (a->pool.heir != NULL)
+        return say_not_settled(a, "the agent before has another user: restart");
+    a->drop_later = true;
+    return share_state_dir(a->config->s.state_dir, p) && bind_all(a, p);
 }
 
 bool agent_rights_settle(struct agent *a)
@@ -77,8 +158,14 @@ bool agent_rights_settle(struct agent *a)
 
     if (!user_rights_find(s->user, s->group, &p, &change))
         return false;
-    if (!has_users(a->config))
-        user_rights_warn_of_root(&p);
+    user_rights_warn_of_root(&p);
+    if (keeper_rights_has_others(a->config->users))
+        return prepare_shared(a, &p, change);
     return !change || (user_rights_make_folder(s->state_dir, AGENT_STATE_DIR_MODE, &p) &&
                        bind_all(a, &p) && user_rights_drop(s->user, &p));
+}
+
+bool agent_rights_drop(struct agent *a)
+{
+    return !a->drop_later || user_rights_drop(a->config->s.user, &a->config->own);
 }

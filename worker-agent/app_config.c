@@ -9,6 +9,7 @@
 
 #include "common/net/config_addr.h"
 #include "worker-agent/command.h"
+#include "worker-agent/keeper_wire.h"
 #include "worker-agent/registration.h"
 
 /* What the steps of reading share. */
@@ -35,6 +36,17 @@ static void complain(const struct reader *r, const char *name, const char *what)
     config_complain(r->yaml, place(r, name), r->d, "%s: %s", name, what);
 }
 
+/*
+ * An application's state is in the folder of state_dir with its name, beside files of the agent's
+ * own. Of tree.json there are also tree.json.bad and tree.json.tmp.PID.
+ */
+static bool is_own_file(struct slice name)
+{
+    return slice_is(name, AGENT_LOCK_NAME) || slice_is(name, KEEPER_SOCKET_NAME) ||
+           slice_is(name, KEEPER_LOCK_NAME) || slice_is(name, KEEPER_RUN_NAME) ||
+           slice_is(name, HOST_MEMORY_NAME) || slice_starts(name, SLICE_LIT(HOST_MEMORY_NAME "."));
+}
+
 static void check_name(const struct reader *r)
 {
     struct slice name = r->key->text;
@@ -51,6 +63,11 @@ static void check_name(const struct reader *r)
             r->yaml, r->key, r->d,
             "an application's name is 1-%d letters, digits, '-', '_', '.', not first a '.'",
             APP_NAME_MAX);
+    } else if (is_own_file(name)) {
+        config_complain(r->yaml, r->key, r->d,
+                        "applications: %.*s is the name of a file of the agent's own in state_dir; "
+                        "choose another name",
+                        SLICE_FMT(name));
     }
 }
 
@@ -116,31 +133,61 @@ static bool find_group(const struct reader *r, gid_t *gid)
     return true;
 }
 
-/* The agent becomes a user itself, and then can start no process of another one. */
+/* The agent has a user that is not root: its keeper alone can then start processes of others. */
+static bool has_own_user(const struct agent_config *a)
+{
+    return a->own.wanted && a->own.uid != 0;
+}
+
 static bool is_agents_own(const struct reader *r)
 {
     const struct privileges *own = &r->agent->own;
+
+    return has_own_user(r->agent) && r->c->uid == own->uid && r->c->gid == own->gid;
+}
+
+static void become_agents_own(struct app_config *c, const struct privileges *own)
+{
+    c->switch_user = true;
+    c->ngroups = own->ngroups;
+    memcpy(c->groups, own->groups, (size_t)own->ngroups * sizeof(gid_t));
+}
+
+static bool is_in_group(const struct app_config *c, gid_t gid)
+{
+    for (int i = 0; i < c->ngroups; ++i) {
+        if (c->groups[i] == gid)
+            return true;
+    }
+    return false;
+}
+
+/* What the agent may write and reach as its user must not be other users' to write, nor theirs out
+ * of its reach. */
+static void check_other_user(const struct reader *r)
+{
+    const char *at = r->c->s.user != NULL ? "user" : "group";
+    const struct privileges *own = &r->agent->own;
     const struct app_config *c = r->c;
 
-    return own->wanted && own->uid != 0 && c->uid == own->uid && c->gid == own->gid;
+    if (c->uid == 0)
+        complain(r, at, "root: an agent that has a user itself starts no processes of root");
+    else if (c->uid != own->uid && is_in_group(c, own->gid))
+        complain(r, at,
+                 "is in the group of the agent's own user: give the agent a group that no "
+                 "application has");
+    else if (c->uid != own->uid && c->listen == LISTEN_BY_SOCKET)
+        complain(r, at,
+                 "with {socket} in command or environment: an agent that has a user itself cannot "
+                 "connect to a socket that another one makes; use {port} or an inherited socket");
 }
 
 static bool may_switch(const struct reader *r)
 {
-    const char *at = r->c->s.user != NULL ? "user" : "group";
-    const struct privileges *own = &r->agent->own;
-
-    if (own->wanted && own->uid != 0) {
-        complain(r, at,
-                 "another one than the agent's own: an agent that has a user itself cannot start "
-                 "processes of others; leave out one of the two");
-        return false;
-    }
-    if (geteuid() != 0) {
-        complain(r, at, "needs an agent that runs as root");
-        return false;
-    }
-    return true;
+    if (has_own_user(r->agent) || geteuid() == 0)
+        return true;
+    complain(r, r->c->s.user != NULL ? "user" : "group", "needs an agent that runs as root");
+    return false;
 }
 
 /* False: there is no such user. */
@@ -173,21 +220,26 @@ static void find_user(const struct reader *r)
     c->login = c->s.user != NULL ? c->s.user : r->agent->s.user;
     if (c->login != NULL && !find_login(r))
         return;
-    if (c->s.user == NULL && c->s.group == NULL)
-        return;
     if (c->s.group != NULL && !find_group(r, &c->gid))
         return;
-    if (is_agents_own(r) || !may_switch(r))
+    if (is_agents_own(r)) {
+        become_agents_own(c, own);
+        return;
+    }
+    if ((c->s.user == NULL && c->s.group == NULL) || !may_switch(r))
         return;
     c->switch_user = true;
     c->groups[0] = c->gid;
     c->ngroups = 1;
-    if (c->s.user == NULL)
-        return;
-    if (getgrouplist(c->s.user, c->gid, c->groups, &n) < 0)
-        complain(r, "user", "is in too many groups");
-    else
+    if (c->s.user != NULL) {
+        if (getgrouplist(c->s.user, c->gid, c->groups, &n) < 0) {
+            complain(r, "user", "is in too many groups");
+            return;
+        }
         c->ngroups = n;
+    }
+    if (has_own_user(r->agent))
+        check_other_user(r);
 }
 
 /* ---- processes ---- */

@@ -10,9 +10,9 @@
 #include "worker-agent/restart_watch.h"
 #include "worker-agent/slot.h"
 
-static void describe(const struct log_subject *self, char *out, size_t room)
+static void describe(const struct log_subject *self, struct log_text *out)
 {
-    snprintf(out, room, "application=%s", ((const struct app_group *)(const void *)self)->name);
+    log_put(out, "application=%s", ((const struct app_group *)(const void *)self)->name);
 }
 
 static void count_live(struct app_group *g)
@@ -134,6 +134,8 @@ void app_group_set_one_shot(struct app_group *g, bool one_shot)
         return;
     log_info(g, "application-one-request-per-process", "on=%s", one_shot ? "yes" : "no");
     g->core.one_shot = one_shot;
+    /* What runs now was started before the file was there. */
+    g->core.generation += one_shot;
     core_tick(g->core.core, loop_now_ms(g->pool->loop));
     app_pool_settle(g->pool);
 }

@@ -68,7 +68,7 @@ void app_group_budget_changed(struct app_group *g);
 void app_group_has_older(struct app_group *g, uint64_t age_ms);
 /* Every process is replaced, one after the other, by one that starts from now on. */
 void app_group_restart(struct app_group *g);
-/* Whether each process serves one request only. */
+/* Whether each request gets a process that is started for it. */
 void app_group_set_one_shot(struct app_group *g, bool one_shot);
 /* No process has it any more. */
 void app_group_destroy(struct app_group *g);

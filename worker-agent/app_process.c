@@ -4,9 +4,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "worker-agent/app_group.h"
 #include "worker-agent/app_pool.h"
+#include "worker-agent/port_owner.h"
 #include "worker-agent/slot.h"
 
 static const char *const state_texts[] = {
@@ -42,12 +44,12 @@ enum {
 #define NOTE_READY "ready"
 #define NOTE_LEAVING "leaving"
 
-static void describe(const struct log_subject *self, char *out, size_t room)
+static void describe(const struct log_subject *self, struct log_text *out)
 {
     const struct app_process *p = (const struct app_process *)(const void *)self;
 
-    snprintf(out, room, "application=%s slot=%d pid=%ld", p->group != NULL ? p->group->name : "-",
-             p->slot != NULL ? (int)p->slot->n : -1, (long)p->pid);
+    log_put(out, "application=%s slot=%d pid=%ld", p->group != NULL ? p->group->name : "-",
+            p->slot != NULL ? (int)p->slot->n : -1, (long)p->pid);
 }
 
 static void free_now(struct loop_deferred *d)
@@ -258,6 +260,7 @@ void app_process_leaves(struct app_process *p)
     if (p->state >= PROCESS_LEAVING || p->state == PROCESS_SPAWNING)
         return;
     stop_getting_ready(p);
+    timer_stop(&p->deadline);
     keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
     if (patience_ms != 0)
         timer_start(p->pool->loop, &p->shutdown, patience_ms);
@@ -367,11 +370,54 @@ static bool warm_up(struct app_process *p)
     return true;
 }
 
+/* The user that P was started as. */
+static uid_t user_of(const struct app_process *p)
+{
+    const struct app_config *c = p->group->config;
+
+    return c->switch_user ? c->uid : geteuid();
+}
+
+/*
+ * A port that was free when it was chosen may be bound by any local user before the process does:
+ * what answers at P's port must be P. False: it is not, and P is being ended.
+ */
+static bool owns_its_port(struct app_process *p)
+{
+    uid_t foreign = 0;
+    char how[FAILURE_HOW_MAX];
+
+    if (p->group->config->listen != LISTEN_BY_PORT)
+        return true;
+    switch (port_owner_find("/proc", addr_port(&p->addr), p->pid, user_of(p), &foreign)) {
+    case PORT_OWN:
+        return true;
+    case PORT_FOREIGN:
+        snprintf(how, sizeof(how), "port %u: the listener is of user %ld and not of this process",
+                 addr_port(&p->addr), (long)foreign);
+        break;
+    case PORT_NONE:
+        snprintf(how, sizeof(how), "port %u: the listener has gone", addr_port(&p->addr));
+        break;
+    case PORT_UNKNOWN:
+        snprintf(how, sizeof(how), "port %u: /proc/net/tcp cannot be read", addr_port(&p->addr));
+        break;
+    }
+    log_error(p, "process-port-not-owned", "reason=\"%s\" action=\"end it, try again\"", how);
+    app_process_failed(p, FAILURE_PORT_TAKEN, how);
+    group_count(p->group, AGENT_STAT_spawn_failures);
+    back_off(p);
+    app_process_stop(p);
+    return false;
+}
+
 static void on_ready(struct readiness *r)
 {
     struct app_process *p = container_of(r, struct app_process, readiness);
 
     readiness_stop(r);
+    if (!owns_its_port(p))
+        return;
     if (p->group->config->s.ready_probe == NULL)
         accept_first(p);
     else if (!warm_up(p))
@@ -556,6 +602,7 @@ bool app_process_was_leaving(const struct kept_process *k)
 
 void app_process_go_on(struct app_process *p, bool was_ready)
 {
+    p->has_served = was_ready;
     if (was_ready)
         become_ready(p);
     else
@@ -578,6 +625,11 @@ void app_process_on_died(struct app_process *p, const char *how)
     /* One of no application waits for the agent before us, to be ended. */
     if (app_process_ends(p) || p->group == NULL) {
         log_info(p, "process-ended", "how=\"%s\"", how);
+    } else if (p->has_served && strcmp(how, KEEPER_EXIT_SUCCESS) == 0) {
+        /* Its server's own limit of requests, for example: no failure. What waits for it waits for
+           the next one. */
+        log_info(p, "process-exited", "requests=%llu action=\"start another if it is needed\"",
+                 (unsigned long long)p->requests);
     } else {
         log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu", how,
                  process_state_text(p->state), (unsigned long long)lived_ms,

@@ -47,6 +47,7 @@ struct app_process {
         open; /* without a ready_probe, STARTING: it has come so far as to take its first request */
     bool failed;           /* it was seen to */
     bool adopted;          /* from an agent before us */
+    bool has_served;       /* it has answered a request, or an agent before us found it ready */
     struct timer deadline; /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
     struct timer shutdown; /* LEAVING: shutdown_timeout */
     struct timer held;     /* running: it gets no request until it expires (app_process_hold) */

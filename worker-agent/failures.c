@@ -65,6 +65,8 @@ const char *failure_text(enum failure_kind k)
         return "was not ready in start_timeout";
     case FAILURE_DIED_STARTING:
         return "died before it was ready";
+    case FAILURE_PORT_TAKEN:
+        return "does not own the listener on its port";
     case FAILURE_DIED:
         return "died";
     case FAILURE_STUCK:
@@ -143,7 +145,7 @@ void failure_log(const struct failure *f, const void *subject)
 
         if (i > first)
             text_add(&joined, SLICE_LIT(" | "));
-        text_add_escaped(&joined, (struct slice){line->bytes, line->len});
+        text_add(&joined, (struct slice){line->bytes, line->len});
     }
     log_warn(subject, "process-last-output", "lines=\"%s\"", text_cstr(&joined));
     text_fini(&joined);

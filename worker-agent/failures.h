@@ -22,6 +22,7 @@ enum failure_kind {
     FAILURE_NOT_SPAWNED,   /* there never was a process */
     FAILURE_START_TIMEOUT, /* it was not ready in start_timeout */
     FAILURE_DIED_STARTING, /* it died before it was ready */
+    FAILURE_PORT_TAKEN,    /* another process listens on the port that it was given */
     FAILURE_DIED,          /* it was ready once */
     FAILURE_STUCK,         /* it did not answer a request in first_byte_timeout */
 };

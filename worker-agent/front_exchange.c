@@ -233,8 +233,9 @@ static void on_error(void *context, enum err e)
     }
     if (x->touched) {
         log_warn(subject(x), "process-failed-request",
-                 "error=\"%s\" response_begun=%s repeatable=%s connection=%s", err_text(e),
-                 received ? "yes" : "no", x->safe ? "yes" : "no", x->reused ? "kept" : "new");
+                 "reason=\"%s\" response_begun=%s repeatable=%s connection=%s",
+                 http1_failure_text(x->conn, e), received ? "yes" : "no", x->safe ? "yes" : "no",
+                 x->reused ? "kept" : "new");
         count(x, e == ERR_TIMEOUT ? AGENT_STAT_timeouts : AGENT_STAT_failures);
         account(x, clock_mono_us(), true);
     }
@@ -355,6 +356,9 @@ static void on_upgrade(void *context, const struct http1_head *head)
     count(x, AGENT_STAT_tunnels);
     trace_request_answered(&x->trace, (unsigned)x->status, UINT64_MAX);
     slot_answered(&x->place);
+    /* With the backlog of which it is still part, as any other answer. */
+    if (x->reply != NULL)
+        exchange_copy_headers(x, head);
     slot_upgraded(&x->place);
     conn_forget(http1_pooled(x->conn));
     if (x->reply == NULL) {
@@ -365,8 +369,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
         return;
     }
     struct http_request *req = x->reply->req;
-    exchange_copy_headers(x, head);
-    http_request_answer(req, "Upgrade", req->upgrade);
+    http_request_answer(req, "Upgrade", SLICE_LIT("websocket"));
     http_reply_tunnel(x->reply, http1_take_socket(&x->conn), settings(x)->tunnel_idle_timeout_ms,
                       &end);
 }
@@ -385,7 +388,8 @@ static void tell_home(struct exchange *x)
     bool told = x->cls.has_told && x->reply != NULL;
 
     if (cls.len != 0 && !is_direct(x))
-        slot_homes_use(&x->place, cls, told ? &x->cls.told : NULL);
+        slot_homes_use(&x->place, (struct slice){x->cls.fingerprint, x->cls.fingerprint_len}, cls,
+                       told ? &x->cls.told : NULL);
 }
 
 static void send_request(struct exchange *x)
@@ -397,7 +401,7 @@ static void send_request(struct exchange *x)
         .body_file = x->body_file,
         .is_head = x->is_head,
         .moves = true,
-        .upgrade = x->upgrade ? x->reply->req->upgrade : SLICE_NULL,
+        .upgrade = x->upgrade ? SLICE_LIT("websocket") : SLICE_NULL,
         .first_byte_timeout_ms = x->unready ? 0 : s->first_byte_timeout_ms,
         .between_bytes_timeout_ms = s->between_bytes_timeout_ms,
         .events = &http1_exchange_events,
@@ -557,7 +561,7 @@ void exchange_start(struct front *f, const struct front_door *door, struct http_
     x->reply = reply;
     x->is_head = front_method_is(req, "HEAD");
     x->safe = x->is_head || front_method_is(req, "GET");
-    x->upgrade = front_wants_upgrade(req);
+    x->upgrade = http_request_wants_websocket(req);
     x->body = req->body;
     x->body_file = http_conn_body_file(conn);
     x->place.core.may_probe = x->safe && !x->upgrade;

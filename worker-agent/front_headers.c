@@ -51,11 +51,6 @@ bool front_wants_homes(const struct http_request *req)
     return slice_is(header_of(req, "resumelb-homes"), "1");
 }
 
-bool front_wants_upgrade(const struct http_request *req)
-{
-    return req->upgrade.len > 0 && req->version == 0x101 && front_method_is(req, "GET");
-}
-
 /* ---- to the process ---- */
 
 /* What a process is told of a client that has come without a load balancer. */
@@ -92,15 +87,15 @@ static bool passes(const struct http_request *req, const struct recipient *to,
     case FIELD_FORWARDED_HOST:
     case FIELD_FORWARDED:
     case FIELD_CLAIM:
+    case FIELD_REQUEST_ID:
+    case FIELD_CLIENT_CERTIFICATE:
         return forwarded == NULL || forwarded->believed;
     case FIELD_OTHER:
     case FIELD_COOKIE:
-    case FIELD_REQUEST_ID:
     case FIELD_DATE:
     case FIELD_SERVER:
     case FIELD_REFERER:
     case FIELD_USER_AGENT:
-    case FIELD_CLIENT_CERTIFICATE:
         break;
     }
     return !http_request_lists(&req->fields, field->name);
@@ -141,9 +136,9 @@ static void write_head(const struct http_request *req, const struct recipient *t
     }
     if (to->forwarded != NULL)
         put_forwarded(req, to->forwarded, out);
-    if (front_wants_upgrade(req)) {
+    if (http_request_wants_websocket(req)) {
         http_put_field(out, SLICE_LIT("Connection"), SLICE_LIT("Upgrade"));
-        http_put_field(out, SLICE_LIT("Upgrade"), req->upgrade);
+        http_put_field(out, SLICE_LIT("Upgrade"), SLICE_LIT("websocket"));
     }
     http_put_length(req->method, req->body, out);
     text_add(out, SLICE_LIT("\r\n"));

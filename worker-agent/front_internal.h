@@ -38,8 +38,6 @@ void front_read_class(const struct http_request *req, struct request_class *out)
 bool front_wants_stream(const struct http_request *req);
 bool front_wants_homes(const struct http_request *req);
 bool front_method_is(const struct http_request *req, const char *name);
-/* Whether the client asks for another protocol (and may have it). */
-bool front_wants_upgrade(const struct http_request *req);
 /* The whole head for the process, of a request that a load balancer sends. */
 void front_write_head(const struct http_request *req, struct text *out);
 /*

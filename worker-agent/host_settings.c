@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "common/tree/settings_watch.h"
+#include "worker-agent/keeper_wire.h"
 
 struct host_settings {
     struct host_settings_options o;
@@ -85,7 +86,7 @@ void host_settings_start(struct host_settings *h)
                  "reason=\"the host's name cannot be a node's\" advice=\"set host_path\"");
         return;
     }
-    char *file = xasprintf("%s/tree.json", h->state_dir);
+    char *file = xasprintf("%s/%s", h->state_dir, HOST_MEMORY_NAME);
     char *place = xasprintf("%s %s", h->tree_url, h->path);
     h->memory = tree_memory_open(h->o.loop, file, place);
     h->watch = settings_watch_start(h->o.tree, h->path, h->live, h->memory, SETTINGS_WATCH_PART,
@@ -130,4 +131,5 @@ void host_settings_describe(const struct host_settings *h, struct json_writer *w
     else
         json_put_null(w, "path");
     live_settings_describe(h->live, w);
+    tree_describe_broken_links(h->path != NULL ? h->o.tree : NULL, h->path, w);
 }

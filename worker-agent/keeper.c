@@ -270,8 +270,9 @@ static void send_list(struct keeper *k)
     struct list *it;
 
     tell(k,
-         json_pack("{s:s, s:i, s:I, s:I}", "op", "hello", "v", KEEPER_VERSION, "pid",
-                   (json_int_t)getpid(), "processes", (json_int_t)k->kept.n),
+         json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", KEEPER_VERSION, "pid",
+                   (json_int_t)getpid(), "processes", (json_int_t)k->kept.n, "limited",
+                   k->spawner.rights != NULL),
          -1);
     list_for_each (it, &k->kept.items) {
         struct kept *p = list_entry(it, struct kept, node);
@@ -285,11 +286,18 @@ static void on_hello(struct keeper *k, const json_t *message)
     json_int_t v = json_integer_value(json_object_get(message, "v"));
     json_int_t timeout = json_integer_value(json_object_get(message, "adopt_timeout_ms"));
 
-    if (v != KEEPER_VERSION || k->ending) {
-        /* Another version of us: it will say bye, or (while it is to follow another) go. */
+    const struct keeper_rights *rights = k->spawner.rights;
+    bool allowed =
+        rights == NULL || keeper_rights_allow_all(rights, json_object_get(message, "users"));
+
+    if (!allowed)
+        log_warn(NULL, "keeper-users-refused",
+                 "reason=\"the agent has applications of other users than at the start\"");
+    if (v != KEEPER_VERSION || k->ending || !allowed) {
+        /* Not the keeper it needs: it will say bye, or (while it is to follow another) go. */
         tell(k,
-             json_pack("{s:s, s:i, s:i}", "op", "hello", "v", k->ending ? 0 : KEEPER_VERSION,
-                       "processes", 0),
+             json_pack("{s:s, s:i, s:i}", "op", "hello", "v",
+                       k->ending || !allowed ? 0 : KEEPER_VERSION, "processes", 0),
              -1);
         return;
     }
@@ -383,7 +391,9 @@ static void accept_stranger(struct keeper *k)
 
     if (fd < 0)
         return;
-    for (size_t i = 0; packet_peer_is_ours(fd) && i < STRANGERS_MAX; ++i) {
+    const struct keeper_rights *rights = k->spawner.rights;
+    bool ours = packet_peer_is(fd, rights != NULL ? rights->users[0].uid : geteuid());
+    for (size_t i = 0; ours && i < STRANGERS_MAX; ++i) {
         if (k->strangers[i].fd >= 0)
             continue;
         k->strangers[i] = (struct stranger){fd, now_ms() + STRANGER_MS};
@@ -538,8 +548,12 @@ static void set_up_process(struct keeper *k)
 
 void keeper_run(int agent_fd, const struct keeper_options *o)
 {
-    struct keeper k = {
-        .state_dir = o->state_dir, .spawner = {.nofile = o->nofile}, .adopt_timeout_ms = 10000};
+    /* Processes of other users than the agent's own are for the keeper alone to start; without any
+     * there are no rights to keep. */
+    const struct keeper_rights *rights = keeper_rights_has_others(o->rights) ? o->rights : NULL;
+    struct keeper k = {.state_dir = o->state_dir,
+                       .spawner = {.nofile = o->nofile, .rights = rights},
+                       .adopt_timeout_ms = 10000};
 
     kept_init(&k.kept);
     for (size_t i = 0; i < STRANGERS_MAX; ++i)
@@ -552,7 +566,7 @@ void keeper_run(int agent_fd, const struct keeper_options *o)
     k.socket_path = xasprintf("%s/%s", k.state_dir, KEEPER_SOCKET_NAME);
     if (!keeper_files_lock(k.state_dir, LOCK_WAIT_MS, &k.lock_fd) ||
         !keeper_files_run_dir(k.spawner.run_dir) ||
-        !keeper_files_listen(k.socket_path, &k.listen_fd))
+        !keeper_files_listen(k.socket_path, rights, &k.listen_fd))
         _exit(1);
     while (!k.ending || k.kept.n > 0)
         turn(&k);

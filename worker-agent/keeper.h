@@ -16,10 +16,13 @@
 #include <sys/resource.h>
 
 #include "common/base/base.h"
+#include "worker-agent/keeper_rights.h"
 
 struct keeper_options {
     const char *state_dir;
     struct rlimit nofile; /* for the processes */
+    /* The agent's user, and those of the applications; NULL: the agent stays who it is. */
+    const struct keeper_rights *rights;
     /* keeper_link_open's: there is a keeper, whose agent is to be followed. Nothing is forked, nor
        is a keeper of another version dismissed. */
     bool follow;

@@ -56,17 +56,33 @@ static void remove_leftover(int dir, const char *name)
     unlinkat(dir, name, AT_REMOVEDIR);
 }
 
+/* FD is what is at PATH, and belongs to our user. */
+static bool is_our_folder(const char *path, int fd)
+{
+    struct stat opened;
+    struct stat there;
+
+    if (fstat(fd, &opened) != 0 || lstat(path, &there) != 0)
+        return false;
+    errno = EPERM;
+    return opened.st_dev == there.st_dev && opened.st_ino == there.st_ino &&
+           there.st_uid == geteuid();
+}
+
 bool keeper_files_run_dir(const char *path)
 {
     struct dirent *entry;
-    DIR *dir;
+    DIR *dir = NULL;
+    int fd = -1;
 
     /* Processes of other users have their sockets in it: they may pass, not look. */
     if (mkdir(path, 0711) != 0 && errno != EEXIST)
         goto failed;
-    if (chmod(path, 0711) != 0)
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fchown(fd, geteuid(), getegid()) != 0 || fchmod(fd, 0711) != 0 ||
+        !is_our_folder(path, fd))
         goto failed;
-    dir = opendir(path);
+    dir = fdopendir(fd);
     if (dir == NULL)
         goto failed;
     while ((entry = readdir(dir)) != NULL) {
@@ -77,10 +93,20 @@ bool keeper_files_run_dir(const char *path)
     return true;
 failed:
     log_error(NULL, "keeper-folder-failed", "path=%s error=\"%s\"", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
     return false;
 }
 
-bool keeper_files_listen(const char *path, int *fd)
+/* The agent's group may connect; the user is checked at each connection. */
+static bool admit_agent(const char *path, const struct keeper_rights *rights)
+{
+    if (rights == NULL)
+        return chmod(path, 0600) == 0;
+    return lchown(path, geteuid(), rights->users[0].gid) == 0 && chmod(path, 0660) == 0;
+}
+
+bool keeper_files_listen(const char *path, const struct keeper_rights *rights, int *fd)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
 
@@ -93,7 +119,7 @@ bool keeper_files_listen(const char *path, int *fd)
     if (*fd < 0)
         goto failed;
     unlink(path);
-    if (bind(*fd, (struct sockaddr *)&a, sizeof(a)) != 0 || chmod(path, 0600) != 0 ||
+    if (bind(*fd, (struct sockaddr *)&a, sizeof(a)) != 0 || !admit_agent(path, rights) ||
         listen(*fd, 8) != 0)
         goto failed;
     return true;

@@ -37,10 +37,23 @@ struct keeper_link {
 
 /* ---- opening: blocking ---- */
 
-static json_t *hello_message(uint64_t adopt_timeout_ms)
+static json_t *hello_message(const struct keeper_options *o, uint64_t adopt_timeout_ms)
 {
-    return json_pack("{s:s, s:i, s:I}", "op", "hello", "v", KEEPER_VERSION, "adopt_timeout_ms",
-                     (json_int_t)adopt_timeout_ms);
+    json_t *m = json_pack("{s:s, s:i, s:I}", "op", "hello", "v", KEEPER_VERSION, "adopt_timeout_ms",
+                          (json_int_t)adopt_timeout_ms);
+
+    if (o->rights != NULL)
+        json_object_set_new(m, "users", keeper_rights_message(o->rights));
+    return m;
+}
+
+/* A keeper without a list of users starts processes of any user, root's too: that would leave the
+ * agent with root's rights after all. */
+static bool is_acceptable(const struct keeper_options *o, const json_t *answer)
+{
+    return json_integer_value(json_object_get(answer, "v")) == KEEPER_VERSION &&
+           (!keeper_rights_has_others(o->rights) ||
+            json_is_true(json_object_get(answer, "limited")));
 }
 
 static json_t *receive_until(int fd, uint64_t until_us, int *passed)
@@ -103,10 +116,11 @@ static bool receive_list(int fd, size_t n, uint64_t until_us, struct kept_list *
 }
 
 /* Say hello on FD; the keeper's pid, or 0. */
-static pid_t greet(int fd, uint64_t adopt_timeout_ms, uint64_t wait_ms, struct kept_list *out)
+static pid_t greet(int fd, const struct keeper_options *o, uint64_t adopt_timeout_ms,
+                   uint64_t wait_ms, struct kept_list *out)
 {
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
-    json_t *hello = hello_message(adopt_timeout_ms);
+    json_t *hello = hello_message(o, adopt_timeout_ms);
     enum err e = packet_send(fd, hello, -1);
     int passed;
     pid_t pid = 0;
@@ -116,8 +130,8 @@ static pid_t greet(int fd, uint64_t adopt_timeout_ms, uint64_t wait_ms, struct k
     if (answer == NULL)
         return 0;
     json_int_t n = json_integer_value(json_object_get(answer, "processes"));
-    if (json_integer_value(json_object_get(answer, "v")) == KEEPER_VERSION && n >= 0 &&
-        n <= KEEPER_PROCESSES_MAX && receive_list(fd, (size_t)n, until_us, out))
+    if (is_acceptable(o, answer) && n >= 0 && n <= KEEPER_PROCESSES_MAX &&
+        receive_list(fd, (size_t)n, until_us, out))
         pid = (pid_t)json_integer_value(json_object_get(answer, "pid"));
     json_decref(answer);
     return pid;
@@ -142,9 +156,10 @@ static int connect_to_keeper(const char *state_dir)
 
 static void dismiss(int fd)
 {
-    log_warn(
-        NULL, "keeper-dismissed",
-        "reason=\"it is ending, or of another version; its processes are ended and started anew\"");
+    log_warn(NULL, "keeper-dismissed",
+             "reason=\"it is ending, of another version, or has other users; its processes are "
+             "ended and "
+             "started anew\"");
     if (packet_say(fd, "bye") != ERR_OK)
         log_warn(NULL, "keeper-does-not-listen", "it ends by itself after its adopt_timeout");
     close(fd);
@@ -184,12 +199,13 @@ static int reach_keeper(const struct keeper_options *o, uint64_t adopt_timeout_m
 {
     int fd = connect_to_keeper(o->state_dir);
 
-    *pid = fd >= 0 ? greet(fd, adopt_timeout_ms, HELLO_MS, out) : 0;
+    *pid = fd >= 0 ? greet(fd, o, adopt_timeout_ms, HELLO_MS, out) : 0;
     if (*pid != 0)
         return fd;
     if (o->follow) {
         log_error(NULL, "keeper-not-joined",
-                  "reason=\"it is not there, is ending, or of another version\"");
+                  "reason=\"it is not there, is ending, of another version, or may not become the "
+                  "applications' users: restart\"");
         return fd;
     }
     if (fd >= 0)
@@ -197,7 +213,7 @@ static int reach_keeper(const struct keeper_options *o, uint64_t adopt_timeout_m
     fd = fork_keeper(o);
     if (fd < 0)
         return fd;
-    *pid = greet(fd, adopt_timeout_ms, FORKED_HELLO_MS, out);
+    *pid = greet(fd, o, adopt_timeout_ms, FORKED_HELLO_MS, out);
     if (*pid == 0)
         log_error(NULL, "keeper-failed", "it did not start; its own messages say why");
     return fd;

@@ -4,8 +4,8 @@
  * begins with "hello" and its version.
  *
  *   agent                                      keeper
- *   hello {v, adopt_timeout_ms}           ->
- *                                         <-   hello {v, pid, processes}
+ *   hello {v, adopt_timeout_ms, users}    ->   (users: where the agent has a user)
+ *                                         <-   hello {v, pid, processes, limited}
  *                                         <-   process {id, application, slot, spec, pid, address,
  *                                                       note, age_ms, busy} + output, each
  *   spawn {struct spawn_request}          ->
@@ -36,7 +36,12 @@ enum {
     KEEPER_WHY_MAX = 200,
 };
 
-/* Names in state_dir. */
+/* The "how" of a process that exited with status 0. */
+#define KEEPER_EXIT_SUCCESS "exit 0"
+
+/* Names in state_dir, which no application may have (app_config.c). */
+#define AGENT_LOCK_NAME "agent.lock"
+#define HOST_MEMORY_NAME "tree.json"
 #define KEEPER_SOCKET_NAME "keeper.sock"
 #define KEEPER_LOCK_NAME "keeper.lock"
 #define KEEPER_RUN_NAME "run"

@@ -66,15 +66,37 @@ bool core_slot_enabled(const struct core_slot *s)
 
 /* ---- where a process stands ---- */
 
+/* P has had as many requests as it may have. */
+static bool is_spent(const struct core_process *p)
+{
+    const struct core_group *g = p->slot->group;
+
+    if (g->one_shot)
+        return p->served > 0;
+    /* Once nothing is started any more, it finishes what waits. */
+    return g->max_requests != 0 && p->served >= g->max_requests && !g->core->stopped;
+}
+
 static bool has_place(const struct core_process *p)
 {
     const struct core_group *g = p->slot->group;
 
-    if (p->held || (g->one_shot && p->served > 0))
+    if (p->held || is_spent(p))
         return false;
     if (p->state == CORE_STARTING)
         return p->probing && p->sessions + p->elsewhere == 0;
     return p->state == CORE_READY && p->places + p->elsewhere < g->concurrency;
+}
+
+/*
+ * Whether P is one that R may get. With one_shot that is a process of the current generation that
+ * was started after R asked, so that each request is served by the newest code.
+ */
+static bool suits(const struct core_process *p, const struct core_request *r)
+{
+    const struct core_group *g = p->slot->group;
+
+    return !g->one_shot || (p->generation == g->generation && p->born > r->turn);
 }
 
 void core_place(struct core_process *p)
@@ -88,13 +110,17 @@ void core_place(struct core_process *p)
         list_remove(&p->idle);
     else if (!list_linked(&p->idle))
         list_push_back(&c->idle, &p->idle);
-    if (p->state == CORE_READY && has_place(p))
+    if (p->state == CORE_READY && has_place(p) && !g->one_shot)
         home = idle ? &g->idle : &g->partly;
     if (home == p->home)
         return;
     p->home = home;
     list_remove(&p->in_group);
-    if (home != NULL)
+    /* The process that became idle last is the next to be picked: its caches are warm, and the
+       others idle long enough for max_idle_ms to end them. */
+    if (home == &g->idle)
+        list_push_front(home, &p->in_group);
+    else if (home != NULL)
         list_push_back(home, &p->in_group);
 }
 
@@ -119,6 +145,7 @@ static void end_now(struct core_process *p)
         return;
     p->ending = true;
     ++c->nending;
+    c->ngiving -= p->doomed == CORE_GIVES_WAY;
     list_remove(&p->leaving);
     list_push_back(&c->to_end, &p->leaving);
 }
@@ -228,6 +255,7 @@ void core_leave_slot(struct core_process *p, enum core_reason why)
     drop_from_slot(p);
     p->state = CORE_LEAVING;
     ++s->group->core->leaving;
+    s->group->core->ngiving += why == CORE_GIVES_WAY;
     p->doomed = why;
     p->probing = false;
     core_place(p);
@@ -271,6 +299,7 @@ static void enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
 
     *p = (struct core_process){
         .slot = s, .state = CORE_STARTING, .generation = g->generation, .last_used_ms = now_ms};
+    p->born = ++g->core->turns;
     list_init(&p->running);
     ++g->core->count;
     s->renew = s->for_group = s->for_min = false;
@@ -365,6 +394,7 @@ void core_gone(struct core_process *p, uint64_t now_ms)
     if (p->state == CORE_LEAVING) {
         list_remove(&p->leaving);
         --c->leaving;
+        c->ngiving -= !p->ending && p->doomed == CORE_GIVES_WAY;
     } else {
         drop_from_slot(p);
     }
@@ -393,6 +423,16 @@ static void count_traffic(struct core_group *g, uint64_t now_ms)
     g->traffic_ms = now_ms;
 }
 
+/* Its successor is to be ready before P is spent. */
+bool core_nearly_spent(const struct core_process *p)
+{
+    enum { PARTS = 10 };
+    const struct core_group *g = p->slot->group;
+
+    return !g->one_shot && g->max_requests != 0 &&
+           p->served >= g->max_requests - g->max_requests / PARTS;
+}
+
 static void begin(struct core_request *r, struct core_process *p, uint64_t now_ms)
 {
     struct core_group *g = p->slot->group;
@@ -406,7 +446,7 @@ static void begin(struct core_request *r, struct core_process *p, uint64_t now_m
     ++p->places;
     ++p->served;
     p->last_used_ms = now_ms;
-    if (g->one_shot || (g->max_requests != 0 && p->served >= g->max_requests))
+    if (core_nearly_spent(p))
         core_condemn(p, CORE_SPENT);
     count_traffic(g, now_ms);
     core_place(p);
@@ -422,8 +462,6 @@ static void leave_running(struct core_request *r, uint64_t now_ms)
     core_place(p);
     if (p->state == CORE_LEAVING)
         end_when_done(p);
-    else if (s->group->one_shot && p->sessions == 0)
-        core_leave_slot(p, CORE_SPENT);
     core_run_soon(s);
     s->group->core->changed = true;
 }
@@ -463,7 +501,6 @@ static void wait_in(struct core_request *r, struct core_slot *s)
 {
     r->state = CORE_REQUEST_WAITING;
     r->slot = s;
-    r->turn = ++r->group->core->turns;
     if (s != NULL) {
         list_push_back(&s->waiting, &r->node);
         ++s->nwaiting;
@@ -475,11 +512,14 @@ static void wait_in(struct core_request *r, struct core_slot *s)
 
 /*
  * Whether R is what the slot's successor waits for: without a ready_probe it becomes ready by
- * answering a request, which the process before it would go on to get.
+ * answering a request, which the process before it would go on to get. When that one is spent, the
+ * successor takes any request, like the first process of a slot.
  */
 static bool takes_probe(const struct core_slot *s, const struct core_request *r)
 {
-    return r->may_probe && s->successor != NULL && has_place(s->successor);
+    const struct core_process *p = s->successor;
+
+    return p != NULL && has_place(p) && suits(p, r) && (r->may_probe || is_spent(s->process));
 }
 
 static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, uint64_t now_ms)
@@ -492,7 +532,8 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
         return CORE_QUEUE_FULL;
     if (takes_probe(s, r))
         p = s->successor;
-    if (p != NULL && s->nwaiting == 0 && has_place(p)) {
+    if (p != NULL && s->nwaiting == 0 && has_place(p) && suits(p, r) &&
+        !core_yields(p, r, now_ms)) {
         begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
@@ -528,6 +569,7 @@ static struct core_slot *least_loaded(const struct core_group *g)
 static enum core_answer ask_group(struct core_group *g, struct core_request *r, uint64_t now_ms)
 {
     const struct list *free = list_empty(&g->idle) ? &g->partly : &g->idle;
+    struct core_process *p = NULL;
     struct core_slot *s = NULL;
 
     if (g->nwaiting == 0 && g->replacing != NULL && g->replacing->nwaiting == 0 &&
@@ -535,8 +577,10 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
         begin(r, g->replacing->successor, now_ms);
         return CORE_GO_NOW;
     }
-    if (g->nwaiting == 0 && !list_empty(free)) {
-        begin(r, list_first(free, struct core_process, in_group), now_ms);
+    if (g->nwaiting == 0 && !list_empty(free))
+        p = list_first(free, struct core_process, in_group);
+    if (p != NULL && !core_yields(p, r, now_ms)) {
+        begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
     if (g->queue == CORE_QUEUE_PRIVATE)
@@ -560,6 +604,7 @@ enum core_answer core_ask(struct core_group *g, struct core_slot *s, struct core
     r->group = g;
     r->slot = s;
     r->process = NULL;
+    r->turn = ++g->core->turns;
     r->any = s == NULL;
     return s != NULL ? ask_slot(s, r, now_ms) : ask_group(g, r, now_ms);
 }
@@ -582,18 +627,41 @@ static struct core_request *next_request(const struct core_slot *s)
     return own->turn < any->turn ? own : any;
 }
 
+/* With one_shot: P has nothing to do, and will not get R (NULL: none waits). */
+static bool is_of_no_use(const struct core_process *p, const struct core_request *r)
+{
+    bool open = p->state == CORE_READY || p->probing;
+
+    if (!p->slot->group->one_shot || !open || p->places + p->elsewhere > 0)
+        return false;
+    return is_spent(p) || r == NULL || !suits(p, r);
+}
+
 struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
 {
     struct core_process *p = s->process;
     struct core_request *r = next_request(s);
 
-    if (r == NULL || p == NULL)
+    if (p == NULL)
+        return NULL;
+    if (is_of_no_use(p, r)) {
+        core_leave_slot(p, CORE_SPENT);
+        return NULL;
+    }
+    if (r == NULL)
         return NULL;
     if (takes_probe(s, r))
         p = s->successor;
-    if (!has_place(p))
+    if (!has_place(p) || !suits(p, r))
         return NULL;
+    if (core_yields(p, r, now_ms)) {
+        core_leave_slot(p, CORE_GIVES_WAY);
+        return NULL;
+    }
     leave_line(r);
     begin(r, p, now_ms);
+    /* The others that wait may need a process of their own. */
+    if (s->group->nwaiting > 0)
+        core_want_more(s->group);
     return r;
 }

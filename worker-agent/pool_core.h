@@ -64,6 +64,7 @@ struct core_process {
     uint64_t served;           /* sessions that have begun */
     uint64_t last_used_ms;
     uint64_t generation; /* of its group when it was made */
+    uint64_t born;       /* core->turns when it was made */
     double warmth;       /* the owner's measure of what it would be a pity to lose */
 };
 
@@ -92,12 +93,14 @@ struct core_group {
     /* Settings; call core_settings_changed() after a change. */
     unsigned min_processes;
     unsigned max_processes; /* 0: nslots */
-    uint64_t max_requests;  /* 0: no limit */
+    uint64_t max_requests;  /* sessions that a process gets at most; 0: no limit */
     uint64_t max_idle_ms;   /* 0: never ended for idling */
     unsigned concurrency;   /* sessions a process may have; >= 1 */
     enum core_queue queue;
     size_t max_queue; /* requests that may wait at a slot, and at the group */
-    bool one_shot;    /* always_restart.txt: a process serves one request */
+    /* always_restart.txt: each request gets a process that is started after it asked, and that
+       ends after it. Raise the generation when this is set. min_processes does not count. */
+    bool one_shot;
     /* Raise by one: every process made before is replaced. */
     uint64_t generation;
     /* A successor that failed: none before this. The owner's. */
@@ -121,7 +124,7 @@ struct core_request {
     struct core_group *group;
     struct core_slot *slot;       /* NULL: any */
     struct core_process *process; /* RUNNING */
-    uint64_t turn;                /* order of asking */
+    uint64_t turn;                /* order of asking; counted with the births of processes */
     bool any;                     /* it asked for whichever process */
     bool placeless;               /* an upgraded connection: holds its process, but no place */
     /* The owner's: it may be sent to a successor that nothing has shown to serve; another process
@@ -141,6 +144,7 @@ struct core {
     unsigned active;  /* of them with sessions */
     unsigned leaving; /* of them LEAVING */
     unsigned nending; /* of those, told to end */
+    unsigned ngiving; /* of those, not told yet, that give way */
     unsigned successors;
     uint64_t turns;
     bool changed;         /* since it was last decided who gets a process */

@@ -92,8 +92,11 @@ static void check_no_lost_wakeup(const struct core *c, const struct core_group *
             continue;
         bool first =
             p->state == CORE_STARTING && p->probing && p->sessions + p->elsewhere == 0 && !p->held;
-        if (p->home != NULL || (first && !(g->one_shot && p->served > 0)))
+        if (p->home != NULL || (first && !g->one_shot && p->served == 0))
             ASSERT(g->slots[n]->nwaiting == 0 && g->nwaiting == 0);
+        /* One that was started before its request asked is not kept. */
+        if (g->one_shot && !p->held)
+            ASSERT(!list_linked(&p->idle));
     }
 }
 

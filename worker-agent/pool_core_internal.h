@@ -19,6 +19,8 @@ void core_tell(struct core_slot *s);
 void core_leave_slot(struct core_process *p, enum core_reason why);
 /* The next request that has a place at S begins there; NULL: none. */
 struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms);
+/* P is to be replaced because of max_requests: it is near them, or has had them. */
+bool core_nearly_spent(const struct core_process *p);
 
 /* ---- pool_core_plan.c ---- */
 /* S wants a process; nothing if it has one or must not have one. */
@@ -27,5 +29,10 @@ void core_want(struct core_slot *s);
 void core_want_again(struct core_slot *s);
 /* All processes of G are busy: one more. */
 void core_want_more(struct core_group *g);
+/*
+ * Whether P, instead of taking R, makes room for a request of a group without a process, which
+ * asked before R.
+ */
+bool core_yields(const struct core_process *p, const struct core_request *r, uint64_t now_ms);
 
 #endif

@@ -22,6 +22,8 @@ static bool has_reason(const struct core_slot *s)
 
     if (s->process != NULL || g->core->stopped || !core_slot_enabled(s))
         return false;
+    if (g->one_shot)
+        return s->nwaiting > 0 || (s->for_group && g->nwaiting > 0);
     return s->nwaiting > 0 || s->renew || (s->for_min && g->nprocesses < g->min_processes) ||
            (s->for_group && list_empty(&g->idle));
 }
@@ -42,6 +44,8 @@ static void want_min(struct core_group *g)
 {
     unsigned there = g->nprocesses;
 
+    if (g->one_shot)
+        return;
     for (unsigned n = 0; n < g->nslots && there < g->min_processes; ++n) {
         struct core_slot *s = g->slots[n];
 
@@ -87,10 +91,10 @@ void core_want_more(struct core_group *g)
 
 /* ---- room ---- */
 
-/* Processes that will be there when those told to end have gone. */
+/* Processes that will be there when those told to end, or giving way, have gone. */
 static unsigned staying(const struct core *c)
 {
-    return c->count + c->strays - c->nending;
+    return c->count + c->strays - c->nending - c->ngiving;
 }
 
 static bool has_room(const struct core *c)
@@ -151,7 +155,8 @@ bool core_slot_crowded_out(const struct core_slot *s)
     const struct core_group *g = s->group;
     const struct core *c = g->core;
 
-    if (s->process != NULL || g->nprocesses == 0 || has_room(c) || room_comes(c, 0))
+    /* With one_shot each process ends with its request, and makes room. */
+    if (s->process != NULL || g->nprocesses == 0 || g->one_shot || has_room(c) || room_comes(c, 0))
         return false;
     const struct core_process *victim = find_victim(c, g, 0);
     return victim == NULL || victim->slot->group == g;
@@ -163,6 +168,43 @@ bool core_slot_crowded_out(const struct core_slot *s)
 static bool is_urgent(const struct core_slot *s)
 {
     return s->nwaiting > 0 || (s->for_group && s->group->nprocesses == 0);
+}
+
+/* When the first request at S, or of its group, asked; UINT64_MAX: none waits. */
+static uint64_t first_turn(const struct core_slot *s)
+{
+    const struct core_group *g = s->group;
+    uint64_t turn = UINT64_MAX;
+
+    if (s->nwaiting > 0)
+        turn = list_first(&s->waiting, struct core_request, node)->turn;
+    if (s->for_group && g->nwaiting > 0) {
+        uint64_t any = list_first(&g->waiting, struct core_request, node)->turn;
+
+        turn = any < turn ? any : turn;
+    }
+    return turn;
+}
+
+bool core_yields(const struct core_process *p, const struct core_request *r, uint64_t now_ms)
+{
+    const struct core *c = p->slot->group->core;
+    struct list *it;
+    unsigned before = 0;
+
+    /* Upgraded connections may last for ever. */
+    if (c->max == 0 || p->state != CORE_READY || p->sessions != p->places || p->elsewhere > 0)
+        return false;
+    list_for_each (it, &c->wants) {
+        const struct core_slot *s = list_entry(it, struct core_slot, want);
+
+        if (!has_reason(s) || now_ms < s->not_before_ms)
+            continue;
+        if (s->group->nprocesses == 0 && first_turn(s) < r->turn && staying(c) + before >= c->max)
+            return true;
+        ++before;
+    }
+    return false;
 }
 
 static void drop_want(struct core_slot *s)
@@ -244,7 +286,7 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
     if (g->ndoomed == 0 || g->replacing != NULL || now_ms < g->replace_not_before_ms)
         return false;
     struct core_process *p = coldest_doomed(g);
-    if (p == NULL || c->stopped)
+    if (p == NULL || c->stopped || g->one_shot)
         return false;
     struct core_slot *s = p->slot;
     if (may_overlap(c)) {
@@ -358,7 +400,7 @@ static void tick_slot(struct core_slot *s)
     }
     if (p->generation < g->generation)
         core_condemn(p, CORE_OUTDATED);
-    else if (g->max_requests != 0 && p->served >= g->max_requests)
+    else if (core_nearly_spent(p))
         core_condemn(p, CORE_SPENT);
     core_place(p);
     core_run_soon(s);

@@ -13,11 +13,9 @@ enum {
     KEEP_ALIVE_MS = 8000,
     /* Streams of one slot: load balancers, and people who look. */
     STREAMS_MAX = 200,
-    /* Homes are told so often; what was decided about them so much sooner; and nothing of those
-     * that have not been used for so long. */
+    /* Changes of homes are sent after so long; what was decided about them so much sooner. */
     HOMES_MS = 1000,
     HOMES_DECIDED_MS = 100,
-    HOMES_AGE_S = 60,
 };
 
 struct resume_stream {
@@ -28,8 +26,8 @@ struct resume_stream {
     bool wants_homes;
     struct timer homes;    /* the next line of them */
     uint64_t homes_due_ms; /* while it runs */
-    uint64_t homes_life;   /* of whose records ... */
-    uint64_t homes_told;   /* ... so many changes are told */
+    uint64_t homes_number; /* of these records ... */
+    uint64_t homes_told;   /* ... so many changes have been sent */
     char fingerprint[FINGERPRINT_LEN + 1];
     bool has_fingerprint;
     bool behind; /* there is something newer than what was sent, and the reader is slow */
@@ -48,11 +46,16 @@ static void send_bytes(struct resume_stream *st, struct slice bytes, bool final)
     http_reply_send(st->reply, http1_body_copy(bytes), final);
 }
 
+/* NULL: of whatever was used last. */
+static struct slice wanted(const struct resume_stream *st)
+{
+    return st->has_fingerprint ? slice_of(st->fingerprint) : SLICE_NULL;
+}
+
 static void print_line(const struct resume_stream *st, struct text *out)
 {
     struct resume_line line = slot_line(st->slot);
-    const struct slot_meter *m = slot_meters_find(
-        &st->slot->meters, st->has_fingerprint ? slice_of(st->fingerprint) : SLICE_NULL);
+    const struct slot_meter *m = slot_meters_find(&st->slot->meters, wanted(st));
     const char *fingerprint = m != NULL ? m->fingerprint : st->fingerprint;
 
     memcpy(line.fingerprint, fingerprint, sizeof(line.fingerprint));
@@ -118,42 +121,80 @@ static void plan_homes(struct resume_stream *st, uint64_t in_ms)
     timer_start(loop_of(st), &st->homes, in_ms);
 }
 
-static void send_homes(struct resume_stream *st, const struct slot_homes *h)
+/* The records that it is to have; NULL: none yet. */
+static const struct slot_homes_of *homes_of(const struct resume_stream *st)
 {
-    const uint64_t age_us = (uint64_t)HOMES_AGE_S * 1000000;
-    struct telling *t = xcalloc(1, sizeof(*t));
-    struct text line = {0};
+    const struct slot_homes *h = &st->slot->homes;
 
-    if (st->homes_life != h->life)
-        st->homes_told = 0;
-    st->homes_life = h->life;
+    return h->life == st->slot->life ? slot_homes_find(h, wanted(st)) : NULL;
+}
+
+/* How many of their changes have been sent. */
+static uint64_t told_of(const struct resume_stream *st, const struct slot_homes_of *one)
+{
+    return st->homes_number == one->number ? st->homes_told : 0;
+}
+
+/* All that has changed, in as many lines as it takes; there are at most max_skills records. */
+static void print_homes(struct resume_stream *st, const struct slot_homes_of *one, struct text *out)
+{
+    struct telling *t = xcalloc(1, sizeof(*t));
+
+    st->homes_told = told_of(st, one);
+    st->homes_number = one->number;
     t->now_us = loop_now_us(loop_of(st));
-    st->homes_told = home_records_changed(h->records, st->homes_told,
-                                          t->now_us > age_us ? t->now_us - age_us : 0,
-                                          HOME_LINE_ROWS_MAX, t->now_us, add_row, t);
-    if (t->n == HOME_LINE_ROWS_MAX)
-        plan_homes(st, HOMES_DECIDED_MS);
-    if (t->n != 0) {
-        home_line_print(t->rows, t->n, &line);
+    do {
+        t->n = 0;
+        st->homes_told = home_records_changed(one->records, st->homes_told, HOME_LINE_ROWS_MAX,
+                                              t->now_us, add_row, t);
+        if (t->n == 0)
+            break;
+        home_line_print(t->rows, t->n, out);
         group_count(st->slot->group, AGENT_STAT_stream_lines);
-        /* May be the end of the stream. */
-        send_bytes(st, text_slice(&line), false);
-    }
-    text_fini(&line);
+    } while (t->n == HOME_LINE_ROWS_MAX);
     free(t);
+}
+
+static void send_homes(struct resume_stream *st)
+{
+    const struct slot_homes_of *one = homes_of(st);
+    struct text lines = {0};
+
+    if (one == NULL)
+        return;
+    print_homes(st, one, &lines);
+    /* May be the end of the stream. */
+    if (lines.len != 0)
+        send_bytes(st, text_slice(&lines), false);
+    text_fini(&lines);
+}
+
+/* What a load balancer that was restarted has to know before its first request, in one piece. */
+static void send_first(struct resume_stream *st)
+{
+    const struct slot_homes_of *one = st->wants_homes ? homes_of(st) : NULL;
+    struct text lines = {0};
+
+    slot_meters_renew(&st->slot->meters);
+    print_line(st, &st->sent);
+    text_add(&lines, text_slice(&st->sent));
+    group_count(st->slot->group, AGENT_STAT_stream_lines);
+    if (one != NULL)
+        print_homes(st, one, &lines);
+    send_bytes(st, text_slice(&lines), false);
+    text_fini(&lines);
 }
 
 static void on_homes(struct timer *t)
 {
     struct resume_stream *st = container_of(t, struct resume_stream, homes);
-    const struct slot_homes *h = &st->slot->homes;
 
-    if (st->ended || h->records == NULL || h->life != st->slot->life)
+    if (st->ended)
         return;
     if (st->reply->queued_bytes > 0)
         plan_homes(st, HOMES_MS);
     else
-        send_homes(st, h);
+        send_homes(st);
 }
 
 void resume_streams_homes_changed(struct slot *s)
@@ -162,11 +203,11 @@ void resume_streams_homes_changed(struct slot *s)
 
     list_for_each (it, &s->streams) {
         struct resume_stream *st = list_entry(it, struct resume_stream, node);
-        uint64_t told = st->homes_life == s->homes.life ? st->homes_told : 0;
+        const struct slot_homes_of *one = homes_of(st);
 
-        if (st->wants_homes && !st->ended)
-            plan_homes(st,
-                       home_records_decided(s->homes.records, told) ? HOMES_DECIDED_MS : HOMES_MS);
+        if (st->wants_homes && !st->ended && one != NULL)
+            plan_homes(st, home_records_decided(one->records, told_of(st, one)) ? HOMES_DECIDED_MS
+                                                                                : HOMES_MS);
     }
 }
 
@@ -262,9 +303,7 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     http_request_answer(req, "content-type", SLICE_LIT("application/x-resumelb-resume+jsonl"));
     http_request_answer(req, "cache-control", SLICE_LIT("no-store"));
     http_reply_start(reply, UINT64_MAX);
-    if (homes)
-        plan_homes(st, HOMES_DECIDED_MS);
-    send_newest(st);
+    send_first(st);
     if (s->group->pool->handed_over)
         end_stream(st, RESUME_END_UPGRADE);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resume streams: GET /.well-known/resumelb/resume at a slot stays open and tells the slot's
- * resume, now and whenever it or the slot's state changes (docs/protocols.md). Each belongs to its
+ * Resume streams: GET /.well-known/resumelb/resume at a slot stays open and sends the slot's
+ * resume: that of the moment at once, and the newest whenever one is published or the slot's state
+ * changes (docs/protocols.md). Each belongs to its
  * HTTP request, and is in its slot's list. To a reader who is slow only the newest goes. Control
  * loop only.
  */

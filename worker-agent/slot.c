@@ -17,11 +17,11 @@
 #include "worker-agent/resume_stream.h"
 #include "worker-agent/slot_queue.h"
 
-static void describe(const struct log_subject *self, char *out, size_t room)
+static void describe(const struct log_subject *self, struct log_text *out)
 {
     const struct slot *s = (const struct slot *)(const void *)self;
 
-    snprintf(out, room, "application=%s slot=%u address=%s", s->group->name, s->n, s->name);
+    log_put(out, "application=%s slot=%u address=%s", s->group->name, s->n, s->name);
 }
 
 static struct meter_settings meter_settings_of(const struct slot *s)
@@ -168,7 +168,7 @@ static enum err read_resume(const struct slot *s, const char *path, struct text 
         return ERR_OK;
     if (!s->group->s->persistent)
         return ERR_NOT_FOUND;
-    return file_read(path, (size_t)SLOT_METERS * RESUME_LINE_MAX, out);
+    return file_read_state(path, (size_t)SLOT_METERS * RESUME_LINE_MAX, out);
 }
 
 static void load_resume(struct slot *s)
@@ -234,7 +234,7 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
     ++s->served;
     stat_observe(s->group->cell, AGENT_STAT_service_us, service_us);
     if (cls.len != 0)
-        slot_homes_served(r, cls, service_us);
+        slot_homes_served(r, fingerprint, cls, service_us);
     /* What a process before this one did is none of its skills, but for those that it inherits. */
     if (cls.p == NULL || (r->life != s->life && !s->group->s->persistent))
         return;
@@ -340,7 +340,11 @@ void slot_process_failed(struct app_process *p)
         return;
     }
     s->start_failures += !was_ready;
-    s->core.not_before_ms = next_try_ms(g, &s->delay_ms, lived_ms);
+    /* Only what fails before it has served is backed off from. */
+    if (p->has_served)
+        s->delay_ms = 0;
+    else
+        s->core.not_before_ms = next_try_ms(g, &s->delay_ms, lived_ms);
     core_detach(&p->core, CORE_CONDEMNED);
     follow_process(s);
     if (s->core.process != NULL && s->core.process->state == CORE_READY)

@@ -47,6 +47,7 @@ struct slot_request {
     bool housed;          /* the slot's homes know of it (slot_homes.h) ... */
     uint64_t housed_life; /* ... of the process of this life */
     bool first;           /* it is the probe of a process without ready_probe */
+    bool tunnel;          /* slot_upgraded: runs, but is in no backlog */
     /* Whom it got: a counted reference, until slot_leave. */
     struct conn_backend *backend;
     struct addr addr;
@@ -71,6 +72,7 @@ struct slot {
     struct core_process attached_process;
     struct conn_backend *attached_backend;
     size_t nrunning;         /* at all its processes; an upgraded connection runs until it ends */
+    size_t ntunnels;         /* of those: upgraded, so in no backlog */
     uint64_t delay_ms;       /* of the last back-off; 0: none */
     unsigned start_failures; /* processes in a row that died without getting ready */
     double warmth;           /* the sum of its scores */
@@ -143,10 +145,11 @@ void slot_hold(struct slot_request *r);
 void slot_not_reached(struct slot_request *r);
 /* Upgraded connections that R's process has. */
 unsigned slot_upgrades(const struct slot_request *r);
-/* R is an upgraded connection now: its place goes to others. */
+/* R is an upgraded connection now: its place goes to others, and it leaves the backlog. */
 void slot_upgraded(struct slot_request *r);
-/* Requests that R's slot has in hand, waiting and running, whoever sent them; R is one of them even
- * when it has left. */
+/* The backlog of S: requests waiting and running, of all senders, without upgraded connections. */
+size_t slot_in_hand(const struct slot *s);
+/* The same of R's slot; R is one of them even when it has left. */
 size_t slot_backlog(const struct slot_request *r);
 /* R's process did not answer in time. */
 void slot_process_stuck(struct slot_request *r);

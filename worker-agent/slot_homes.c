@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker-agent/slot_homes.h"
 
+#include "common/base/text.h"
 #include "worker-agent/app_group.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/resume_stream.h"
@@ -11,10 +12,53 @@ static uint64_t now_us(const struct slot *s)
     return loop_now_us(s->group->pool->loop);
 }
 
+static void drop(struct slot_homes_of *one)
+{
+    home_records_destroy(one->records);
+    *one = (struct slot_homes_of){0};
+}
+
 void slot_homes_fini(struct slot_homes *h)
 {
-    home_records_destroy(h->records);
-    h->records = NULL;
+    for (size_t i = 0; i < SLOT_METERS; ++i)
+        drop(&h->items[i]);
+}
+
+const struct slot_homes_of *slot_homes_find(const struct slot_homes *h, struct slice fingerprint)
+{
+    const struct slot_homes_of *found = NULL;
+
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        const struct slot_homes_of *one = &h->items[i];
+
+        if (one->records == NULL ||
+            (fingerprint.p != NULL && !slice_is(fingerprint, one->fingerprint)))
+            continue;
+        if (found == NULL || one->used > found->used)
+            found = one;
+    }
+    return found;
+}
+
+/* Those of FINGERPRINT, which begin in the place of the ones that were used longest ago. */
+static struct slot_homes_of *find_or_begin(struct slot_homes *h, struct slice fingerprint,
+                                           size_t max_classes)
+{
+    struct slot_homes_of *one = &h->items[0];
+
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        if (h->items[i].records != NULL && slice_is(fingerprint, h->items[i].fingerprint))
+            return &h->items[i];
+        if (h->items[i].used < one->used)
+            one = &h->items[i];
+    }
+    drop(one);
+    one->records = home_records_create(max_classes);
+    one->number = ++h->clock;
+    ASSERT(fingerprint.len <= FINGERPRINT_LEN);
+    if (fingerprint.len > 0)
+        memcpy(one->fingerprint, fingerprint.p, fingerprint.len);
+    return one;
 }
 
 /* Whether R is served by the process there is now, or waits for that. */
@@ -27,7 +71,8 @@ static bool is_at_process(const struct slot_request *r)
     return r->state == SLOT_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
 }
 
-void slot_homes_use(struct slot_request *r, struct slice cls, const struct home_told *told)
+void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct slice cls,
+                    const struct home_told *told)
 {
     static const struct home_told nothing = {0};
     struct slot *s = r->slot;
@@ -43,18 +88,23 @@ void slot_homes_use(struct slot_request *r, struct slice cls, const struct home_
     if (s->homes.life != s->life)
         slot_homes_fini(&s->homes);
     s->homes.life = s->life;
-    if (s->homes.records == NULL)
-        s->homes.records = home_records_create((size_t)s->group->s->max_skills);
-    home_records_use(s->homes.records, cls, told->kind, told->from, now_us(s));
+    struct slot_homes_of *one =
+        find_or_begin(&s->homes, fingerprint, (size_t)s->group->s->max_skills);
+    one->used = ++s->homes.clock;
+    home_records_use(one->records, cls, told->kind, told->from, now_us(s));
     resume_streams_homes_changed(s);
 }
 
-void slot_homes_served(const struct slot_request *r, struct slice cls, uint64_t service_us)
+void slot_homes_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
+                       uint64_t service_us)
 {
     struct slot *s = r->slot;
 
-    if (s == NULL || s->homes.records == NULL || r->life != s->homes.life)
+    if (s == NULL || r->life != s->homes.life)
         return;
-    home_records_served(s->homes.records, cls, service_us, now_us(s));
+    const struct slot_homes_of *one = slot_homes_find(&s->homes, fingerprint);
+    if (one == NULL)
+        return;
+    home_records_served(one->records, cls, service_us, now_us(s));
     resume_streams_homes_changed(s);
 }

@@ -16,9 +16,9 @@ enum { SLOT_METERS = 2 };
 struct slot_meter {
     struct meter *meter; /* NULL: unused */
     char fingerprint[FINGERPRINT_LEN + 1];
-    uint64_t used; /* larger: later */
-    struct resume resume;
-    uint64_t generation; /* resumes made */
+    uint64_t used;        /* larger: later */
+    struct resume resume; /* as published last, or renewed since */
+    uint64_t generation;  /* resumes made */
     struct meter_settings settings;
 };
 
@@ -39,7 +39,8 @@ const struct slot_meter *slot_meters_find(const struct slot_meters *m, struct sl
 
 /* Forget CLS, or everything (NULL), in each meter and its resume. Returns how many scores went. */
 size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls);
-/* Bring the resumes up to what has been measured since they were made. */
+/* Brings the resumes up to what has been measured since they were made. Only reads the meters: when
+ * the next resume is due stays as it is. */
 void slot_meters_renew(struct slot_meters *m);
 /* The text of a resume file: a line per meter, the latest used last. WHO: what does not come from a
  * meter. */

@@ -37,6 +37,8 @@ static void enter(struct slot_request *r, enum slot_request_state state)
     if (r->state == SLOT_REQUEST_RUNNING) {
         stat_add(cell, AGENT_STAT_requests_running, -1);
         --r->slot->nrunning;
+        r->slot->ntunnels -= r->tunnel;
+        r->tunnel = false;
     }
     r->state = state;
     if (state == SLOT_REQUEST_WAITING)
@@ -118,6 +120,20 @@ static bool has_ready_process(const struct app_group *g, const struct slot *s)
     return s->core.process != NULL && s->core.process->state == CORE_READY;
 }
 
+/*
+ * How long a request for S, or for whichever process of G, may wait. With one_shot a process is
+ * started for each request before it, and for itself.
+ */
+static uint64_t wait_ms(const struct app_group *g, const struct slot *s)
+{
+    const struct app_settings *a = g->s;
+    uint64_t starts = has_ready_process(g, s) ? 0 : 1;
+
+    if (g->core.one_shot)
+        starts = (s != NULL ? s->core.nwaiting : g->core.nwaiting) + 1;
+    return a->queue_timeout_ms + starts * a->start_timeout_ms;
+}
+
 /* Whether there is no sense in asking the core. */
 static bool is_hopeless(const struct app_group *g, const struct slot *s, enum slot_refusal *why)
 {
@@ -139,9 +155,6 @@ static bool is_hopeless(const struct app_group *g, const struct slot *s, enum sl
 enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
                           enum slot_refusal *why)
 {
-    const struct app_settings *a = g->s;
-    uint64_t wait_ms = a->queue_timeout_ms + (has_ready_process(g, s) ? 0 : a->start_timeout_ms);
-
     r->group = g;
     r->slot = s;
     r->asked_us = loop_now_us(g->pool->loop);
@@ -155,7 +168,7 @@ enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_reque
     case CORE_WAIT:
         enter(r, SLOT_REQUEST_WAITING);
         timer_init(&r->timeout, on_timeout);
-        timer_start(loop_of(r), &r->timeout, wait_ms);
+        timer_start(loop_of(r), &r->timeout, wait_ms(g, s));
         return SLOT_WAIT;
     case CORE_QUEUE_FULL:
         break;
@@ -195,11 +208,14 @@ void slot_leave(struct slot_request *r)
 void slot_answered(struct slot_request *r)
 {
     struct app_process *p = process_of(r);
+    bool first = r->first;
 
-    if (r->state != SLOT_REQUEST_RUNNING || !r->first)
+    if (r->state != SLOT_REQUEST_RUNNING)
         return;
     r->first = false;
     if (p != NULL)
+        p->has_served = true;
+    if (p != NULL && first)
         app_process_first_done(p, true);
 }
 
@@ -207,6 +223,9 @@ void slot_upgraded(struct slot_request *r)
 {
     if (r->state != SLOT_REQUEST_RUNNING)
         return;
+    ASSERT(!r->tunnel);
+    r->tunnel = true;
+    ++r->slot->ntunnels;
     core_upgraded(&r->core, loop_now_ms(loop_of(r)));
     app_pool_settle(r->group->pool);
 }
@@ -218,11 +237,16 @@ unsigned slot_upgrades(const struct slot_request *r)
     return p != NULL ? p->sessions - p->places : 0;
 }
 
+size_t slot_in_hand(const struct slot *s)
+{
+    return s->core.nwaiting + s->nrunning - s->ntunnels;
+}
+
 size_t slot_backlog(const struct slot_request *r)
 {
     if (r->slot == NULL)
         return r->group->core.nwaiting + 1;
-    return r->slot->core.nwaiting + r->slot->nrunning + (r->state == SLOT_REQUEST_NONE ? 1 : 0);
+    return slot_in_hand(r->slot) + (r->state == SLOT_REQUEST_NONE ? 1 : 0);
 }
 
 void slot_hold(struct slot_request *r)

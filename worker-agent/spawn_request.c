@@ -50,37 +50,18 @@ static bool take_list(const json_t *m, const char *name, char ***out, size_t *n)
     return true;
 }
 
-static bool is_number(const json_t *v, json_int_t max, json_int_t *out)
+static bool take_number(const json_t *m, const char *name, json_int_t max, json_int_t *out)
 {
+    const json_t *v = json_object_get(m, name);
+
     *out = json_integer_value(v);
     return json_is_integer(v) && *out >= 0 && *out <= max;
 }
 
-static bool take_number(const json_t *m, const char *name, json_int_t max, json_int_t *out)
-{
-    return is_number(json_object_get(m, name), max, out);
-}
-
 static bool take_user(const json_t *m, struct spawn_request *r)
 {
-    const json_t *groups = json_object_get(m, "groups");
-    json_int_t uid;
-    json_int_t gid;
-
-    if (!take_number(m, "uid", UINT32_MAX - 1, &uid) ||
-        !take_number(m, "gid", UINT32_MAX - 1, &gid))
-        return false;
-    if (!json_is_array(groups) || json_array_size(groups) > APP_GROUPS_MAX)
-        return false;
-    r->uid = (uid_t)uid;
-    r->gid = (gid_t)gid;
     r->switch_user = json_is_true(json_object_get(m, "switch_user"));
-    for (size_t i = 0; i < json_array_size(groups); ++i) {
-        if (!is_number(json_array_get(groups, i), UINT32_MAX - 1, &gid))
-            return false;
-        r->groups[r->ngroups++] = (gid_t)gid;
-    }
-    return true;
+    return keeper_user_parse(m, &r->user);
 }
 
 static bool good_id(const char *id)

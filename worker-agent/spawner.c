@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/privileges.h"
 #include "common/base/text.h"
 #include "common/net/addr.h"
 #include "worker-agent/command.h"
@@ -102,7 +103,7 @@ static enum err make_socket_folder(const struct spawner *s, const struct spawn_r
         return fail(why, "mkdir for its socket");
     }
     p->folder = folder;
-    if (r->switch_user && chown(folder, r->uid, r->gid) != 0)
+    if (r->switch_user && lchown(folder, r->user.uid, r->user.gid) != 0)
         return fail(why, "chown of the folder for its socket");
     p->path = xasprintf("%s/s", folder);
     snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
@@ -128,11 +129,15 @@ static enum err make_socket(struct spawner *s, const struct spawn_request *r, st
     char *text = xasprintf("unix:%s", path);
     e = bind_listening(text, p, why);
     free(text);
-    if (e == ERR_OK)
-        p->path = path;
-    else
+    if (e != ERR_OK) {
         free(path);
-    return e;
+        return e;
+    }
+    p->path = path;
+    /* Nothing else can be put in its place: the folder is ours. */
+    if (s->rights != NULL && lchown(path, s->rights->users[0].uid, s->rights->users[0].gid) != 0)
+        return fail(why, "chown of its socket");
+    return ERR_OK;
 }
 
 /* ---- the child ---- */
@@ -181,16 +186,29 @@ static int arrange_descriptors(const struct spawned *p, int output_fd, int error
     return error_at;
 }
 
-static void become_user(const struct spawn_request *r, int error_fd)
+/* The keeper of an agent that has become a user before is that user, and can become no other. */
+static bool is_ours_already(const struct keeper_user *u)
 {
-    if (!r->switch_user)
+    const struct privileges p = {.wanted = true, .uid = u->uid, .gid = u->gid};
+
+    return geteuid() != 0 && !privileges_differ(&p);
+}
+
+static void become_user(const struct spawner *s, const struct spawn_request *r, int error_fd)
+{
+    const struct keeper_user *u = &r->user;
+
+    if (!r->switch_user || is_ours_already(u))
         return;
-    if (setgroups((size_t)r->ngroups, r->groups) != 0)
+    if (setgroups((size_t)u->ngroups, u->groups) != 0)
         child_fail(error_fd, "setgroups");
-    if (setresgid(r->gid, r->gid, r->gid) != 0)
+    if (setresgid(u->gid, u->gid, u->gid) != 0)
         child_fail(error_fd, "setgid");
-    if (setresuid(r->uid, r->uid, r->uid) != 0)
+    if (setresuid(u->uid, u->uid, u->uid) != 0)
         child_fail(error_fd, "setuid");
+    /* The agent chooses the command: it must not get more rights by it than the user's. */
+    if (s->rights != NULL && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        child_fail(error_fd, "no_new_privs");
 }
 
 /* {port} and {socket}, in words and variables. */
@@ -225,7 +243,7 @@ static void child_run(const struct spawner *s, const struct spawn_request *r,
     restore_signals();
     error_fd = arrange_descriptors(p, output_fd, error_fd);
     setrlimit(RLIMIT_NOFILE, &s->nofile);
-    become_user(r, error_fd);
+    become_user(s, r, error_fd);
     /* A change of user clears it, so it comes after. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         child_fail(error_fd, "PR_SET_PDEATHSIG");
@@ -267,8 +285,15 @@ enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct 
     struct spawned p = {.listen_fd = -1, .output_fd = -1, .error_fd = -1};
     int output[2] = {-1, -1};
     int error[2] = {-1, -1};
-    enum err e = make_socket(s, r, &p, why);
 
+    if (s->rights != NULL && !(r->switch_user && keeper_rights_allow(s->rights, &r->user))) {
+        snprintf(why, KEEPER_WHY_MAX,
+                 "uid %ld, gid %ld, with its groups, is no user of an application at the start: "
+                 "restart the agent",
+                 (long)r->user.uid, (long)r->user.gid);
+        return ERR_UNSUPPORTED;
+    }
+    enum err e = make_socket(s, r, &p, why);
     if (e != ERR_OK)
         goto failed;
     e = ERR_SYSTEM;

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "common/base/limits.h"
-#include "worker-agent/agent_config.h"
+#include "worker-agent/keeper_rights.h"
 #include "worker-agent/keeper_wire.h"
 
 struct spawn_request {
@@ -26,10 +26,7 @@ struct spawn_request {
     size_t nenv;
     char *root;
     bool switch_user;
-    uid_t uid;
-    gid_t gid;
-    gid_t groups[APP_GROUPS_MAX];
-    int ngroups;
+    struct keeper_user user;
     uint64_t stop_timeout_ms;
 };
 
@@ -58,9 +55,12 @@ struct spawner {
     struct rlimit nofile;    /* the same */
     unsigned last_ports[64]; /* given out by {port} lately: not given to the next one */
     unsigned next_port;
+    /* The users that processes may have, where the agent has a user that is not ours; NULL: all
+       that we can become. */
+    const struct keeper_rights *rights;
 };
 
-/* ERR_SYSTEM: WHY says what. */
+/* ERR_SYSTEM; ERR_UNSUPPORTED: a user that is not allowed; WHY says what. */
 enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct spawned *out,
                        char why[KEEPER_WHY_MAX]) must_check;
 /*

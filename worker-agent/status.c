@@ -74,7 +74,8 @@ static size_t count_unready(const struct agent *a)
 
         for (unsigned n = 0; n < g->nslots; ++n)
             serving += serves(slot_process(g->slots[n])) ? 1 : 0;
-        if (g->attach == NULL && serving < g->core.min_processes)
+        /* With one_shot processes are started by requests only. */
+        if (g->attach == NULL && !g->core.one_shot && serving < g->core.min_processes)
             unready += g->core.min_processes - serving;
     }
     return unready;

@@ -112,6 +112,14 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
 
 /* ---- slots ---- */
 
+/* As many as a resume of the moment has. */
+static size_t skills_of(const struct slot *s, const struct slot_meter *m)
+{
+    size_t n = meter_class_count(m->meter);
+
+    return n < s->meters.max_skills ? n : s->meters.max_skills;
+}
+
 static void put_meters(struct json_writer *w, const struct slot *s)
 {
     json_open_array(w, "meters");
@@ -125,7 +133,7 @@ static void put_meters(struct json_writer *w, const struct slot *s)
         json_put_int(w, "generation", (int64_t)m->generation);
         json_put_int(w, "requests", (int64_t)meter_generation(m->meter));
         json_put_int(w, "classes", (int64_t)meter_class_count(m->meter));
-        json_put_int(w, "skills", (int64_t)m->resume.n);
+        json_put_int(w, "skills", (int64_t)skills_of(s, m));
         json_close_object(w);
     }
     json_close_array(w);
@@ -169,7 +177,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     put_text(w, "incarnation", s->incarnation);
     json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
     json_put_int(w, "running", (int64_t)s->nrunning);
-    json_put_int(w, "backlog", (int64_t)(s->core.nwaiting + s->nrunning));
+    json_put_int(w, "backlog", (int64_t)slot_in_hand(s));
     json_put_int(w, "served", (int64_t)s->served);
     json_put_int(w, "streams", (int64_t)streams);
     json_put_int(w, "start_failures", s->start_failures);
@@ -282,6 +290,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     failure_describe(g->failures.newest, "last_failure", now_ms, w);
     put_figures(w, g);
     live_settings_describe(g->live, w);
+    tree_describe_broken_links(g->pool->tree, g->path, w);
     json_open_array(w, "slots");
     for (unsigned n = 0; n < g->nslots; ++n)
         put_slot(w, g->slots[n], now_ms);
@@ -344,8 +353,12 @@ void status_json(const struct agent *a, struct text *out)
     text_add_char(out, '\n');
 }
 
+/* That of the moment, as a load balancer would get it that connects now. */
 static void put_resume(struct json_writer *w, const struct slot *s, const struct slot_meter *m)
 {
+    struct resume now = {0};
+
+    meter_resume(m->meter, s->meters.max_skills, &now);
     json_open_object(w, NULL);
     put_text(w, "application", s->group->name);
     json_put_int(w, "slot", s->n);
@@ -354,10 +367,11 @@ static void put_resume(struct json_writer *w, const struct slot *s, const struct
     put_text(w, "fingerprint", m->fingerprint);
     json_put_int(w, "generation", (int64_t)m->generation);
     json_open_object(w, "skills");
-    for (size_t i = 0; i < m->resume.n; ++i)
-        json_put_real_named(w, m->resume.rows[i].cls, m->resume.rows[i].score);
+    for (size_t i = 0; i < now.n; ++i)
+        json_put_real_named(w, now.rows[i].cls, now.rows[i].score);
     json_close_object(w);
     json_close_object(w);
+    resume_fini(&now);
 }
 
 void status_resumes(const struct agent *a, struct text *out)

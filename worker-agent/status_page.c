@@ -136,6 +136,12 @@ static void add_refused(const json_t *whose, struct text *out)
         put_text(out, row, "why");
         add(out, "</p>\n");
     }
+    json_array_foreach(json_object_get(whose, "broken_links"), i, row)
+    {
+        add(out, "<p class=\"bad\">A link in the tree does not resolve: ");
+        text_add_html(out, (struct slice){json_string_value(row), json_string_length(row)});
+        add(out, "</p>\n");
+    }
     if (json_is_true(json_object_get(whose, "held")))
         add(out, "<p class=\"bad\">The settings of the tree are held: their node is gone or cannot "
                  "be read.</p>\n");

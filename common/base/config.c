@@ -11,6 +11,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <yaml.h>
 
@@ -26,8 +28,14 @@ struct chunk {
     _Alignas(max_align_t) char bytes[];
 };
 
+struct secret_file {
+    struct secret_file *next;
+    char path[];
+};
+
 struct arena {
     struct chunk *chunks;
+    struct secret_file *secret_files; /* in the chunks */
 };
 
 static void *arena_alloc(struct arena *a, size_t bytes)
@@ -477,6 +485,29 @@ void config_fini(struct config *c)
     *c = (struct config){0};
 }
 
+void config_add_secret_file(const struct config *c, const char *path)
+{
+    struct arena *arena = c->arena;
+    size_t room = strlen(path) + 1;
+
+    for (const struct secret_file *f = arena->secret_files; f != NULL; f = f->next) {
+        if (strcmp(f->path, path) == 0)
+            return;
+    }
+    struct secret_file *f = arena_alloc(arena, sizeof(*f) + room);
+    memcpy(f->path, path, room);
+    f->next = arena->secret_files;
+    arena->secret_files = f;
+}
+
+void config_warn_exposed(const struct config *c)
+{
+    const struct arena *arena = c->arena;
+
+    for (const struct secret_file *f = arena->secret_files; f != NULL; f = f->next)
+        file_warn_exposed(f->path);
+}
+
 struct config_node *config_get(const struct config_node *map, const char *key)
 {
     if (map->kind != CONFIG_MAP)
@@ -509,4 +540,65 @@ void config_complain(const struct config *c, const struct config_node *at, struc
     diag_add(d, c != NULL ? c->file : NULL, at != NULL ? at->line : 0, at != NULL ? at->column : 0,
              "%s", message);
     free(message);
+}
+
+/* ---- files and folders that settings name ---- */
+
+/* The folder that PATH is in; to be freed. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (slash == NULL)
+        return xstrdup(".");
+    return xslicedup((struct slice){path, slash == path ? 1 : (size_t)(slash - path)});
+}
+
+static void check_folder_above(const struct config *c, const struct config_node *at,
+                               const char *what, const char *path, struct diag *d)
+{
+    char *folder = folder_of(path);
+    struct stat st;
+
+    if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
+        config_complain(c, at, d, "%s: there is no folder %s", what, folder);
+    free(folder);
+}
+
+void config_check_output(const struct config *c, const struct config_node *at, const char *what,
+                         const char *path, struct diag *d)
+{
+    struct stat st;
+
+    if (path == NULL || at == NULL || strcmp(path, "-") == 0)
+        return;
+    if (stat(path, &st) != 0)
+        check_folder_above(c, at, what, path, d);
+    else if (S_ISDIR(st.st_mode))
+        config_complain(c, at, d, "%s: %s is a folder", what, path);
+}
+
+void config_check_folder(const struct config *c, const struct config_node *at, const char *what,
+                         const char *path, bool may_be_missing, struct diag *d)
+{
+    struct stat st;
+
+    if (path == NULL || at == NULL)
+        return;
+    /* A name that ends in a slash is the same folder. */
+    struct slice name = slice_of(path);
+    while (name.len > 1 && slice_ends(name, SLICE_LIT("/")))
+        --name.len;
+    char *folder = xslicedup(name);
+    if (stat(folder, &st) != 0) {
+        if (may_be_missing)
+            check_folder_above(c, at, what, folder, d);
+        else
+            config_complain(c, at, d, "%s: there is no folder %s", what, path);
+    } else if (!S_ISDIR(st.st_mode)) {
+        config_complain(c, at, d, "%s: %s is no folder", what, path);
+    } else if (access(path, W_OK | X_OK) != 0) {
+        config_complain(c, at, d, "%s: no permission to write to %s", what, path);
+    }
+    free(folder);
 }

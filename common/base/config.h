@@ -37,6 +37,17 @@ bool config_parse(const char *file, struct slice text, struct config *out,
                   struct diag *d) must_check;
 void config_fini(struct config *c);
 
+/*
+ * PATH holds a secret: this configuration itself, or a file that it names, such as a private key.
+ * PATH is copied; duplicates are ignored.
+ */
+void config_add_secret_file(const struct config *c, const char *path);
+/*
+ * Write a warning to the log for each secret file that others may read. To be called after a
+ * configuration was read without problems, once per start, test (-t) and reload.
+ */
+void config_warn_exposed(const struct config *c);
+
 /* The value of KEY, or NULL: there is none, or MAP is no map, as whoever expected one has said. */
 struct config_node *config_get(const struct config_node *map, const char *key);
 /*
@@ -45,5 +56,15 @@ struct config_node *config_get(const struct config_node *map, const char *key);
  */
 void config_complain(const struct config *c, const struct config_node *at, struct diag *d,
                      const char *fmt, ...) printf_like(4, 5);
+/*
+ * PATH of setting WHAT at AT (NULL: nothing to check) is a file that the program makes or appends
+ * to ("-": standard output): its folder must exist, and it must not be a folder itself. Whether it
+ * may be written is left to the user that the program runs as.
+ */
+void config_check_output(const struct config *c, const struct config_node *at, const char *what,
+                         const char *path, struct diag *d);
+/* The same of a folder, which the program makes where MAY_BE_MISSING, but not the one above it. */
+void config_check_folder(const struct config *c, const struct config_node *at, const char *what,
+                         const char *path, bool may_be_missing, struct diag *d);
 
 #endif

@@ -8,15 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 
-enum err file_read(const char *path, size_t max, struct text *out)
+static enum err read_with(const char *path, int flags, size_t max, struct text *out)
 {
     size_t start = out->len;
     enum err result = ERR_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
 
     if (fd < 0)
         return errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM;
@@ -40,6 +42,16 @@ enum err file_read(const char *path, size_t max, struct text *out)
     if (result != ERR_OK)
         out->len = start;
     return result;
+}
+
+enum err file_read(const char *path, size_t max, struct text *out)
+{
+    return read_with(path, 0, max, out);
+}
+
+enum err file_read_state(const char *path, size_t max, struct text *out)
+{
+    return read_with(path, O_NOFOLLOW, max, out);
 }
 
 bool file_write_all(int fd, struct slice bytes)
@@ -70,11 +82,21 @@ static void sync_folder_of(const char *path)
     free(copy);
 }
 
+int file_open_new(const char *path, mode_t mode)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = open(path, flags, mode);
+
+    if (fd < 0 && errno == EEXIST && unlink(path) == 0)
+        fd = open(path, flags, mode);
+    return fd;
+}
+
 static enum err write_with_mode(const char *path, struct slice bytes, mode_t mode)
 {
     char *tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
     enum err result = ERR_SYSTEM;
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    int fd = file_open_new(tmp, mode);
 
     if (fd < 0)
         goto out;
@@ -108,7 +130,7 @@ int file_lock(const char *path, uint64_t wait_ms)
 {
     enum { STEP_MS = 20 };
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
     while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
         int error = errno;
@@ -124,6 +146,15 @@ int file_lock(const char *path, uint64_t wait_ms)
         fd = -1;
     }
     return fd;
+}
+
+void file_warn_exposed(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IROTH) != 0)
+        log_warn(NULL, "secret-file-exposed", "file=%s mode=%04o action=\"chmod o-r\"", path,
+                 (unsigned)st.st_mode & 07777);
 }
 
 enum err file_set_aside(const char *path)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Folding: a small table of events, each with the second of its last line and how many were left
- * out since. The table is keyed by the event's text and never grows past EVENTS_MAX: a program has
- * a few dozen events, all of them literals.
+ * A line is built in a struct log_text: the format is split into values and what is between them,
+ * and each value is formatted and quoted by itself. Folding: a small table of events, each with the
+ * hashes of the lines of its last second and the number of those left out. The table is keyed by
+ * the event's text and never grows past EVENTS_MAX: a program has a few dozen events, all of them
+ * literals.
  */
 #include "common/base/log.h"
 
@@ -13,13 +15,31 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENTS_MAX = 256, LINE_ROOM = 4096 };
+#include "common/base/map.h"
+#include "common/base/text.h"
+
+enum {
+    EVENTS_MAX = 256,
+    LINE_ROOM = 4096,
+    /* The longest escape, "..." and a closing quote: what a value that is cut still needs. */
+    VALUE_END_ROOM = 8,
+    /* A conversion without its arguments, "%-08.12llu". */
+    CONVERSION_ROOM = 48,
+};
+
+struct log_text {
+    char bytes[LINE_ROOM];
+    size_t len;
+    bool full; /* nothing is added any more */
+};
 
 struct event {
     const char *name;
     enum log_level level;
     time_t second;
-    unsigned long folded;
+    uint64_t lines[LOG_LINES_PER_SECOND]; /* hashes of those of that second */
+    unsigned nlines;
+    unsigned long folded; /* of that second */
 };
 
 static struct {
@@ -27,6 +47,7 @@ static struct {
     _Atomic(enum log_level) level;
     struct event events[EVENTS_MAX];
     size_t nevents;
+    atomic_ulong nfolding; /* events with something folded */
 } sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_LEVEL_INFO};
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
@@ -41,6 +62,237 @@ void log_set_level(enum log_level level)
     atomic_store(&sink.level, level);
 }
 
+/* ---- values ---- */
+
+/* Length of the character at the start of S that is written as it is; 0: its first byte is escaped.
+ */
+static size_t plain_length(struct slice s)
+{
+    unsigned char c = (unsigned char)s.p[0];
+
+    if (c < 0x80)
+        return c >= 0x20 && c != 0x7f && c != '"' && c != '\\';
+    size_t len = utf8_length(s);
+    /* U+0080 to U+009F */
+    bool c1 = len == 2 && c == 0xc2 && (unsigned char)s.p[1] < 0xa0;
+    return c1 ? 0 : len;
+}
+
+static void put_bytes(struct log_text *t, struct slice s)
+{
+    if (t->full || s.len > LINE_ROOM - VALUE_END_ROOM - t->len) {
+        t->full = true;
+        return;
+    }
+    memcpy(t->bytes + t->len, s.p, s.len);
+    t->len += s.len;
+}
+
+static void put_escape(struct log_text *t, char c)
+{
+    static const char from[] = "\"\\\n\r\t";
+    static const char to[] = "\"\\nrt";
+    const char *known = c != '\0' ? strchr(from, c) : NULL;
+    char out[5];
+
+    if (known != NULL)
+        snprintf(out, sizeof(out), "\\%c", to[known - from]);
+    else
+        snprintf(out, sizeof(out), "\\x%02x", (unsigned char)c);
+    put_bytes(t, slice_of(out));
+}
+
+/* S with escapes; where the line is full, its beginning and "...". */
+static void put_escaped(struct log_text *t, struct slice s)
+{
+    bool was_full = t->full;
+
+    while (s.len != 0 && !t->full) {
+        size_t len = plain_length(s);
+
+        if (len == 0)
+            put_escape(t, s.p[0]);
+        else
+            put_bytes(t, (struct slice){s.p, len});
+        len = len != 0 ? len : 1;
+        s = (struct slice){s.p + len, s.len - len};
+    }
+    if (t->full && !was_full) {
+        memcpy(t->bytes + t->len, "...", 3);
+        t->len += 3;
+    }
+}
+
+static bool needs_quotes(struct slice s)
+{
+    while (s.len != 0) {
+        size_t len = s.p[0] != ' ' ? plain_length(s) : 0;
+
+        if (len == 0)
+            return true;
+        s = (struct slice){s.p + len, s.len - len};
+    }
+    return false;
+}
+
+static void put_value(struct log_text *t, struct slice s, bool quoted)
+{
+    if (t->full)
+        return;
+    quoted = quoted || needs_quotes(s);
+    if (!quoted) {
+        put_escaped(t, s);
+        return;
+    }
+    put_bytes(t, SLICE_LIT("\""));
+    if (t->full)
+        return;
+    put_escaped(t, s);
+    /* There is always room for this one (VALUE_END_ROOM). */
+    t->bytes[t->len++] = '"';
+}
+
+/* ---- formats ---- */
+
+/* One value while it is formatted. */
+struct value {
+    char bytes[LINE_ROOM];
+    size_t len;
+};
+
+/* FMT is one conversion of a format that the compiler has checked. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static void value_put(struct value *v, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    int n = vsnprintf(v->bytes + v->len, sizeof(v->bytes) - v->len, fmt, args);
+    va_end(args);
+    if (n > 0)
+        v->len += (size_t)n;
+    if (v->len > sizeof(v->bytes) - 1)
+        v->len = sizeof(v->bytes) - 1;
+}
+#pragma GCC diagnostic pop
+
+static void put_slice(struct value *v, struct slice s)
+{
+    size_t room = sizeof(v->bytes) - 1 - v->len;
+    size_t n = s.len < room ? s.len : room;
+
+    if (n != 0)
+        memcpy(v->bytes + v->len, s.p, n);
+    v->len += n;
+}
+
+static void put_integer(struct value *v, const char *fmt, char size, va_list *args)
+{
+    /* For printf the signs of both do not matter. */
+    switch (size) {
+    case 'q':
+        value_put(v, fmt, va_arg(*args, long long));
+        break;
+    case 'l':
+        value_put(v, fmt, va_arg(*args, long));
+        break;
+    case 'z':
+        value_put(v, fmt, va_arg(*args, size_t));
+        break;
+    case 'j':
+        value_put(v, fmt, va_arg(*args, intmax_t));
+        break;
+    case 't':
+        value_put(v, fmt, va_arg(*args, ptrdiff_t));
+        break;
+    default:
+        value_put(v, fmt, va_arg(*args, int));
+        break;
+    }
+}
+
+/* Format the conversion at *FMT, which moves behind it, into V. */
+static void put_conversion(struct value *v, const char **fmt, va_list *args)
+{
+    char one[CONVERSION_ROOM];
+    const char *p = *fmt;
+    size_t n = 0;
+    char size = '\0';
+
+    if (strncmp(p, "%.*s", 4) == 0) {
+        size_t len = (size_t)va_arg(*args, int);
+
+        put_slice(v, (struct slice){va_arg(*args, const char *), len});
+        *fmt = p + 4;
+        return;
+    }
+    /* Flags, width, precision, size; a "*" becomes its argument. */
+    one[n++] = *p++;
+    for (; *p != '\0' && strchr("-+ #0123456789.*hlzjt", *p) != NULL; ++p) {
+        ASSERT(n < sizeof(one) - 16);
+        if (*p == '*') {
+            n += (size_t)snprintf(one + n, sizeof(one) - n, "%d", va_arg(*args, int));
+            continue;
+        }
+        if (strchr("hlzjt", *p) != NULL)
+            size = size == 'l' ? 'q' : *p;
+        one[n++] = *p;
+    }
+    one[n++] = *p;
+    one[n] = '\0';
+    *fmt = p + 1;
+    if (*p == '%')
+        value_put(v, "%%");
+    else if (*p == 's')
+        value_put(v, one, va_arg(*args, const char *));
+    else if (strchr("fFeEgG", *p) != NULL)
+        value_put(v, one, va_arg(*args, double));
+    else
+        put_integer(v, one, size, args);
+}
+
+static void put_format(struct log_text *t, const char *fmt, va_list *args)
+{
+    enum { BETWEEN, BARE, QUOTED } state = BETWEEN;
+    struct value v;
+
+    v.len = 0;
+    while (*fmt != '\0') {
+        if (state != BETWEEN && *fmt == (state == QUOTED ? '"' : ' ')) {
+            put_value(t, (struct slice){v.bytes, v.len}, state == QUOTED);
+            v.len = 0;
+            fmt += state == QUOTED;
+            state = BETWEEN;
+        } else if (*fmt == '%') {
+            put_conversion(&v, &fmt, args);
+        } else if (state == BETWEEN && *fmt == '=') {
+            put_escaped(t, (struct slice){v.bytes, v.len});
+            put_bytes(t, SLICE_LIT("="));
+            v.len = 0;
+            state = fmt[1] == '"' ? QUOTED : BARE;
+            fmt += state == QUOTED ? 2 : 1;
+        } else {
+            value_put(&v, "%c", *fmt++);
+        }
+    }
+    if (state == BETWEEN)
+        put_escaped(t, (struct slice){v.bytes, v.len});
+    else
+        put_value(t, (struct slice){v.bytes, v.len}, state == QUOTED);
+}
+
+void log_put(struct log_text *out, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    put_format(out, fmt, &args);
+    va_end(args);
+}
+
+/* ---- folding ---- */
+
 static struct event *find_event_locked(enum log_level level, const char *name)
 {
     for (size_t i = 0; i < sink.nevents; ++i) {
@@ -53,89 +305,146 @@ static struct event *find_event_locked(enum log_level level, const char *name)
     return &sink.events[sink.nevents++];
 }
 
-/* Whether a line of this event may go out now; *FOLDED: how many did not since the last that did.
- */
-static bool admit(enum log_level level, const char *name, time_t now, unsigned long *folded)
+static bool is_known(const struct event *e, uint64_t line)
 {
+    for (unsigned i = 0; i < e->nlines; ++i) {
+        if (e->lines[i] == line)
+            return true;
+    }
+    return false;
+}
+
+/* Whether this line of the event may be written now. */
+static bool admit(enum log_level level, const char *name, time_t now, struct slice body)
+{
+    uint64_t line = map_hash(body.p, body.len);
     bool go = true;
 
-    *folded = 0;
-    /* What happens once, or is asked for, is never folded. */
-    if (level >= LOG_LEVEL_INFO)
-        return true;
     pthread_mutex_lock(&sink.lock);
     struct event *e = find_event_locked(level, name);
     if (e != NULL) {
-        go = e->second != now;
-        if (go) {
-            *folded = e->folded;
-            e->folded = 0;
+        if (e->second != now && e->folded == 0) {
             e->second = now;
-        } else {
-            ++e->folded;
+            e->nlines = 0;
         }
+        go = e->second == now && e->nlines < LOG_LINES_PER_SECOND && !is_known(e, line);
+        if (go)
+            e->lines[e->nlines++] = line;
+        else if (e->folded++ == 0)
+            atomic_fetch_add(&sink.nfolding, 1);
     }
     pthread_mutex_unlock(&sink.lock);
     return go;
 }
 
-void log_line(enum log_level level, const void *subject, const char *event, const char *fmt, ...)
+/* ---- lines ---- */
+
+static struct log_text begin_line(enum log_level level, const char *event,
+                                  const struct timespec *now)
 {
-    char line[LINE_ROOM];
-    struct timespec now;
+    struct log_text t;
     struct tm utc;
-    unsigned long folded;
+
+    t.full = false;
+    gmtime_r(&now->tv_sec, &utc);
+    t.len = strftime(t.bytes, sizeof(t.bytes), "%Y-%m-%dT%H:%M:%S", &utc);
+    t.len += (size_t)snprintf(t.bytes + t.len, sizeof(t.bytes) - t.len, ".%03ldZ %s %s ",
+                              now->tv_nsec / 1000000, level_names[level], event);
+    return t;
+}
+
+static void write_line(struct log_text *t)
+{
+    t->bytes[t->len++] = '\n';
+    /* One write, so that lines of several threads do not mix; nowhere to report its failure. */
+    if (write(STDERR_FILENO, t->bytes, t->len) < 0)
+        return;
+}
+
+/* Take what is to be reported of an event whose second is not KEEP; false: nothing is. */
+static bool take_folded(time_t keep, struct event *out)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&sink.lock);
+    for (size_t i = 0; i < sink.nevents && !found; ++i) {
+        struct event *e = &sink.events[i];
+
+        if (e->folded == 0 || e->second == keep)
+            continue;
+        *out = *e;
+        e->folded = 0;
+        atomic_fetch_sub(&sink.nfolding, 1);
+        found = true;
+    }
+    pthread_mutex_unlock(&sink.lock);
+    return found;
+}
+
+static void report_folded(const struct timespec *now, time_t keep)
+{
+    struct event e;
+
+    while (atomic_load_explicit(&sink.nfolding, memory_order_relaxed) != 0 &&
+           take_folded(keep, &e)) {
+        struct log_text t = begin_line(e.level, e.name, now);
+
+        log_put(&t, "folded=%lu", e.folded);
+        write_line(&t);
+    }
+}
+
+void log_flush(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    report_folded(&now, now.tv_sec);
+}
+
+void log_flush_all(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    report_folded(&now, -1);
+    pthread_mutex_lock(&sink.lock);
+    for (size_t i = 0; i < sink.nevents; ++i)
+        sink.events[i].nlines = 0;
+    pthread_mutex_unlock(&sink.lock);
+}
+
+void log_line(enum log_level level, bool fold, const void *subject, const char *event,
+              const char *fmt, ...)
+{
+    struct timespec now;
     va_list args;
-    size_t n;
 
     if (!log_wants(level))
         return;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (!admit(level, event, now.tv_sec, &folded))
-        return;
-    gmtime_r(&now.tv_sec, &utc);
-    n = strftime(line, sizeof(line), "%Y-%m-%dT%H:%M:%S", &utc);
-    n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03ldZ %s %s", now.tv_nsec / 1000000,
-                          level_names[level], event);
+    report_folded(&now, now.tv_sec);
+    struct log_text t = begin_line(level, event, &now);
+    size_t start = t.len;
     if (subject != NULL) {
-        line[n++] = ' ';
-        line[n] = '\0';
         const struct log_subject *s = subject;
-        s->describe(s, line + n, sizeof(line) - n);
-        n += strlen(line + n);
+
+        s->describe(s, &t);
+        put_bytes(&t, SLICE_LIT(" "));
     }
-    line[n++] = ' ';
     va_start(args, fmt);
-    int wrote = vsnprintf(line + n, sizeof(line) - n, fmt, args);
+    put_format(&t, fmt, &args);
     va_end(args);
-    n += wrote > 0 ? (size_t)wrote : 0;
-    if (n > sizeof(line) - 40)
-        n = sizeof(line) - 40;
-    if (folded != 0)
-        n += (size_t)snprintf(line + n, sizeof(line) - n, " folded=%lu", folded);
-    line[n++] = '\n';
-    /* One write, so that lines of several threads do not mix; nowhere to report its failure. */
-    if (write(STDERR_FILENO, line, n) < 0)
-        return;
+    if (!fold || admit(level, event, now.tv_sec, (struct slice){t.bytes + start, t.len - start}))
+        write_line(&t);
 }
 
-const char *log_escape(struct slice s, char out[LOG_ESCAPED_ROOM])
+const char *log_cut(struct slice s, char out[LOG_CUT_ROOM])
 {
-    size_t n = 0;
-    size_t take = s.len > LOG_VALUE_MAX ? LOG_VALUE_MAX : s.len;
+    size_t n = s.len > LOG_VALUE_MAX ? LOG_VALUE_MAX : s.len;
 
-    for (size_t i = 0; i < take; ++i) {
-        unsigned char c = (unsigned char)s.p[i];
-
-        if (c <= 0x20 || c >= 0x7f || c == '"' || c == '\\')
-            n += (size_t)snprintf(out + n, 5, "\\x%02x", c);
-        else
-            out[n++] = (char)c;
-    }
-    if (take < s.len) {
-        memcpy(out + n, "...", 3);
-        n += 3;
-    }
-    out[n] = '\0';
+    for (size_t i = 0; i < n; ++i)
+        out[i] = s.p[i] != '\0' ? s.p[i] : '?';
+    memcpy(out + n, s.len > n ? "..." : "", s.len > n ? 4 : 1);
     return out;
 }

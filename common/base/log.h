@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The log: one line per event to stderr, UTC, "TIME LEVEL EVENT subject key=value ...".
- * A process-wide sink (the one allowed global); any thread. Of one event at most one line goes out
- * per second; what was left out is counted in the next line of that event ("folded=17").
+ * A process-wide sink (the one allowed global); any thread.
+ *
+ * Quoting: the writer finds the values in the format ("key=" up to a blank, or in quotes) and
+ * formats each by itself. A value that contains blanks, quotes, backslashes or bytes that are not
+ * printable is put in quotes, whatever the format says; within quotes, \" \\ \n \r \t and \xNN
+ * stand for a quote, a backslash, the end of a line, a carriage return, a tab and any other byte of
+ * a control character (C1 included) or of invalid UTF-8. So no value can begin a line or a field.
+ *
+ * Folding, of errors, warnings and log_info_folded: of one event at most LOG_LINES_PER_SECOND
+ * different lines are written per second, and each of them once. The rest is counted and reported
+ * by a line of that event with "folded=17" once the second is over (log_flush).
  */
 #ifndef RLB_BASE_LOG_H
 #define RLB_BASE_LOG_H
@@ -11,37 +20,54 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* First member of whatever may be the subject of a line: it prints its own prefix ("worker=...").
- */
+/* Different lines of one event within a second; enough to see what the lines have in common. */
+enum { LOG_LINES_PER_SECOND = 10 };
+
+struct log_text;
+/* Append "key=value ..." pairs, quoted as above. For log_subject's describe. */
+void log_put(struct log_text *out, const char *fmt, ...) printf_like(2, 3);
+
+/* First member of the subject of a line: it writes its own fields ("worker=..."). */
 struct log_subject {
-    /* Writes at most ROOM bytes with a NUL, as snprintf. */
-    void (*describe)(const struct log_subject *self, char *out, size_t room);
+    void (*describe)(const struct log_subject *self, struct log_text *out);
 };
 
 /*
  * EVENT is a literal of lower-case words joined by "-" and the key of folding; FMT gives "key=value
- * ..." pairs. Bytes from strangers go through log_escape() first. subject  NULL, or a pointer whose
- * first member is a struct log_subject
+ * ..." pairs, whose values may be any bytes; "%.*s" is a slice, which may contain NUL. subject
+ * NULL, or a pointer whose first member is a struct log_subject
  */
-#define log_error(subject, event, ...) log_line(LOG_LEVEL_ERROR, (subject), (event), __VA_ARGS__)
-#define log_warn(subject, event, ...) log_line(LOG_LEVEL_WARN, (subject), (event), __VA_ARGS__)
-#define log_info(subject, event, ...) log_line(LOG_LEVEL_INFO, (subject), (event), __VA_ARGS__)
+#define log_error(subject, event, ...)                                                             \
+    log_line(LOG_LEVEL_ERROR, true, (subject), (event), __VA_ARGS__)
+#define log_warn(subject, event, ...)                                                              \
+    log_line(LOG_LEVEL_WARN, true, (subject), (event), __VA_ARGS__)
+/* What happens once, is asked for, or is bounded by its caller. */
+#define log_info(subject, event, ...)                                                              \
+    log_line(LOG_LEVEL_INFO, false, (subject), (event), __VA_ARGS__)
+/* What may happen to any number of things at once. */
+#define log_info_folded(subject, event, ...)                                                       \
+    log_line(LOG_LEVEL_INFO, true, (subject), (event), __VA_ARGS__)
 #define log_debug(subject, event, ...)                                                             \
     do {                                                                                           \
         if (log_wants(LOG_LEVEL_DEBUG))                                                            \
-            log_line(LOG_LEVEL_DEBUG, (subject), (event), __VA_ARGS__);                            \
+            log_line(LOG_LEVEL_DEBUG, false, (subject), (event), __VA_ARGS__);                     \
     } while (0)
 
-void log_line(enum log_level level, const void *subject, const char *event, const char *fmt, ...)
-    printf_like(4, 5) rare;
+void log_line(enum log_level level, bool fold, const void *subject, const char *event,
+              const char *fmt, ...) printf_like(5, 6) rare;
 bool log_wants(enum log_level level);
 void log_set_level(enum log_level level);
-
-/* Room that log_escape needs at most for a slice it cuts at LOG_VALUE_MAX input bytes, with NUL. */
-#define LOG_VALUE_MAX 128
-#define LOG_ESCAPED_ROOM (LOG_VALUE_MAX * 4 + 4)
-/* Escape S for a log line into OUT (room LOG_ESCAPED_ROOM); longer input is cut, ending in "...".
+/* Report what was folded in seconds that are over. To be called about once a second; any line of
+ * the log does so as well. */
+void log_flush(void);
+/* The same for the present second, whose lines may then be written again: before the program exits.
  */
-const char *log_escape(struct slice s, char out[LOG_ESCAPED_ROOM]);
+void log_flush_all(void);
+
+/* Room that log_cut needs. */
+#define LOG_VALUE_MAX 128
+#define LOG_CUT_ROOM (LOG_VALUE_MAX + 4)
+/* S as a string for a log line: longer input is cut, ending in "..."; NUL becomes "?". */
+const char *log_cut(struct slice s, char out[LOG_CUT_ROOM]);
 
 #endif

@@ -230,6 +230,18 @@ static bool read_value(const struct setting_row *row, const struct config *c,
     return false;
 }
 
+/* Files with secrets: the configuration itself, and files that it names in rows of this unit. */
+static void note_secret(const struct setting_row *row, const struct config *c,
+                        const struct setting_value *v)
+{
+    if (v->text == NULL)
+        return;
+    if (row->type == SETTING_SECRET)
+        config_add_secret_file(c, c->file);
+    else if (row->type == SETTING_TEXT && strcmp(row->unit, "SECRET_FILE") == 0)
+        config_add_secret_file(c, v->text);
+}
+
 static bool read_field(const struct setting_row *row, const struct config *c,
                        const struct config_node *node, void *out, struct diag *d)
 {
@@ -241,6 +253,7 @@ static bool read_field(const struct setting_row *row, const struct config *c,
     }
     if (!read_value(row, c, node, &v, d))
         return false;
+    note_secret(row, c, &v);
     field_put(row, out, &v);
     return true;
 }

@@ -55,7 +55,8 @@ struct text_list {
 
 struct setting_row {
     const char *name;
-    const char *unit;      /* "MS", "RATIO", ... for the manual */
+    const char *unit;      /* "MS", "RATIO", ... for the manual; SECRET_FILE: see
+                              config_warn_exposed() */
     const char *deflt;     /* text, or NULL: required unless TEXT, SECRET, LIST, NODE */
     const char *min, *max; /* text, or NULL */
     const char *doc;

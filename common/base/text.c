@@ -294,6 +294,36 @@ size_t percent_decode(struct slice raw, char *out, size_t room)
     return n;
 }
 
+size_t path_normalize(struct slice raw, char *out)
+{
+    size_t n = percent_decode(raw, out, raw.len);
+    size_t to = 0;
+    bool ends_open = true; /* the last segment is empty, "." or "..": the path ends in '/' */
+
+    if (n == 0 || out[0] != '/')
+        return n;
+    for (size_t at = 1; at <= n; ++at) {
+        struct slice rest = {out + at, n - at};
+        size_t len = slice_find(rest, '/');
+        struct slice segment = {rest.p, len != SIZE_MAX ? len : rest.len};
+
+        at += segment.len;
+        ends_open = true;
+        if (slice_is(segment, "..")) {
+            while (to > 0 && out[--to] != '/')
+                ;
+        } else if (segment.len != 0 && !slice_is(segment, ".")) {
+            out[to++] = '/';
+            memmove(out + to, segment.p, segment.len);
+            to += segment.len;
+            ends_open = false;
+        }
+    }
+    if (ends_open)
+        out[to++] = '/';
+    return to;
+}
+
 struct slice host_without_port(struct slice host)
 {
     if (host.len != 0 && host.p[0] == '[') {

@@ -107,6 +107,12 @@ bool percent_plain(struct slice raw);
  * returns how many. What is no escape stays as it is.
  */
 size_t percent_decode(struct slice raw, char *out, size_t room);
+/*
+ * The path that RAW stands for, to OUT, which has room for RAW.len bytes; returns its length:
+ * percent-decoded once, empty and "." segments removed, and ".." with the segment before it (none
+ * before the root). "/a//b/./%2e%2E/c" is "/a/c". What does not begin with '/' is decoded only.
+ */
+size_t path_normalize(struct slice raw, char *out);
 /* HOST without its port: "[::1]:80" is "[::1]", "a.example:80" is "a.example". */
 struct slice host_without_port(struct slice host);
 

@@ -141,9 +141,8 @@ static struct list *first_after(const struct home_records *h, uint64_t cursor)
     return it->next;
 }
 
-/* A callback and its context are one. NOLINTNEXTLINE(readability-function-size) */
-uint64_t home_records_changed(const struct home_records *h, uint64_t cursor, uint64_t oldest_us,
-                              size_t max, uint64_t now_us,
+uint64_t home_records_changed(const struct home_records *h, uint64_t cursor, size_t max,
+                              uint64_t now_us,
                               void (*each)(void *context, const struct home_record *r),
                               void *context)
 {
@@ -159,8 +158,6 @@ uint64_t home_records_changed(const struct home_records *h, uint64_t cursor, uin
                                   .rate = work_at(r, now_us) / HOME_TAU_US};
 
         cursor = r->change;
-        if (r->used_us < oldest_us)
-            continue;
         ++n;
         each(context, &out);
     }

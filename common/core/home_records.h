@@ -50,12 +50,11 @@ void home_records_use(struct home_records *h, struct slice cls, enum home_kind k
 void home_records_served(struct home_records *h, struct slice cls, uint64_t service_us,
                          uint64_t now_us);
 /*
- * Tell what has changed after CURSOR (0: everything), the longest unchanged first, at most MAX, and
- * of those not used since OLDEST_US nothing.
+ * Tell what has changed after CURSOR (0: everything), the longest unchanged first, at most MAX.
  *   -> the cursor for the next time
  */
-uint64_t home_records_changed(const struct home_records *h, uint64_t cursor, uint64_t oldest_us,
-                              size_t max, uint64_t now_us,
+uint64_t home_records_changed(const struct home_records *h, uint64_t cursor, size_t max,
+                              uint64_t now_us,
                               void (*each)(void *context, const struct home_record *r),
                               void *context);
 /* Whether a decision is among what has changed after CURSOR: it is worth telling soon. Cost: O(1).

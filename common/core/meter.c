@@ -113,7 +113,7 @@ static uint64_t max_age(const struct meter *m)
 {
     uint64_t age;
 
-    if (m->settings.max_skill_age != 0)
+    if (m->settings.max_skill_age != METER_SKILL_AGE_DEFAULT)
         return m->settings.max_skill_age;
     return __builtin_mul_overflow(m->settings.history, (uint64_t)10, &age) ? UINT64_MAX : age;
 }

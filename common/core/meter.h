@@ -14,9 +14,13 @@
 
 struct meter;
 
+#define METER_SKILL_AGE_DEFAULT UINT64_MAX
+
 struct meter_settings {
     uint64_t history; /* requests between two resumes; the decay is 1 - 1/history; >= 1 */
-    /* In requests: a class not seen for longer is dropped at a resume. 0: 10 * history. */
+    /* In requests: a class whose last request is further back is dropped when a resume is due. Any
+     * number is valid, also one below HISTORY: with 0 only the class of the latest request stays.
+     * METER_SKILL_AGE_DEFAULT: 10 * history. */
     uint64_t max_skill_age;
     size_t max_classes; /* classes kept; a tenth of the room is for those on probation */
     /*

@@ -313,6 +313,37 @@ bool addr_equal(const struct addr *a, const struct addr *b)
     return compare(a, b) == 0;
 }
 
+bool addr_same_host(const struct addr *a, const struct addr *b)
+{
+    if (a->len == 0 || b->len == 0 || a->sa.sa_family != b->sa.sa_family)
+        return false;
+    if (a->sa.sa_family == AF_INET)
+        return a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
+    return a->sa.sa_family == AF_INET6 &&
+           memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr)) == 0;
+}
+
+struct addr addr_plain(const struct addr *a)
+{
+    struct addr plain = {.in.sin_family = AF_INET, .len = sizeof(plain.in)};
+
+    if (a->len == 0 || a->sa.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
+        return *a;
+    memcpy(&plain.in.sin_addr, &a->in6.sin6_addr.s6_addr[12], sizeof(plain.in.sin_addr));
+    plain.in.sin_port = a->in6.sin6_port;
+    return plain;
+}
+
+bool addr_overlaps(const struct addr *a, const struct addr *b)
+{
+    if (a->len == 0 || a->sa.sa_family != b->sa.sa_family)
+        return false;
+    if (a->sa.sa_family == AF_UNIX)
+        return addr_equal(a, b);
+    return addr_port(a) != 0 && addr_port(a) == addr_port(b) &&
+           (addr_equal(a, b) || addr_is_wildcard(a) || addr_is_wildcard(b));
+}
+
 bool addr_is_wildcard(const struct addr *a)
 {
     if (a->len == 0)

@@ -48,6 +48,13 @@ const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX]);
 struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX]);
 unsigned addr_port(const struct addr *a); /* 0 for unix */
 bool addr_equal(const struct addr *a, const struct addr *b);
+/* The same whatever the ports and scopes are. Of the internet, both. */
+bool addr_same_host(const struct addr *a, const struct addr *b);
+/* A; of an IPv4 address within IPv6 ("[::ffff:10.0.0.1]:80"), that IPv4 address. */
+struct addr addr_plain(const struct addr *a);
+/* Whether sockets cannot listen at both: they are equal (and not port 0, which is a new port each
+ * time), or of one family and port, and one of them is the wildcard. */
+bool addr_overlaps(const struct addr *a, const struct addr *b);
 bool addr_is_wildcard(const struct addr *a); /* "0.0.0.0", "[::]": every address of the machine */
 bool addr_is_loopback(const struct addr *a); /* unix counts */
 

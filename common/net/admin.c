@@ -5,11 +5,13 @@
  * framed or sniffed, and load only what this address serves (admin_add).
  */
 #include "common/net/admin.h"
+#include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/net/admin_stream.h"
 #include "common/net/http_fields.h"
 #include "common/net/http_server.h"
 
+#include <errno.h>
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
@@ -390,8 +392,13 @@ static enum err listen_at(struct admin *a, const struct admin_options *options,
     int fd = options->take_socket != NULL ? options->take_socket(options->context, address) : -1;
     enum err e = fd < 0 ? addr_listen(address, &lo, &fd) : ERR_OK;
 
-    if (e != ERR_OK)
+    if (e != ERR_OK) {
+        char text[ADDR_TEXT_MAX];
+
+        log_error(NULL, "admin-cannot-listen", "address=%s reason=\"%s\"",
+                  addr_format(address, text), e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         return e;
+    }
     http_server_listen(a->server, fd, &o);
     return addr_of_socket(fd, &a->addresses[a->naddresses++]);
 }

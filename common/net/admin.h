@@ -30,8 +30,8 @@ struct http_server;
 typedef int (*admin_page_fn)(void *context, struct slice query, struct text *body);
 
 /*
- * Errors: ERR_SYSTEM and friends of addr_listen; ERR_UNSUPPORTED: beyond loopback without a token,
- * or with an empty one.
+ * Errors: ERR_SYSTEM and friends of addr_listen, which are logged with the address;
+ * ERR_UNSUPPORTED: beyond loopback without a token, or with an empty one.
  */
 enum err admin_create(struct loop *l, const struct admin_options *o, struct admin **out) must_check;
 /*

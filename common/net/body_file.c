@@ -117,25 +117,46 @@ void body_file_throw(struct body_file_bin *b, struct body_file *f)
 
 /* ---- what is in a file ---- */
 
-bool body_file_add(struct body_file *f, struct slice bytes)
+void body_file_leave(struct body_file *f, size_t bytes)
+{
+    ASSERT(f->bytes == 0);
+    f->bytes = bytes;
+}
+
+static bool put(struct body_file *f, struct slice bytes, size_t at)
 {
     ASSERT(f->map == NULL);
     while (bytes.len != 0) {
-        ssize_t n = write(f->fd, bytes.p, bytes.len);
+        ssize_t n = pwrite(f->fd, bytes.p, bytes.len, (off_t)at);
         if (n == -1 && errno == EINTR)
             continue;
         if (n == -1)
             return false;
-        f->bytes += (size_t)n;
+        at += (size_t)n;
         bytes.p += n;
         bytes.len -= (size_t)n;
     }
     return true;
 }
 
+bool body_file_fill(struct body_file *f, struct slice bytes)
+{
+    ASSERT(bytes.len <= f->bytes);
+    return put(f, bytes, 0);
+}
+
+bool body_file_add(struct body_file *f, struct slice bytes)
+{
+    if (!put(f, bytes, f->bytes))
+        return false;
+    f->bytes += bytes.len;
+    return true;
+}
+
 struct slice body_file_map(struct body_file *f)
 {
-    ASSERT(f->bytes != 0);
+    if (f->bytes == 0)
+        return SLICE_LIT("");
     if (f->map == NULL) {
         void *map = mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, f->fd, 0);
         if (map == MAP_FAILED)

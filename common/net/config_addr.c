@@ -46,6 +46,22 @@ const struct config_node *config_item(const struct config_node *at, size_t i)
     return at != NULL && at->kind == CONFIG_LIST && i < at->n ? at->items[i] : at;
 }
 
+void config_addr_check_free(const struct config *file, const struct config_node *at, size_t i,
+                            const char *what, const struct addr *a, const char *other,
+                            const struct addr *others, size_t n, struct diag *d)
+{
+    char text[ADDR_TEXT_MAX];
+    char taken[ADDR_TEXT_MAX];
+
+    for (size_t k = 0; k < n; ++k) {
+        if (addr_overlaps(a, &others[k])) {
+            config_complain(file, config_item(at, i), d, "%s: %s is in use by %s: %s", what,
+                            addr_format(a, text), other, addr_format(&others[k], taken));
+            return;
+        }
+    }
+}
+
 static bool read_admin_address(const struct config *file, const char *text,
                                const struct config_node *at, bool has_token, struct addr *out,
                                struct diag *d)
@@ -74,10 +90,25 @@ struct addr *config_admin_addresses(const struct config *file, const struct conf
     for (size_t i = 0; i < texts->n; ++i) {
         const struct config_node *item = config_item(at, i);
 
-        *n += read_admin_address(file, texts->items[i], item != NULL ? item : node, has_token,
-                                 addrs + *n, d);
+        if (!read_admin_address(file, texts->items[i], item != NULL ? item : node, has_token,
+                                addrs + *n, d))
+            continue;
+        config_addr_check_free(file, item != NULL ? item : node, 0, "admin", addrs + *n, "admin",
+                               addrs, *n, d);
+        ++*n;
     }
     return addrs;
+}
+
+void config_admin_check_free(const struct config *file, const struct config_node *node,
+                             const struct addr *addrs, size_t n, const char *other,
+                             const struct addr *others, size_t nothers, struct diag *d)
+{
+    const struct config_node *at = n != 0 ? config_get(node, "address") : NULL;
+
+    for (size_t i = 0; i < n; ++i)
+        config_addr_check_free(file, at != NULL ? at : node, i, "admin", &addrs[i], other, others,
+                               nothers, d);
 }
 
 bool config_octal(int64_t written, unsigned *mode)

@@ -4,12 +4,10 @@
  * other while the call is ASKED or HELD; whoever separates them decides about the connection first
  * and calls the owner last, as the owner may do anything then, destroying the client included.
  *
- * A connection may go on without its call: an attempt to connect or a greeting whose call has no
- * time left (the server's breaker wants to know, and the next call has use for it), a RELEASE, and
- * a wait that our own clock has ended. That one is silent whether the daemon lives or not, for
- * silence is what waiting sounds like; and one that has stopped must not cost every call its whole
- * time for ever. So where the daemon is about to end the wait itself, its TIMEOUT is awaited, and
- * the connection is as good as before; else it is asked for its uptime and the connection closed.
+ * A connection may exist without a call: an attempt to connect whose call has no time left (the
+ * server's breaker needs the result, and the next call can use the connection), a probe, a RELEASE,
+ * and a wait that our own clock has ended. Where the daemon is about to end that wait itself, its
+ * TIMEOUT is awaited, and the connection is reused; else the connection is closed.
  */
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -21,7 +19,6 @@ enum {
     CONNECT_TIMEOUT_MS = 100,
     ANSWER_TIMEOUT_MS = 250,
     IDLE_MS = 60000,
-    CONNECTIONS_MAX = 1024,
     IDLE_MAX = 64,
     /* What a daemon's clock takes. */
     WIRE_SECONDS_MAX = INT32_MAX,
@@ -136,32 +133,34 @@ static bool send_acquire(struct counter_conn *c)
 
     c->state = COUNTER_CONN_ASKING;
     c->expires_ms = now_ms + l.timeout_s * UINT64_C(1000);
+    counter_server_watch(c->server);
+    if (r->slots != 0)
+        counter_server_inquire(c->server, counter_type_of(l.word));
     return counter_conn_send(c, (struct slice){line, counter_acquire_print(&l, line)});
 }
 
-/* Something whose answer is due at once, and for which no call waits. False: C is dead. */
-static bool send_and_await(struct counter_conn *c, enum counter_conn_state state, struct slice line)
+bool counter_conn_send_and_await(struct counter_conn *c, enum counter_conn_state state,
+                                 struct slice line)
 {
     c->state = (uint8_t)state;
     timer_start(c->loop, &c->timer, c->server->client->answer_timeout_ms);
     return counter_conn_send(c, line);
 }
 
-/* C is connected, and the daemon well as far as is known. */
-static void serve(struct counter_conn *c)
-{
-    if (c->call == NULL)
-        counter_server_keep(c);
-    else if (!send_acquire(c))
-        counter_conn_ended(c, COUNTER_TROUBLE_CLOSED);
-}
-
 void counter_conn_connected(struct counter_conn *c)
 {
+    bool sent = true;
+
     timer_stop(&c->timer);
-    if (!c->probe)
-        serve(c);
-    else if (!send_and_await(c, COUNTER_CONN_GREETING, counter_uptime_line()))
+    if (c->call != NULL)
+        sent = send_acquire(c);
+    else if (c->probe)
+        sent = counter_conn_send_and_await(c, COUNTER_CONN_GREETING, counter_uptime_line());
+    else if (c->inquiry)
+        sent = counter_conn_send_and_await(c, COUNTER_CONN_INQUIRING, counter_slots_line());
+    else
+        counter_server_keep(c);
+    if (!sent)
         counter_conn_ended(c, COUNTER_TROUBLE_CLOSED);
 }
 
@@ -195,7 +194,7 @@ static bool is_stale(const struct counter_conn *c, enum counter_trouble why)
     return why == COUNTER_TROUBLE_CLOSED && c->reused && c->in_len == 0 && !c->server->retired;
 }
 
-/* Once more, over a connection of its own; for a moment there may be one too many. */
+/* Once more, over a new connection; for a moment there may be one too many. */
 static void repeat(struct counter_conn *c)
 {
     struct counter_call *call = part(c);
@@ -203,7 +202,21 @@ static void repeat(struct counter_conn *c)
     ASSERT(!call->again); /* what is sent again goes over a fresh connection */
     call->again = true;
     ++call->client->stats.repeated;
+    bool reserved = counter_daemon_reserve(c->server->daemon, true);
+    ASSERT(reserved);
     join(call, counter_conn_open(c->server));
+    counter_conn_close(c);
+}
+
+/* A daemon that closes the connection over an unknown word does not know it. */
+static void end_inquiry(struct counter_conn *c, enum counter_trouble why)
+{
+    if (why == COUNTER_TROUBLE_SILENT) {
+        counter_server_bad(c);
+    } else {
+        c->inquiry = false;
+        counter_daemon_slots(c->server->daemon, COUNTER_SLOTS_IGNORED);
+    }
     counter_conn_close(c);
 }
 
@@ -212,9 +225,12 @@ void counter_conn_ended(struct counter_conn *c, enum counter_trouble why)
     switch ((enum counter_conn_state)c->state) {
     case COUNTER_CONN_CONNECTING:
     case COUNTER_CONN_GREETING:
-        if (why != COUNTER_TROUBLE_SYSTEM)
+        if (why != COUNTER_TROUBLE_SYSTEM && !is_stale(c, why))
             counter_server_bad(c);
         give_up(c, why);
+        return;
+    case COUNTER_CONN_INQUIRING:
+        end_inquiry(c, why);
         return;
     case COUNTER_CONN_ASKING:
         if (is_stale(c, why)) {
@@ -236,7 +252,6 @@ void counter_conn_ended(struct counter_conn *c, enum counter_trouble why)
         counter_conn_close(c);
         return;
     case COUNTER_CONN_EXPIRING:
-    case COUNTER_CONN_LEAVING:
         if (why != COUNTER_TROUBLE_CLOSED)
             counter_server_bad(c);
         counter_conn_close(c);
@@ -266,7 +281,7 @@ static void end_wait(struct counter_conn *c)
     if (c->expires_ms <= now_ms + EXPIRY_SLACK_MS) {
         c->state = COUNTER_CONN_EXPIRING;
         timer_start(c->loop, &c->timer, EXPIRY_SLACK_MS + c->server->client->answer_timeout_ms);
-    } else if (!send_and_await(c, COUNTER_CONN_LEAVING, counter_uptime_line())) {
+    } else {
         counter_conn_close(c);
     }
 }
@@ -282,9 +297,6 @@ static void on_deadline(struct timer *t)
     if (c->state == COUNTER_CONN_CONNECTING) {
         (void)part(c);
         answer(call, COUNTER_RESULT_UNREACHABLE, COUNTER_TROUBLE_CONNECT_TIMEOUT);
-    } else if (c->state == COUNTER_CONN_GREETING) {
-        (void)part(c);
-        answer(call, COUNTER_RESULT_UNREACHABLE, COUNTER_TROUBLE_SILENT);
     } else if (call->request.timeout_ms == 0) {
         counter_conn_ended(c, COUNTER_TROUBLE_SILENT);
     } else {
@@ -313,11 +325,8 @@ static void decide(struct counter_conn *c, enum counter_result r)
 
 static void log_error_reply(const struct counter_conn *c, struct slice error)
 {
-    struct text t = {0};
-
-    text_add_escaped(&t, error);
-    log_warn(NULL, "counter-server-error", "name=%s error=\"%s\"", c->server->name, text_cstr(&t));
-    text_fini(&t);
+    log_warn(NULL, "counter-server-error", "name=%s error=\"%.*s\"", c->server->name,
+             SLICE_FMT(error));
 }
 
 static void on_decision(struct counter_conn *c, const struct counter_reply *r)
@@ -346,6 +355,7 @@ static void on_decision(struct counter_conn *c, const struct counter_reply *r)
     case COUNTER_REPLY_RELEASED:
     case COUNTER_REPLY_NOT_LOCKED:
     case COUNTER_REPLY_UPTIME:
+    case COUNTER_REPLY_SLOTS:
         counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
         return;
     }
@@ -363,12 +373,22 @@ static void on_settled(struct counter_conn *c)
 /* What the daemon says to a wait that we have ended. */
 static void on_late_reply(struct counter_conn *c, enum counter_reply_kind kind)
 {
-    if (c->state == COUNTER_CONN_EXPIRING && kind == COUNTER_REPLY_TIMEOUT) {
+    if (kind == COUNTER_REPLY_TIMEOUT) {
         on_settled(c);
         return;
     }
     /* It lives; what it may have granted goes back with the connection. */
     counter_server_good(c);
+    counter_conn_close(c);
+}
+
+/* Closed in any case: the original ends its reply to an unknown word without a newline. */
+static void on_slots_reply(struct counter_conn *c, enum counter_reply_kind kind)
+{
+    c->inquiry = false;
+    counter_server_good(c);
+    counter_daemon_slots(c->server->daemon,
+                         kind == COUNTER_REPLY_SLOTS ? COUNTER_SLOTS_KNOWN : COUNTER_SLOTS_IGNORED);
     counter_conn_close(c);
 }
 
@@ -378,12 +398,13 @@ void counter_conn_replied(struct counter_conn *c, const struct counter_reply *r)
         list_remove(&c->end_later.node);
         on_decision(c, r);
     } else if (c->state == COUNTER_CONN_GREETING && r->kind == COUNTER_REPLY_UPTIME) {
-        timer_stop(&c->timer);
-        counter_server_good(c);
-        serve(c);
+        on_settled(c);
+    } else if (c->state == COUNTER_CONN_INQUIRING &&
+               (r->kind == COUNTER_REPLY_SLOTS || r->kind == COUNTER_REPLY_ERROR)) {
+        on_slots_reply(c, r->kind);
     } else if (c->state == COUNTER_CONN_RELEASING && r->kind == COUNTER_REPLY_RELEASED) {
         on_settled(c);
-    } else if (c->state == COUNTER_CONN_EXPIRING || c->state == COUNTER_CONN_LEAVING) {
+    } else if (c->state == COUNTER_CONN_EXPIRING) {
         on_late_reply(c, r->kind);
     } else {
         counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
@@ -414,33 +435,35 @@ static void init_call(struct counter_client *c, struct counter_call *call,
     ++c->stats.calls;
 }
 
-/* Over a connection of CALL's own. */
-static void open_for(struct counter_call *call, struct counter_server *s, bool probe)
+/* Over a new connection. */
+static void open_for(struct counter_call *call, struct counter_server *s)
 {
-    if (s->nall >= call->client->max_connections) {
-        if (probe)
-            counter_breaker_no_verdict(&s->breaker, loop_now_ms(call->client->loop));
-        ++call->client->stats.no_room;
-        answer_later(call, COUNTER_RESULT_QUEUE_FULL, COUNTER_TROUBLE_NONE);
+    const struct counter_client *client = call->client;
+
+    if (!counter_daemon_reserve(s->daemon, false)) {
+        log_warn(NULL, "counter-connections-exhausted",
+                 "application=%s name=%s limit=%u action=\"refuse; raise "
+                 "pool_counter_connections, or lower maxqueue\"",
+                 counter_health_name(client->health), s->name,
+                 counter_health_connections(client->health));
+        answer_later(call, COUNTER_RESULT_NO_ROOM, COUNTER_TROUBLE_NONE);
         return;
     }
     join(call, counter_conn_open(s));
-    call->conn->probe = probe;
 }
 
 static void ask_server(struct counter_call *call, struct counter_server *s)
 {
     struct counter_client *client = call->client;
-    enum counter_breaker_leave leave = counter_breaker_ask(&s->breaker, loop_now_ms(client->loop));
 
-    if (leave == COUNTER_BREAKER_REST) {
+    if (counter_server_look(s).resting) {
+        counter_server_watch(s);
         answer_later(call, COUNTER_RESULT_UNREACHABLE, COUNTER_TROUBLE_RESTING);
         return;
     }
-    /* A probe wants to know whether the server takes connections, so it makes one. */
-    struct counter_conn *c = leave == COUNTER_BREAKER_GO ? counter_server_take(s) : NULL;
+    struct counter_conn *c = counter_server_take(s);
     if (c == NULL) {
-        open_for(call, s, leave == COUNTER_BREAKER_PROBE);
+        open_for(call, s);
         return;
     }
     ++client->stats.reused;
@@ -473,7 +496,7 @@ void counter_client_release(struct counter_call *call)
 
     if (call->state == COUNTER_CALL_HELD) {
         (void)part(c);
-        if (!send_and_await(c, COUNTER_CONN_RELEASING, counter_release_line()))
+        if (!counter_conn_send_and_await(c, COUNTER_CONN_RELEASING, counter_release_line()))
             counter_conn_ended(c, COUNTER_TROUBLE_CLOSED);
     } else {
         ASSERT(call->state == COUNTER_CALL_LOST);
@@ -514,11 +537,21 @@ struct counter_client *counter_client_create(struct loop *l,
     c->connect_timeout_ms = or_default(s->connect_timeout_ms, CONNECT_TIMEOUT_MS);
     c->answer_timeout_ms = or_default(s->answer_timeout_ms, ANSWER_TIMEOUT_MS);
     c->idle_ms = or_default(s->idle_ms, IDLE_MS);
-    c->max_connections = (unsigned)or_default(s->max_connections, CONNECTIONS_MAX);
+    ASSERT(s->health != NULL);
+    c->health = s->health;
     c->max_idle = (unsigned)or_default(s->max_idle, IDLE_MAX);
     list_init(&c->retired);
     counter_client_set_servers(c, s->servers, s->nservers);
     return c;
+}
+
+void counter_client_set_timeouts(struct counter_client *c, uint64_t connect_timeout_ms,
+                                 uint64_t answer_timeout_ms)
+{
+    ASSERT(connect_timeout_ms != 0);
+    ASSERT(answer_timeout_ms != 0);
+    c->connect_timeout_ms = connect_timeout_ms;
+    c->answer_timeout_ms = answer_timeout_ms;
 }
 
 void counter_client_destroy(struct counter_client *c)

@@ -15,14 +15,14 @@
  *
  * A key's server is the same for all clients that know the same servers by name. There is no
  * fail-over: while a key's server is away the key is UNREACHABLE, for with another server's count
- * beside the first one's a limit would be doubled. A server that fails again and again is left
- * alone for a while (common/core/counter_breaker.h).
+ * beside the first one's a limit would be doubled. A server that fails again and again, or hangs,
+ * is left alone for a while; clients share what they know of it (common/net/counter_health.h).
  */
 #ifndef RLB_NET_COUNTER_CLIENT_H
 #define RLB_NET_COUNTER_CLIENT_H
 
 #include "common/core/counter.h"
-#include "common/net/addr.h"
+#include "common/net/counter_health.h"
 #include "common/net/loop.h"
 
 enum {
@@ -37,7 +37,8 @@ struct counter_server;
 enum counter_result {
     COUNTER_RESULT_LOCKED,      /* held, until counter_client_release or counter_client_leave */
     COUNTER_RESULT_DONE,        /* of kind ANY: another has done the work */
-    COUNTER_RESULT_QUEUE_FULL,  /* the key has `maxqueue`, or the client all its connections */
+    COUNTER_RESULT_QUEUE_FULL,  /* the key has `maxqueue` */
+    COUNTER_RESULT_NO_ROOM,     /* the daemon has all the connections it may have from here */
     COUNTER_RESULT_TIMEOUT,     /* not within `timeout_ms` */
     COUNTER_RESULT_UNREACHABLE, /* the daemon did not decide; `why` of the call says more */
     COUNTER_RESULTS,
@@ -68,9 +69,9 @@ struct counter_client_settings {
     uint64_t connect_timeout_ms; /* 0: 100 */
     /* For what is due at once: whether a key that may not wait is locked; RELEASED. 0: 250 */
     uint64_t answer_timeout_ms;
-    uint64_t idle_ms;         /* a kept connection is closed after this long. 0: 60,000 */
-    unsigned max_connections; /* of this client to each server, kept ones included. 0: 1024 */
-    unsigned max_idle;        /* kept for reuse, of each server. 0: 64 */
+    uint64_t idle_ms;              /* a kept connection is closed after this long. 0: 60,000 */
+    unsigned max_idle;             /* kept for reuse, of each server. 0: 64 */
+    struct counter_health *health; /* shared with other clients, outlives this one; never NULL */
 };
 
 struct counter_request {
@@ -129,8 +130,8 @@ struct counter_client_stats {
     uint64_t opened;                        /* connections, attempts included */
     uint64_t reused;                        /* calls served by a kept one */
     uint64_t repeated;                      /* calls sent anew, as a kept connection was dead */
-    uint64_t rests;                         /* times that a breaker has opened */
-    uint64_t no_room;    /* of results[QUEUE_FULL]: for want of connections here */
+    uint64_t rests;      /* times that this client has found a server unresponsive */
+    uint64_t probes;     /* sent to see whether a server responds */
     uint64_t lost;       /* locks whose connection died */
     uint64_t unreleased; /* RELEASEs without their answer; the daemon may have taken them */
 };
@@ -138,7 +139,7 @@ struct counter_client_stats {
 struct counter_server_view {
     struct slice name; /* borrowed until the servers change */
     struct addr addr;
-    unsigned connections, idle; /* of CONNECTIONS */
+    unsigned connections, idle; /* this client's; idle ones are of CONNECTIONS */
     bool resting;
     uint64_t rest_ms; /* what is left of it; 0 when it may be tried again */
 };
@@ -165,6 +166,10 @@ enum err counter_client_check(const struct counter_server_address *servers, size
  */
 void counter_client_set_servers(struct counter_client *c,
                                 const struct counter_server_address *servers, size_t n);
+
+/* As in the settings; 0 is not a default here. What is under way keeps its own. */
+void counter_client_set_timeouts(struct counter_client *c, uint64_t connect_timeout_ms,
+                                 uint64_t answer_timeout_ms);
 
 /*
  * Ask for R->key. CALL is FREE; R is borrowed for the call. `answered` comes within R->timeout_ms,

@@ -47,11 +47,15 @@ static void on_readable(h2o_socket_t *sock, const char *err)
         return;
     }
     enum err e = counter_reply_parse((struct slice){c->in, c->in_len}, &reply, &used);
+    if (e == ERR_NOT_FOUND && c->state == COUNTER_CONN_INQUIRING &&
+        counter_reply_unknown_stat((struct slice){c->in, c->in_len})) {
+        e = ERR_OK;
+        reply = (struct counter_reply){.kind = COUNTER_REPLY_ERROR};
+        used = c->in_len;
+    }
     if (e == ERR_NOT_FOUND)
         return;
-    /* Before the uptime that a leaving one has asked for, a decision may come. */
-    bool more = e == ERR_OK && used != c->in_len && c->state != COUNTER_CONN_LEAVING;
-    if (e != ERR_OK || more) {
+    if (e != ERR_OK || used != c->in_len) {
         counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
         return;
     }

@@ -7,7 +7,6 @@
 #ifndef RLB_NET_COUNTER_CONN_H
 #define RLB_NET_COUNTER_CONN_H
 
-#include "common/core/counter_breaker.h"
 #include "common/core/hash_ring.h"
 #include "common/net/counter_client.h"
 #include "common/wire/counter_reply.h"
@@ -15,20 +14,22 @@
 #include <h2o.h>
 
 /*
- *   CONNECTING -> [GREETING] -> ASKING -> HELD -> RELEASING -> KEPT -> ASKING ...
- *        |             |           |                             ^
- *        |             |           +-- answered, not LOCKED -----+
- *        |             |           +-- no time left -> EXPIRING -+  or LEAVING -> closed
- *        +-------------+-- nobody wants it any more -------------+
+ *   CONNECTING -> ASKING -> HELD -> RELEASING -> KEPT -> ASKING ...
+ *        |           |                             ^
+ *        |           +-- answered, not LOCKED -----+
+ *        |           +-- no time left -> EXPIRING -+  or closed
+ *        +-- no call needs it any more ------------+
+ *        +-- a probe, which a KEPT one may be, too: GREETING -> KEPT
+ *        +-- a question for slots: INQUIRING -> closed
  */
 enum counter_conn_state {
     COUNTER_CONN_CONNECTING,
-    COUNTER_CONN_GREETING,  /* of a probe: whether the daemon answers at all, before we queue */
+    COUNTER_CONN_GREETING,  /* a probe: STATS UPTIME is sent */
+    COUNTER_CONN_INQUIRING, /* STATS SLOTS is sent */
     COUNTER_CONN_ASKING,    /* an acquire is sent */
     COUNTER_CONN_HELD,      /* it was LOCKED */
     COUNTER_CONN_RELEASING, /* a RELEASE is sent; nobody waits for the answer */
     COUNTER_CONN_EXPIRING,  /* our clock has ended a wait; the daemon's own will any moment */
-    COUNTER_CONN_LEAVING,   /* the same, but it will not: asked whether it lives, then closed */
     COUNTER_CONN_KEPT,
 };
 
@@ -36,7 +37,7 @@ struct counter_conn {
     struct list in_server; /* all */
     struct list in_kept;   /* KEPT; the latest first */
     struct counter_server *server;
-    struct counter_call *call; /* CONNECTING, GREETING: or NULL. ASKING, HELD: never NULL */
+    struct counter_call *call; /* CONNECTING: or NULL. ASKING, HELD: never NULL. Else NULL */
     struct loop *loop;
     h2o_socket_t *sock;             /* NULL when there was none to be had */
     struct timer timer;             /* of every state but ASKING and HELD */
@@ -45,7 +46,8 @@ struct counter_conn {
     enum counter_trouble trouble; /* that END_LATER tells */
     uint8_t state;                /* enum counter_conn_state */
     bool reused;                  /* has been kept: it may be dead without our knowing */
-    bool probe;                   /* the server's breaker awaits what becomes of it */
+    bool probe;                   /* to see whether the daemon responds */
+    bool inquiry;                 /* to see whether it knows slots */
     uint64_t expires_ms;          /* ASKING: when the daemon ends the wait, or later */
     size_t in_len;
     char in[COUNTER_REPLY_LINE_MAX];
@@ -56,8 +58,11 @@ struct counter_server {
     struct counter_client *client;
     char *name;
     struct addr addr;
-    struct counter_breaker breaker;
-    struct list all, kept; /* connections */
+    struct counter_daemon *daemon; /* one reference: what all loops know of it */
+    uint64_t rests;                /* of the daemon, that this client has acted on */
+    struct timer watch;            /* while something is unanswered, or the daemon rests */
+    uint64_t asked_ms;             /* the last time that something was sent */
+    struct list all, kept;         /* connections */
     unsigned nall, nkept;
     bool retired;
 };
@@ -65,7 +70,8 @@ struct counter_server {
 struct counter_client {
     struct loop *loop;
     uint64_t connect_timeout_ms, answer_timeout_ms, idle_ms;
-    unsigned max_connections, max_idle;
+    unsigned max_idle;
+    struct counter_health *health;
     struct counter_server *servers[COUNTER_SERVERS_MAX];
     size_t nservers;
     struct list retired;
@@ -76,10 +82,14 @@ struct counter_client {
 
 /* ---- counter_conn.c ---- */
 
-/* Begin to connect; counter_conn_connected or counter_conn_ended comes later. It is S's. */
+/* Begin to connect; counter_conn_connected or counter_conn_ended comes later. It is S's, of whose
+ * daemon it was reserved. */
 struct counter_conn *counter_conn_open(struct counter_server *s);
 /* Gone at once for its server, which may go too; the memory goes at the end of the turn. */
 void counter_conn_close(struct counter_conn *c);
+/* The same for a line whose answer is due at once; C is in STATE after this. */
+bool counter_conn_send_and_await(struct counter_conn *c, enum counter_conn_state state,
+                                 struct slice line) must_check;
 /* False: it is dead, or the socket does not even take this much. */
 bool counter_conn_send(struct counter_conn *c, struct slice line) must_check;
 /* Whether nothing has come and the peer has not closed, as far as the kernel knows. */
@@ -101,9 +111,15 @@ void counter_server_join(struct counter_server *s, struct counter_conn *c);
 void counter_server_part(struct counter_conn *c);
 /* The latest kept one that seems alive; it is kept no longer. NULL when there is none. */
 struct counter_conn *counter_server_take(struct counter_server *s);
+/* Something is sent to S whose answer may take long: find out whether the daemon responds. */
+void counter_server_watch(struct counter_server *s);
+/* What all loops know of S's daemon, acted on: waiting calls of a daemon that rests are ended. */
+struct counter_daemon_state counter_server_look(struct counter_server *s);
+/* Ask S's daemon whether it knows slots, if that is not known. */
+void counter_server_inquire(struct counter_server *s, struct slice type);
 /* Keep C, or close it when there are enough, or its server has gone. */
 void counter_server_keep(struct counter_conn *c);
-/* Tell C's server's breaker. */
+/* C's daemon has replied; or it has failed to. */
 void counter_server_good(struct counter_conn *c);
 void counter_server_bad(struct counter_conn *c);
 /* For counter_client_destroy. */

@@ -5,6 +5,7 @@
  */
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "common/core/counter_breaker.h"
 #include "common/net/counter_conn.h"
 
 #include <stdlib.h>
@@ -16,6 +17,8 @@ _Static_assert((int)COUNTER_SERVERS_MAX <= (int)HASH_RING_SERVERS_MAX, "all are 
 static void destroy_server(struct counter_server *s)
 {
     ASSERT(s->nall == 0);
+    timer_stop(&s->watch);
+    counter_daemon_put(s->daemon);
     list_remove(&s->in_retired);
     free(s->name);
     free(s);
@@ -23,7 +26,6 @@ static void destroy_server(struct counter_server *s)
 
 void counter_server_join(struct counter_server *s, struct counter_conn *c)
 {
-    ASSERT(!s->retired);
     c->server = s;
     list_push_back(&s->all, &c->in_server);
     ++s->nall;
@@ -37,12 +39,21 @@ static void leave_kept(struct counter_conn *c)
     --c->server->nkept;
 }
 
+static void end_probe(struct counter_conn *c)
+{
+    if (c->probe)
+        counter_daemon_end_probe(c->server->daemon, loop_now_ms(c->loop));
+    c->probe = false;
+}
+
 void counter_server_part(struct counter_conn *c)
 {
     struct counter_server *s = c->server;
 
-    if (c->probe)
-        counter_breaker_no_verdict(&s->breaker, loop_now_ms(c->loop));
+    end_probe(c);
+    if (c->inquiry)
+        counter_daemon_slots(s->daemon, COUNTER_SLOTS_UNKNOWN);
+    counter_daemon_release(s->daemon);
     leave_kept(c);
     list_remove(&c->in_server);
     --s->nall;
@@ -74,6 +85,7 @@ void counter_server_keep(struct counter_conn *c)
     struct counter_server *s = c->server;
 
     ASSERT(c->call == NULL);
+    end_probe(c);
     if (s->retired || s->nkept >= s->client->max_idle) {
         counter_conn_close(c);
         return;
@@ -92,18 +104,7 @@ static void drop_kept(struct counter_server *s)
         counter_conn_close(list_first(&s->kept, struct counter_conn, in_kept));
 }
 
-void counter_server_good(struct counter_conn *c)
-{
-    struct counter_server *s = c->server;
-
-    if (s->breaker.state != COUNTER_BREAKER_CLOSED)
-        log_info(NULL, "counter-server-back", "name=%s", s->name);
-    c->probe = false;
-    counter_breaker_succeeded(&s->breaker);
-}
-
-/* Who waits there waits for a daemon that answers nobody: as unreachable as who asks from now on.
- */
+/* Waiting calls are ended as those are that ask from now on. */
 static void let_waiters_go(struct counter_server *s)
 {
     struct list *it;
@@ -118,19 +119,105 @@ static void let_waiters_go(struct counter_server *s)
     }
 }
 
+struct counter_daemon_state counter_server_look(struct counter_server *s)
+{
+    struct counter_daemon_state now = counter_daemon_look(s->daemon, loop_now_ms(s->client->loop));
+
+    if (now.rests != s->rests) {
+        s->rests = now.rests;
+        drop_kept(s); /* of a server that is gone there are none: S stays */
+        let_waiters_go(s);
+    }
+    return now;
+}
+
+void counter_server_good(struct counter_conn *c)
+{
+    struct counter_server *s = c->server;
+
+    if (counter_daemon_heard(s->daemon, loop_now_ms(c->loop)))
+        log_info(NULL, "counter-server-back", "name=%s", s->name);
+}
+
 void counter_server_bad(struct counter_conn *c)
 {
     struct counter_server *s = c->server;
-    bool probe = c->probe;
+    uint64_t rest_ms = counter_daemon_failed(s->daemon, c->probe, loop_now_ms(c->loop));
 
-    c->probe = false;
-    if (!counter_breaker_failed(&s->breaker, probe, loop_now_ms(c->loop)))
+    /* At once: the next probe of a daemon that may hang, or the wait for the end of its rest. */
+    if (c->probe || rest_ms != 0)
+        timer_start(c->loop, &s->watch, 0);
+    if (rest_ms == 0)
         return;
     ++s->client->stats.rests;
-    drop_kept(s); /* C itself is not among them, so S stays */
-    let_waiters_go(s);
+    (void)counter_server_look(s); /* C itself is not among those closed */
     log_warn(NULL, "counter-server-rests", "name=%s rest_ms=%llu", s->name,
-             (unsigned long long)s->breaker.rest_ms);
+             (unsigned long long)rest_ms);
+}
+
+/* ---- whether it responds ---- */
+
+static void probe(struct counter_server *s)
+{
+    struct counter_conn *c = counter_server_take(s);
+
+    ++s->client->stats.probes;
+    if (c != NULL) {
+        c->probe = true;
+        if (!counter_conn_send_and_await(c, COUNTER_CONN_GREETING, counter_uptime_line()))
+            counter_conn_close(c);
+        return;
+    }
+    bool reserved = counter_daemon_reserve(s->daemon, true);
+    ASSERT(reserved);
+    c = counter_conn_open(s);
+    c->probe = true;
+}
+
+static bool is_asked(const struct counter_server *s)
+{
+    struct list *it;
+
+    list_for_each (it, &s->all) {
+        if (list_entry(it, struct counter_conn, in_server)->state == COUNTER_CONN_ASKING)
+            return true;
+    }
+    return false;
+}
+
+static void on_watch(struct timer *t)
+{
+    struct counter_server *s = container_of(t, struct counter_server, watch);
+    uint64_t silent_ms = s->client->answer_timeout_ms;
+    struct loop *l = s->client->loop;
+    struct counter_daemon_state now = counter_server_look(s);
+
+    if (!now.resting && s->asked_ms <= now.heard_ms && !is_asked(s))
+        return;
+    if (now.resting)
+        timer_start(l, &s->watch, now.rest_ms != 0 ? now.rest_ms : COUNTER_BREAKER_REST_FIRST_MS);
+    else
+        timer_start(l, &s->watch, silent_ms);
+    if (counter_daemon_begin_probe(s->daemon, silent_ms, loop_now_ms(l)))
+        probe(s);
+}
+
+void counter_server_watch(struct counter_server *s)
+{
+    struct loop *l = s->client->loop;
+
+    s->asked_ms = loop_now_ms(l);
+    if (!timer_running(&s->watch))
+        timer_start(l, &s->watch, s->client->answer_timeout_ms);
+}
+
+void counter_server_inquire(struct counter_server *s, struct slice type)
+{
+    if (!counter_daemon_needs_slots(s->daemon, type))
+        return;
+    bool reserved = counter_daemon_reserve(s->daemon, true);
+    ASSERT(reserved);
+    counter_conn_open(s)->inquiry = true;
 }
 
 /* ---- the set of servers ---- */
@@ -176,6 +263,9 @@ static struct counter_server *create_server(struct counter_client *c,
     s->client = c;
     s->name = xslicedup(a->name);
     s->addr = a->addr;
+    s->daemon = counter_daemon_get(c->health, a->name, &a->addr);
+    s->rests = counter_daemon_look(s->daemon, 0).rests;
+    timer_init(&s->watch, on_watch);
     list_init(&s->in_retired);
     list_init(&s->all);
     list_init(&s->kept);
@@ -276,15 +366,14 @@ struct counter_server_view counter_client_server(const struct counter_client *c,
 {
     ASSERT(i < c->nservers);
     const struct counter_server *s = c->servers[i];
-    uint64_t now_ms = loop_now_ms(c->loop);
-    bool resting = s->breaker.state != COUNTER_BREAKER_CLOSED;
+    struct counter_daemon_state now = counter_daemon_look(s->daemon, loop_now_ms(c->loop));
 
     return (struct counter_server_view){
         .name = slice_of(s->name),
         .addr = s->addr,
         .connections = s->nall,
         .idle = s->nkept,
-        .resting = resting,
-        .rest_ms = resting && s->breaker.until_ms > now_ms ? s->breaker.until_ms - now_ms : 0,
+        .resting = now.resting,
+        .rest_ms = now.rest_ms,
     };
 }

@@ -166,6 +166,8 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
 struct daemon_watch {
     struct daemon_signals handlers;
     struct watch *watch;
+    struct loop *loop;
+    struct timer log; /* each second */
     int fd;
 };
 
@@ -259,6 +261,14 @@ static void on_signal(void *context)
         handler(w->handlers.context);
 }
 
+static void on_log_second(struct timer *t)
+{
+    enum { LOG_FLUSH_MS = 1000 };
+
+    log_flush();
+    timer_start(container_of(t, struct daemon_watch, log)->loop, t, LOG_FLUSH_MS);
+}
+
 struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_signals *s)
 {
     struct daemon_watch *w = xcalloc(1, sizeof(*w));
@@ -271,6 +281,9 @@ struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_si
     w->fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     ASSERT(w->fd != -1);
     w->watch = watch_start(l, w->fd, on_signal, w);
+    w->loop = l;
+    timer_init(&w->log, on_log_second);
+    on_log_second(&w->log);
     return w;
 }
 
@@ -279,6 +292,8 @@ void daemon_signals_stop(struct daemon_watch *w)
     if (w == NULL)
         return;
     watch_stop(w->watch);
+    timer_stop(&w->log);
+    log_flush_all();
     close(w->fd);
     free(w);
 }
@@ -311,8 +326,8 @@ void daemon_notify(const char *state)
     if (name == NULL || name[0] == '\0')
         return;
     if (!notify_address(name, &sa, &len)) {
-        char escaped[LOG_ESCAPED_ROOM];
-        log_warn(NULL, "notify-socket-bad", "name=\"%s\"", log_escape(slice_of(name), escaped));
+        char escaped[LOG_CUT_ROOM];
+        log_warn(NULL, "notify-socket-bad", "name=\"%s\"", log_cut(slice_of(name), escaped));
         return;
     }
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -354,9 +369,9 @@ void daemon_log_problems(const struct diag *d)
 
     while (rest.len > 0) {
         struct slice line = slice_cut(&rest, '\n');
-        char shown[LOG_ESCAPED_ROOM];
+        char shown[LOG_CUT_ROOM];
 
         if (line.len > 0)
-            log_info(NULL, "configuration-problem", "%s", log_escape(line, shown));
+            log_info(NULL, "configuration-problem", "problem=\"%s\"", log_cut(line, shown));
     }
 }

@@ -202,6 +202,7 @@ static void begin(struct http1_exchange *x, const struct http1_request *r)
     x->room_bytes = SIZE_MAX;
     x->interim = 0;
     x->failure = ERR_OK;
+    x->fault = RESPONSE_FAULT_NONE;
     x->paused = x->keep_alive = x->any_written = x->any_received = false;
 }
 
@@ -244,6 +245,7 @@ static void pass_on(struct http1_conn *c, struct held_body *h, struct slice byte
         r.events->on_body(r.context, &h->body, true);
     } else {
         http1_body_release(&h->body);
+        c->x.fault = http1_chunked_fault(&c->x.framing.chunked);
         fail(c, ERR_BAD_RESPONSE);
     }
 }
@@ -377,6 +379,7 @@ static rare bool on_interim_head(struct http1_conn *c, const struct http1_head *
                            : ++c->x.interim <= HTTP1_INTERIM_MAX;
 
     if (!allowed) {
+        c->x.fault = upgrade ? RESPONSE_FAULT_UPGRADE : RESPONSE_FAULT_INTERIM;
         fail(c, ERR_BAD_RESPONSE);
         return false;
     }
@@ -449,6 +452,7 @@ static void take_heads(struct http1_conn *c)
         if (e == ERR_BUSY)
             return;
         if (e != ERR_OK) {
+            c->x.fault = head.fault;
             fail(c, e == ERR_TOO_LARGE ? e : ERR_BAD_RESPONSE);
             return;
         }

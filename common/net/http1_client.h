@@ -145,6 +145,9 @@ struct http1_times {
     uint64_t written_us, first_byte_us, last_byte_us;
 };
 struct http1_times http1_times(const struct http1_conn *c);
+/* Why the last exchange of C (or NULL) failed with E: what is wrong with the response, or E's text.
+ */
+const char *http1_failure_text(const struct http1_conn *c, enum err e);
 /*
  * Hand out the socket of an upgraded connection and free the rest; its input holds early bytes. Its
  * TLS stays with it (tls_link_of).

@@ -237,6 +237,13 @@ bool http1_any_received(const struct http1_conn *c)
     return c->x.any_received;
 }
 
+const char *http1_failure_text(const struct http1_conn *c, enum err e)
+{
+    enum response_fault f = c != NULL ? c->x.fault : RESPONSE_FAULT_NONE;
+
+    return f != RESPONSE_FAULT_NONE ? response_fault_text(f) : err_text(e);
+}
+
 struct http1_times http1_times(const struct http1_conn *c)
 {
     return c->x.times;

@@ -49,8 +49,9 @@ struct http1_output {
 
 struct http1_exchange {
     enum exchange_state state;
-    unsigned interim; /* 1xx heads seen */
-    enum err failure; /* to be reported at the end of the turn */
+    unsigned interim;          /* 1xx heads seen */
+    enum err failure;          /* to be reported at the end of the turn */
+    enum response_fault fault; /* of a response that is rejected */
     bool paused, keep_alive, any_written, any_received;
     size_t read_bytes; /* how much to read at once */
     size_t room_bytes; /* what the user wants at most */

@@ -171,6 +171,12 @@ void http_conn_secured(struct http_conn *c, const SSL *ssl)
         http_server_count(c->server, COUNT_TLS_RESUMED);
 }
 
+bool http_conn_is_closing(const struct http_conn *c)
+{
+    return c->sock->ssl != NULL && c->ssl != NULL &&
+           (SSL_get_shutdown(c->ssl) & SSL_SENT_SHUTDOWN) != 0;
+}
+
 void http_conn_shut_read(struct http_conn *c)
 {
     c->read_shut = true;
@@ -401,7 +407,7 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
 
 void http_conn_drain(struct http_conn *c)
 {
-    if (c->tunnelled)
+    if (c->tunnelled || http_conn_is_closing(c))
         return;
     if (c->tap.state == TAP_UNSERVED) {
         http_conn_shut_read(c);

@@ -54,7 +54,6 @@ struct http_server {
     char *server_name;
     h2o_globalconf_t conf;
     h2o_context_t ctx;
-    h2o_buffer_mmap_settings_t spill;
     struct list listeners, conns, tunnels;
     struct slab conn_slab; /* connections' memory: http_rest.c gives back what was between */
     struct list resting;   /* idle HTTP/1 connections, longest first: no sweep looks at these */
@@ -182,6 +181,11 @@ void http_conn_cut(struct http_conn *c);
 /* Time has passed: cut what is over its time. */
 void http_conn_sweep(struct http_conn *c, uint64_t now_ms);
 void http_conn_drain(struct http_conn *c);
+/*
+ * Whether libh2o has closed C, which exists until TLS's last word is written: libh2o's own
+ * connection has been freed, so it must not be called for C any more.
+ */
+bool http_conn_is_closing(const struct http_conn *c);
 /* Something has come, or is to be done: sweeps look at C again. */
 void http_conn_wake(struct http_conn *c);
 void http_conns_wake(struct http_server *s);

@@ -49,6 +49,13 @@ struct slice http_request_path(struct http_request *req)
     return req->path;
 }
 
+bool http_request_wants_websocket(const struct http_request *req)
+{
+    /* There is an `upgrade` only when Connection lists it; HTTP/2 has no such thing. */
+    return req->upgrade.p != NULL && req->version == 0x101 && req->body.p == NULL &&
+           slice_is(req->method, "GET") && slice_eq_nocase(req->upgrade, SLICE_LIT("websocket"));
+}
+
 /* ---- fields ---- */
 
 static void make_room(struct http_request *req, struct message_fields *fields)

@@ -66,6 +66,12 @@ static inline void *http_request_take(struct http_request *req, size_t n)
 /* A copy of S that lives as long, with a NUL behind it. */
 struct slice http_request_keep(struct http_request *req, struct slice s);
 
+/*
+ * Whether REQ asks for a WebSocket, which is the only upgrade that is passed on. A request for any
+ * other protocol, such as h2c, is served as if it had no Upgrade.
+ */
+bool http_request_wants_websocket(const struct http_request *req);
+
 /* The target without query, decoded and without dot segments: one path, however it is written. */
 struct slice http_request_path(struct http_request *req);
 

@@ -7,14 +7,15 @@
 #include "common/base/log.h"
 #include "common/net/http_conn.h"
 
+#include <h2o/http2.h>
 #include <stdlib.h>
 
 enum {
     SWEEP_MS_MIN = 20,
     SWEEP_MS_MAX = 1000,
     NO_LIMIT_MS = 24 * 3600 * 1000,
-    /* HTTP/2 requests of one connection that are with us at once; others wait in libh2o. */
-    HTTP2_REQUESTS_MAX = 32,
+    /* Idle connections closed per sweep while clients wait to be accepted. */
+    CLOSED_FOR_WAITING = 64,
 };
 
 /*
@@ -87,14 +88,15 @@ static int on_req(h2o_handler_t *self, h2o_req_t *req)
     struct http_conn *c = conn_of(req);
 
     c->http2 = req->version >= 0x200;
-    c->body = http_tap_give_body(c, req);
+    enum request_fault f = http_tap_give_body(c, req, &c->body);
     if (c->cut || http_tap_is_dying(c)) {
         /* It had more requests on their way than libh2o had read; nobody waits for this one. */
         h2o_send_error_generic(req, 503, http_status_reason(503), "",
                                H2O_SEND_ERROR_HTTP1_CLOSE_CONNECTION);
         return 0;
     }
-    enum request_fault f = http_check_request(c, req);
+    if (f == FAULT_NONE)
+        f = http_check_request(c, req);
     if (f != FAULT_NONE) {
         http_refuse(c, req, f);
         return 0;
@@ -159,6 +161,18 @@ static void wake_expired(struct http_server *s, uint64_t now_ms)
     }
 }
 
+/* Clients wait to be accepted: the HTTP/1 connections that have been idle for longest make room. */
+static void close_idle_for_waiting(struct http_server *s)
+{
+    for (int i = 0; i < CLOSED_FOR_WAITING; ++i) {
+        if (!s->accept_paused || !http_server_full(s) || list_empty(&s->resting))
+            return;
+        struct http_conn *c = list_first(&s->resting, struct http_conn, node);
+        http_conn_wake(c);
+        http_conn_shut_read(c);
+    }
+}
+
 static void on_sweep(struct timer *t)
 {
     struct http_server *s = container_of(t, struct http_server, sweep);
@@ -167,6 +181,7 @@ static void on_sweep(struct timer *t)
     struct http_conn *c;
 
     wake_expired(s, now_ms);
+    close_idle_for_waiting(s);
     take_connections(s, &rest);
     while ((c = next_connection(s, &rest)) != NULL)
         http_conn_sweep(c, now_ms);
@@ -301,25 +316,12 @@ static void set_up_h2o(struct http_server *s)
     s->conf.http1.req_timeout = FOR_YEARS_MS;
     s->conf.http1.upgrade_to_http2 = 0;
     s->conf.http2.idle_timeout = or_no_limit(o->keep_alive_timeout_ms);
-    s->conf.http2.max_concurrent_requests_per_connection = HTTP2_REQUESTS_MAX;
+    /* As many as are announced. If fewer could run, the others would wait in libh2o, whose idle
+     * timer asserts that none waits when no request runs. */
+    s->conf.http2.max_concurrent_requests_per_connection =
+        H2O_HTTP2_SETTINGS_HOST.max_concurrent_streams;
     register_path(s);
     h2o_context_init(&s->ctx, loop_h2o(s->loop), &s->conf);
-}
-
-/* Where libh2o keeps large request bodies: a setting of this thread's buffers. */
-static void set_spill(struct http_server *s)
-{
-    const struct http_server_options *o = &s->options;
-
-    if (o->spill_dir == NULL)
-        return;
-    int n = snprintf(s->spill.fn_template, sizeof(s->spill.fn_template), "%s/resumelb.XXXXXX",
-                     o->spill_dir);
-    ASSERT(n > 0);
-    ASSERT((size_t)n < sizeof(s->spill.fn_template));
-    /* Of room, which doubles: a body over N bytes lies in a buffer of 2 N. */
-    s->spill.threshold = 2 * o->body_spill_bytes;
-    h2o_socket_buffer_prototype.mmap_settings = &s->spill;
 }
 
 struct http_server *http_server_create(struct loop *l, const struct http_server_options *o)
@@ -339,7 +341,6 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     timer_init(&s->sweep, on_sweep);
     s->end_of_drain.run = run_end_of_drain;
     set_up_h2o(s);
-    set_spill(s);
     http_tap_start_server(s);
     http_held_start_server(s);
     http_watch_start_server(s);
@@ -362,7 +363,6 @@ void http_server_set(struct http_server *s, const struct http_server_options *o)
     s->options = changed;
     http_conns_wake(s);
     set_body_limit(s);
-    set_spill(s);
     timer_start(s->loop, &s->sweep, sweep_ms(o));
     http_accept_set(s);
 }
@@ -381,8 +381,6 @@ void http_server_destroy(struct http_server *s)
     http_watch_stop_server(s);
     http_rest_stop_server(s);
     http_short_stop_server(s);
-    if (h2o_socket_buffer_prototype.mmap_settings == &s->spill)
-        h2o_socket_buffer_prototype.mmap_settings = &h2o_socket_buffer_mmap_settings;
     h2o_multithread_queue_t *queue = s->ctx.queue;
     h2o_context_dispose(&s->ctx);
     free(queue); /* it forgets that, too */

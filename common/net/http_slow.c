@@ -115,6 +115,9 @@ void http_slow_sweep_body(struct http_conn *c, uint64_t now_ms)
 
 bool http_tap_sweep(struct http_conn *c, uint64_t now_ms)
 {
+    /* Its end may have to wait for a client that does not read. */
+    if (c->tap.state != TAP_REFUSED && http_conn_is_closing(c))
+        http_tap_linger(c);
     if (c->tap.state != TAP_REFUSED)
         return false;
     if (now_ms < c->tap.refused->until_ms)

@@ -52,12 +52,16 @@ bool http_tap_pass_on(struct http_conn *c, const char *err)
 {
     bool gone = false;
 
+    if (http_conn_is_closing(c))
+        return false;
     ASSERT(c->tap.gone == NULL);
     c->tap.gone = &gone;
     c->tap.read(c->sock, err);
     if (gone)
         return false;
     c->tap.gone = NULL;
+    if (http_conn_is_closing(c))
+        return false;
     if (!take_place(c) && !is_busy(c))
         http_tap_look_again(c);
     return true;
@@ -75,6 +79,14 @@ static void on_answered(h2o_socket_t *sock, const char *err)
         http_conn_cut(c);
     else if (sock->ssl == NULL)
         shutdown(h2o_socket_get_fd(sock), SHUT_WR);
+}
+
+void http_tap_write_refusal(struct http_conn *c)
+{
+    const struct text *answer = &c->tap.refused->answer;
+    h2o_iovec_t bytes = h2o_iovec_init(answer->p, answer->len);
+
+    h2o_socket_write(c->sock, &bytes, 1, on_answered);
 }
 
 void http_tap_linger(struct http_conn *c)
@@ -95,14 +107,14 @@ void http_tap_refuse_for(struct http_conn *c, enum request_fault f,
         http_tap_say_goaway(c, f);
         return;
     }
-    if (c->sock->_cb.write != NULL) {
+    bool follows = http_tap_says_continue(c);
+    if (c->sock->_cb.write != NULL && !follows) {
         http_conn_cut(c);
         return;
     }
-    struct text *answer = &c->tap.refused->answer;
-    http_tap_put_answer(c, request_fault_status(f), request_fault_text(f), answer);
-    h2o_iovec_t bytes = h2o_iovec_init(answer->p, answer->len);
-    h2o_socket_write(c->sock, &bytes, 1, on_answered);
+    http_tap_put_answer(c, request_fault_status(f), request_fault_text(f), &c->tap.refused->answer);
+    if (!follows)
+        http_tap_write_refusal(c);
 }
 
 void http_tap_end_http2(struct http_conn *c, enum request_fault f)
@@ -130,35 +142,51 @@ static rare void on_read_refused(struct http_conn *c, size_t fresh, const char *
 /* ---- HTTP/1 ---- */
 
 /* Of FRESH bytes at the end of the input, take those of the body. *REST: those after it. */
-static bool take_body(struct http_conn *c, size_t fresh, size_t *rest)
+static bool take_sized(struct http_conn *c, size_t fresh, size_t *rest)
+{
+    struct http_tap *t = &c->tap;
+    size_t used = fresh < t->left ? fresh : (size_t)t->left;
+
+    t->left -= used;
+    *rest = fresh - used;
+    if (http_tap_spilling(c))
+        return http_tap_spill(c, used, *rest);
+    if (t->left == 0)
+        t->state = TAP_HEAD;
+    return true;
+}
+
+static bool take_chunks(struct http_conn *c, size_t fresh, size_t *rest)
 {
     struct http_tap *t = &c->tap;
     const h2o_buffer_t *in = c->sock->input;
-    size_t used = fresh;
+    struct slice bytes = {in->bytes + in->size - fresh, fresh};
+    size_t used;
     bool ended;
+    enum request_fault f = request_chunks_check(&t->chunks, bytes, &used, &ended);
 
-    if (t->state == TAP_LENGTH) {
-        used = fresh < t->left ? fresh : (size_t)t->left;
-        t->left -= used;
-        if (http_tap_spilling(c)) {
-            *rest = fresh - used;
-            return http_tap_spill(c, used, *rest);
-        }
-        ended = t->left == 0;
-    } else {
-        struct slice bytes = {in->bytes + in->size - fresh, fresh};
-        enum request_fault f = request_chunks_check(&t->chunks, bytes, &used, &ended);
-        if (f == FAULT_NONE)
-            f = http_check_body(c, t->chunks.data_bytes);
-        if (f != FAULT_NONE) {
-            http_tap_refuse(c, f);
-            return false;
-        }
+    if (f == FAULT_NONE)
+        f = http_check_body(c, t->chunks.data_bytes);
+    if (f != FAULT_NONE) {
+        http_tap_refuse(c, f);
+        return false;
     }
+    *rest = fresh - used;
+    if (!http_tap_spilling(c) && !ended && http_tap_outgrows_memory(c)) {
+        if (!http_tap_begin_spill(c))
+            return false;
+        used = in->size - t->head_bytes;
+    }
+    if (http_tap_spilling(c) && !http_tap_spill(c, used, *rest))
+        return false;
     if (ended)
         t->state = TAP_HEAD;
-    *rest = fresh - used;
     return true;
+}
+
+static bool take_body(struct http_conn *c, size_t fresh, size_t *rest)
+{
+    return c->tap.state == TAP_LENGTH ? take_sized(c, fresh, rest) : take_chunks(c, fresh, rest);
 }
 
 static bool take_http1(struct http_conn *c, size_t fresh, size_t *rest)
@@ -192,6 +220,9 @@ static bool give(struct http_conn *c, const char *err)
         return true;
     if (t->brief && !c->cut)
         return http_short_begin(c);
+    /* It may still become one for a file. */
+    if (t->state == TAP_CHUNKED && c->server->options.spill_dir != NULL)
+        return true;
     return (t->state == TAP_HEAD && !whole) || http_tap_pass_on(c, NULL);
 }
 
@@ -206,7 +237,6 @@ static void hand_on_http1(struct http_conn *c)
 
         n = n < HAND_ON_MAX ? n : HAND_ON_MAX;
         h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, n);
-        ASSERT(room.base != NULL);
         memcpy(room.base, t->held.p + t->held_at, n);
         c->sock->input->size += n;
         if (!take_http1(c, n, &rest))
@@ -214,7 +244,7 @@ static void hand_on_http1(struct http_conn *c)
         c->sock->input->size -= rest;
         c->sock->bytes_read = n - rest;
         t->held_at += n - rest;
-        if (http_tap_spilling(c) && t->left != 0)
+        if (http_tap_spilling(c) && !http_tap_spilled(c))
             continue;
         if (http_tap_spilling(c)) {
             http_tap_go_on_spilling(c);
@@ -252,7 +282,7 @@ static bool take(struct http_conn *c, size_t fresh, const char *err)
         if (!take_http1(c, fresh, &rest))
             return false;
         http_tap_hold_back(c, rest);
-        if (http_tap_spilling(c)) {
+        if (http_tap_spilling(c) && c->tap.state != TAP_CHUNKED) {
             http_tap_go_on_spilling(c);
             return false;
         }
@@ -277,7 +307,7 @@ static void on_read(h2o_socket_t *sock, const char *err)
         (void)take(c, fresh, err);
         return;
     }
-    if (http_tap_spilling(c)) {
+    if (http_tap_spilling(c) && c->tap.state != TAP_CHUNKED) {
         http_tap_go_on_spilling(c);
         return;
     }
@@ -308,7 +338,7 @@ static apart void put_off_reading(struct http_conn *c)
 
 static void look(struct http_conn *c)
 {
-    if (c->tap.state == TAP_NONE)
+    if (c->tap.state == TAP_NONE || http_conn_is_closing(c))
         return;
     if (take_place(c)) {
         if (c->tap.held_at < c->tap.held.len)
@@ -342,6 +372,8 @@ static void run_hand_on(struct loop_deferred *d)
     list_splice_back(&now, &s->holding);
     while ((node = list_pop_front(&now)) != NULL) {
         struct http_conn *c = list_entry(node, struct http_conn, tap.node);
+        if (http_conn_is_closing(c))
+            continue;
         http_tap_read_on(c);
         hand_on(c);
     }

@@ -73,8 +73,9 @@ struct http_tap {
 
     /* From here on for few: of large or chunked bodies, HTTP/2, and who is refused. */
     struct body_file *body; /* the whole of it, until the request has it */
-    struct request_chunks chunks;
+    struct request_chunks chunks, stripped;
     struct http2_intake *http2;
+    struct list stored;          /* bodies of HTTP/2 that are on their way into a file */
     bool goaway_sent;            /* HTTP/2: the first of the drain */
     struct tap_refused *refused; /* NULL: it is not */
 };
@@ -96,8 +97,8 @@ bool http_tap_head(const struct http_conn *c, struct http1_request_facts *out);
 void http_tap_release(struct http_conn *c);
 /* Refuse the HTTP/1 request that is on its way, before it is complete. The connection may go. */
 void http_tap_refuse(struct http_conn *c, enum request_fault f) rare;
-/* Whether C was refused; then its time is looked after here, and the sweep has nothing to do.
- * (http_slow.c) */
+/* Whether C was refused, or is closing; then its time is looked after here, and the sweep has
+ * nothing to do. (http_slow.c) */
 bool http_tap_sweep(struct http_conn *c, uint64_t now_ms);
 /* Read on what is a client's connection; libh2o learns of it. */
 void http_tap_read_on(struct http_conn *c);
@@ -128,17 +129,32 @@ void http_tap_shrink_head(struct http_conn *c) apart;
 /* ---- http_tap_spill.c ---- */
 /* Whether a body is on its way into a file, and whether the one that begins should be. */
 bool http_tap_spilling(const struct http_conn *c);
+/* It is, and all of it is there. */
+bool http_tap_spilled(const struct http_conn *c);
 bool http_tap_wants_spill(const struct http_conn *c);
+/* Whether a chunked one, which waits in the input until it is whole, has become too large for it.
+ */
+bool http_tap_outgrows_memory(const struct http_conn *c);
 /* Begin. False: there is no file, and the request was refused; the connection may be gone. */
 bool http_tap_begin_spill(struct http_conn *c) apart;
-/* Take so many BYTES of it from the input, where REST follow them. False: as above. */
+/* Take so many BYTES of it, as they came, from the input, where REST follow them. False: as above.
+ */
 bool http_tap_spill(struct http_conn *c, size_t bytes, size_t rest);
-/* Read more of it; when it is whole, libh2o gets the request. The connection may be gone then. */
+/* Read more of it, if its length is known; when it is whole, libh2o gets the request. The
+ * connection may be gone then. */
 void http_tap_go_on_spilling(struct http_conn *c);
+/* Whether "100 Continue" is being written; a refusal follows it then. */
+bool http_tap_says_continue(const struct http_conn *c);
 /* Forget it: the request is refused. */
 void http_tap_drop_spill(struct http_conn *c);
-/* The body of REQ, which has just been read, if it is in a file: REQ gets it, and owns it. */
-const struct body_file *http_tap_give_body(struct http_conn *c, h2o_req_t *req);
+/* The body of REQ, which has just been read, if it is in a file: REQ gets it, and owns it. Into
+ * *OUT, NULL otherwise. */
+enum request_fault http_tap_give_body(struct http_conn *c, h2o_req_t *req,
+                                      const struct body_file **out);
+/* HTTP/2: BYTES of STREAM's body come after the first BEFORE. False: there is no room. */
+bool http_tap_store(struct http_conn *c, uint32_t stream, size_t before, struct slice bytes) apart;
+/* What was stored of STREAM is not wanted any more. */
+void http_tap_forget_stored(struct http_conn *c, uint32_t stream);
 void http_tap_fini_spill(struct http_conn *c);
 
 /* ---- http_tap_answer.c ---- */
@@ -154,9 +170,11 @@ void http_tap_refuse_for(struct http_conn *c, enum request_fault f,
                          const struct http1_request_facts *r) rare;
 /* C is refused: it has from now so long to read its answer, and to end. */
 void http_tap_linger(struct http_conn *c) rare;
+/* Write the answer of C, which is refused. */
+void http_tap_write_refusal(struct http_conn *c) rare;
 /* Whether our callback stands where libh2o's would. */
 bool http_tap_in_place(const struct http_conn *c);
-/* Call libh2o. False: the connection has gone. */
+/* Call libh2o. False: the connection has gone, or is closing (http_conn_is_closing). */
 bool http_tap_pass_on(struct http_conn *c, const char *err);
 /* Free what was held back, if all of it has been handed on. */
 void http_tap_drop_held(struct http_conn *c);
@@ -178,6 +196,7 @@ bool http_tap_may_inject_http2(const struct http_conn *c);
 void http_tap_reset_http2(struct http_conn *c, struct http2_stream *s);
 /* Why REQ has come without the rest of its body, or FAULT_NONE. */
 enum request_fault http_tap_fault_http2(const struct http_conn *c, h2o_req_t *req);
+uint32_t http_tap_stream_http2(h2o_req_t *req);
 /* Have libh2o say GOAWAY with the error that F is, and close. C may be gone then. */
 void http_tap_say_goaway(struct http_conn *c, enum request_fault f);
 /* The server drains: say GOAWAY, and with LAST again, from when on no new requests are taken. */

@@ -36,7 +36,6 @@ static bool add_input(struct http_conn *c, struct slice bytes)
 {
     h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, bytes.len);
 
-    ASSERT(room.base != NULL);
     memcpy(room.base, bytes.p, bytes.len);
     c->sock->input->size += bytes.len;
     c->sock->bytes_read = bytes.len;
@@ -76,6 +75,7 @@ static struct http2_limits limits_of(const struct http_server_options *o)
         .list = {.list_bytes = list_bytes(o), .fields = FIELDS_MAX},
         .requests = or_none(o->http2_requests),
         .body_bytes = o->max_body_bytes,
+        .memory_bytes = o->spill_dir != NULL ? o->body_spill_bytes : UINT64_MAX,
     };
 }
 
@@ -150,13 +150,14 @@ static void reset_stream(struct http_conn *c, uint32_t stream, bool malformed)
     h2o_http2_conn_request_write(conn);
 }
 
-static void give_back_window(struct http_conn *c, uint32_t bytes)
+/* STREAM's, or the connection's (0). */
+static void give_back_window(struct http_conn *c, uint32_t stream, uint32_t bytes)
 {
     h2o_http2_conn_t *conn = inner(c);
 
     if (bytes == 0 || conn->state >= H2O_HTTP2_CONN_STATE_IS_CLOSING)
         return;
-    h2o_http2_encode_window_update_frame(&conn->_write.buf, 0, (int32_t)bytes);
+    h2o_http2_encode_window_update_frame(&conn->_write.buf, stream, (int32_t)bytes);
     h2o_http2_conn_request_write(conn);
 }
 
@@ -187,7 +188,7 @@ void http_tap_drain_http2(struct http_conn *c, bool last)
 {
     struct http_tap *t = &c->tap;
 
-    if (t->state != TAP_HTTP2 || t->http2->closing)
+    if (t->state != TAP_HTTP2 || t->http2->closing || http_conn_is_closing(c))
         return;
     if (!last && !t->goaway_sent)
         put_goaway(c, GOAWAY_ALL);
@@ -229,6 +230,11 @@ void http_tap_say_goaway(struct http_conn *c, enum request_fault f)
     struct slice frame = wrong_frame(f);
 
     h2o_buffer_consume(&c->sock->input, c->sock->input->size);
+    if (!http2_intake_has_preface(c->tap.http2)) {
+        /* It would take the frame for a part of the preface. GOAWAY may be omitted then. */
+        (void)http_tap_pass_on(c, h2o_socket_error_closed);
+        return;
+    }
     conf->http2.max_streams_for_priority = 0;
     (void)add_input(c, frame);
     conf->http2.max_streams_for_priority = max;
@@ -248,15 +254,19 @@ void http_tap_reset_http2(struct http_conn *c, struct http2_stream *s)
     for (int i = 0; i < 4; ++i)
         frame[5 + i] = (char)(s->id >> (24 - 8 * i));
     s->dead = true;
+    http_tap_forget_stored(c, s->id);
     reset_stream(c, s->id, false);
     (void)add_input(c, (struct slice){frame, sizeof(frame) - 1});
 }
 
+uint32_t http_tap_stream_http2(h2o_req_t *req)
+{
+    return H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, req)->stream_id;
+}
+
 enum request_fault http_tap_fault_http2(const struct http_conn *c, h2o_req_t *req)
 {
-    const h2o_http2_stream_t *s = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, req);
-
-    return http2_intake_fault(c->tap.http2, s->stream_id);
+    return http2_intake_fault(c->tap.http2, http_tap_stream_http2(req));
 }
 
 /* ---- reading ---- */
@@ -264,6 +274,7 @@ enum request_fault http_tap_fault_http2(const struct http_conn *c, h2o_req_t *re
 void http_tap_begin_http2(struct http_conn *c)
 {
     c->tap.http2 = http2_intake_create(&c->server->http2_room, is_known, c);
+    list_init(&c->tap.stored);
 }
 
 /* Before libh2o has it: why it must not. */
@@ -273,6 +284,8 @@ static enum request_fault before_passing(struct http_conn *c, const struct http2
         return FAULT_HTTP2_WINDOW;
     if (e->kind == HTTP2_SETTLED && !may_settle(c, e))
         return FAULT_HTTP2_WINDOW;
+    if (e->kind == HTTP2_BODY && !http_tap_store(c, e->stream, (size_t)e->before, e->bytes))
+        http2_intake_give_up(c->tap.http2, e->stream, FAULT_BODY_NO_ROOM, &c->server->passed);
     return FAULT_NONE;
 }
 
@@ -281,13 +294,22 @@ static enum request_fault after_passing(struct http_conn *c, const struct http2_
     switch (e->kind) {
     case HTTP2_MALFORMED:
         http_tap_report(c, e->fault, NULL);
+        http_tap_forget_stored(c, e->stream);
         reset_stream(c, e->stream, true);
-        give_back_window(c, e->amount);
+        give_back_window(c, 0, e->amount);
         if (++c->refused > MALFORMED_MAX)
             return FAULT_FRAMES_RESETS;
         break;
     case HTTP2_SWALLOWED:
-        give_back_window(c, e->amount);
+        give_back_window(c, 0, e->amount);
+        break;
+    case HTTP2_BODY:
+        give_back_window(c, 0, e->amount);
+        if (is_known(c, e->stream))
+            give_back_window(c, e->stream, e->amount);
+        break;
+    case HTTP2_RESET:
+        http_tap_forget_stored(c, e->stream);
         break;
     case HTTP2_LAST:
         put_goaway(c, e->stream);
@@ -295,7 +317,6 @@ static enum request_fault after_passing(struct http_conn *c, const struct http2_
     case HTTP2_NOTHING:
     case HTTP2_WINDOW:
     case HTTP2_SETTLED:
-    case HTTP2_RESET:
         break;
     }
     close_when_complete(c);

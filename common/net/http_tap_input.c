@@ -34,7 +34,6 @@ enum tap_read http_tap_receive(struct http_conn *c, size_t *fresh, const char **
     h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, READ_MIN);
     size_t max = room.len;
 
-    ASSERT(room.base != NULL);
     /* What follows the body may stay where it is. */
     if (c->tap.state == TAP_LENGTH && c->tap.left < max)
         max = (size_t)c->tap.left;
@@ -116,7 +115,6 @@ void http_tap_release(struct http_conn *c)
     if (n == 0)
         return;
     h2o_iovec_t room = h2o_buffer_reserve(&c->sock->input, n);
-    ASSERT(room.base != NULL);
     memcpy(room.base, t->held.p + t->held_at, n);
     c->sock->input->size += n;
     t->held_at = t->held.len;

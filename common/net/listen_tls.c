@@ -153,7 +153,8 @@ static void say_kept(const struct diag *d)
     struct slice rest = slice_of(d->text != NULL ? d->text : "");
     struct slice why = slice_cut(&rest, '\n');
 
-    log_warn(NULL, "certificates-kept", "why=\"%.*s\"; the old ones stay in force", SLICE_FMT(why));
+    log_warn(NULL, "certificates-kept", "why=\"%.*s\" action=\"the old ones stay\"",
+             SLICE_FMT(why));
 }
 
 void listen_tls_look(struct listen_tls *t)

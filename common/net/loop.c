@@ -490,6 +490,9 @@ struct loop *loop_create(unsigned index)
     l->index = index;
     l->thread = pthread_self();
     loop_library_init(&l->library, h2o_evloop_create());
+    /* This thread's buffers stay in memory: a reservation fails only where libh2o would map a file
+     * instead, and it neither expects that everywhere nor closes the file then. */
+    h2o_socket_buffer_prototype.mmap_settings = NULL;
     l->time.clock = &l->clock;
     timer_wheel_init(&l->wheel, clock_mono_us() / 1000);
     list_init(&l->before_wait);

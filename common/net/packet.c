@@ -114,14 +114,19 @@ out:
     return result;
 }
 
-bool packet_peer_is_ours(int fd)
+bool packet_peer_is(int fd, uid_t uid)
 {
     struct ucred peer;
     socklen_t len = sizeof(peer);
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
         return false;
-    return peer.uid == geteuid() || peer.uid == 0;
+    return peer.uid == uid || peer.uid == 0;
+}
+
+bool packet_peer_is_ours(int fd)
+{
+    return packet_peer_is(fd, geteuid());
 }
 
 int packet_inherited(const char *variable, bool *bad)

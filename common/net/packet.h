@@ -7,6 +7,8 @@
 #ifndef RLB_NET_PACKET_H
 #define RLB_NET_PACKET_H
 
+#include <sys/types.h>
+
 #include "common/base/err.h"
 #include "common/wire/json.h"
 
@@ -25,8 +27,9 @@ enum err packet_send(int fd, const json_t *message, int pass) must_check;
  * Errors: ERR_BUSY (nothing there), ERR_PEER_CLOSED, ERR_SYNTAX (the packet is dropped).
  */
 enum err packet_receive(int fd, json_t **message, int *passed) must_check;
-/* Bound to FD's peer: whether it runs as our user (or root). */
+/* Bound to FD's peer: whether it runs as our user (or root); as UID (or root). */
 bool packet_peer_is_ours(int fd);
+bool packet_peer_is(int fd, uid_t uid);
 /*
  * The end that who started this program has left in the environment as VARIABLE: our user's packet
  * socket, close-on-exec from now on. -1: there is none, or, with *BAD, what is there is no such.

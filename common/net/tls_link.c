@@ -69,8 +69,8 @@ struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index
     ERR_clear_error();
     l->ssl = tls_peer_begin(p, loop_index, &l->generation);
     if (l->ssl == NULL || SSL_set_fd(l->ssl, fd) != 1) {
-        log_warn(NULL, "worker-tls-failed", "%s reason=\"cannot be set up for the name %s\"",
-                 tls_peer_where(p), tls_peer_name(p));
+        log_warn(p, "worker-tls-failed", "reason=\"cannot be set up for the name %s\"",
+                 tls_peer_name(p));
         SSL_free(l->ssl);
         free(l);
         return NULL;
@@ -107,8 +107,8 @@ int tls_link_asked(SSL *ssl, void *context)
 
 void tls_link_say(const struct tls_link *l, const char *reason)
 {
-    log_warn(NULL, "worker-tls-failed", "%s server_name=%s reason=\"%s\"", tls_peer_where(l->peer),
-             tls_peer_name(l->peer), reason);
+    log_warn(l->peer, "worker-tls-failed", "server_name=%s reason=\"%s\"", tls_peer_name(l->peer),
+             reason);
 }
 
 static void describe(const struct tls_link *l, int error, int system_error, char out[REASON_ROOM])

@@ -39,9 +39,10 @@ struct kept_session {
 };
 
 struct tls_peer {
+    struct log_subject subject;
     atomic_uint refs;
     struct worker_tls *tls; /* counted */
-    char *name, *where;
+    char *name, *application, *worker;
     bool is_address; /* NAME is an IP address */
     unsigned nloops;
     struct kept_session kept[]; /* nloops + 1; each its loop's */
@@ -204,7 +205,7 @@ static void say_kept(const char *whose, const struct diag *d)
     struct slice why = slice_cut(&rest, '\n');
 
     log_warn(NULL, "worker-certificates-kept",
-             "application=%s why=\"%.*s\"; the old ones stay in force", whose, SLICE_FMT(why));
+             "application=%s why=\"%.*s\" action=\"the old ones stay\"", whose, SLICE_FMT(why));
 }
 
 void worker_tls_look(struct worker_tls *t, const char *whose)
@@ -236,15 +237,24 @@ static bool is_address(const char *name)
     return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-struct tls_peer *tls_peer_create(struct worker_tls *t, const char *server_name, const char *where,
-                                 unsigned nloops)
+static void describe_peer(const struct log_subject *self, struct log_text *out)
+{
+    const struct tls_peer *p = (const struct tls_peer *)(const void *)self;
+
+    log_put(out, "application=%s worker=%s", p->application, p->worker);
+}
+
+struct tls_peer *tls_peer_create(struct worker_tls *t, const char *server_name,
+                                 const char *application, const char *worker, unsigned nloops)
 {
     struct tls_peer *p = xcalloc(1, sizeof(*p) + (nloops + 1) * sizeof(p->kept[0]));
 
     atomic_init(&p->refs, 1);
     p->tls = worker_tls_ref(t);
     p->name = xstrdup(server_name);
-    p->where = xstrdup(where);
+    p->subject.describe = describe_peer;
+    p->application = xstrdup(application);
+    p->worker = xstrdup(worker);
     p->is_address = is_address(server_name);
     p->nloops = nloops;
     return p;
@@ -264,7 +274,8 @@ void tls_peer_unref(struct tls_peer *p)
         SSL_SESSION_free(p->kept[i].session);
     worker_tls_unref(p->tls);
     free(p->name);
-    free(p->where);
+    free(p->application);
+    free(p->worker);
     free(p);
 }
 
@@ -276,11 +287,6 @@ const char *tls_peer_name(const struct tls_peer *p)
 bool tls_peer_is(const struct tls_peer *p, const struct worker_tls *t, const char *server_name)
 {
     return p->tls == t && strcmp(p->name, server_name) == 0;
-}
-
-const char *tls_peer_where(const struct tls_peer *p)
-{
-    return p->where;
 }
 
 static struct kept_session *kept_of(struct tls_peer *p, unsigned loop_index)

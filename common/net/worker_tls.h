@@ -46,12 +46,12 @@ void worker_tls_look(struct worker_tls *t, const char *whose);
  * The worker that is to be found behind an address.
  *   server_name  what its certificate must be for: a DNS name, which is also sent as SNI, or an IP
  *                address
- *   where        for log lines: "application=A worker=W"
+ *   application, worker  for log lines, of which the peer is a subject
  *   nloops       data loops; a session is kept for each of them, and one for all other loops
  * All but T are copied; T gets a reference.
  */
-struct tls_peer *tls_peer_create(struct worker_tls *t, const char *server_name, const char *where,
-                                 unsigned nloops);
+struct tls_peer *tls_peer_create(struct worker_tls *t, const char *server_name,
+                                 const char *application, const char *worker, unsigned nloops);
 struct tls_peer *tls_peer_ref(struct tls_peer *p);
 /* NULL is fine. */
 void tls_peer_unref(struct tls_peer *p);
@@ -70,6 +70,5 @@ SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, unsigned *generatio
 /* Keep SESSION (whose reference is taken over) for the next connection of this loop; NULL: none. */
 void tls_peer_keep(struct tls_peer *p, unsigned loop_index, unsigned generation,
                    SSL_SESSION *session);
-const char *tls_peer_where(const struct tls_peer *p);
 
 #endif

@@ -144,11 +144,11 @@ struct tree_entry *directory_enter(struct tree *base, const char *path, const ch
     list_push_back(&e->dir->entries, &e->in_dir);
     timer_init(&e->look, entry_look);
     if (!provider_name_encode(name, e->file)) {
-        char escaped[LOG_ESCAPED_ROOM];
+        char escaped[LOG_CUT_ROOM];
 
         e->file[0] = '\0';
         log_error(NULL, "tree-not-registered", "path=%s name=%s problem=\"%s\"", e->dir->full,
-                  log_escape(slice_of(name), escaped),
+                  log_cut(slice_of(name), escaped),
                   name[0] == '\0' ? "empty name" : "name too long for a file");
         return e;
     }

@@ -7,6 +7,7 @@
 #include "common/tree/group_folder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -31,10 +32,16 @@ bool group_folder_make(const char *path)
 {
     if (mkdir(path, FOLDER_MODE) != 0)
         return false;
-    /* Nofollow: what was a folder a moment ago may be a link of somebody else's by now. */
-    if (lchown(path, (uid_t)-1, group_around(path)) != 0 && errno != EPERM)
+    /* Another member of the group may have replaced it by a link already, which is not followed. */
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
         return false;
-    return chmod(path, FOLDER_MODE) == 0;
+    bool ok = (fchown(fd, (uid_t)-1, group_around(path)) == 0 || errno == EPERM) &&
+              fchmod(fd, FOLDER_MODE) == 0;
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return ok;
 }
 
 bool group_folder_make_all(const char *full)

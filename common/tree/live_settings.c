@@ -77,6 +77,42 @@ static bool values_same(const struct live_settings *l, size_t i, const struct va
 
 /* ---- one reading ---- */
 
+const json_t *live_settings_property(const struct live_settings *l, size_t i)
+{
+    const json_t *value = json_object_get(l->properties, live_settings_row(l, i)->name);
+
+    return json_is_null(value) ? NULL : value;
+}
+
+/*
+ * VALUE as the text of a setting of TYPE, appended. A whole number loses its fraction, as in the
+ * original. False: VALUE is not a single value.
+ */
+static bool add_value(enum setting_type type, const json_t *value, struct text *out)
+{
+    const double limit = 0x1p63;
+    double real = json_real_value(value);
+
+    if (type != SETTING_INT || !json_is_real(value) || real < -limit || real >= limit)
+        return json_scalar_text(value, out);
+    text_addf(out, "%lld", (long long)real);
+    return true;
+}
+
+static bool allowed(const struct live_settings *l, size_t i, const void *s,
+                    char why[SETTINGS_WHY_ROOM])
+{
+    return l->o.allowed == NULL || l->o.allowed(live_settings_row(l, i), s, l->yaml.s, why);
+}
+
+/* Whether row I may stay as it is now, when what the tree has for it is rejected. */
+static bool may_stay(const struct live_settings *l, size_t i)
+{
+    char why[SETTINGS_WHY_ROOM];
+
+    return l->now.origins[i] != ORIGIN_TREE || allowed(l, i, l->now.s, why);
+}
+
 /* Row I of C from what the tree has. False: WHY. */
 static bool take_property(const struct live_settings *l, size_t i, const json_t *value,
                           struct values *c, char why[SETTINGS_WHY_ROOM])
@@ -92,21 +128,26 @@ static bool take_property(const struct live_settings *l, size_t i, const json_t 
         snprintf(why, SETTINGS_WHY_ROOM, "is taken from the configuration file, at SIGHUP");
     else if (row->when != SETTING_LIVE)
         snprintf(why, SETTINGS_WHY_ROOM, "needs a restart, with the configuration file");
-    else if (!json_scalar_text(value, &text))
+    else if (!add_value(row->type, value, &text))
         snprintf(why, SETTINGS_WHY_ROOM, "not a single value: a number, a text, true or false");
     else
         good = settings_set(table, row, text_slice(&text), c->s, why) == ERR_OK;
     text_fini(&text);
-    if (good)
-        c->origins[i] = ORIGIN_TREE;
-    return good;
+    if (!good)
+        return false;
+    if (!allowed(l, i, c->s, why)) {
+        values_take(l, i, l->yaml.s, l->yaml.origins[i], c);
+        return false;
+    }
+    c->origins[i] = ORIGIN_TREE;
+    return true;
 }
 
 static void compose(struct live_settings *l, struct values *c)
 {
     values_take_all(l, l->yaml.s, l->yaml.origins, c);
     for (size_t i = 0; i < l->nrows; ++i) {
-        const json_t *value = json_object_get(l->properties, live_settings_row(l, i)->name);
+        const json_t *value = live_settings_property(l, i);
         char why[SETTINGS_WHY_ROOM];
 
         if (value == NULL || take_property(l, i, value, c, why)) {
@@ -114,7 +155,7 @@ static void compose(struct live_settings *l, struct values *c)
             continue;
         }
         live_settings_refuse(l, i, why);
-        if (l->now.origins[i] == ORIGIN_TREE)
+        if (l->now.origins[i] == ORIGIN_TREE && may_stay(l, i))
             values_take(l, i, l->now.s, ORIGIN_TREE, c);
     }
 }
@@ -136,7 +177,8 @@ static void check_across(struct live_settings *l, struct values *c)
         if (live_settings_row(l, i)->when != SETTING_LIVE || values_same(l, i, c, &l->now))
             continue;
         live_settings_refuse(l, i, why);
-        values_take(l, i, l->now.s, l->now.origins[i], c);
+        if (may_stay(l, i))
+            values_take(l, i, l->now.s, l->now.origins[i], c);
     }
     if (check(l, c, why))
         return;
@@ -158,8 +200,8 @@ static size_t tell_changes(const struct live_settings *l, const struct values *c
 
     for (size_t i = 0; i < l->nrows; ++i) {
         const struct setting_row *row = live_settings_row(l, i);
-        char old_shown[LOG_ESCAPED_ROOM];
-        char new_shown[LOG_ESCAPED_ROOM];
+        char old_shown[LOG_CUT_ROOM];
+        char new_shown[LOG_CUT_ROOM];
 
         if (values_same(l, i, c, &l->now))
             continue;
@@ -170,8 +212,8 @@ static size_t tell_changes(const struct live_settings *l, const struct values *c
         settings_print(row, c->s, &after);
         log_info(l->o.subject, "setting-changed",
                  "path=%s setting=%s from=\"%s\" to=\"%s\" origin=%s", l->path, row->name,
-                 log_escape(text_slice(&before), old_shown),
-                 log_escape(text_slice(&after), new_shown), setting_origin_text(c->origins[i]));
+                 log_cut(text_slice(&before), old_shown), log_cut(text_slice(&after), new_shown),
+                 setting_origin_text(c->origins[i]));
     }
     text_fini(&before);
     text_fini(&after);
@@ -231,17 +273,14 @@ static void on_hold_over(struct timer *t)
 static void hold(struct live_settings *l, const char *why)
 {
     uint64_t hold_ms = l->o.hold_ms(l->o.context, l->now.s);
-    struct text escaped = {0};
 
     /* What never said anything has nothing to hold. */
     if (l->held || json_object_size(l->properties) == 0)
         return;
     l->counts.held = l->held = true;
     l->held_ms = loop_now_ms(l->o.loop);
-    text_add_escaped(&escaped, slice_of(why));
-    log_warn(l->o.subject, "settings-held", "path=%s why=\"%s\" for_ms=%llu", l->path,
-             text_cstr(&escaped), (unsigned long long)hold_ms);
-    text_fini(&escaped);
+    log_warn(l->o.subject, "settings-held", "path=%s why=\"%s\" for_ms=%llu", l->path, why,
+             (unsigned long long)hold_ms);
     timer_start(l->o.loop, &l->hold, hold_ms);
     l->o.changed(l->o.context, false);
 }

@@ -32,6 +32,10 @@ struct live_settings_options {
     const void *subject;                /* of log lines (log.h), or NULL; borrowed */
     /* The rules across fields; NULL: none. False: WHY says which is broken. */
     bool (*check)(void *context, const void *s, char why[SETTINGS_WHY_ROOM]);
+    /* Whether the node may give ROW its value in S, where the configuration file's is in YAML.
+     * NULL: it may. False: WHY, and the row is as in YAML. */
+    bool (*allowed)(const struct setting_row *row, const void *s, const void *yaml,
+                    char why[SETTINGS_WHY_ROOM]);
     /* How long to hold what the node said. NOW is in force. */
     uint64_t (*hold_ms)(void *context, const void *now);
     /* Whether the tree cannot be reached: then nothing that is held is given up. NULL: it can. */

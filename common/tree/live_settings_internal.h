@@ -41,6 +41,8 @@ struct live_settings {
 
 /* Row I of all tables. */
 const struct setting_row *live_settings_row(const struct live_settings *l, size_t i);
+/* What the node has for row I; NULL: nothing, or JSON's null, which is the same. Borrowed. */
+const json_t *live_settings_property(const struct live_settings *l, size_t i);
 
 /* ---- live_settings_refused.c ---- */
 

@@ -14,8 +14,6 @@ enum {
     WARNED_MAX = 100,
     /* Bytes by which such a name is remembered. */
     WARNED_NAME_MAX = 128,
-    /* Bytes of such names in one line, of which the log takes 4096. */
-    WARNED_LINE_MAX = 3000,
     /* Bytes of a refused value that are shown. */
     VALUE_SHOWN_MAX = 128,
 };
@@ -54,27 +52,13 @@ static char *show(const struct setting_row *row, const json_t *value)
 
 void live_settings_tell_refusals(struct live_settings *l)
 {
-    struct text line = {0};
-    size_t n = 0;
-
     for (size_t i = 0; i < l->nrows; l->refusals[i++].untold = false) {
         const struct refusal *r = &l->refusals[i];
-        const char *name = live_settings_row(l, i)->name;
 
-        if (!r->untold)
-            continue;
-        text_addf(&line, n == 0 ? "setting=%s" : n == 1 ? " also=%s" : ",%s", name);
-        if (n++ == 0) {
-            text_add(&line, SLICE_LIT(" value=\""));
-            text_add_escaped(&line, slice_of(r->value));
-            text_add(&line, SLICE_LIT("\" why=\""));
-            text_add_escaped(&line, slice_of(r->why));
-            text_add_char(&line, '"');
-        }
+        if (r->untold)
+            log_warn(l->o.subject, "setting-refused", "path=%s setting=%s value=\"%s\" why=\"%s\"",
+                     l->path, live_settings_row(l, i)->name, r->value, r->why);
     }
-    if (n != 0)
-        log_warn(l->o.subject, "setting-refused", "path=%s %s", l->path, text_cstr(&line));
-    text_fini(&line);
 }
 
 void live_settings_refuse(struct live_settings *l, size_t i, const char *why)
@@ -89,7 +73,7 @@ void live_settings_refuse(struct live_settings *l, size_t i, const char *why)
         /* Reasons may quote the value. */
         r->why =
             xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "bad value" : why);
-        r->value = show(row, json_object_get(l->properties, row->name));
+        r->value = show(row, live_settings_property(l, i));
         /* *R was cleared before it was freed. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         r->untold = old.untold;
         if (old.why == NULL || strcmp(old.why, r->why) != 0 || strcmp(old.value, r->value) != 0) {
@@ -159,29 +143,15 @@ static bool is_news(struct live_settings *l, const char *name)
 
 void live_settings_tell_unknown(struct live_settings *l)
 {
-    struct text line = {0};
-    size_t n = 0;
-    size_t more = 0;
     const char *name;
     json_t *value;
 
     json_object_foreach(l->properties, name, value)
     {
-        char shown[LOG_ESCAPED_ROOM];
+        char shown[LOG_CUT_ROOM];
 
-        if (!is_news(l, name))
-            continue;
-        log_escape(slice_of(name), shown);
-        if (line.len + strlen(shown) > WARNED_LINE_MAX) {
-            ++more;
-            continue;
-        }
-        text_addf(&line, n == 0 ? "setting=\"%s\"" : n == 1 ? " also=\"%s\"" : ",\"%s\"", shown);
-        ++n;
+        if (is_news(l, name))
+            log_warn(l->o.subject, "setting-unknown", "path=%s setting=\"%s\"", l->path,
+                     log_cut(slice_of(name), shown));
     }
-    if (more != 0)
-        text_addf(&line, " more=%zu", more);
-    if (n != 0)
-        log_warn(l->o.subject, "setting-unknown", "path=%s %s", l->path, text_cstr(&line));
-    text_fini(&line);
 }

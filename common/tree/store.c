@@ -37,6 +37,11 @@ void store_close(struct store *s)
         s->kind->close(s);
 }
 
+const char *store_top(const struct store *s)
+{
+    return s->top;
+}
+
 /* ---- nodes ---- */
 
 void store_node_fini(struct store_node *n)

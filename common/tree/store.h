@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A tree as a tool reads and edits it: one question after the other, each waited for. (tree.h is
- * for programs that go on while they watch.) Paths are "" or "/a/b" within the tree, as
- * tree_path_join makes them. Owned by the tool; one thread, which may block.
+ * for programs that go on while they watch.) Paths are "" or "/a/b" from the root of the tree,
+ * as tree_path_join makes them. Owned by the tool; one thread, which may block.
  *
  * What went wrong goes to a struct diag, but for three errors that are answers: ERR_NOT_FOUND,
  * ERR_EXISTS, ERR_BUSY. ERR_UNSUPPORTED and ERR_TOO_LARGE are about this node alone; after any
@@ -36,6 +36,8 @@ enum err store_open(struct slice url, const struct store_options *o, struct stor
                     struct diag *d) must_check;
 /* NULL is fine. */
 void store_close(struct store *s);
+/* The node that the URL names, "" or "/a/b": all paths here begin at the root of the tree. */
+const char *store_top(const struct store *s);
 
 /* Free with store_node_fini. */
 struct store_node {

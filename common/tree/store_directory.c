@@ -64,6 +64,7 @@ static enum err directory_open(struct slice place, const struct store_options *o
     while (place.len > 1 && place.p[place.len - 1] == '/')
         --place.len;
     s->base.kind = &store_directory;
+    s->base.top = "";
     s->timeout_ms = o->timeout_ms;
     /* "/" is written as nothing, for every path begins with one. */
     s->root = xslicedup(place.len > 1 ? place : SLICE_NULL);
@@ -295,7 +296,7 @@ static bool put_file(const char *full, struct slice bytes)
 {
     char *hidden = xasprintf("%s/" NEW_FILE_PREFIX "properties-%ld", full, (long)getpid());
     char *file = xasprintf("%s/" PROPERTIES_FILE, full);
-    int fd = open(hidden, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, NODE_FILE_MODE);
+    int fd = file_open_new(hidden, NODE_FILE_MODE);
     bool ok = false;
 
     if (fd >= 0) {

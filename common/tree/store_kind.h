@@ -26,6 +26,7 @@ struct store_kind {
 /* The base of each kind's store. */
 struct store {
     const struct store_kind *kind;
+    const char *top; /* borrowed from the kind's own */
 };
 
 extern const struct store_kind store_directory;

@@ -26,7 +26,6 @@ enum {
     ZK_STORE_READ_MAX = 4 * 1024 * 1024,
     /* Asked for; a tool that asks all the time needs no long one. */
     ZK_STORE_SESSION_MS = 10000,
-    ZK_STORE_PATH_MAX = ZOOKEEPER_PREFIX_MAX + TREE_PATH_MAX,
     /* Connections that break under one call: an ensemble that elects costs one or two, a packet
        that the server or the library does not take costs every one. */
     ZK_STORE_LOSSES_MAX = 8,
@@ -37,7 +36,7 @@ struct zookeeper_store {
     zhandle_t *handle;
     struct zk_guard *guard; /* of the handle */
     char *hosts;
-    char *prefix;
+    char *top; /* of the base */
     bool has_identity;
     unsigned timeout_ms;
     char *buffer;          /* ZK_STORE_READ_MAX */
@@ -180,7 +179,7 @@ static void zookeeper_store_close(struct store *base)
     pthread_mutex_destroy(&s->lock);
     free(s->buffer);
     free(s->hosts);
-    free(s->prefix);
+    free(s->top);
     free(s);
 }
 
@@ -198,7 +197,7 @@ static enum err zookeeper_store_open(struct slice place, const struct store_opti
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&s->change, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    enum err e = zookeeper_url_parse(place, &s->hosts, &s->prefix, d);
+    enum err e = zookeeper_url_parse(place, &s->hosts, &s->top, d);
     if (e == ERR_OK)
         e = zk_guard_check(d);
     if (e == ERR_OK)
@@ -212,6 +211,7 @@ static enum err zookeeper_store_open(struct slice place, const struct store_opti
         return e;
     }
     s->buffer = xmalloc(ZK_STORE_READ_MAX);
+    s->base.top = s->top;
     *out = &s->base;
     return ERR_OK;
 }
@@ -221,7 +221,7 @@ static enum err zookeeper_store_open(struct slice place, const struct store_opti
 /* One call on a node of the server, and what came of it. */
 struct call {
     struct zookeeper_store *store;
-    char path[ZK_STORE_PATH_MAX + 1]; /* in the server */
+    char path[TREE_PATH_MAX + 1]; /* in the server */
     struct timespec deadline;
     unsigned losses; /* tries that may have been done all the same */
     struct diag *diag;
@@ -231,10 +231,8 @@ static void call_init(struct call *c, struct store *s, const char *path, struct 
 {
     *c = (struct call){.store = store_of(s), .diag = d};
     c->deadline = deadline_after(c->store->timeout_ms);
-    int len = snprintf(c->path, sizeof(c->path), "%s%s", c->store->prefix, path);
+    int len = snprintf(c->path, sizeof(c->path), "%s", store_shown(path));
     ASSERT(len >= 0 && (size_t)len < sizeof(c->path));
-    if (len == 0)
-        memcpy(c->path, "/", 2);
 }
 
 /* Whether to ask again after RC; if so there is a connection. *E: why not, if that is an error. */
@@ -435,20 +433,6 @@ static enum err create_one(struct call *c, struct slice bytes)
     return e == ERR_OK ? result_of(c, rc, "make") : e;
 }
 
-/* The nodes above the tree's own place in the server. */
-static enum err create_prefix(struct call *c)
-{
-    enum err e = ERR_OK;
-
-    for (char *end = c->path;
-         (e == ERR_OK || e == ERR_EXISTS) && (end = strchr(end + 1, '/')) != NULL;) {
-        *end = '\0';
-        e = create_one(c, SLICE_NULL);
-        *end = '/';
-    }
-    return e == ERR_EXISTS ? ERR_OK : e;
-}
-
 static enum err zookeeper_create(struct store *s, const char *path, const json_t *properties,
                                  struct diag *d)
 {
@@ -459,11 +443,6 @@ static enum err zookeeper_create(struct store *s, const char *path, const json_t
     call_init(&c, s, path, d);
     if (e == ERR_OK)
         e = create_one(&c, text_slice(&bytes));
-    if (e == ERR_NOT_FOUND && path[0] == '\0') {
-        e = create_prefix(&c);
-        if (e == ERR_OK)
-            e = create_one(&c, text_slice(&bytes));
-    }
     text_fini(&bytes);
     return e;
 }

@@ -11,9 +11,13 @@
  */
 #include "common/base/log.h"
 #include "common/tree/tree_follow.h"
+#include "common/wire/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Broken links of one application in its status. */
+enum { BROKEN_SHOWN_MAX = 100 };
 
 static const struct tree_backend *const backends[] = {&tree_directory, &tree_zookeeper};
 
@@ -21,7 +25,8 @@ struct tree_watch {
     struct follower follower;
     struct timer look;
     uint64_t looked_ms;
-    char *path;
+    char *path; /* as the caller has it */
+    char *full; /* from the root of the tree */
     tree_changed_fn changed;
     void *context;
     bool reporting; /* inside changed(): an unwatch must leave the struct until it returns */
@@ -41,9 +46,8 @@ struct tree_registration {
     struct follower follower;
     struct timer look;
     uint64_t looked_ms;
-    char *path; /* with "/providers" */
+    char *path; /* from the root of the tree, with "/providers" */
     char *name;
-    char *problem; /* of the links on the way, told in the log */
     json_t *properties;
     char *real_path; /* where the entry is */
     struct tree_entry *entry;
@@ -182,17 +186,30 @@ enum err tree_check_url(struct slice url, struct diag *d)
     return e != ERR_OK ? e : backend->check(place, d);
 }
 
-void tree_check_config(const struct config *c, const struct config_node *at, const char *url,
-                       struct diag *d)
+/* WHAT's first line at its place in the configuration. */
+static void complain_at(const struct config *c, const struct config_node *at, const char *what,
+                        const struct diag *why, struct diag *d)
 {
+    struct slice rest = slice_of(why->text);
+    struct slice line = slice_cut(&rest, '\n');
+
+    config_complain(c, at, d, "%s%.*s", what, SLICE_FMT(line));
+}
+
+void tree_check_config(const struct config *c, const struct config_node *at, const char *url,
+                       const struct config_node *auth_at, const char *auth, struct diag *d)
+{
+    const struct tree_backend *backend = NULL;
+    struct slice place;
     struct diag why = {0};
 
-    if (url != NULL && tree_check_url(slice_of(url), &why) != ERR_OK) {
-        struct slice rest = slice_of(why.text);
-        struct slice line = slice_cut(&rest, '\n');
-
-        config_complain(c, at, d, "%.*s", SLICE_FMT(line));
-    }
+    if (url == NULL)
+        return;
+    if (tree_check_url(slice_of(url), &why) != ERR_OK)
+        complain_at(c, at, "", &why, d);
+    else if (auth != NULL && find_backend(slice_of(url), &backend, &place, &why) == ERR_OK &&
+             backend->check_auth != NULL && backend->check_auth(auth, &why) != ERR_OK)
+        complain_at(c, auth_at, "zookeeper_auth: ", &why, d);
     diag_fini(&why);
 }
 
@@ -222,6 +239,11 @@ void tree_status(const struct tree *t, struct tree_status *out)
     t->backend->status(t, out);
 }
 
+bool tree_is_remote(const struct tree *t)
+{
+    return t->backend->remote;
+}
+
 /* Look at once after a quiet time, else TREE_PAUSE_MS after the last look. */
 static void look_soon(struct loop *l, struct timer *look, uint64_t looked_ms)
 {
@@ -229,6 +251,12 @@ static void look_soon(struct loop *l, struct timer *look, uint64_t looked_ms)
 
     if (!timer_running(look))
         timer_start(l, look, since < TREE_PAUSE_MS ? TREE_PAUSE_MS - since : 0);
+}
+
+/* PATH, which begins at the top of T, from the root. */
+static char *from_root(const struct tree *t, const char *path)
+{
+    return xasprintf("%s%s%s", t->top, path[0] == '\0' || path[0] == '/' ? "" : "/", path);
 }
 
 /* ---- watches ---- */
@@ -240,6 +268,7 @@ struct view {
     uint64_t birth;
     bool parses;
     bool providers_known;
+    bool link_broken; /* PROBLEM is about a link, which is logged elsewhere */
     const char *problem;
     json_t *properties;
     struct provider_set *providers;
@@ -249,7 +278,7 @@ struct view {
 static void see_node(struct tree_watch *w, struct view *v)
 {
     struct place at;
-    enum found found = follow_path(&w->follower, w->path, PART_NODE | PART_CHILDREN, &at);
+    enum found found = follow_path(&w->follower, w->full, PART_NODE | PART_CHILDREN, &at);
 
     v->properties = json_incref(w->properties);
     v->pending = found == FOUND_PENDING;
@@ -274,7 +303,7 @@ static void see_providers(struct tree_watch *w, struct view *v)
     struct place at = {.spot = NULL};
     enum found found = FOUND_BAD;
 
-    if (tree_path_join("", slice_of(w->path), path) == ERR_OK &&
+    if (tree_path_join("", slice_of(w->full), path) == ERR_OK &&
         tree_path_join(path, SLICE_LIT("providers"), path) == ERR_OK)
         found = follow_path(&w->follower, path, PART_NODE | PART_PROVIDERS, &at);
     if (found == FOUND_PENDING)
@@ -322,10 +351,12 @@ static void keep_view(struct tree_watch *w, struct view *v)
     w->parses = v->parses;
     w->providers_known = v->providers_known;
     w->reported = true;
-    if (tell && w->problem != NULL && w->exists)
+    if (v->link_broken || !tell || w->problem == NULL)
+        return;
+    if (w->exists)
         log_warn(NULL, "tree-problem", "path=%s problem=\"%s\"", tree_path_shown(w->path),
                  w->problem);
-    else if (tell && w->problem != NULL)
+    else
         log_info(NULL, "tree-no-node", "path=%s problem=\"%s\"", tree_path_shown(w->path),
                  w->problem);
 }
@@ -337,6 +368,7 @@ static void watch_destroy(struct tree_watch *w)
     provider_set_drop(w->providers);
     name_set_drop(w->children);
     free(w->path);
+    free(w->full);
     free(w);
 }
 
@@ -371,8 +403,12 @@ static void watch_look(struct timer *timer)
     follower_begin(&w->follower);
     see_node(w, &v);
     see_providers(w, &v);
-    if (v.problem == NULL && w->follower.problem.len != 0)
+    /* A node that cannot be read is the more important problem. */
+    v.link_broken = w->follower.problem.len != 0 && (v.problem == NULL || !v.exists);
+    if (v.link_broken)
         v.problem = text_cstr(&w->follower.problem);
+    if (!v.pending)
+        follower_report(&w->follower);
     bool news = !v.pending && view_is_news(w, &v);
     if (news) {
         keep_view(w, &v);
@@ -398,8 +434,9 @@ struct tree_watch *tree_watch(struct tree *t, const char *path, tree_changed_fn 
 {
     struct tree_watch *w = xcalloc(1, sizeof(*w));
 
-    follower_init(&w->follower, t, watch_touched);
     w->path = xstrdup(path);
+    w->full = from_root(t, path);
+    follower_init(&w->follower, t, w->full, watch_touched);
     w->changed = changed;
     w->context = context;
     w->properties = json_object();
@@ -446,12 +483,11 @@ static void registration_look(struct timer *timer)
     r->looked_ms = loop_now_ms(f->tree->loop);
     follower_begin(f);
     enum found found = follow_path(f, r->path, PART_NODE, &at);
-    const char *problem = found == FOUND_BAD ? text_cstr(&f->problem) : NULL;
-    if (problem != NULL && !same_problem(problem, r->problem))
-        log_error(NULL, "tree-not-registered", "path=%s name=%s problem=\"%s\"", r->path, r->name,
-                  problem);
-    free(r->problem);
-    r->problem = xstrdup(problem);
+    /* A missing node that a link leads to is no problem here: registering creates it. */
+    if (found == FOUND_MISSING)
+        text_clear(&f->problem);
+    if (found != FOUND_PENDING)
+        follower_report(f);
     /* While links are broken or unknown, an entry stays where it is. */
     if (found == FOUND_NODE || found == FOUND_MISSING)
         move_entry(r, at.path);
@@ -469,9 +505,11 @@ struct tree_registration *tree_register(struct tree *t, const char *path, const 
                                         const json_t *properties)
 {
     struct tree_registration *r = xcalloc(1, sizeof(*r));
+    char *full = from_root(t, path);
 
-    follower_init(&r->follower, t, registration_touched);
-    r->path = xasprintf("%s/providers", path);
+    r->path = xasprintf("%s/providers", full);
+    follower_init(&r->follower, t, r->path, registration_touched);
+    free(full);
     r->name = xstrdup(name);
     r->properties = json_deep_copy(properties);
     timer_init(&r->look, registration_look);
@@ -506,9 +544,54 @@ void tree_unregister(struct tree_registration *r)
         t->backend->leave(r->entry);
     follower_fini(&r->follower);
     json_decref(r->properties);
-    free(r->problem);
     free(r->real_path);
     free(r->name);
     free(r->path);
     free(r);
+}
+
+/* ---- status ---- */
+
+/* Whether F follows the node at the path TOP, or one below it. */
+static bool is_below(const struct follower *f, const char *top)
+{
+    size_t len = strlen(top);
+
+    while (len != 0 && top[len - 1] == '/')
+        --len;
+    return strncmp(f->path, top, len) == 0 && (f->path[len] == '\0' || f->path[len] == '/');
+}
+
+/* Whether a follower before F in the list, below TOP as well, has met the same link. */
+static bool is_shown(const struct follower *f, const char *top)
+{
+    const struct list *head = &f->tree->broken;
+
+    for (struct list *it = f->in_broken.prev; it != head; it = it->prev) {
+        const struct follower *other = list_entry(it, struct follower, in_broken);
+
+        if (strcmp(other->broken, f->broken) == 0 && is_below(other, top))
+            return true;
+    }
+    return false;
+}
+
+void tree_describe_broken_links(const struct tree *t, const char *path, struct json_writer *w)
+{
+    char *full = t != NULL ? from_root(t, path) : NULL;
+    size_t shown = 0;
+    struct list *it;
+
+    json_open_array(w, "broken_links");
+    for (it = full != NULL ? t->broken.next : NULL; it != NULL && it != &t->broken; it = it->next) {
+        const struct follower *f = list_entry(it, struct follower, in_broken);
+
+        if (!is_below(f, full) || is_shown(f, full))
+            continue;
+        if (++shown > BROKEN_SHOWN_MAX)
+            break;
+        json_put_text(w, NULL, slice_of(f->broken));
+    }
+    json_close_array(w);
+    free(full);
 }

@@ -18,6 +18,7 @@
 struct tree;
 struct tree_watch;
 struct tree_registration;
+struct json_writer;
 
 /* How to reach a ZooKeeper; a directory needs none of it. Borrowed for the call. */
 struct tree_options {
@@ -28,15 +29,21 @@ struct tree_options {
 /*
  * URL: "directory:/path", or "zookeeper://HOST:PORT,HOST:PORT/path". The path need not exist yet:
  * it is waited for (and created by registrations). O may be NULL: nothing special.
+ * Paths of the functions below begin there. Links resolve within the whole tree, as in zc.zk: for
+ * ZooKeeper that is all of the server, so that a link to "/a/b" means "/a/b" whatever the URL's
+ * path is; for a directory it is what the URL names, and no link leads out of it.
  * Errors: ERR_SYNTAX, ERR_UNSUPPORTED (unknown scheme), ERR_SYSTEM (the auth file cannot be read).
  */
 enum err tree_open(struct loop *l, struct slice url, const struct tree_options *o,
                    struct tree **out, struct diag *d) must_check;
 /* Whether tree_open() would take URL, but for what the machine says. The same errors. */
 enum err tree_check_url(struct slice url, struct diag *d) must_check;
-/* The same of the value URL (NULL: none) that stands at AT; problems are told at their place. */
+/*
+ * The same of the value URL (NULL: none) that stands at AT, and of the auth file AUTH (NULL: none)
+ * that stands at AUTH_AT, which is read as tree_open() reads it; problems are told at their place.
+ */
 void tree_check_config(const struct config *c, const struct config_node *at, const char *url,
-                       struct diag *d);
+                       const struct config_node *auth_at, const char *auth, struct diag *d);
 /* Waits, bounded, until our own providers are taken back where others see them. */
 void tree_close(struct tree *t);
 
@@ -51,6 +58,13 @@ struct tree_status {
     size_t quarantined;   /* nodes not read at present, because reading them broke the connection */
 };
 void tree_status(const struct tree *t, struct tree_status *out);
+/* Whether other machines may write it: what it says of this one is then not to be believed. */
+bool tree_is_remote(const struct tree *t);
+/*
+ * Member "broken_links" of what is open in W: why links do not resolve that the watches and
+ * registrations at PATH and below it meet. T NULL: none.
+ */
+void tree_describe_broken_links(const struct tree *t, const char *path, struct json_writer *w);
 
 struct tree_provider {
     char *name;         /* the address */
@@ -62,7 +76,7 @@ struct tree_node {
     bool exists;
     uint64_t birth;      /* differs when the node was made anew; 0: cannot tell */
     bool parses;         /* properties are a JSON object (property links followed) */
-    const char *problem; /* why not, or of a link that leads nowhere (its property keeps its last
+    const char *problem; /* why not, or why a link does not resolve (its property keeps its last
                             value); or NULL */
     json_t *properties;  /* the last good ones when !exists or !parses; never NULL */
     const struct tree_provider *providers; /* of PATH/providers, sorted by name */
@@ -74,9 +88,9 @@ struct tree_node {
 typedef void (*tree_changed_fn)(void *context, const struct tree_node *node);
 
 /*
- * Watch the node PATH ("" or "/" is the root of the tree; node links on the way are followed) and
- * its providers. CHANGED runs soon, then at every change; never inside this call. The first change
- * of a burst is reported at once, further ones at most every 20 ms.
+ * Watch the node PATH ("" or "/" is the one that the URL names; node links on the way are followed)
+ * and its providers. CHANGED runs soon, then at every change; never inside this call. The first
+ * change of a burst is reported at once, further ones at most every 20 ms.
  */
 struct tree_watch *tree_watch(struct tree *t, const char *path, tree_changed_fn changed,
                               void *context);

@@ -13,8 +13,8 @@
 #include "common/tree/tree.h"
 
 enum {
-    /* A node's path within the tree. Deeper or longer ones are mistakes: a service's path has a few
-       names. */
+    /* A node's path, from the root of the tree. Deeper or longer ones are mistakes: a service's
+       path has a few names. */
     TREE_PATH_MAX = 512,
     /* Steps of following links for one watch: its own links, property links and theirs. */
     TREE_STEPS_MAX = 256,
@@ -59,8 +59,12 @@ struct tree_backend;
 struct tree {
     const struct tree_backend *backend;
     struct loop *loop;
-    struct map spots; /* by path */
-    size_t watches;   /* and registrations, that must end first */
+    /* The node that the URL names, "" or "/a/b": paths of watches and registrations begin there.
+     * Links lead anywhere in the tree. Borrowed from the backend. */
+    const char *top;
+    struct map spots;   /* by path */
+    size_t watches;     /* and registrations, that must end first */
+    struct list broken; /* follower->in_broken: each has met a link that does not resolve */
 };
 
 struct tree_spot {
@@ -85,7 +89,10 @@ struct tree_entry;
 
 struct tree_backend {
     const char *scheme;                                    /* before the ':' of a URL */
+    bool remote;                                           /* other machines write it, too */
     enum err (*check)(struct slice place, struct diag *d); /* of open()'s place */
+    /* Of open()'s auth file; NULL: none is read. */
+    enum err (*check_auth)(const char *file, struct diag *d);
     enum err (*open)(struct loop *l, struct slice place, const struct tree_options *o,
                      struct tree **out, struct diag *d);
     void (*close)(struct tree *t);

@@ -397,7 +397,8 @@ static enum err directory_open(struct loop *l, struct slice place, const struct 
     if (e != ERR_OK)
         return e;
     struct directory *t = xcalloc(1, sizeof(*t));
-    t->base = (struct tree){.backend = &tree_directory, .loop = l};
+    t->base = (struct tree){.backend = &tree_directory, .loop = l, .top = ""};
+    list_init(&t->base.broken);
     t->root = xslicedup(without_slashes(place));
     t->anchor = -1;
     t->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);

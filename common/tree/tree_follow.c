@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/log.h"
+
 /* One follower's interest in one spot; in a list of each. */
 struct use {
     struct list in_follower;
@@ -98,9 +100,11 @@ void tree_spot_set_missing(struct tree_spot *s)
 
 /* ---- followers ---- */
 
-void follower_init(struct follower *f, struct tree *t, void (*touched)(struct follower *f))
+void follower_init(struct follower *f, struct tree *t, const char *path,
+                   void (*touched)(struct follower *f))
 {
-    *f = (struct follower){.tree = t, .touched = touched};
+    *f = (struct follower){.tree = t, .path = path, .touched = touched};
+    list_init(&f->in_broken);
     list_init(&f->uses);
     list_init(&f->old);
 }
@@ -136,6 +140,40 @@ void follower_fini(struct follower *f)
     follower_begin(f);
     follower_end(f);
     text_fini(&f->problem);
+    list_remove(&f->in_broken);
+    free(f->broken);
+}
+
+static bool is_broken(const struct tree *t, const char *problem)
+{
+    struct list *it;
+
+    list_for_each (it, &t->broken) {
+        if (strcmp(list_entry(it, struct follower, in_broken)->broken, problem) == 0)
+            return true;
+    }
+    return false;
+}
+
+void follower_report(struct follower *f)
+{
+    const char *now = f->problem.len != 0 ? text_cstr(&f->problem) : NULL;
+    char *before = f->broken;
+
+    if (before == NULL ? now == NULL : now != NULL && strcmp(now, before) == 0)
+        return;
+    list_remove(&f->in_broken);
+    f->broken = xstrdup(now);
+    if (now != NULL) {
+        if (!is_broken(f->tree, now))
+            log_warn(NULL, "tree-link-broken",
+                     "path=%s reason=\"%s\" action=\"keep the last known state\"",
+                     tree_path_shown(f->path), now);
+        list_push_back(&f->tree->broken, &f->in_broken);
+    } else if (!is_broken(f->tree, before)) {
+        log_info(NULL, "tree-links-resolved", "path=%s", tree_path_shown(f->path));
+    }
+    free(before);
 }
 
 static void problem_add(struct follower *f, const char *fmt, ...) printf_like(2, 3);
@@ -184,7 +222,7 @@ static struct tree_spot *look_at(struct follower *f, const char *path, unsigned 
     struct use *u = NULL;
 
     if (++f->steps > TREE_STEPS_MAX) {
-        problem_add(f, "%s: more than %d steps of links", path, TREE_STEPS_MAX);
+        problem_add(f, "%s: more than %d steps of links; use fewer", path, TREE_STEPS_MAX);
         return NULL;
     }
     s = map_entry(map_find(&f->tree->spots, path, strlen(path)), struct tree_spot, in_tree);
@@ -250,8 +288,8 @@ static bool join(struct follower *f, const char *base, struct slice path,
     enum err e = tree_path_join(base, path, out);
 
     if (e != ERR_OK)
-        problem_add(f, "%s: link to %.*s: %s", tree_path_shown(base), SLICE_FMT(path),
-                    e == ERR_RANGE ? "leaves the tree" : "path too long");
+        problem_add(f, "%s: link to %.*s: %s; correct the link", tree_path_shown(base),
+                    SLICE_FMT(path), e == ERR_RANGE ? "leaves the tree" : "path too long");
     return e == ERR_OK;
 }
 
@@ -270,12 +308,14 @@ static bool trail_add(struct follower *f, struct trail *trail, const char *path)
 {
     for (size_t i = 0; i < trail->n; ++i) {
         if (strcmp(trail->paths[i], path) == 0) {
-            problem_add(f, "%s: link loop: comes back to %s", trail->paths[0], path);
+            problem_add(f, "%s: link loop: comes back to %s; correct one of the links",
+                        trail->paths[0], path);
             return false;
         }
     }
     if (trail->n == TREE_TRAIL_MAX) {
-        problem_add(f, "%s: more than %d links in a row", trail->paths[0], TREE_TRAIL_MAX);
+        problem_add(f, "%s: more than %d links in a row; use fewer", trail->paths[0],
+                    TREE_TRAIL_MAX);
         return false;
     }
     memcpy(trail->paths[trail->n++], path, strlen(path) + 1);
@@ -313,9 +353,16 @@ static enum found resolve_from_base(struct follower *f, struct trail *trail, str
         memcpy(at->path, real, sizeof(real));
         return at->spot->exists ? FOUND_NODE : FOUND_MISSING;
     }
+    /* Copied: NAME is in AT->path, and the target may be refreshed while it is followed. */
+    char link[TREE_PATH_MAX * 2];
+    snprintf(link, sizeof(link), "%s -> %.*s", strrchr(real, '/') + 1, SLICE_FMT(target));
     if (!join(f, base.path, target, at->path) || !trail_add(f, trail, at->path))
         return FOUND_BAD;
-    return resolve(f, trail, at);
+    found = resolve(f, trail, at);
+    if (found == FOUND_MISSING)
+        problem_add(f, "%s: link %s: node %s does not exist; create it or correct the link",
+                    tree_path_shown(base.path), link, tree_path_shown(at->path));
+    return found;
 }
 
 /* From AT->path to the node that is meant by it. The depth is bounded by look_at(). */
@@ -363,14 +410,18 @@ static bool hopped(const struct hop *hops, size_t n, const struct hop *next)
     return false;
 }
 
-/* Take property link HOP at AT one node on: AT is there then, HOP->name what to look for. */
-static enum found hop_on(struct follower *f, struct hop *hop, struct place *at)
+/*
+ * Take property link HOP at AT one node on: AT is there then, HOP->name what to look for. FROM: the
+ * node and property that the links begin at.
+ */
+static enum found hop_on(struct follower *f, const char *from, struct hop *hop, struct place *at)
 {
     struct slice rest = link_of(at->spot, hop->name, " =>");
     char target[TREE_PATH_MAX + 1];
 
     if (rest.p == NULL) {
-        problem_add(f, "%s: has no property %.*s to link to", at->path, SLICE_FMT(hop->name));
+        problem_add(f, "%s: node %s has no property %.*s; set it or correct the link", from,
+                    tree_path_shown(at->path), SLICE_FMT(hop->name));
         return FOUND_BAD;
     }
     struct slice path = slice_cut(&rest, ' ');
@@ -378,8 +429,8 @@ static enum found hop_on(struct follower *f, struct hop *hop, struct place *at)
         return FOUND_BAD;
     enum found found = follow_path(f, target, PART_NODE, at);
     if (found == FOUND_MISSING)
-        problem_add(f, "%s: linked to for property %.*s, but does not exist", target,
-                    SLICE_FMT(hop->name));
+        problem_add(f, "%s: node %s does not exist; create it or correct the link", from,
+                    tree_path_shown(target));
     rest = slice_trim(rest);
     if (rest.len != 0)
         hop->name = rest;
@@ -395,7 +446,9 @@ static enum found follow_value(struct follower *f, const struct place *place, co
     struct hop hops[TREE_TRAIL_MAX];
     struct place at = *place;
     struct hop next = {place->spot, slice_of(name)};
+    char from[TREE_PATH_MAX * 2 + 32];
 
+    snprintf(from, sizeof(from), "%s: property link %s =>", tree_path_shown(place->path), name);
     for (size_t n = 0; n < TREE_TRAIL_MAX; ++n) {
         json_t *value = json_object_getn(at.spot->properties, next.name.p, next.name.len);
         if (value != NULL) {
@@ -403,17 +456,16 @@ static enum found follow_value(struct follower *f, const struct place *place, co
             return FOUND_NODE;
         }
         if (hopped(hops, n, &next)) {
-            problem_add(f, "%s: property link loop: %s comes back to %.*s of %s", place->path, name,
-                        SLICE_FMT(next.name), at.path);
+            problem_add(f, "%s: property link loop: comes back to %.*s of %s; correct a link", from,
+                        SLICE_FMT(next.name), tree_path_shown(at.path));
             return FOUND_BAD;
         }
         hops[n] = next;
-        enum found found = hop_on(f, &next, &at);
+        enum found found = hop_on(f, from, &next, &at);
         if (found != FOUND_NODE)
             return found;
     }
-    problem_add(f, "%s: property %s: more than %d links in a row", place->path, name,
-                TREE_TRAIL_MAX);
+    problem_add(f, "%s: more than %d links in a row; use fewer", from, TREE_TRAIL_MAX);
     return FOUND_BAD;
 }
 

@@ -15,7 +15,10 @@ struct follower {
     struct list uses;                    /* what this look hangs on */
     struct list old;                     /* what the last one did, until this one ends */
     unsigned steps;                      /* of this look */
-    struct text problem;                 /* the first one met in this look */
+    struct text problem;                 /* the first link met in this look that does not resolve */
+    const char *path;                    /* that is followed, from the root; borrowed */
+    char *broken;                        /* the problem that follower_report() reported; or NULL */
+    struct list in_broken;               /* of the tree, while BROKEN is set */
 };
 
 enum found {
@@ -31,11 +34,19 @@ struct place {
         *spot; /* FOUND_NODE, FOUND_MISSING: borrowed until the look after this one ends */
 };
 
-void follower_init(struct follower *f, struct tree *t, void (*touched)(struct follower *f));
+/* PATH is borrowed until follower_fini(). */
+void follower_init(struct follower *f, struct tree *t, const char *path,
+                   void (*touched)(struct follower *f));
 void follower_fini(struct follower *f);
 /* A look: begin, any number of questions, end (which lets go of what is no longer needed). */
 void follower_begin(struct follower *f);
 void follower_end(struct follower *f);
+/*
+ * Log what has changed since the previous report: a link that does not resolve, or that all links
+ * resolve again. A link that several followers meet is logged once. Call only if nothing in this
+ * look was FOUND_PENDING.
+ */
+void follower_report(struct follower *f);
 
 /* Which node PATH is. PARTS are wanted of it (and followed) beside its properties. */
 enum found follow_path(struct follower *f, const char *path, unsigned parts, struct place *out);

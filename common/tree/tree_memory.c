@@ -28,13 +28,10 @@ struct tree_memory {
 
 static void set_aside(const struct tree_memory *m, const char *why)
 {
-    struct text escaped = {0};
     bool moved = file_set_aside(m->path) == ERR_OK;
 
-    text_add_escaped(&escaped, slice_of(why));
-    log_error(NULL, "tree-memory-corrupt", "file=%s why=\"%s\" action=\"%s\"", m->path,
-              text_cstr(&escaped), moved ? "set aside as .bad" : "not used");
-    text_fini(&escaped);
+    log_error(NULL, "tree-memory-corrupt", "file=%s why=\"%s\" action=\"%s\"", m->path, why,
+              moved ? "set aside as .bad" : "not used");
 }
 
 /* The parts in FILE, or NULL: WHY is then what is wrong with it, or NULL when it is of another
@@ -72,7 +69,7 @@ static void load(struct tree_memory *m)
     struct text bytes = {0};
     json_t *file = NULL;
     json_t *parts = NULL;
-    enum err e = file_read(m->path, TREE_MEMORY_BYTES_MAX, &bytes);
+    enum err e = file_read_state(m->path, TREE_MEMORY_BYTES_MAX, &bytes);
 
     if (e == ERR_NOT_FOUND)
         return;

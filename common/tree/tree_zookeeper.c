@@ -18,27 +18,6 @@ static struct zookeeper *zookeeper_of(struct tree *base)
     return container_of(base, struct zookeeper, base);
 }
 
-void zk_full_path(const struct zookeeper *t, const char *path, char out[ZK_PATH_MAX + 1])
-{
-    int len = snprintf(out, ZK_PATH_MAX + 1, "%s%s", t->prefix, path);
-
-    ASSERT(len >= 0 && len <= ZK_PATH_MAX);
-    if (len == 0)
-        memcpy(out, "/", 2);
-}
-
-/* The part of PATH within the tree; NULL: it is outside. */
-static const char *own_path(const struct zookeeper *t, const char *path)
-{
-    size_t len = strlen(t->prefix);
-
-    if (strcmp(path, "/") == 0)
-        return len == 0 ? "" : NULL;
-    if (strncmp(path, t->prefix, len) != 0 || (path[len] != '/' && path[len] != '\0'))
-        return NULL;
-    return path + len;
-}
-
 /* ---- the session ---- */
 
 static bool wants_children(const struct zk_node *n)
@@ -60,7 +39,7 @@ static void on_connected(void *context, int64_t id)
         ++t->counts.sessions;
     t->id = id;
     log_info(NULL, "tree-connected", "hosts=%s path=%s session=%s", t->hosts,
-             tree_path_shown(t->prefix), same ? "kept" : "new");
+             tree_path_shown(t->top), same ? "kept" : "new");
     zk_reads_begin(t);
     zk_entries_connected(t, same);
 }
@@ -79,7 +58,7 @@ static void on_disconnected(void *context)
     give_up_later(t);
     log_warn(NULL, "tree-disconnected",
              "hosts=%s path=%s hint=\"going on with what was last known\"", t->hosts,
-             tree_path_shown(t->prefix));
+             tree_path_shown(t->top));
 }
 
 static void on_refused(void *context, enum zookeeper_fault why)
@@ -89,7 +68,7 @@ static void on_refused(void *context, enum zookeeper_fault why)
     ++t->counts.refused;
     log_warn(NULL, "tree-frame-refused",
              "hosts=%s path=%s problem=\"%s\" hint=\"is it ZooKeeper that answers there?\"",
-             t->hosts, tree_path_shown(t->prefix), zookeeper_fault_text(why));
+             t->hosts, tree_path_shown(t->top), zookeeper_fault_text(why));
 }
 
 static void open_session(struct zookeeper *t);
@@ -120,14 +99,15 @@ static void on_ended(void *context, const char *why)
     t->connected = false;
     t->counts.expired += t->begun;
     t->begun = false;
-    zk_session_close(t->session, 0);
-    t->session = NULL;
     map_for_each (struct zk_node, n, &t->nodes, in_tree) {
         zk_read_drop(&n->data);
         if (wants_children(n) || n->children.call != NULL)
             zk_read_drop(&n->children);
     }
     zk_entries_ended(t);
+    /* Last: from now on the client's thread frees the calls that come back. */
+    zk_session_close(t->session, 0);
+    t->session = NULL;
     if (lasted_ms >= ZK_REOPEN_MS_MAX)
         t->reopen_ms = 0;
     else if (t->reopen_ms == 0)
@@ -135,7 +115,7 @@ static void on_ended(void *context, const char *why)
     else
         t->reopen_ms = t->reopen_ms * 2 < ZK_REOPEN_MS_MAX ? t->reopen_ms * 2 : ZK_REOPEN_MS_MAX;
     log_warn(NULL, "tree-session-ended", "hosts=%s path=%s why=\"%s\" next_in_ms=%u", t->hosts,
-             tree_path_shown(t->prefix), why, t->reopen_ms);
+             tree_path_shown(t->top), why, t->reopen_ms);
     timer_start(t->base.loop, &t->reopen, t->reopen_ms == 0 ? 0 : jittered(t->reopen_ms));
 }
 
@@ -156,16 +136,14 @@ static void on_no_word(struct timer *timer)
 
     log_warn(NULL, "tree-unreachable",
              "hosts=%s path=%s hint=\"no server answers; trying on: are these its addresses?\"",
-             t->hosts, tree_path_shown(t->prefix));
+             t->hosts, tree_path_shown(t->top));
 }
 
 static void on_changed(void *context, const char *full, enum zk_change what)
 {
     struct zookeeper *t = context;
-    const char *path = own_path(t, full);
+    const char *path = strcmp(full, "/") == 0 ? "" : full;
 
-    if (path == NULL)
-        return;
     zk_entries_changed(t, path);
     struct zk_node *n = map_entry(map_find(&t->nodes, path, strlen(path)), struct zk_node, in_tree);
     if (n == NULL)
@@ -281,7 +259,7 @@ static void wipe(char *secret)
 static void zookeeper_free(struct zookeeper *t)
 {
     free(t->hosts);
-    free(t->prefix);
+    free(t->top);
     wipe(t->identity);
     wipe(t->creator);
     free(t);
@@ -290,11 +268,11 @@ static void zookeeper_free(struct zookeeper *t)
 static enum err zookeeper_check(struct slice place, struct diag *d)
 {
     char *hosts = NULL;
-    char *prefix = NULL;
-    enum err e = zookeeper_url_parse(place, &hosts, &prefix, d);
+    char *top = NULL;
+    enum err e = zookeeper_url_parse(place, &hosts, &top, d);
 
     free(hosts);
-    free(prefix);
+    free(top);
     return e == ERR_OK ? zk_guard_check(d) : e;
 }
 
@@ -302,7 +280,7 @@ static enum err zookeeper_open(struct loop *l, struct slice place, const struct 
                                struct tree **out, struct diag *d)
 {
     struct zookeeper *t = xcalloc(1, sizeof(*t));
-    enum err e = zookeeper_url_parse(place, &t->hosts, &t->prefix, d);
+    enum err e = zookeeper_url_parse(place, &t->hosts, &t->top, d);
 
     if (e == ERR_OK)
         e = zk_guard_check(d);
@@ -317,7 +295,8 @@ static enum err zookeeper_open(struct loop *l, struct slice place, const struct 
         zookeeper_free(t);
         return e;
     }
-    t->base = (struct tree){.backend = &tree_zookeeper, .loop = l};
+    t->base = (struct tree){.backend = &tree_zookeeper, .loop = l, .top = t->top};
+    list_init(&t->base.broken);
     t->timeout_ms =
         (unsigned)(o->session_timeout_ms != 0 ? o->session_timeout_ms : TREE_SESSION_MS);
     list_init(&t->wanted);
@@ -342,16 +321,19 @@ static void zookeeper_close(struct tree *base)
     timer_stop(&t->verify);
     timer_stop(&t->give_up);
     timer_stop(&t->first_word);
+    /* Before the session is closed: then the client's thread frees the calls that come back. */
+    zk_entries_free(t);
     /* The end of the session takes back what is left of our providers. */
     if (t->session != NULL)
         zk_session_close(t->session, t->connected ? ZK_CLOSE_WAIT_MS : 0);
-    zk_entries_free(t);
     zookeeper_free(t);
 }
 
 const struct tree_backend tree_zookeeper = {
     .scheme = "zookeeper",
+    .remote = true,
     .check = zookeeper_check,
+    .check_auth = zookeeper_auth_check,
     .open = zookeeper_open,
     .close = zookeeper_close,
     .status = zookeeper_status,

@@ -99,10 +99,10 @@ static void retry(struct tree_entry *e, uint64_t ms)
 
 static void trouble(struct tree_entry *e, const struct zk_call *c)
 {
-    char path[LOG_ESCAPED_ROOM];
+    char path[LOG_CUT_ROOM];
 
     log_error(NULL, "tree-not-registered", "path=%s problem=\"%s\"",
-              log_escape(slice_of(c->path), path),
+              log_cut(slice_of(c->path), path),
               c->result == ZK_NO_AUTH ? "no permission" : c->error);
     e->parent = 0;
     retry(e, ZK_RETRY_MS);
@@ -126,12 +126,9 @@ static void on_parent(struct zk_call *c)
         /* The one above first. The root of a server is always there. */
         e->parent = slash != NULL && slash != full ? (size_t)(slash - full) : 0;
     } else if (c->result == ZK_OK || c->result == ZK_EXISTS) {
-        char path[ZK_PATH_MAX + 1];
-        size_t len = strlen(full);
+        const char *slash = strchr(e->path + strlen(full) + 1, '/');
 
-        zk_full_path(e->tree, e->path, path);
-        const char *slash = strchr(path + len + 1, '/');
-        e->parent = slash != NULL ? (size_t)(slash - path) : 0;
+        e->parent = slash != NULL ? (size_t)(slash - e->path) : 0;
     } else {
         trouble(e, c);
         return;
@@ -167,12 +164,12 @@ static void on_created(struct zk_call *c)
 
 static void taken(struct tree_entry *e)
 {
-    char path[LOG_ESCAPED_ROOM];
+    char path[LOG_CUT_ROOM];
 
     e->held = false;
     if (!e->told)
         log_info(NULL, "tree-name-taken", "path=%s hint=\"waiting for its owner to end\"",
-                 log_escape(slice_of(e->path), path));
+                 log_cut(slice_of(e->path), path));
     e->told = true;
     retry(e, TAKEN_MS);
 }
@@ -187,10 +184,10 @@ static void on_looked(struct zk_call *c)
         e->look = true;
     } else if (c->result == ZK_NO_NODE) {
         if (e->held) {
-            char path[LOG_ESCAPED_ROOM];
+            char path[LOG_CUT_ROOM];
 
             log_warn(NULL, "tree-node-lost", "path=%s hint=\"putting it back\"",
-                     log_escape(slice_of(e->path), path));
+                     log_cut(slice_of(e->path), path));
         }
         e->held = false;
         e->look = false;
@@ -238,38 +235,35 @@ static void on_deleted(struct zk_call *c)
 
 static void create(struct tree_entry *e)
 {
-    char path[ZK_PATH_MAX + 1];
-
-    zk_full_path(e->tree, e->path, path);
     if (e->parent != 0) {
-        path[e->parent] = '\0';
-        e->call = zk_create(e->tree->session, path, SLICE_LIT(""), false, on_parent, e);
+        char *parent = xslicedup((struct slice){e->path, e->parent});
+
+        e->call = zk_create(e->tree->session, parent, SLICE_LIT(""), false, on_parent, e);
+        free(parent);
     } else {
-        e->call = zk_create(e->tree->session, path, text_slice(&e->bytes), true, on_created, e);
+        e->call = zk_create(e->tree->session, e->path, text_slice(&e->bytes), true, on_created, e);
     }
 }
 
 /* Do what is to be done next, if anything. */
 static void step(struct tree_entry *e)
 {
-    char path[ZK_PATH_MAX + 1];
     struct zk_session *s = e->tree->session;
 
     if (e->call != NULL || !e->tree->connected)
         return;
-    zk_full_path(e->tree, e->path, path);
     if (e->look) {
         e->look = false;
-        e->call = zk_get(s, path, true, on_looked, e);
+        e->call = zk_get(s, e->path, true, on_looked, e);
     } else if (e->leaving && e->held) {
-        e->call = zk_delete(s, path, on_deleted, e);
+        e->call = zk_delete(s, e->path, on_deleted, e);
     } else if (e->leaving) {
         entry_free(e);
     } else if (!e->held) {
         create(e);
     } else if (e->outdated) {
         e->outdated = false;
-        e->call = zk_set(s, path, text_slice(&e->bytes), on_set, e);
+        e->call = zk_set(s, e->path, text_slice(&e->bytes), on_set, e);
     }
 }
 
@@ -310,10 +304,8 @@ void zk_entries_changed(struct zookeeper *t, const char *path)
 
 void zk_entries_free(struct zookeeper *t)
 {
-    map_for_each_safe (struct tree_entry, e, &t->entries, in_tree) {
-        e->call = NULL; /* the session's end has freed it */
+    map_for_each_safe (struct tree_entry, e, &t->entries, in_tree)
         entry_free(e);
-    }
 }
 
 /* ---- the backend ---- */
@@ -340,10 +332,10 @@ struct tree_entry *zk_enter(struct tree *base, const char *path, const char *nam
         zk_name_encode(name, encoded) && strlen(path) + 1 + strlen(encoded) <= TREE_PATH_MAX;
 
     if (!possible) {
-        char escaped[LOG_ESCAPED_ROOM];
+        char escaped[LOG_CUT_ROOM];
 
         log_error(NULL, "tree-not-registered", "path=%s name=%s problem=\"no name for a node\"",
-                  path, log_escape(slice_of(name), escaped));
+                  path, log_cut(slice_of(name), escaped));
         return NULL;
     }
     int len = snprintf(full, sizeof(full), "%s/%s", path, encoded);

@@ -125,13 +125,13 @@ static json_t *decode(struct slice bytes, char why[JSON_WHY_ROOM])
 static json_t *decode_member(const struct zk_node *n, struct slice bytes)
 {
     char why[JSON_WHY_ROOM] = "over its limit";
-    char path[LOG_ESCAPED_ROOM];
+    char path[LOG_CUT_ROOM];
     json_t *v = bytes.len <= PROVIDER_BYTES_MAX ? decode(bytes, why) : NULL;
 
     if (v != NULL)
         return v;
-    log_warn(NULL, "tree-bad-provider", "path=%s problem=\"%s\"",
-             log_escape(slice_of(n->path), path), why);
+    log_warn(NULL, "tree-bad-provider", "path=%s problem=\"%s\"", log_cut(slice_of(n->path), path),
+             why);
     v = json_object();
     if (bytes.len <= PROVIDER_BYTES_MAX)
         json_object_set_new(v, "string_value", json_stringn(bytes.p, bytes.len));
@@ -164,10 +164,10 @@ static void add_member(struct zk_node *list, const char *name)
     int len = snprintf(path, sizeof(path), "%s/%s", list->path, name);
 
     if (len < 0 || len > TREE_PATH_MAX) {
-        char escaped[LOG_ESCAPED_ROOM];
+        char escaped[LOG_CUT_ROOM];
 
         log_warn(NULL, "tree-bad-provider", "path=%s problem=\"name too long\"",
-                 log_escape(slice_of(list->path), escaped));
+                 log_cut(slice_of(list->path), escaped));
         return;
     }
     struct zk_node *n = zk_node_get(list->tree, path);
@@ -194,11 +194,11 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
     size_t max = c->nnames;
 
     if (c->nthere > TREE_PROVIDERS_MAX) {
-        char path[LOG_ESCAPED_ROOM];
+        char path[LOG_CUT_ROOM];
 
         max = TREE_PROVIDERS_MAX;
         log_warn(NULL, "tree-too-many-providers", "path=%s there=%zu max=%d",
-                 log_escape(slice_of(list->path), path), c->nthere, TREE_PROVIDERS_MAX);
+                 log_cut(slice_of(list->path), path), c->nthere, TREE_PROVIDERS_MAX);
     }
     list_for_each (it, &list->members)
         list_entry(it, struct zk_node, in_list)->marked = false;

@@ -102,7 +102,7 @@ void zk_read_drop(struct zk_read *r)
 static void quarantine(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
-    char path[LOG_ESCAPED_ROOM];
+    char path[LOG_CUT_ROOM];
 
     if (!r->quarantined) {
         ++t->counts.quarantined;
@@ -110,7 +110,7 @@ static void quarantine(struct zk_read *r)
             NULL, "tree-node-quarantined",
             "path=%s bytes=%d children=%d for_ms=%d problem=\"reading it breaks the "
             "connection\" hint=\"replies of ZooKeeper are limited to 1 MiB: make it smaller\"",
-            log_escape(slice_of(r->node->path), path), r->seen.data_length, r->seen.children,
+            log_cut(slice_of(r->node->path), path), r->seen.data_length, r->seen.children,
             ZK_QUARANTINE_MS);
     }
     r->quarantined = true;
@@ -143,9 +143,8 @@ static bool is_unchanged(const struct zk_read *r, const struct zk_stat *s)
 static void call(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
-    char path[ZK_PATH_MAX + 1];
+    const char *path = zk_server_path(r->node->path);
 
-    zk_full_path(t, r->node->path, path);
     ++t->counts.reads;
     ++t->reading;
     r->started_ms = loop_now_ms(t->base.loop);
@@ -248,13 +247,11 @@ static void on_read(struct zk_call *c)
 static void begin_alone(struct zookeeper *t)
 {
     struct zk_read *r = list_first(&t->suspects, struct zk_read, line);
-    char path[ZK_PATH_MAX + 1];
 
     list_remove(&r->line);
-    zk_full_path(t, r->node->path, path);
     t->alone = true;
     ++t->reading;
-    r->call = zk_exists(t->session, path, false, on_size, r);
+    r->call = zk_exists(t->session, zk_server_path(r->node->path), false, on_size, r);
 }
 
 void zk_reads_begin(struct zookeeper *t)

@@ -237,9 +237,9 @@ static void on_refused(void *context, enum zookeeper_fault why)
 /* The library writes a line for every attempt to connect; and passwords never. */
 static void on_log(const char *line)
 {
-    char escaped[LOG_ESCAPED_ROOM];
+    char escaped[LOG_CUT_ROOM];
 
-    log_debug(NULL, "zookeeper-client", "line=\"%s\"", log_escape(slice_of(line), escaped));
+    log_debug(NULL, "zookeeper-client", "line=\"%s\"", log_cut(slice_of(line), escaped));
 }
 
 /* ---- the session's own thread ---- */

@@ -36,14 +36,12 @@ enum {
     ZK_GIVE_UP_TIMES = 2,
     /* How long the end of a program waits for the server to hear of it. */
     ZK_CLOSE_WAIT_MS = 1000,
-    /* A node's path, the tree's own place in the server included. */
-    ZK_PATH_MAX = 2 * TREE_PATH_MAX,
 };
 
 struct zookeeper {
     struct tree base;
     char *hosts;
-    char *prefix;   /* where the tree is in the server: "" or "/a/b" */
+    char *top;      /* of the base */
     char *identity; /* USER:PASSWORD of the configuration; NULL */
     char *creator;  /* the same of this process alone */
     unsigned timeout_ms;
@@ -104,9 +102,11 @@ struct zk_node {
     char path[];
 };
 
-/* ---- tree_zookeeper.c ---- */
-/* OUT: the path of PATH in the server. */
-void zk_full_path(const struct zookeeper *t, const char *path, char out[ZK_PATH_MAX + 1]);
+/* PATH as the server has it: the tree is all of it. */
+static inline const char *zk_server_path(const char *path)
+{
+    return path[0] != '\0' ? path : "/";
+}
 
 /* ---- zookeeper_read.c ---- */
 void zk_read_init(struct zk_read *r, enum zk_read_kind kind, struct zk_node *n);

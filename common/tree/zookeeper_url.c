@@ -135,14 +135,14 @@ static enum err add_path(struct slice path, struct text *out, struct diag *d)
         text_add_char(out, '/');
         text_add(out, name);
     }
-    if (out->len > ZOOKEEPER_PREFIX_MAX) {
-        diag_add(d, NULL, 0, 0, "zookeeper: path of more than %d bytes", ZOOKEEPER_PREFIX_MAX);
+    if (out->len > ZOOKEEPER_TOP_MAX) {
+        diag_add(d, NULL, 0, 0, "zookeeper: path of more than %d bytes", ZOOKEEPER_TOP_MAX);
         return ERR_TOO_LARGE;
     }
     return ERR_OK;
 }
 
-enum err zookeeper_url_parse(struct slice place, char **hosts, char **prefix, struct diag *d)
+enum err zookeeper_url_parse(struct slice place, char **hosts, char **top, struct diag *d)
 {
     struct text list = {0};
     struct text path = {0};
@@ -157,7 +157,7 @@ enum err zookeeper_url_parse(struct slice place, char **hosts, char **prefix, st
         e = add_path(rest, &path, d);
     if (e == ERR_OK) {
         *hosts = xslicedup(text_slice(&list));
-        *prefix = xslicedup(text_slice(&path));
+        *top = xslicedup(text_slice(&path));
     }
     text_fini(&list);
     text_fini(&path);
@@ -254,5 +254,16 @@ enum err zookeeper_auth_read(const char *file, struct text *out, struct diag *d)
         }
     }
     explicit_bzero(bytes, sizeof(bytes));
+    return e;
+}
+
+enum err zookeeper_auth_check(const char *file, struct diag *d)
+{
+    struct text identity = {0};
+    enum err e = zookeeper_auth_read(file, &identity, d);
+
+    if (identity.p != NULL)
+        explicit_bzero(identity.p, identity.room);
+    text_fini(&identity);
     return e;
 }

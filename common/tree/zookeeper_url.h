@@ -15,9 +15,8 @@ enum {
     ZOOKEEPER_HOSTS_MAX = 32,
     /* A host's name, as DNS bounds it. */
     ZOOKEEPER_HOST_MAX = 253,
-    /* The place of a tree in the server; with a path of the tree itself it is twice TREE_PATH_MAX.
-     */
-    ZOOKEEPER_PREFIX_MAX = 512,
+    /* The path of a URL: half of a node's path in the tree, so that there is room below it. */
+    ZOOKEEPER_TOP_MAX = 256,
     /* The first line of an auth file. */
     ZOOKEEPER_AUTH_MAX = 1024,
 };
@@ -26,10 +25,10 @@ enum {
  * PLACE is what follows "zookeeper:". On ERR_OK both outs are owned by the caller (free()):
  *   hosts   "host:port,host:port", each with its port, as zookeeper_init takes them: no brackets
  *           around an IPv6 address, no path
- *   prefix  "" or "/a/b": no doubled or trailing slashes
+ *   top     "" or "/a/b": no doubled or trailing slashes
  * Errors: ERR_SYNTAX, ERR_RANGE (a port), ERR_TOO_LARGE; D says what is wrong.
  */
-enum err zookeeper_url_parse(struct slice place, char **hosts, char **prefix,
+enum err zookeeper_url_parse(struct slice place, char **hosts, char **top,
                              struct diag *d) must_check;
 
 /*
@@ -40,5 +39,7 @@ enum err zookeeper_url_parse(struct slice place, char **hosts, char **prefix,
  * ERR_TOO_LARGE, ERR_SYNTAX; D says what is wrong.
  */
 enum err zookeeper_auth_read(const char *file, struct text *out, struct diag *d) must_check;
+/* Whether zookeeper_auth_read would succeed. The same errors. */
+enum err zookeeper_auth_check(const char *file, struct diag *d) must_check;
 
 #endif

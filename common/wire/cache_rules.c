@@ -22,6 +22,14 @@ const char *cache_refusal_text(enum cache_refusal r)
 
 /* ---- requests ---- */
 
+/* The one that is looked at first. */
+static enum cache_refusal first_of(enum cache_refusal a, enum cache_refusal b)
+{
+    if (a == CACHE_OK || b == CACHE_OK)
+        return a == CACHE_OK ? b : a;
+    return a < b ? a : b;
+}
+
 /* Fields of a request that keep it to itself. */
 static const struct {
     struct slice name;
@@ -29,10 +37,6 @@ static const struct {
 } telling_fields[] = {
     {{"transfer-encoding", 17}, CACHE_REFUSAL_BODY},
     {{"upgrade", 7}, CACHE_REFUSAL_UPGRADE},
-    /* 3.5 would allow some responses to these; whoever logs in gets his own. */
-    {{"authorization", 13}, CACHE_REFUSAL_AUTHORIZATION},
-    {{"proxy-authorization", 19}, CACHE_REFUSAL_AUTHORIZATION},
-    {{"cookie", 6}, CACHE_REFUSAL_COOKIE},
     {{"range", 5}, CACHE_REFUSAL_RANGE},
     {{"if-match", 8}, CACHE_REFUSAL_CONDITIONAL},
     {{"if-none-match", 13}, CACHE_REFUSAL_CONDITIONAL},
@@ -43,16 +47,59 @@ static const struct {
 };
 
 /* The same name to a CGI-like interface, where '_' and '-' are one. */
-static bool same_variable(struct slice name, struct slice lower)
+static bool same_variable(struct slice a, struct slice b)
 {
-    if (name.len != lower.len)
+    if (a.len != b.len)
         return false;
-    for (size_t i = 0; i < name.len; ++i) {
-        if (http1_variable_byte(name.p[i]) != lower.p[i])
+    for (size_t i = 0; i < a.len; ++i) {
+        if (http1_variable_byte(a.p[i]) != http1_variable_byte(b.p[i]))
             return false;
     }
     return true;
 }
+
+/* ---- requests: users ---- */
+
+static bool is_private(struct slice name, const struct cache_names *names)
+{
+    for (size_t i = 0; names != NULL && i < names->n; ++i) {
+        if (same_variable(name, names->names[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Of X-SSL-Client-*: anything but that there is no certificate. */
+static bool says_certificate(const struct http1_header *h)
+{
+    return h->value.len != 0 && !(same_variable(h->name, SLICE_LIT("x-ssl-client-verify")) &&
+                                  slice_is(h->value, "NONE"));
+}
+
+static enum cache_refusal user_refusal_of(const struct http1_header *h,
+                                          const struct cache_policy *policy)
+{
+    /* 3.5 would allow some responses to these; a user that logs in gets its own. */
+    if (same_variable(h->name, SLICE_LIT("authorization")) ||
+        same_variable(h->name, SLICE_LIT("proxy-authorization")))
+        return CACHE_REFUSAL_AUTHORIZATION;
+    if (same_variable(h->name, SLICE_LIT("cookie")))
+        return policy->cookies ? CACHE_OK : CACHE_REFUSAL_COOKIE;
+    if (h->kind == FIELD_CLIENT_CERTIFICATE)
+        return policy->certificates || !says_certificate(h) ? CACHE_OK : CACHE_REFUSAL_CERTIFICATE;
+    return is_private(h->name, policy->private_fields) ? CACHE_REFUSAL_PRIVATE_FIELD : CACHE_OK;
+}
+
+enum cache_refusal cache_check_user(struct cache_fields fields, const struct cache_policy *policy)
+{
+    enum cache_refusal found = CACHE_OK;
+
+    for (size_t i = 0; i < fields.n; ++i)
+        found = first_of(found, user_refusal_of(&fields.fields[i], policy));
+    return found;
+}
+
+/* ---- requests: all else ---- */
 
 /* Connection with anything but keep-alive and close: fields are named that the worker does not get,
  * so that what it has seen is not what the client has sent. */
@@ -69,7 +116,7 @@ static bool takes_back(struct slice connection)
 }
 
 /* Pragma counts without Cache-Control only (5.4); together with one it is as strict as either. */
-static enum cache_refusal refusal_of(const struct http1_header *h, bool refuse_cookies)
+static enum cache_refusal refusal_of(const struct http1_header *h)
 {
     if (slice_eq_nocase(h->name, SLICE_LIT("connection")))
         return takes_back(h->value) ? CACHE_REFUSAL_CONNECTION : CACHE_OK;
@@ -79,26 +126,16 @@ static enum cache_refusal refusal_of(const struct http1_header *h, bool refuse_c
         return http1_list_has(h->value, SLICE_LIT("no-cache")) ? CACHE_REFUSAL_REQUEST_CONTROL
                                                                : CACHE_OK;
     for (size_t i = 0; i < ARRAY_LEN(telling_fields); ++i) {
-        enum cache_refusal r = telling_fields[i].refusal;
-
         if (same_variable(h->name, telling_fields[i].name))
-            return r == CACHE_REFUSAL_COOKIE && !refuse_cookies ? CACHE_OK : r;
+            return telling_fields[i].refusal;
     }
     return CACHE_OK;
 }
 
-/* The one that is looked at first. */
-static enum cache_refusal first_of(enum cache_refusal a, enum cache_refusal b)
+enum cache_refusal cache_check_request(const struct cache_request *request,
+                                       const struct cache_policy *policy, struct cache_wish *wish)
 {
-    if (a == CACHE_OK || b == CACHE_OK)
-        return a == CACHE_OK ? b : a;
-    return a < b ? a : b;
-}
-
-enum cache_refusal cache_check_request(const struct cache_request *request, bool refuse_cookies,
-                                       struct cache_wish *wish)
-{
-    enum cache_refusal found = CACHE_OK;
+    enum cache_refusal found = cache_check_user(request->fields, policy);
     struct cache_control c;
 
     if (!slice_is(request->method, "GET"))
@@ -108,7 +145,7 @@ enum cache_refusal cache_check_request(const struct cache_request *request, bool
     if (request->upgrade)
         return CACHE_REFUSAL_UPGRADE;
     for (size_t i = 0; i < request->fields.n; ++i)
-        found = first_of(found, refusal_of(&request->fields.fields[i], refuse_cookies));
+        found = first_of(found, refusal_of(&request->fields.fields[i]));
     if (found != CACHE_OK)
         return found;
     cache_control_parse(request->fields, &c);

@@ -24,6 +24,8 @@ enum {
     VARY_BYTES_MAX = 1024,
     /* A variant's key (cache_variant_key): a Cookie and an Accept of the usual size fit. */
     VARIANT_KEY_MAX = 8192,
+    /* Names in struct cache_names: each field of a request is compared with each. */
+    CACHE_NAMES_MAX = 128,
 };
 
 /* What no age or lifetime exceeds, in seconds (RFC 9111 1.2.2). */
@@ -70,8 +72,12 @@ void cache_control_parse(struct cache_fields f, struct cache_control *out);
 
 struct cache_request {
     struct slice method;
-    struct cache_fields fields; /* as the client sent them, but for what the server took out */
-    bool body;                  /* has one, or announced one */
+    /*
+     * To check the request: as the client sent them, but for what the server took out. To find the
+     * variant: as the worker gets them.
+     */
+    struct cache_fields fields;
+    bool body; /* has one, or announced one */
     bool upgrade;
 };
 
@@ -80,14 +86,32 @@ struct cache_wish {
     uint32_t max_age_s, max_stale_s, min_fresh_s;
 };
 
+/* Names of fields, borrowed; compared in any case, and with '_' for '-'. */
+struct cache_names {
+    size_t n;
+    struct slice names[CACHE_NAMES_MAX];
+};
+
+/* Which requests that identify their user take part. */
+struct cache_policy {
+    bool cookies;      /* with a Cookie, which RFC 9111 does not mention: Vary or private decide */
+    bool certificates; /* with a verified client certificate, by X-SSL-Client-* */
+    const struct cache_names *private_fields; /* not with any of these; NULL: none */
+};
+
+/*
+ * Whether FIELDS identify the user of their request so that it takes no part by POLICY: CACHE_OK,
+ * or CACHE_REFUSAL_AUTHORIZATION, _COOKIE, _CERTIFICATE or _PRIVATE_FIELD.
+ */
+enum cache_refusal cache_check_user(struct cache_fields fields,
+                                    const struct cache_policy *policy) must_check;
 /*
  * Whether REQUEST may be answered by a response to another one, or the response to it given to
- * others. A Cookie alone does not forbid it: RFC 9111 knows none, and a response that depends on a
- * cookie says so by Vary or is private.
- *   refuse_cookies  but refuse them all the same, for applications that do not say so
- *   wish            on CACHE_OK
+ * others; includes cache_check_user.
+ *   wish  on CACHE_OK
  */
-enum cache_refusal cache_check_request(const struct cache_request *request, bool refuse_cookies,
+enum cache_refusal cache_check_request(const struct cache_request *request,
+                                       const struct cache_policy *policy,
                                        struct cache_wish *wish) must_check;
 
 /* Whether a response STATUS to METHOD invalidates what is kept of its target (RFC 9111 4.4). */
@@ -135,8 +159,9 @@ bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish 
 
 /*
  * What RESPONSE was chosen by, appended to OUT: a line for each field that its Vary names, in order
- * of names, each once, "name=value" or "name" where REQUEST has no such field. Names are in lower
- * case; a value is the field's lines, trimmed, joined by ", " ("; " for Cookie). At most
+ * of names, each once, "name=value" or "name" where REQUEST has no such field. REQUEST has the
+ * fields as the worker gets them: those that the load balancer sets have its values. Names are in
+ * lower case; a value is the field's lines, trimmed, joined by ", " ("; " for Cookie). At most
  * VARIANT_KEY_MAX bytes; OUT is as before unless CACHE_OK.
  *
  * Two things go beyond the RFC, as a client could else choose what others get. '_' is taken for '-'

@@ -28,8 +28,8 @@ static const struct slice always[] = {
     {"x-rewrite-url", 13},
 };
 
-/* The load balancer sets these: the client's value says nothing of what the worker got. */
-static const struct slice ours[] = {{"via", 3}, {"x-forwarded-for", 15}, {"x-request-id", 12}};
+/* The load balancer sets these differently for each request. */
+static const struct slice ours[] = {{"x-request-id", 12}};
 static const struct slice our_prefix = {"resumelb-", 9};
 
 struct names {

@@ -85,6 +85,11 @@ struct slice counter_uptime_line(void)
     return SLICE_LIT("STATS UPTIME\n");
 }
 
+struct slice counter_slots_line(void)
+{
+    return SLICE_LIT("STATS SLOTS\n");
+}
+
 /* ---- replies ---- */
 
 static bool is_text(struct slice s)
@@ -131,6 +136,11 @@ static bool parse_text(struct slice line, const char *prefix, enum counter_reply
     return true;
 }
 
+bool counter_reply_unknown_stat(struct slice bytes)
+{
+    return slice_is(bytes, "ERROR WRONG_STAT");
+}
+
 enum err counter_reply_parse(struct slice bytes, struct counter_reply *out, size_t *used)
 {
     size_t newline = slice_find(bytes, '\n');
@@ -141,7 +151,8 @@ enum err counter_reply_parse(struct slice bytes, struct counter_reply *out, size
         return ERR_TOO_LARGE;
     struct slice line = {bytes.p, newline};
     if (!parse_word(line, out) && !parse_text(line, "ERROR ", COUNTER_REPLY_ERROR, out) &&
-        !parse_text(line, "uptime: ", COUNTER_REPLY_UPTIME, out))
+        !parse_text(line, "uptime: ", COUNTER_REPLY_UPTIME, out) &&
+        !parse_text(line, "slots: ", COUNTER_REPLY_SLOTS, out))
         return ERR_SYNTAX;
     *used = newline + 1;
     return ERR_OK;

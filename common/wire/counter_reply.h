@@ -39,10 +39,12 @@ struct counter_acquire_line {
 /* "ACQ4ME WORD WORKERS MAXQUEUE TIMEOUT [SLOTS]" and a newline; returns the length. */
 size_t counter_acquire_print(const struct counter_acquire_line *l,
                              char out[COUNTER_REQUEST_LINE_MAX]);
-/* The two requests without arguments, with their newlines: RELEASE, and STATS UPTIME, which every
- * daemon answers at any time. */
+/* The requests without arguments, with their newlines: RELEASE; STATS UPTIME, which every daemon
+ * answers at any time; and STATS SLOTS, which a daemon that knows SLOTS answers, any other one by
+ * an error. */
 struct slice counter_release_line(void);
 struct slice counter_uptime_line(void);
+struct slice counter_slots_line(void);
 
 /* ---- replies ---- */
 
@@ -56,11 +58,13 @@ enum counter_reply_kind {
     COUNTER_REPLY_NOT_LOCKED,
     COUNTER_REPLY_ERROR,
     COUNTER_REPLY_UPTIME,
+    COUNTER_REPLY_SLOTS,
 };
 
 struct counter_reply {
     enum counter_reply_kind kind;
-    struct slice text; /* of ERROR and UPTIME: what follows the word; visible ASCII and blanks */
+    struct slice
+        text; /* of ERROR, UPTIME and SLOTS: what follows the word; visible ASCII and blanks */
 };
 
 /*
@@ -70,5 +74,9 @@ struct counter_reply {
  */
 enum err counter_reply_parse(struct slice bytes, struct counter_reply *out,
                              size_t *used) must_check;
+
+/* Whether BYTES are the original's reply to STATS with a word it does not know: it has no newline.
+ */
+bool counter_reply_unknown_stat(struct slice bytes);
 
 #endif

@@ -172,3 +172,28 @@ enum err http1_chunked_decode(struct http1_chunked *d, struct slice bytes, struc
     *used = i;
     return d->state == CHUNK_ENDED ? ERR_NOT_FOUND : ERR_OK;
 }
+
+enum response_fault http1_chunked_fault(const struct http1_chunked *d)
+{
+    switch ((enum chunk_state)d->state) {
+    case CHUNK_SIZE:
+    case CHUNK_BLANK:
+        return RESPONSE_FAULT_CHUNK_SIZE;
+    case CHUNK_EXTENSION:
+        return RESPONSE_FAULT_CHUNK_EXTENSION;
+    case CHUNK_SIZE_LF:
+    case CHUNK_TRAILER_LF:
+    case CHUNK_END_LF:
+        return RESPONSE_FAULT_BARE_LINE_END;
+    case CHUNK_DATA:
+    case CHUNK_DATA_CR:
+    case CHUNK_DATA_LF:
+        return RESPONSE_FAULT_CHUNK_END;
+    case CHUNK_TRAILER_START:
+    case CHUNK_TRAILER:
+        return RESPONSE_FAULT_TRAILER;
+    case CHUNK_ENDED:
+        break;
+    }
+    return RESPONSE_FAULT_NONE;
+}

@@ -27,6 +27,24 @@ struct framing_facts {
     uint64_t length;
 };
 
+const char *response_fault_text(enum response_fault f)
+{
+    static const char *const texts[] = {
+#define FAULT(name, text) text,
+#include "common/wire/response_fault.def"
+#undef FAULT
+    };
+
+    ASSERT((size_t)f < ARRAY_LEN(texts));
+    return texts[f];
+}
+
+static enum err refuse(struct http1_head *out, enum response_fault f)
+{
+    out->fault = f;
+    return ERR_SYNTAX;
+}
+
 bool http1_list_has(struct slice value, struct slice token)
 {
     struct slice rest = value;
@@ -39,15 +57,20 @@ bool http1_list_has(struct slice value, struct slice token)
 }
 
 /* ERR_BUSY: the line is not whole yet. */
-http1_inline_ enum err take_line(struct http1_lines *lines, struct slice *line)
+http1_inline_ enum err take_line(struct http1_lines *lines, struct slice *line,
+                                 struct http1_head *out)
 {
     switch (http1_lines_take(lines, line)) {
     case HTTP1_LINE:
         return ERR_OK;
     case HTTP1_LINE_CUT:
         return ERR_BUSY;
-    case HTTP1_LINE_BAD:
-        return ERR_SYNTAX;
+    case HTTP1_LINE_BAD: {
+        char c = lines->block[(unsigned)__builtin_ctzll(lines->marks)];
+
+        return refuse(out, c == '\r' || c == '\n' ? RESPONSE_FAULT_BARE_LINE_END
+                                                  : RESPONSE_FAULT_CONTROL);
+    }
     }
     UNREACHABLE();
 }
@@ -62,11 +85,11 @@ http1_inline_ enum err parse_status_line(struct slice line, struct http1_head *o
     const char *p = line.p;
 
     if (line.len < STATUS_LINE_MIN || memcmp(p, "HTTP/1.", 7) != 0)
-        return ERR_SYNTAX;
+        return refuse(out, RESPONSE_FAULT_STATUS_LINE);
     if (!is_digit(p[7]) || p[8] != ' ')
-        return ERR_SYNTAX;
+        return refuse(out, RESPONSE_FAULT_STATUS_LINE);
     if (p[9] < '1' || p[9] > '9' || !is_digit(p[10]) || !is_digit(p[11]))
-        return ERR_SYNTAX;
+        return refuse(out, RESPONSE_FAULT_STATUS_LINE);
     /* RFC 9110 section 2.5: a higher minor version is read as the highest that is known. */
     out->minor_version = p[7] == '0' ? 0 : 1;
     out->status = (p[9] - '0') * 100 + (p[10] - '0') * 10 + (p[11] - '0');
@@ -75,35 +98,38 @@ http1_inline_ enum err parse_status_line(struct slice line, struct http1_head *o
     if (line.len == STATUS_LINE_MIN)
         return ERR_OK;
     if (p[STATUS_LINE_MIN] != ' ')
-        return ERR_SYNTAX;
+        return refuse(out, RESPONSE_FAULT_STATUS_LINE);
     out->reason = (struct slice){p + STATUS_LINE_MIN + 1, line.len - STATUS_LINE_MIN - 1};
     return ERR_OK;
 }
 
-static enum err note_length(struct slice value, struct framing_facts *f)
+static enum err note_length(struct slice value, struct framing_facts *f, struct http1_head *out)
 {
     uint64_t length;
 
     if (!http1_parse_length(value, &length))
-        return ERR_SYNTAX;
+        return refuse(out, RESPONSE_FAULT_LENGTH);
     if (f->has_length && length != f->length)
-        return ERR_SYNTAX;
+        return refuse(out, RESPONSE_FAULT_LENGTHS_DIFFER);
     f->has_length = true;
     f->length = length;
     return ERR_OK;
 }
 
-static enum err note_coding(struct slice value, struct framing_facts *f)
+static enum err note_coding(struct slice value, struct framing_facts *f, struct http1_head *out)
 {
     /* More than one line, or any coding but this one, and the end of the body is a matter of taste.
      */
-    if (f->has_coding || !SLICE_IS_WORD(value, "chunked"))
-        return ERR_SYNTAX;
+    if (f->has_coding)
+        return refuse(out, RESPONSE_FAULT_CODING_REPEATED);
+    if (!SLICE_IS_WORD(value, "chunked"))
+        return refuse(out, RESPONSE_FAULT_CODING);
     f->has_coding = true;
     return ERR_OK;
 }
 
-http1_inline_ enum err note_header(struct http1_header *h, struct framing_facts *f)
+http1_inline_ enum err note_header(struct http1_header *h, struct framing_facts *f,
+                                   struct http1_head *out)
 {
     /* The three names differ in length. */
     switch (h->name.len) {
@@ -117,12 +143,12 @@ http1_inline_ enum err note_header(struct http1_header *h, struct framing_facts 
         if (!SLICE_IS_WORD(h->name, "content-length"))
             break;
         h->kind = FIELD_FRAMING;
-        return note_length(h->value, f);
+        return note_length(h->value, f, out);
     case 17:
         if (!SLICE_IS_WORD(h->name, "transfer-encoding"))
             break;
         h->kind = FIELD_HOP;
-        return note_coding(h->value, f);
+        return note_coding(h->value, f, out);
     default:
         break;
     }
@@ -137,16 +163,18 @@ http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_hea
 
     for (;; ++h) {
         struct slice line;
-        enum err e = take_line(lines, &line);
+        enum err e = take_line(lines, &line, out);
         if (e != ERR_OK)
             return e;
         if (line.len == 0)
             break;
-        if (h == out->headers + RESPONSE_HEADERS_MAX)
+        if (h == out->headers + RESPONSE_HEADERS_MAX) {
+            out->fault = RESPONSE_FAULT_HEADERS_TOO_MANY;
             return ERR_TOO_LARGE;
+        }
         if (!http1_lines_field(lines, line, &h->name, &h->value))
-            return ERR_SYNTAX;
-        e = note_header(h, f);
+            return refuse(out, RESPONSE_FAULT_HEADER);
+        e = note_header(h, f, out);
         if (e != ERR_OK)
             return e;
     }
@@ -167,7 +195,7 @@ static bool has_no_body(int status, bool is_head)
 static enum err decide_framing(const struct framing_facts *f, bool is_head, struct http1_head *out)
 {
     if (f->has_coding && out->minor_version == 0)
-        return ERR_SYNTAX;
+        return refuse(out, RESPONSE_FAULT_CODING_TOO_OLD);
     out->connection_lists = f->lists;
     out->content_length = f->has_length && !f->has_coding ? f->length : UINT64_MAX;
     out->keep_alive = out->minor_version == 1 ? !f->close : f->keep_alive && !f->close;
@@ -194,7 +222,7 @@ http1_inline_ enum err parse_lines(struct http1_lines *lines, struct http1_head 
                                    struct framing_facts *f)
 {
     struct slice line;
-    enum err e = take_line(lines, &line);
+    enum err e = take_line(lines, &line, out);
 
     if (e == ERR_OK)
         e = parse_status_line(line, out);
@@ -211,8 +239,10 @@ enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *o
     struct framing_facts facts = {0};
     enum err e = parse_lines(&lines, out, &facts);
 
-    if (e == ERR_BUSY)
-        return bytes.len >= RESPONSE_HEAD_MAX ? ERR_TOO_LARGE : ERR_BUSY;
+    if (e == ERR_BUSY && bytes.len >= RESPONSE_HEAD_MAX) {
+        out->fault = RESPONSE_FAULT_HEADERS_TOO_LARGE;
+        return ERR_TOO_LARGE;
+    }
     if (e != ERR_OK)
         return e;
     out->bytes = (size_t)(lines.at - bytes.p);

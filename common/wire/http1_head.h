@@ -10,6 +10,15 @@
 #include "common/base/limits.h"
 #include "common/wire/http_field.h"
 
+enum response_fault {
+#define FAULT(name, text) RESPONSE_FAULT_##name,
+#include "common/wire/response_fault.def"
+#undef FAULT
+    RESPONSE_FAULT_COUNT
+};
+/* "different values of Content-Length". Never NULL. */
+const char *response_fault_text(enum response_fault f);
+
 struct http1_header {
     struct slice name;  /* as sent */
     struct slice value; /* trimmed */
@@ -35,6 +44,7 @@ struct http1_head {
         content_length;    /* as announced (also for HEAD and 304); UINT64_MAX: none that counts */
     bool keep_alive;       /* by version and Connection; never with both CL and TE */
     bool connection_lists; /* Connection says more than keep-alive or close */
+    enum response_fault fault; /* set by ERR_SYNTAX and ERR_TOO_LARGE alone */
 };
 
 /*
@@ -63,6 +73,9 @@ struct http1_chunked {
  */
 enum err http1_chunked_decode(struct http1_chunked *d, struct slice bytes, struct slice *data,
                               size_t *used) must_check;
+
+/* What was wrong when it returned ERR_SYNTAX or ERR_TOO_LARGE. */
+enum response_fault http1_chunked_fault(const struct http1_chunked *d);
 
 /* Whether the comma-separated list VALUE has TOKEN (ASCII case-insensitive). */
 bool http1_list_has(struct slice value, struct slice token);

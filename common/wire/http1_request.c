@@ -308,6 +308,7 @@ void http1_request_forget_expect(char *head, size_t bytes)
 bool http1_request_hide_body(char *head, size_t bytes)
 {
     (void)rename_to_te(head, bytes, SLICE_LIT("content-length:"));
+    (void)rename_to_te(head, bytes, SLICE_LIT("transfer-encoding:"));
     return rename_to_te(head, bytes, SLICE_LIT("expect:"));
 }
 

@@ -121,6 +121,35 @@ static void end_for_reader(struct http2_frame *f, struct http2_stream *s, enum r
     s->dead = true;
 }
 
+void http2_intake_give_up(struct http2_intake *in, uint32_t id, enum request_fault fault,
+                          struct text *out)
+{
+    struct http2_stream *s = http2_streams_find(&in->streams, id);
+    struct http2_frame f = {.out = out, .stream = id};
+
+    in->to_store = 0;
+    if (s != NULL && !s->dead)
+        end_for_reader(&f, s, fault);
+}
+
+/* What was passed before, and has opened the connection's window, stays with the reader. */
+static bool is_to_be_stored(const struct http2_frame *f, const struct http2_stream *s, size_t body)
+{
+    return s->stored || (s->body > body && s->body + s->left > f->limits->memory_bytes);
+}
+
+/* The owner gets BODY bytes of the frame. */
+static void store(struct http2_frame *f, struct http2_stream *s, size_t body)
+{
+    *f->event = (struct http2_event){.kind = HTTP2_BODY,
+                                     .stream = f->stream,
+                                     .amount = (uint32_t)f->len,
+                                     .before = s->body - body};
+    f->in->skip = true;
+    f->in->to_store = body;
+    s->stored = true;
+}
+
 static enum request_fault pass_data(struct http2_frame *f, struct http2_stream *s, size_t padding)
 {
     struct http2_intake *in = f->in;
@@ -141,6 +170,10 @@ static enum request_fault pass_data(struct http2_frame *f, struct http2_stream *
         swallow(f);
     } else {
         s->left -= s->sized ? body : 0;
+        if (is_to_be_stored(f, s, body)) {
+            store(f, s, body);
+            return FAULT_NONE;
+        }
         http2_put_head(f->out, f->len, TYPE_DATA, f->flags & (FLAG_END_STREAM | FLAG_PADDED),
                        f->stream);
         text_add(f->out, f->payload); /* how much padding, if any */
@@ -449,8 +482,11 @@ static void end_frame(struct http2_frame *f)
     if (f->type != TYPE_DATA || (f->flags & FLAG_END_STREAM) == 0)
         return;
     struct http2_stream *s = http2_streams_find(&in->streams, f->stream);
-    if (s != NULL)
-        http2_streams_remove(&in->streams, s);
+    if (s == NULL)
+        return;
+    if (s->stored && !s->dead)
+        http2_put_head(f->out, 0, TYPE_DATA, FLAG_END_STREAM, f->stream);
+    http2_streams_remove(&in->streams, s);
 }
 
 /* What has to be seen of the payload is at F, or is collected until it is whole: then false. */
@@ -484,6 +520,12 @@ static enum request_fault take_payload(struct http2_frame *f, struct slice *byte
             return fault;
     }
     struct slice rest = take(bytes, in->left);
+    if (in->to_store != 0) {
+        f->event->kind = HTTP2_BODY;
+        f->event->stream = f->stream;
+        f->event->bytes = (struct slice){rest.p, at_most(rest.len, in->to_store)};
+        in->to_store -= f->event->bytes.len;
+    }
     if (!in->skip)
         text_add(f->out, rest);
     if (f->type == TYPE_DATA)
@@ -492,13 +534,20 @@ static enum request_fault take_payload(struct http2_frame *f, struct slice *byte
     return FAULT_NONE;
 }
 
-/* Whether it is the reader's: that knows what the preface must be (section 3.4). */
-static void pass_preface(struct http2_intake *in, struct slice *bytes, struct text *out)
+/* Section 3.4. The reader gets it once it is complete. */
+static enum request_fault take_preface(struct http2_intake *in, struct slice *bytes,
+                                       struct text *out)
 {
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     struct slice taken = take(bytes, HTTP2_PREFACE_BYTES - in->preface_bytes);
 
-    text_add(out, taken);
+    _Static_assert(sizeof(preface) - 1 == HTTP2_PREFACE_BYTES, "not a preface");
+    if (memcmp(taken.p, preface + in->preface_bytes, taken.len) != 0)
+        return FAULT_HTTP2_PREFACE;
     in->preface_bytes += (unsigned)taken.len;
+    if (http2_intake_has_preface(in))
+        text_add(out, (struct slice){preface, HTTP2_PREFACE_BYTES});
+    return FAULT_NONE;
 }
 
 /* True: the head is whole. */
@@ -521,6 +570,7 @@ static enum request_fault take_frame(struct http2_frame *f, struct slice *bytes)
         read_head(f);
         in->left = f->len;
         in->looked_at = in->skip = false;
+        in->to_store = 0;
         enum request_fault fault = on_head(f);
         if (fault != FAULT_NONE)
             return fault;
@@ -539,8 +589,8 @@ enum request_fault http2_intake_take(struct http2_intake *in, const struct http2
     enum request_fault fault = FAULT_NONE;
 
     *event = (struct http2_event){0};
-    if (in->preface_bytes < HTTP2_PREFACE_BYTES)
-        pass_preface(in, bytes, out);
+    if (!http2_intake_has_preface(in))
+        fault = take_preface(in, bytes, out);
     while (fault == FAULT_NONE && event->kind == HTTP2_NOTHING && bytes->len != 0) {
         struct http2_frame f = {
             .in = in, .limits = l, .now_ms = now_ms, .out = out, .event = event};

@@ -30,6 +30,7 @@ struct http2_limits {
     struct hpack_limits list; /* of one, decoded */
     uint64_t requests;        /* of the connection */
     uint64_t body_bytes;      /* of a request */
+    uint64_t memory_bytes;    /* of its body that the reader gets; a larger one is the owner's */
 };
 
 enum http2_event_kind {
@@ -40,6 +41,9 @@ enum http2_event_kind {
     HTTP2_MALFORMED, /* stream's request is: tell the client, and give back amount of its window */
     HTTP2_SWALLOWED, /* amount of DATA came for nobody: give back so much of its window */
     HTTP2_LAST,      /* stream is the last that is taken: tell the client */
+    HTTP2_BODY,      /* bytes are of stream's body, after those that the reader has got (before): to
+                        be stored before the reader gets the output. Give back amount of both
+                        windows. */
 };
 
 /* What the reader's owner has to see to once the bytes before it have been read. */
@@ -49,6 +53,8 @@ struct http2_event {
     uint32_t amount;
     enum request_fault fault; /* of MALFORMED */
     size_t frame_bytes;       /* of WINDOW: the last of the output, which may be taken back */
+    struct slice bytes;       /* borrowed from the input */
+    uint64_t before;          /* of the first of a stream's */
 };
 
 /* Memory for what a block is made into. Empty but while one is, so that connections share it. */
@@ -57,12 +63,13 @@ struct http2_room {
 };
 
 struct http2_intake {
-    unsigned preface_bytes; /* seen */
+    unsigned preface_bytes; /* received, and right */
     unsigned head_bytes;    /* of the present frame's head, in head */
     unsigned char head[HTTP2_HEAD_BYTES];
     size_t left;         /* of the present frame's payload */
     bool looked_at;      /* what of it had to be seen to say where it goes */
     bool skip;           /* it goes nowhere */
+    size_t to_store;     /* of it: bytes of a body that are the owner's */
     struct text payload; /* the start of what has to be seen of it, while the rest is to come */
     bool settled;        /* the client's SETTINGS have come */
     /* A header block under way, or 0. */
@@ -97,8 +104,17 @@ void http2_intake_destroy(struct http2_intake *in);
 enum request_fault http2_intake_take(struct http2_intake *in, const struct http2_limits *l,
                                      struct slice *bytes, uint64_t now_ms, struct text *out,
                                      struct http2_event *event) must_check;
+/* Whether the connection preface is complete: before, the reader has got nothing. */
+static inline bool http2_intake_has_preface(const struct http2_intake *in)
+{
+    return in->preface_bytes == HTTP2_PREFACE_BYTES;
+}
 /* From now on no new streams are given to the reader. */
 void http2_intake_close(struct http2_intake *in);
+/* The owner cannot store stream ID's body: if it is not complete, it is ended for the reader, in
+ * OUT. */
+void http2_intake_give_up(struct http2_intake *in, uint32_t id, enum request_fault fault,
+                          struct text *out);
 /* Why the reader has got stream ID without its body, or FAULT_NONE. In the event's turn. */
 enum request_fault http2_intake_fault(struct http2_intake *in, uint32_t id);
 /* Whether a request is under way whose body, or head, is not complete. */

@@ -17,6 +17,7 @@ struct http2_stream {
     uint32_t id;
     bool dead; /* the reader does not know it any more, or never did */
     bool sized;
+    bool stored;              /* the rest of its body is the owner's */
     uint64_t left;            /* when sized: of its body */
     enum request_fault fault; /* with which the reader has got it, whole as it may seem */
     uint64_t begun_ms;

@@ -14,6 +14,7 @@
 const uint32_t http_field_letters[FIELD_LENGTHS + 1] = {
     [2] = LETTER('t'),
     [4] = LETTER('d') | LETTER('h'),
+    [5] = LETTER('p'),
     [6] = LETTER('c') | LETTER('e') | LETTER('s'),
     [7] = LETTER('t') | LETTER('u') | LETTER('r'),
     [9] = LETTER('f') | LETTER('x') | LETTER('r'),
@@ -93,6 +94,10 @@ enum http_field http_field_of(struct slice name)
     case 4:
         IS("date", FIELD_DATE);
         IS("host", FIELD_FRAMING);
+        break;
+    case 5:
+        /* "httpoxy": CGI-like interfaces make HTTP_PROXY of it, which many clients obey. */
+        IS("proxy", FIELD_HOP);
         break;
     case 6:
         IS("server", FIELD_SERVER);

@@ -10,7 +10,8 @@
 
 enum http_field {
     FIELD_OTHER,
-    FIELD_HOP,        /* concerns one connection only, or is framing: never passed on */
+    /* Concerns one connection only, is framing, or is Proxy: never passed on. */
+    FIELD_HOP,
     FIELD_CONNECTION, /* that, too */
     FIELD_FRAMING,    /* and these: Host, Content-Length */
     FIELD_OURS,       /* Resumelb-*: between load balancer and agent */

@@ -132,7 +132,7 @@ bool json_scalar_text(const json_t *v, struct text *out)
 }
 
 /* C does not stand for itself. */
-static void add_ascii(struct text *out, unsigned char c)
+static void add_control(struct text *out, unsigned char c)
 {
     if (c == '"' || c == '\\') {
         text_add_char(out, '\\');
@@ -158,7 +158,9 @@ static void add_string(struct text *out, struct slice s)
         size_t len = utf8_length(s);
 
         if (len == 1)
-            add_ascii(out, (unsigned char)s.p[0]);
+            add_control(out, (unsigned char)s.p[0]);
+        else if (len == 2 && s.p[0] == '\xc2' && (unsigned char)s.p[1] < 0xa0)
+            add_control(out, (unsigned char)s.p[1]); /* U+0080 to U+009F: what terminals obey */
         else if (len == 0)
             text_add(out, SLICE_LIT("\xef\xbf\xbd")); /* U+FFFD */
         else

@@ -219,3 +219,22 @@ enum request_fault request_chunks_check(struct request_chunks *c, struct slice b
     *ended = c->state == ENDED;
     return f;
 }
+
+size_t request_chunks_strip(struct request_chunks *c, char *bytes, size_t len)
+{
+    size_t kept = 0;
+    size_t i = 0;
+
+    while (i < len) {
+        if (c->state != DATA) {
+            enum request_fault f = on_byte(c, bytes[i++]);
+            ASSERT(f == FAULT_NONE); /* it was checked */
+            continue;
+        }
+        size_t n = skip_data(c, len - i);
+        memmove(bytes + kept, bytes + i, n);
+        kept += n;
+        i += n;
+    }
+    return kept;
+}

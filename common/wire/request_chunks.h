@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Whether the body of a chunked request is framed as RFC 9112 section 7.1 has it, before a more
- * lenient decoder reads it. Plain computation over borrowed bytes, in whatever pieces they come;
- * any thread.
+ * lenient decoder reads it, and the data in it. Plain computation over borrowed bytes, in whatever
+ * pieces they come; any thread.
  */
 #ifndef RLB_WIRE_REQUEST_CHUNKS_H
 #define RLB_WIRE_REQUEST_CHUNKS_H
@@ -28,5 +28,10 @@ struct request_chunks {
  */
 enum request_fault request_chunks_check(struct request_chunks *c, struct slice bytes, size_t *used,
                                         bool *ended) must_check apart;
+/*
+ * Of LEN BYTES that were checked, keep the data alone, at their start; returns its length. C is
+ * another one, that has got all that came before them in this body.
+ */
+size_t request_chunks_strip(struct request_chunks *c, char *bytes, size_t len) apart;
 
 #endif

@@ -35,7 +35,7 @@ _resumelbctl()
         if [[ $cur == -* ]]; then
             _resumelbctl_words "$cur" '--help --version'
         else
-            _resumelbctl_words "$cur" 'status top resumes limits explain check trace classify simulate playback drain undrain forget reload detach tree completion'
+            _resumelbctl_words "$cur" 'status top resumes limits explain check trace classify simulate playback drain undrain confirm-removal forget reload detach tree completion'
         fi
         ;;
     status)
@@ -217,6 +217,19 @@ _resumelbctl()
         fi
         ;;
     undrain)
+        case $prev in
+        -p|--application) COMPREPLY=(); return ;;
+        -a|--address) COMPREPLY=(); return ;;
+        -T|--token-file) _resumelbctl_files "$cur"; return ;;
+        -t|--timeout) COMPREPLY=(); return ;;
+        esac
+        if [[ $cur == -* ]]; then
+            _resumelbctl_words "$cur" '-p --application -a --address -j --json -T --token-file -t --timeout -h --help'
+        else
+            COMPREPLY=()
+        fi
+        ;;
+    confirm-removal)
         case $prev in
         -p|--application) COMPREPLY=(); return ;;
         -a|--address) COMPREPLY=(); return ;;

@@ -144,6 +144,8 @@ class Stack:
             'admin': {'address': '127.0.0.1:%d' % admin_port},
             'applications': {'newspapers': {
                 'tree': self.tree + '/newspapers',
+                # All is on one machine: with a ZooKeeper, workers on loopback have to be allowed.
+                'provider_networks': ['loopback'],
                 'classifier': 'host',
                 'pool': {'policy': self.policy, **self.pool},
             }},

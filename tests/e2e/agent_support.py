@@ -64,8 +64,8 @@ def serve(conn, stream):
         os._exit(7)
     while "x-until" in h and not os.path.exists(h["x-until"]):
         time.sleep(0.005)
-    if h.get("upgrade") == "echo":
-        stream.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+    if h.get("upgrade"):
+        stream.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n" % h["upgrade"].encode())
         stream.flush()
         while True:
             data = conn.recv(1000)

@@ -105,7 +105,8 @@ class Stage:
         port = free_port()
         lb = self.world.resumelb({
             'applications': {'app': {
-                'tree': self.place.url(hosts=self.proxy.address), 'zookeeper_session_timeout': SESSION,
+                'tree': self.place.url(hosts=self.proxy.address), 'provider_networks': ['loopback'],
+                'zookeeper_session_timeout': SESSION,
                 'workers': [{'address': a} for a in [*self.good, *(a for a, _ in self.bad)]],
                 # as many tries as there are workers that may fail a request, for all that come
                 'retries': 8, 'retry_budget': 1}},

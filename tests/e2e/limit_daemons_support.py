@@ -65,8 +65,8 @@ class Shared:
         self.app = Counted(world, 3, threads=20)
         config = {'workers': self.app.addresses, 'resume': 'measure', 'retries': 0,
                   'pool_counter_servers': [d.address for d in self.daemons],
-                  # Who has no time to look is not taken for one who has no connection.
-                  'pool_counter_connect_timeout': '5s',
+                  # A daemon for which the machine has no time is not one that hangs, or has no connection.
+                  'pool_counter_connect_timeout': '5s', 'pool_counter_answer_timeout': '60s',
                   'pool_counters': {'sites': {'where': 'daemon', 'workers': WORKERS, 'maxqueue': 1000, 'timeout': '60s'}}}
         self.balancers = [world.resumelb(config, name='lb%d' % i) for i in range(2)]
         self.hosts = self._find_hosts(keys)

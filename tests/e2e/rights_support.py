@@ -5,23 +5,28 @@ import pathlib
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
+DAEMON = 1
 # As an ordinary user, whoever runs the tests.
 ORDINARY = ('setpriv', '--reuid=%d' % NOBODY, '--regid=%d' % NOBODY, '--clear-groups') if ROOT else ()
 
 
 def threads_of(pid):
-    """Of each thread: its Uid, Gid, Groups, NoNewPrivs and CapEff."""
+    """Of each thread: its Uid, Gid, Groups, NoNewPrivs, CapEff and CapPrm."""
     found = []
     for task in pathlib.Path('/proc/%d/task' % pid).iterdir():
         lines = dict(line.split(':', 1) for line in (task / 'status').read_text().splitlines())
-        found.append({k: lines[k].split() for k in ('Uid', 'Gid', 'Groups', 'NoNewPrivs', 'CapEff')})
+        found.append({k: lines[k].split() for k in ('Uid', 'Gid', 'Groups', 'NoNewPrivs', 'CapEff', 'CapPrm')})
     return found
 
 
-def assert_is_nobody(pid, threads=1):
-    """All its threads, of which there are at least so many."""
+def assert_is(pid, user, threads=1):
+    """All its threads, of which there are at least so many, are USER's alone, whose group has the same number."""
     found = threads_of(pid)
     assert len(found) >= threads
     for t in found:
-        assert t == {'Uid': [str(NOBODY)] * 4, 'Gid': [str(NOBODY)] * 4, 'Groups': [str(NOBODY)],
-                     'NoNewPrivs': ['1'], 'CapEff': ['0000000000000000']}, t
+        assert t == {'Uid': [str(user)] * 4, 'Gid': [str(user)] * 4, 'Groups': [str(user)], 'NoNewPrivs': ['1'],
+                     'CapEff': ['0000000000000000'], 'CapPrm': ['0000000000000000']}, t
+
+
+def assert_is_nobody(pid, threads=1):
+    assert_is(pid, NOBODY, threads)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator can do at the admin address: drain, undrain, forget, reload; and who cannot."""
+"""What an operator can do at the admin address: drain, undrain, confirm-removal, forget, reload; and who cannot."""
 import json
 
 import pytest
+from ctl_support import ctl
 from support.base import free_port, wait_until
 from support.http import get
 from support.scripted import hello, serve
+from test_waiting import Tree
 from upgrade_support import upgrade
 
 TOKEN = 'another-word-that-nobody-guesses'
@@ -131,6 +133,47 @@ def test_what_is_forgotten_is_learnt_anew(acting, world):
     assert acting.lb.get(host='h3.example').status == 200 and skills() == ['h3.example']
 
 
+def test_a_removal_of_most_workers_can_be_confirmed(world):
+    tree = Tree(world.folder / 'tree')
+    workers = [world.scripted(serve(hello)).address for _ in range(4)]
+    for w in workers:
+        tree.register(w)
+    port = free_port()
+    lb = world.resumelb({'tree': 'directory:%s' % tree.path, 'resume': 'measure', 'state_dir': str(world.folder / 'state'),
+                         'admin': {'address': '127.0.0.1:%d' % port, 'actions_token': TOKEN}}, wait=False)
+    lb.admin = '127.0.0.1:%d' % port
+    wait_until(lambda: lb.listening() and set(lb.workers()) == set(workers), 'the workers', 20)
+    token = world.folder / 'token'
+    token.write_text(TOKEN)
+
+    def order(*words, **kw):
+        return ctl('confirm-removal', '--address', lb.admin, '--token-file', token, *words, **kw)
+
+    assert 'no worker is held' in order(code=1).error and lb.app()['tree']['confirm_removal'] is None
+    for w in workers[:3]:
+        tree.end(w)
+    wait_until(lambda: lb.app()['tree']['held'] == 3, 'them to be held')
+    assert set(lb.workers()) == set(workers)
+    command = 'resumelbctl confirm-removal --token-file FILE --application default'
+    assert lb.app()['tree']['confirm_removal'] == command
+    line, = [line for line in lb.process.output().splitlines() if ' providers-held-back ' in line]
+    assert 'action="' in line and command + '"' in line
+    assert command in get(lb.admin, '/', host=lb.admin).text and command in ctl('status', '--address', lb.admin).out
+    assert 'this worker is not held' in order(workers[3], code=1).error
+    assert 'no such application' in order('--application', 'x', code=1).error
+    assert order(workers[0]).out.endswith('default holds 1 workers no longer\n')
+    assert set(lb.workers()) == set(workers[1:])
+    assert order('--json', '--application', 'default').json() == {
+        'action': 'confirm-removal', 'application': 'default', 'workers': 2}
+    assert set(lb.workers()) == {workers[3]} and lb.app()['tree']['held'] == 0
+    assert command not in get(lb.admin, '/', host=lb.admin).text
+    # A restart does not recall them, and one that registers again is a worker again.
+    kept = world.folder / 'state' / 'default' / 'tree.json'
+    wait_until(lambda: list(json.loads(kept.read_text())['parts']['providers']) == [workers[3]], 'the file')
+    tree.register(workers[0])
+    wait_until(lambda: set(lb.workers()) == {workers[0], workers[3]}, 'it to be back')
+
+
 def test_reload_says_what_is_refused(acting):
     acting.lb.config['retries'] = 1
     acting.lb.write_config()
@@ -148,7 +191,8 @@ def test_orders_that_make_no_sense_are_refused_and_do_nothing(acting):
     for what, order, status in [
             ('drain', None, 400), ('drain', {'worker': 'nobody:1'}, 404), ('drain', {'worker': mine, 'application': 'x'}, 404),
             ('drain', {'worker': 1}, 400), ('drain', {'worker': mine, 'class': 'c'}, 400), ('drain', {'wroker': mine}, 400),
-            ('forget', {'worker': 'nobody:1'}, 404), ('forget', [mine], 400), ('reload', {'worker': mine}, 400)]:
+            ('forget', {'worker': 'nobody:1'}, 404), ('forget', [mine], 400), ('reload', {'worker': mine}, 400),
+            ('confirm-removal', {'class': 'c'}, 400), ('confirm-removal', {'application': 'x'}, 404), ('confirm-removal', None, 409)]:
         r = acting.post(what, order)
         assert r.status == status and json.loads(r.body)['error'], (what, order, r.text)
     assert get(acting.lb.admin, '/actions/drain', host=acting.lb.admin, method='POST', body=b'{"worker":',

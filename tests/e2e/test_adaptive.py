@@ -126,3 +126,65 @@ def test_a_class_that_is_all_there_is_may_have_all_workers(world):
     lb = balancer(world, agent, max_share=0.25)
     assert len(pids_of_a_flood(lb)) == 4
     assert explain(lb, 'flood.example')['values']['homes_max'] == 4
+
+
+class SlowWorker:
+    """One request at a time, each 4 ms; while `go` is not set, none."""
+
+    def __init__(self, world):
+        self.free, self.served = threading.Lock(), 0
+        self.go = threading.Event()
+        self.go.set()
+        self.address = world.scripted(serve(self.answer)).address
+
+    def answer(self, c, head, body):
+        hung = not self.go.is_set()
+        self.go.wait(60)
+        with self.free:
+            threading.Event().wait(.004)
+            self.served += not hung
+        try:
+            c.answer()
+        except OSError:     # the load balancer gave it up
+            pass
+
+
+@pytest.mark.parametrize('sites', [3, 6])
+def test_a_worker_that_has_recovered_gets_its_share(world, sites):
+    """Few classes, which all live elsewhere by then: it must draw some of them."""
+    workers = [SlowWorker(world) for _ in range(4)]
+    lb = world.resumelb({'workers': [w.address for w in workers], 'first_byte_timeout': '1s', 'eject_after': 1,
+                         'eject_time': '1s', 'eject_time_max': '1s'})
+    done, ended = Counter(), threading.Event()
+
+    def client(k):
+        i = k
+        while not ended.is_set():
+            i += 1
+            try:
+                lb.get('/', host='c%d.example' % (i * 7 % sites))
+            except OSError:
+                continue
+            done[k] += 1
+    threads = [threading.Thread(target=client, args=(k,)) for k in range(16)]
+    for t in threads:
+        t.start()
+    try:
+        back = workers[2]
+        wait_until(lambda: sum(done.values()) > 1000, 'some load', 60)
+        back.go.clear()
+        wait_until(lambda: lb.workers()[back.address]['ejected'], 'the worker to be ejected', 60)
+        so_far = sum(done.values())
+        wait_until(lambda: sum(done.values()) > so_far + 1000, 'its classes to live elsewhere', 60)
+        wait_until(lambda: lb.workers()[back.address]['ejected'], 'it not to be on trial', 60)
+        back.go.set()
+        wait_until(lambda: not lb.workers()[back.address]['ejected'], 'the worker to be back', 60)
+        before, so_far = back.served, sum(done.values())
+        wait_until(lambda: sum(done.values()) > so_far + 4000, 'more load', 60)
+        # A quarter of a fair share.
+        assert back.served - before >= 4000 / 16
+    finally:
+        ended.set()
+        back.go.set()
+        for t in threads:
+            t.join()

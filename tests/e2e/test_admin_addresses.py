@@ -59,6 +59,25 @@ def test_loopback_and_unix_sockets_need_none(tmp_path, program):
         assert r.returncode == 0, r.stderr
 
 
+def test_names_of_the_agents_own_files_are_no_applications(tmp_path):
+    for name in ('agent.lock', 'keeper.lock', 'keeper.sock', 'run', 'tree.json', 'tree.json.bad', 'tree.json.tmp.1'):
+        path = tmp_path / 'config.yaml'
+        path.write_text('state_dir: %s\napplications:\n  %s: {command: [/bin/cat], address: "127.0.0.1:1"}\n'
+                        % (tmp_path / 'state', name))
+        r = run('resumelb-agent', '-t', '-c', path)
+        assert r.returncode == 1 and '%s:3:3: applications: %s is the name of a file' % (path, name) in r.stderr, r.stderr
+
+
+def test_an_address_of_the_agents_own_slots_is_refused(tmp_path):
+    port = free_port()
+    slots = {'app': {'address': '127.0.0.1:%d+' % port, 'command': ['/bin/cat'], 'min_processes': 0, 'max_processes': 2}}
+    path = tmp_path / 'config.yaml'
+    rows = {'state_dir': str(tmp_path / 'state'), 'applications': slots, 'admin': {'address': '127.0.0.1:%d' % (port + 1)}}
+    path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in rows.items()))
+    r = run('resumelb-agent', '-t', '-c', path)
+    assert r.returncode == 1 and '%s:3:' % path in r.stderr and 'is in use by app' in r.stderr, r.stderr
+
+
 @pytest.mark.parametrize('program', PROGRAMS)
 def test_with_a_token_nothing_is_told_without_it(world, program):
     port = free_port()

@@ -35,6 +35,43 @@ def test_gunicorn_serves_at_a_port_that_it_is_told(world):
     assert json.loads(get(agent.addresses[0]).body)['path'] == '/'
 
 
+# Binds the port before the program that it is meant for, as any local user can: a process of its own session, which
+# is no descendant of the agent's any more. It answers like an application.
+SQUATTER = """
+import http.server, os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        if os.geteuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+        http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+    os._exit(0)
+os.wait()
+os.execvp("gunicorn", ["gunicorn", "--workers=1", "--bind=127.0.0.1:" + sys.argv[1], "smallapp:application"])
+"""
+
+
+@pytest.mark.parametrize('probe', ['/', None])
+def test_a_port_that_another_process_has_bound_makes_no_process_ready(world, probe):
+    (world.folder / 'squatter.py').write_text(SQUATTER)
+    agent = TinyAgent(world, min_processes=0, ready_probe=probe)
+    agent.process.stop()
+    agent.config['applications']['app']['command'] = [
+        '/usr/bin/python3', '-S', '-E', str(world.folder / 'squatter.py'), '{port}']
+    agent.start()
+    agent.wait_listening()
+    assert agent.get().status == 503
+    assert 'process-port-not-owned' in agent.process.output()
+    assert 'does not own the listener on its port' in str(agent.slot()['last_failure'])
+    assert agent.figures()['spawn_failures'] == 1
+
+
 def _ready(agent):
     try:
         return get(agent.admin, '/readyz', host=agent.admin).status == 200
@@ -399,13 +436,23 @@ def test_bodies_pass_and_a_post_takes_a_connection_that_was_just_alive(world):
 def test_an_upgraded_connection_passes(world):
     agent = TinyAgent(world).wait_ready()
     with Client(agent.address) as c:
-        r = c.request('GET', '/ws', headers=[('Connection', 'Upgrade'), ('Upgrade', 'echo')])
-        assert (r.status, r['Upgrade']) == (101, 'echo')
+        r = c.request('GET', '/ws', headers=[('Connection', 'Upgrade'), ('Upgrade', 'WebSocket')])
+        assert (r.status, r['Upgrade']) == (101, 'websocket')
         c.send_raw(b'hello')
         assert c._need(5) == b'HELLO'
         assert agent.slot()['running'] == 1
     wait_until(lambda: agent.slot()['running'] == 0, 'the place to be given back')
     assert agent.get().status == 200
+
+
+@pytest.mark.parametrize('protocol', ['h2c', 'echo', 'websocket, h2c', 'tls/1.0'])
+def test_a_request_for_another_protocol_is_served_as_if_it_had_not_asked(world, protocol):
+    agent = TinyAgent(world).wait_ready()
+    sent = [('Connection', 'Upgrade, HTTP2-Settings'), ('Upgrade', protocol), ('HTTP2-Settings', 'AAMAAABkAAQAAP__')]
+    r = agent.get('/plain', headers=sent)
+    assert r.status == 200
+    assert not {'upgrade', 'http2-settings', 'connection'} & {name for name, _ in json.loads(r.body)['headers']}
+    assert agent.figures()['tunnels'] == 0
 
 
 def _accepts(address):

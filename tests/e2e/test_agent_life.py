@@ -239,6 +239,21 @@ def test_the_resume_is_made_of_what_was_served_sent_and_kept(world):
     assert agent.stream().wait(lambda x: x['skills'])['skills'] == line['skills']
 
 
+def test_a_new_stream_begins_with_all_that_is_measured_and_publications_stay_when_they_were(world):
+    agent = TinyAgent(world, history=4).wait_ready()
+    early = agent.stream()
+    names = 'abacddde'
+    for served, name in enumerate(names, 1):
+        assert agent.get(headers=classified(name)).status == 200
+        wait_until(lambda: agent.slot()['meters'] and agent.slot()['meters'][0]['requests'] == served, 'it to be counted')
+        line = agent.stream().wait(lambda x: True)
+        assert (sorted(line['skills']), line['generation']) == (sorted(set(names[:served])), served // 4)
+        of_the_moment, = json.loads(get(agent.admin, '/resumes.json', host=agent.admin).text)
+        assert of_the_moment['skills'] == line['skills']
+    early.wait(lambda x: x['generation'] == 2)
+    assert [(x['generation'], sorted(x['skills'])) for x in early.lines] == [(0, []), (1, ['a', 'b', 'c']), (2, list('abcde'))]
+
+
 def test_waiting_is_not_service(world):
     agent = TinyAgent(world, history=3).wait_ready()
     stream = agent.stream()

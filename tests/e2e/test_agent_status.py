@@ -228,7 +228,7 @@ def test_queues_are_seen_where_requests_wait(world):
 
 def test_the_page_the_tool_and_the_figures_say_what_the_json_says(world):
     agent = TinyAgent(world, slots=3, min_processes=2, version='<2>', max_queue=7).wait_ready()
-    agent.write_node({'max_queue': 9, 'command': 'rm -rf /', 'concurrency': 0.5})
+    agent.write_node({'max_queue': 9, 'command': 'rm -rf /', 'concurrency': -1})
     wait_until(lambda: agent.app()['settings']['max_queue']['origin'] == 'tree', 'the setting')
     for _ in range(5):
         assert agent.get().status == 200

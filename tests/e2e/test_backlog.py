@@ -7,6 +7,7 @@ import pytest
 from agent_support import Background, TinyAgent
 from support.base import wait_until
 from support.http import Client, connect
+from test_agent_pool import Threaded
 from support.scripted import serve
 from test_feeds import Agent
 from test_waiting import Tree
@@ -50,7 +51,7 @@ def test_an_agent_tells_what_waits_and_runs_with_the_request_that_it_answers(wor
 def test_an_agent_tells_when_it_refuses_or_fails_a_request_and_when_it_becomes_a_tunnel(world):
     agent = TinyAgent(world, max_queue=2).wait_ready()
     with Client(agent.address) as c:
-        c.send(headers=[('Connection', 'upgrade'), ('Upgrade', 'echo')])
+        c.send(headers=[('Connection', 'upgrade'), ('Upgrade', 'websocket')])
         r = c.receive()
         assert (r.status, r['Resumelb-Backlog']) == (101, '1')
     wait_until(lambda: agent.slot()['backlog'] == 0, 'the tunnel to end')
@@ -287,3 +288,48 @@ def test_the_tree_turns_it_off_and_on(world):
     assert lb.get().status == 200 and others(lb, w.address) == 0
     tree.set(backlog_max_age=60)
     wait_until(lambda: lb.get().status == 200 and others(lb, w.address) == 4, 'it to be on')
+
+
+# ---- tunnels ----
+
+def websockets(lb, n):
+    """N WebSockets, open and idle."""
+    clients = [Client(lb.address, seconds=60) for _ in range(n)]
+    for c in clients:
+        assert c.request('GET', '/ws', headers=[('Connection', 'Upgrade'), ('Upgrade', 'websocket')]).status == 101
+    wait_until(lambda: lb.app()['stats']['tunnels'] == n, 'the tunnels')
+    return clients
+
+
+def test_a_tunnel_is_in_no_backlog_but_holds_its_connection_and_its_process(world):
+    agent = Threaded(world, concurrency=1).wait_ready()
+    lb = balancer(world, 'lb', [agent.address])
+    clients = websockets(lb, 4)
+    slot, worker = agent.slot(), lb.workers()[agent.address]
+    assert (slot['backlog'], slot['running'], slot['process']['sessions']) == (0, 4, 4)
+    assert (worker['backlog'], worker['backlog_others']) == (0, 0)
+    assert worker['connections']['opening'] == 4
+    # Nor does a request count them that is answered meanwhile.
+    assert lb.get().status == 200
+    assert agent.get()['Resumelb-Backlog'] == '1'
+    assert others(lb, agent.address) == 0
+    for c in clients:
+        c.send_raw(b'still there')
+        assert c._need(11) == b'still there'
+        c.close()
+    wait_until(lambda: agent.slot()['running'] == 0, 'the tunnels to end')
+    wait_until(lambda: lb.workers()[agent.address]['connections']['opening'] == 0, 'their connections to be given back')
+    assert lb.get().status == 200
+
+
+def test_idle_tunnels_fill_max_connections_until_one_ends(world):
+    agent = Threaded(world, concurrency=1).wait_ready()
+    lb = balancer(world, 'lb', [agent.address], max_connections=2, connection_wait_timeout='100ms', worker_wait_timeout='1s')
+    clients = websockets(lb, 2)
+    assert lb.workers()[agent.address]['backlog'] == 0
+    assert lb.get().status == 503
+    wait_until(lambda: lb.app()['outcomes'].get('workers-busy') == 1, 'the outcome')
+    clients[0].close()
+    wait_until(lambda: lb.app()['stats']['tunnels'] == 1, 'a tunnel to end')
+    assert lb.get().status == 200
+    clients[1].close()

@@ -2,11 +2,14 @@
 """Bad configuration is reported whole, with places, and nothing is half-started."""
 import os
 import re
+import signal
+import socket
 import subprocess
 import time
 
 import pytest
 from support.base import BIN, free_port, wait_until
+from support.certificates import Pair
 from support.scripted import hello, serve
 
 BAD = '''\
@@ -76,50 +79,72 @@ def test_a_port_without_an_address_is_told_what_to_write(tmp_path, address):
             assert r.returncode == 1 and says in r.stderr, (text, r.stderr)
 
 
-# What a setting may be given that expects something else.
-ODD = ['true', '"x"', '5', '[]', '[1]', '[[1]]', '{}', '{a: b}', '[{a: [b]}]', '{a: {b: {c: d}}}', '~']
-START = {'resumelb': {'listen': '["127.0.0.1:1"]', 'workers': '["127.0.0.1:2"]'},
-         'resumelb-agent': {'tree': '"directory:/tmp"', 'state_dir': '/tmp', 'applications': '{x: {listen: "127.0.0.1:1", command: ["/bin/true"]}}'},
-         'resumelb-poolcounter': {'listen': '"127.0.0.1:1"'}}
-APPLICATION = {'resumelb': {'workers': '["127.0.0.1:2"]'}, 'resumelb-agent': {'listen': '"127.0.0.1:1"', 'command': '["/bin/true"]'}}
-
-
-def whole(program, name=None, value=None, inside=None):
-    rows = dict(START[program])
-    if inside == 'applications':
-        rows.pop('workers', None)
-        rows['applications'] = '{x: {%s}}' % ', '.join('%s: %s' % row for row in {**APPLICATION[program], name: value}.items())
-    elif inside:
-        rows[inside] = '{%s: %s}' % (name, value)
-    elif name:
-        rows[name] = value
-    return ''.join('%s: %s\n' % row for row in rows.items())
-
-
-@pytest.mark.parametrize('program', START)
-def test_whatever_kind_of_value_a_setting_is_given_is_refused_or_taken_and_never_fatal(tmp_path, program):
-    described = subprocess.run([BIN / program, '--describe', 'settings'], capture_output=True, text=True, check=True).stdout
-    names = sorted(set(re.findall(r'^\| `(\w+)` \|', described, re.MULTILINE)) | {'apps', 'applications', 'workers', 'listen'})
-    assert len(names) > 10 and 'admin' in names
-    places = {'resumelb': [None, 'admin', 'pool', 'applications', 'pool_counters'], 'resumelb-agent': [None, 'admin', 'applications'],
-              'resumelb-poolcounter': [None, 'admin']}[program]
-    path = tmp_path / 'odd.yaml'
-    path.write_text(whole(program))
-    assert check(path, program).returncode == 0, 'what they are put into is good'
-    for inside in places:
-        for name in names:
-            for value in ODD:
-                path.write_text(whole(program, name, value, inside))
-                r = check(path, program)
-                assert r.returncode in (0, 1), (inside, name, value, r.returncode, r.stderr[:400])
-                assert r.returncode == 0 or 'odd.yaml' in r.stderr, (inside, name, value, r.stderr[:400])
-
-
 def test_the_commented_configurations_are_good(tmp_path):
     from support.base import ROOT
     for program in ('resumelb', 'resumelb-agent'):
         r = check(ROOT / 'conf' / (program + '.yaml'), program)
         assert r.returncode == 0, r.stderr
+
+
+SECRETS = {
+    'resumelb': 'listen: ["127.0.0.1:%d"]\nworkers: [{address: "127.0.0.1:1"}]\nadmin: {address: "127.0.0.1:%d", token: t}\n',
+    'resumelb-agent': 'state_dir: FOLDER\nadmin: {address: "127.0.0.1:%.0s%d", actions_token: t}\n'
+                      'applications: {x: {command: [/bin/true], root: /, address: "127.0.0.1:0", min_processes: 0, max_processes: 1}}\n',
+    'resumelb-poolcounter': 'listen: "127.0.0.1:%d"\nadmin: {address: "127.0.0.1:%d", token: t}\n',
+}
+
+
+def exposed(path, output):
+    return re.findall(r' secret-file-exposed file=%s mode=(\d+) action="chmod o-r"' % re.escape(str(path)), output)
+
+
+@pytest.mark.parametrize('program', SECRETS)
+def test_a_secret_that_others_may_read_is_warned_of_at_test_start_and_sighup(world, program):
+    path, admin = world.folder / 'secret.yaml', free_port()
+    path.write_text(SECRETS[program].replace('FOLDER', str(world.folder / 'state')) % (free_port(), admin))
+    path.chmod(0o640)
+    good = check(path, program)
+    assert good.returncode == 0 and 'secret-file-exposed' not in good.stderr, good.stderr
+    path.chmod(0o644)
+    assert exposed(path, check(path, program).stderr) == ['0644']
+    p = world.process([BIN / program, '-c', path], program)
+    wait_until(lambda: answers(admin), 'the admin address')
+    assert exposed(path, p.output()) == ['0644']
+    # Read again without a warning once it is repaired, and with one when it is back.
+    for read, (mode, modes) in enumerate([(0o640, ['0644']), (0o646, ['0644', '0646'])], 1):
+        path.chmod(mode)
+        p.kill(signal.SIGHUP)
+        wait_until(lambda n=read: p.output().count(' configuration-read ') == n, 'the configuration read again')
+        assert exposed(path, p.output()) == modes
+
+
+def test_private_keys_that_others_may_read_are_warned_of_and_a_file_without_secrets_is_not(world):
+    pairs = {'resumelb': ('listen: [{address: "127.0.0.1:1", %s}]\nworkers: [{address: "127.0.0.1:1"}]\n',
+                          'listen: [{address: "127.0.0.1:1", tls: {certificates: [%s]}}]\nworkers: [{address: "127.0.0.1:1"}]\n',
+                          'listen: ["127.0.0.1:1"]\nworkers: [{address: "127.0.0.1:1"}]\nworker_%s\n'),
+             'resumelb-agent': ('state_dir: %s\napplications: {x: {command: [/bin/true], root: /, address: "127.0.0.1:0"}}\n%%s\n'
+                                % (world.folder / 'state'),)}
+    path, pair = world.folder / 'tls.yaml', Pair(world.folder, 'pair', ['a.example'])
+    key = pair.key
+    for program, texts in pairs.items():
+        for text in texts:
+            entry = '{certificate: %s, key: %s}' % (pair.cert, key)
+            path.write_text(text % (entry if 'certificates' in text else 'tls: ' + entry))
+            path.chmod(0o644)
+            key.chmod(0o640)
+            good = check(path, program)
+            assert good.returncode == 0 and 'exposed' not in good.stderr, good.stderr
+            key.chmod(0o644)
+            assert exposed(key, check(path, program).stderr) == ['0644']
+            assert good.stderr.count('\n') == 1, good.stderr
+
+
+def answers(port):
+    try:
+        socket.create_connection(('127.0.0.1', port)).close()
+        return True
+    except OSError:
+        return False
 
 
 def test_usage_is_exit_2_version_and_help_are_0(tmp_path):

@@ -119,3 +119,14 @@ def test_over_all_connections_those_that_are_there_go_on_and_others_wait(world):
         late.settimeout(20 * PATIENCE)
         held.pop().close()
         assert Client(None, sock=late).receive().status == 200
+
+
+def test_a_new_client_is_served_when_idle_connections_take_all_the_room(world):
+    w = world.scripted(serve(lambda c, head, body: c.answer(b'hello')))
+    lb = world.resumelb({'workers': [{'address': w.address}], 'max_client_connections': 8, 'keep_alive_timeout': '1h'}, threads='1')
+    idle = fill(8, lb.address)
+    with Client(lb.address, seconds=60) as late:
+        assert late.request().status == 200
+        assert idle[0].sock.recv(1) == b'', 'the one that was idle for longest'
+    for c in idle:
+        c.close()

@@ -133,6 +133,46 @@ def test_keys_sort_reverse_scroll_pause_and_help(lb, start):
     assert t.end() == 0
 
 
+def columns_of(screen):
+    """The titles of the columns."""
+    return re.split(r' {2,}| (?=mean|oldest|req|fail|service|skills|state|backlog)', next(x for x in screen if x.startswith('worker ')))
+
+
+def test_on_80_columns_and_24_rows_it_says_what_is_hidden_and_arrows_show_it(lb, start):
+    t = start('--sort', 'n', columns=80)
+    t.wait(lambda s: len(workers_of(s)) == 20)
+    screen = t.screen()
+    assert len(screen) == 24 and all(len(line) <= 80 for line in screen)
+    assert columns_of(screen) == ['worker', 'state', 'backlog', 'mean', 'oldest s', 'req/s', 'fail/s', 'service ms']
+    assert 'workers 1 to 20 of 30 (up, down); hidden columns (left, right): skills' in screen
+    # Each worker has all of what the titles name.
+    rows = [line for line in screen if re.match(r'127\.0\.0\.1:\d+ ', line)]
+    assert {len(line.split()) for line in rows} == {8}
+    t.press(b'\x1b[C')
+    t.wait(lambda s: columns_of(s) == ['worker', 'backlog', 'mean', 'oldest s', 'req/s', 'fail/s', 'service ms', 'skills'])
+    assert any('hidden columns (left, right): state' in line for line in t.screen())
+    # There is no more to the right.
+    t.press(b'\x1b[C')
+    t.press(b'\x1b[B')
+    t.wait(lambda s: any(line.startswith('workers 2 to 21 of 30') for line in s))
+    assert columns_of(t.screen())[1:] == ['backlog', 'mean', 'oldest s', 'req/s', 'fail/s', 'service ms', 'skills']
+    t.press(b'\x1b[D\x1b[D')
+    t.wait(lambda s: columns_of(s)[1] == 'state')
+    # What it is sorted by stays.
+    t.press(b'k')
+    t.wait(lambda s: columns_of(s)[-1] == 'skills' and 'mean' not in columns_of(s))
+    t.press(b'q')
+    assert t.end() == 0 and t.is_as_it_was()
+
+
+def test_where_there_is_room_for_all_nothing_is_said_to_be_hidden(start):
+    t = start(rows=40, columns=120)
+    t.wait(lambda s: len(workers_of(s)) == 30)
+    assert not any('hidden' in line or 'workers 1 to' in line for line in t.screen())
+    t.press(b'q')
+    assert t.end() == 0
+
+
 def test_it_follows_the_size_of_the_terminal(start):
     t = start()
     t.wait(lambda s: len(workers_of(s)) == 20)

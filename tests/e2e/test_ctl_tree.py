@@ -60,12 +60,16 @@ class Tool:
 
 
 class ZooKeeperPlace:
-    """A tree of its own in the module's server, as kazoo sees it, too."""
+    """The module's server, empty, as kazoo sees it, too. A tree is all of it."""
 
-    def __init__(self, server, client, name):
-        self.client, self.root = client, '/' + name
-        self.tree = Tree(client, self.root)
-        self.tool = Tool('zookeeper://%s%s' % (server.address, self.root))
+    def __init__(self, server, client):
+        self.client, self.url = client, 'zookeeper://%s' % server.address
+        self.tree = Tree(client)
+        self.tool = Tool(self.url)
+        self.tree.set_raw('', b'')
+        for name in self.tree.ask(client.get_children, '/'):
+            if name != 'zookeeper':
+                self.tree.remove('/' + name)
 
     @contextlib.contextmanager
     def provider(self, path, name, **properties):
@@ -83,7 +87,8 @@ class ZooKeeperPlace:
 class DirectoryPlace:
     def __init__(self, folder):
         self.root = folder / 'tree'
-        self.tool = Tool('directory:%s' % self.root)
+        self.url = 'directory:%s' % self.root
+        self.tool = Tool(self.url)
 
     def provider(self, path, name, **properties):
         return provider_file(self.root / path.strip('/') / 'providers', name, {'pid': 1, **properties})
@@ -113,13 +118,9 @@ def client(server):
     c.close()
 
 
-def own_name(request):
-    return re.sub(r'[^a-z0-9]+', '-', request.node.name.lower()).strip('-')
-
-
 @pytest.fixture
-def zookeeper(server, client, request):
-    return ZooKeeperPlace(server, client, own_name(request))
+def zookeeper(server, client):
+    return ZooKeeperPlace(server, client)
 
 
 @pytest.fixture
@@ -176,16 +177,48 @@ def test_example_in_conf_is_imported_and_its_links_lead_somewhere(place):
         'key': '{SERVER_NAME}', 'maxqueue': 100, 'timeout': '5s', 'workers': 8}
 
 
-def test_settings_in_the_example_are_ones_that_the_load_balancer_takes(world):
-    place = DirectoryPlace(world.folder)
+def below(url, path):
+    """Settings that name the node PATH of the tree at URL in each way there is."""
+    yield {'tree': url, 'tree_path': path}
+    if url.startswith('zookeeper:'):
+        yield {'tree': url + path}
+
+
+def test_settings_in_the_example_are_in_effect(world, place):
     place.tool('import', ROOT / 'conf' / 'example.tree')
-    lb = world.resumelb({'applications': {'shop': {'tree': 'directory:%s/site/shop' % place.root}}}, wait=False)
-    wait_until(lb.listening, 'the load balancer', 20)
-    # Links of a tree are within it: the example's lead out of this one, so only its own values count.
-    settings = wait_until(lambda: (s := lb.app('shop')['settings'])['backlog_history']['origin'] == 'tree' and s,
-                          'the settings')
-    for name in ('backlog_history', 'retries', 'unskilled_score'):
-        assert settings[name]['origin'] == 'tree' and 'refused' not in settings[name], (name, settings[name])
+    expected = {'variance': '4', 'connection_wait_timeout': '5s', 'backlog_history': '9', 'retries': '2', 'unskilled_score': '1'}
+    for i, tree in enumerate(below(place.url, '/site/shop')):
+        lb = world.resumelb({'applications': {'shop': tree}}, wait=False, name='lb%d' % i)
+        wait_until(lb.listening, 'the load balancer', 20)
+        settings = wait_until(lambda: (s := lb.app('shop')['settings'])['variance']['origin'] == 'tree' and s, 'the settings')
+        assert {name: settings[name] for name in expected} == \
+            {name: {'value': value, 'origin': 'tree'} for name, value in expected.items()}
+        assert lb.app('shop')['refused'] == [] and lb.app('shop')['problem'] is None
+        wait_until(lambda: {r['name']: r['in_force'] for r in lb.app('shop')['limits']} == {'per-site': True, 'reports': True},
+                   'the pool counters')
+        place.tool('set', '/site/defaults', 'variance=%d' % (i + 5))
+        wait_until(lambda: lb.app('shop')['settings']['variance']['value'] == str(i + 5), 'the value that is linked to')
+        place.tool('set', '/site/defaults', 'variance=4')
+    # Workers of one application under two names.
+    with place.provider('/site/shop/workers', '127.0.0.1:1'):
+        beta = {**next(below(place.url, '/site/shop-beta')), 'provider_networks': ['loopback']}
+        lb = world.resumelb({'applications': {'beta': beta}}, wait=False, name='beta')
+        wait_until(lambda: lb.listening() and '127.0.0.1:1' in lb.workers('beta'), 'the worker that is linked to', 20)
+
+
+def test_a_url_with_a_path_begins_there_and_links_lead_out_of_it(zookeeper):
+    zookeeper.tool('import', ROOT / 'conf' / 'example.tree')
+    shop = Tool(zookeeper.url + '/site/shop')
+    assert json.loads(shop('get', '/', 'variance').out) == 4
+    assert json.loads(shop('get', '/database').out) == {'type': 'postgres'}
+    assert '/pool-counters\n  /per-site\n' in shop('print').out
+    shop('set', '/database', 'size=1')
+    assert zookeeper.tree.properties('/site/databases/main') == {'type': 'postgres', 'size': 1}
+    assert shop.load('/new\n', '--dry-run', '--no-trim').out == 'add /site/shop/new\n'
+    assert 'leaves the tree' in shop('set', '/../x', 'a=1', '--create', code=1).error
+    # A path that is not there yet is made.
+    Tool(zookeeper.url + '/made/of/old').load('/a\n  x = 1\n')
+    assert zookeeper.tree.properties('/made/of/old/a') == {'x': 1}
 
 
 # ---- what others wrote ----
@@ -493,11 +526,13 @@ def test_permissions_are_kept_and_told(server, zookeeper, identities, request):
     client = connect(server.address, auth_data=[('digest', 'ops:hush')])
     request.addfinalizer(client.close)
     request.addfinalizer(client.stop)
+    # Other identities may not delete these, and the next test expects an empty server.
+    request.addfinalizer(lambda: [client.delete(p, recursive=True) for p in ('/open', '/own', '/secret') if client.exists(p)])
     tool.load('/open\n  x = 1\n')
-    assert client.get_acls(zookeeper.root + '/open')[0] == OPEN_ACL_UNSAFE
+    assert client.get_acls('/open')[0] == OPEN_ACL_UNSAFE
     tool.load('/own\n  x = 1\n  /below\n', '--auth-file', ops)
     own = {make_digest_acl('ops', 'hush', all=True), *[a._replace(perms=1) for a in OPEN_ACL_UNSAFE]}
-    assert set(client.get_acls(zookeeper.root + '/own')[0]) == own
+    assert set(client.get_acls('/own')[0]) == own
     # everybody reads, only the identity writes
     assert tool('get', '/own').out == '{"x":1}\n'
     for words in (('set', '/own', 'x=2'), ('set', '/own', 'x=2', '--auth-file', other)):
@@ -508,12 +543,12 @@ def test_permissions_are_kept_and_told(server, zookeeper, identities, request):
     assert 'not permitted to delete it' in tool.load('/own\n  x = 3\n', '--trim', code=1).error
     # what is there keeps its permissions, unless told otherwise
     tool.load('/open\n  x = 2\n', '--auth-file', ops)
-    assert client.get_acls(zookeeper.root + '/open')[0] == OPEN_ACL_UNSAFE
+    assert client.get_acls('/open')[0] == OPEN_ACL_UNSAFE
     tool.load('/open\n  x = 2\n', '--auth-file', ops, '--reset-acl')
-    assert set(client.get_acls(zookeeper.root + '/open')[0]) == own
+    assert set(client.get_acls('/open')[0]) == own
     tool('set', '/open', '--reset-acl', '--auth-file', ops)
     # what may not be read hides nothing else
-    client.create(zookeeper.root + '/secret', b'{"x":1}', acl=[make_digest_acl('ops', 'hush', all=True)])
+    client.create('/secret', b'{"x":1}', acl=[make_digest_acl('ops', 'hush', all=True)])
     answer = tool('print', code=1)
     assert '/own\n' in answer.out and '/secret\n  # cannot be read\n' in answer.out
     assert '/secret: not permitted to read it' in answer.error

@@ -144,8 +144,8 @@ def test_a_command_that_watches_says_what_changes(place):
     p = place.start(command)
     try:
         assert p.stdout.readline()
-        place.shell('resumelbctl tree set /shop/workers history=77')
-        assert '77' in p.stdout.readline()
+        place.shell('resumelbctl tree set /site/shop/workers history=77')
+        assert any('77' in line for line in iter(p.stdout.readline, ''))
     finally:
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=20 * PATIENCE)
@@ -200,6 +200,19 @@ def test_a_word_that_is_spoken_of_is_one(name):
     done = subprocess.run([BIN / 'resumelbctl', word, '--help'], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and 'usage: resumelbctl %s' % word in done.stdout
     assert verb is None or re.search(r'^  %s\b' % verb, done.stdout, re.M), done.stdout
+
+
+def test_manual_pages_carry_the_date_and_the_version_of_the_release():
+    project = (ROOT / 'CMakeLists.txt').read_text()
+    date = re.search(r'^set\(RLB_RELEASE_DATE (\d{4}-\d\d-\d\d)\)$', project, re.M)[1]
+    version = re.search(r'^project\(resumelb VERSION ([\d.]+) ', project, re.M)[1]
+    sources = sorted(p.name for p in (ROOT / 'docs' / 'man').iterdir())
+    assert sources
+    for name in sources:
+        title, section = name.rsplit('.', 1)
+        made = (BIN.parent / 'man' / name).read_text()
+        assert re.findall(r'^\.TH .*', made, re.M)[0].startswith(
+            '.TH %s %s "%s" "resumelb %s" ' % (title.upper(), section, date, version))
 
 
 def test_what_is_not_run_here_has_its_reason_and_is_there():

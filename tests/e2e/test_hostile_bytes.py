@@ -177,3 +177,18 @@ def test_a_client_that_pings_too_often_is_told_to_calm_down(world, certificate):
     c.send(frame(PING, b'12345678') * 50)
     goaway = [payload for kind, payload in c.frames() if kind == GOAWAY]
     assert [struct.unpack('>I', p[4:8])[0] for p in goaway] == [11]
+
+
+@pytest.mark.parametrize('response, reason', [
+    (b'HTTP/1.1 200 OK\nContent-Length: 2\r\n\r\nok', 'line that does not end in CRLF'),
+    (b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok', 'different values of Content-Length'),
+    (b'HTTP/1.1 200 OK\r\nA: \x01\r\n\r\n', 'control byte in the head'),
+])
+def test_the_log_says_what_is_wrong_with_a_response(world, response, reason):
+    w = world.scripted(serve(lambda c, head, body: c.write(response)))
+    lb = world.resumelb({'workers': [w.address], 'retries': 0})
+    with Client(lb.address) as c:
+        c.send_raw(b'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+        assert c.receive().status == 502
+    wait_until(lambda: 'worker-failed' in lb.process.output(), 'the log')
+    assert 'reason="%s"' % reason in lb.process.output()

@@ -2,7 +2,9 @@
 """Pool counters at daemons that several load balancers share: the original daemon, killed and restarted."""
 import pytest
 from limit_support import Asked, HeldApp, Poolcounterd, balancer, ends, outcome, waits
+from poolcounter_support import ORIGINAL, OURS
 from support.base import free_port, wait_until
+from support.http import Client
 from test_limits import all_ok, ask
 
 
@@ -14,9 +16,9 @@ def app():
     a.server.close()
 
 
-@pytest.fixture
-def daemon():
-    d = Poolcounterd()
+@pytest.fixture(params=[ORIGINAL, OURS], ids=['original', 'ours'])
+def daemon(request):
+    d = Poolcounterd(request.param)
     yield d
     d.stop()
 
@@ -91,6 +93,51 @@ def test_of_any_one_asks_for_all_of_its_load_balancer(world, app, daemon):
     assert len(app.begun) == 2
     ends(one, 'coalesced', 5)
     ends(other, 'coalesced', 5)
+
+
+def test_of_any_those_that_wait_in_the_load_balancer_count_for_maxqueue(world, app, daemon):
+    lb, _ = two(world, app, daemon, mode='any', maxqueue=3)
+    asked = ask(lb, 3, '/page')
+    waits(lb, 2)
+    assert lb.get('/page', 'a.example').status == 503
+    ends(lb, 'limit-full', 1)
+    app.let_all_go()
+    all_ok(asked)
+    assert len(app.begun) == 1
+
+
+@pytest.mark.parametrize('mode', ['each', 'any'])
+@pytest.mark.parametrize('old, new', [('local', 'daemon'), ('daemon', 'local')])
+def test_where_changes_while_requests_wait_and_they_get_their_turns_in_order(world, app, daemon, mode, old, new):
+    def rule(where):
+        return {'pages': {'key': 'all', 'mode': mode, 'workers': 1, 'where': where, 'timeout': '10m'}}
+    # No two methods but GET and HEAD are coalesced: each request does its own work, in each mode.
+    lb = balancer(world, app, rule(old), pool_counter_servers=[daemon.address], threads='1')
+    asked = []
+    for i in range(4):
+        asked += [Asked(lb.address, '/old-%d' % i, method='PUT', body=b'x')]
+        waits(lb, i)
+    lb.reload({'pool_counters': rule(new)})
+    wait_until(lambda: lb.app()['limits'][0]['figures']['where'] == new, 'the change')
+    # The loop takes the change between two turns: one more turn, by a request that no counter sees.
+    with Client(lb.address) as c:
+        assert c.request('OPTIONS', '/', 'a.example', [('Max-Forwards', '0')]).status == 200
+    # A request of the new place passes; those that wait stay where they are.
+    asked += [Asked(lb.address, '/new-0', method='PUT', body=b'x')]
+    app.under_way(2)
+    asked += [Asked(lb.address, '/new-1', method='PUT', body=b'x')]
+    waits(lb, 4)
+    assert app.begun == ['PUT /old-0', 'PUT /new-0']
+    figures = lb.app()['limits'][0]['figures']
+    assert (figures['held'], figures['waiting']) == (2, 4)
+    for i in range(1, 4):
+        app.let_go()
+        wait_until(lambda: 'PUT /old-%d' % i in app.begun or 'PUT /new-1' in app.begun, 'the next one')
+        app.under_way(2)
+    app.let_all_go()
+    all_ok(asked)
+    assert [b for b in app.begun if 'old' in b] == ['PUT /old-%d' % i for i in range(4)]
+    assert app.most <= 2
 
 
 @pytest.mark.parametrize('policy, status', [('open', 200), ('closed', 503)])

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several pool counter daemons under load: one is killed, one hangs; what becomes of requests, and of limits."""
 import signal
+import socket
 
 import pytest
 from limit_daemons_support import PROGRAMS, WORKERS, Shared
-from limit_support import Asked, HeldApp, Poolcounterd, balancer, outcome
+from limit_support import Asked, HeldApp, Poolcounterd, balancer, ends, outcome, waits
+from poolcounter_support import ORIGINAL
 from support.base import freeze, wait_until
+from support.http import Client
+
+# The defaults; that of connecting is longer.
+QUICK = {'pool_counter_answer_timeout': '250ms', 'pool_counter_connect_timeout': '5s'}
 
 
 @pytest.mark.parametrize('program', PROGRAMS, ids=lambda p: str(p).rpartition('/')[2])
@@ -38,9 +44,8 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     app = HeldApp()
     world.closers.append(app.server.close)
     app.let_all_go()
-    # One loop: each finds out for itself.
-    lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '300ms'}}, threads='1',
-                  pool_counter_servers=[daemon.address])
+    lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '300ms'}}, pool_counter_servers=[daemon.address],
+                  **QUICK)
     assert lb.get('/', 'a.example').status == 200
     freeze(daemon.process.pid)
     answers = []
@@ -49,9 +54,9 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
         answers.append(lb.get('/', 'a.example').status)
         return answers[-1] == 200
     wait_until(passes, 'requests to pass')
-    # Three failures are enough; one more may have begun to wait before the third was known.
-    assert answers[:-1] == [503] * (len(answers) - 1) and 2 <= len(answers) <= 5
-    # From time to time it is asked whether it answers again, which costs nobody the answer.
+    # They wait for their time-out until three probes have failed, each within 250 ms.
+    assert answers[:-1] == [503] * (len(answers) - 1)
+    # From time to time it is probed, which no request waits for.
     while 'rest_ms=2000' not in lb.process.output():
         assert lb.get('/', 'a.example').status == 200
     daemon.process.send_signal(signal.SIGCONT)
@@ -67,7 +72,7 @@ def test_who_waits_at_a_daemon_that_hangs_goes_on_when_it_counts_as_unreachable(
     app = HeldApp()
     world.closers += [app.server.close, app.let_all_go]
     lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '10m'}}, threads='1',
-                  pool_counter_servers=[daemon.address])
+                  pool_counter_servers=[daemon.address], **QUICK)
     hosts = ['site%d.example' % i for i in range(4)]
     held = [Asked(lb.address, '/first', host) for host in hosts]
     app.under_way(4)
@@ -81,3 +86,106 @@ def test_who_waits_at_a_daemon_that_hangs_goes_on_when_it_counts_as_unreachable(
     app.let_all_go()
     assert [a.wait().status for a in held + waiting] == [200] * 8
     assert outcome(lb, 'limit-timeout') == 0
+
+
+def test_no_visitor_waits_for_a_daemon_that_hangs_and_it_is_found_again_without_one(world, daemon):
+    app = HeldApp()
+    world.closers += [app.server.close, app.let_all_go]
+    app.let_all_go()
+    lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '10m'}}, threads='4',
+                  pool_counter_servers=[daemon.address], **QUICK)
+    assert lb.get('/', 'a.example').status == 200
+    freeze(daemon.process.pid)
+    asked = [Asked(lb.address, '/', 'site%d.example' % i) for i in range(16)]
+    assert [a.wait().status for a in asked] == [200] * 16
+    # One loop found it out for all, and while it rests nobody asks.
+    assert lb.process.output().count('rest_ms=500') == 1
+    assert [lb.get('/', 'site%d.example' % i).status for i in range(16)] == [200] * 16
+    daemon.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: 'counter-server-back' in lb.process.output(), 'it to be found, with no request on its way', 30)
+    acquired = int(daemon.stats()['total_acquired'])
+
+    def counted():
+        assert lb.get('/', 'a.example').status == 200
+        return int(daemon.stats()['total_acquired']) > acquired
+    wait_until(counted, 'it to be asked again', 30)
+    assert lb.app()['limits'][0]['figures']['unreachable_open'] >= 32
+
+
+def test_a_wait_is_no_silence(world, daemon):
+    app = HeldApp()
+    world.closers += [app.server.close, app.let_all_go]
+    lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '10m'}}, pool_counter_servers=[daemon.address],
+                  pool_counter_answer_timeout='5s')
+    asked = [Asked(lb.address, '/first')]
+    app.under_way(1)
+    asked += [Asked(lb.address, '/second')]
+    waits(lb, 1)
+    # Probes go on for as long as it waits; they are not what the daemon counts.
+    wait_until(lambda: lb.app()['pool_counter_servers'][0]['idle'] >= 1, 'a probe', 30)
+    assert 'counter-server-rests' not in lb.process.output() and len(app.begun) == 1
+    app.let_all_go()
+    assert [a.wait().status for a in asked] == [200, 200]
+    assert int(daemon.stats()['total_acquired']) == 2
+
+
+@pytest.mark.parametrize('mode', ['each', 'any'])
+def test_all_connections_taken_is_not_a_full_queue(world, daemon, mode):
+    app = HeldApp()
+    world.closers += [app.server.close, app.let_all_go]
+    lb = balancer(world, app, {'sites': {'key': '{SERVER_NAME}', 'mode': mode, 'where': 'daemon', 'maxqueue': 1000}},
+                  pool_counter_servers=[daemon.address], pool_counter_connections=4)
+    asked = [Asked(lb.address, '/', 'busy.example', method='PUT', body=b'x') for _ in range(4)]
+    waits(lb, 3)
+    assert lb.get('/', 'idle.example').status == 503
+    ends(lb, 'limit-connections', 1)
+    assert outcome(lb, 'limit-full') == 0
+    figures = lb.app()['limits'][0]['figures']
+    assert (figures['refused_connections'], figures['refused_full']) == (1, 0)
+    assert 'counter-connections-exhausted application=default name=%s limit=4' % daemon.address in lb.process.output()
+    app.let_all_go()
+    assert [a.wait().status for a in asked] == [200] * 4
+    assert lb.get('/', 'idle.example').status == 200
+
+
+def test_a_class_with_many_waiting_requests_takes_no_connection_from_another(world, daemon):
+    app = HeldApp()
+    world.closers += [app.server.close, app.let_all_go]
+    lb = balancer(world, app, {'sites': {'key': '{SERVER_NAME}', 'where': 'daemon', 'maxqueue': 5000, 'timeout': '10m'}},
+                  threads='1', pool_counter_servers=[daemon.address])
+    clients = [Client(lb.address, 60) for _ in range(1100)]
+    try:
+        for c in clients:
+            c.send('GET', '/', 'busy.example')
+        waits(lb, 1099)
+        app.let_all_go()
+        assert lb.get('/', 'idle.example').status == 200
+        assert outcome(lb, 'limit-full') == 0
+    finally:
+        for c in clients:
+            c.close()
+
+
+def test_slots_at_a_daemon_that_does_not_know_them_are_told_of_once_per_rule(world, daemon):
+    app = HeldApp()
+    world.closers += [app.server.close, app.let_all_go]
+    app.let_all_go()
+    rule = {'where': 'daemon', 'workers': 1, 'slots': 2}
+    lb = balancer(world, app, {'one': rule, 'other': rule, 'without': {'where': 'daemon'}},
+                  pool_counter_servers=[daemon.address])
+    assert [lb.get('/', 'site%d.example' % i).status for i in range(20)] == [200] * 20
+    told = ['counter-server-ignores-slots application=default name=%s counter=%s ' % (daemon.address, name)
+            for name in ('one', 'other', 'without')]
+    if daemon.program == ORIGINAL:
+        wait_until(lambda: all(t in lb.process.output() for t in told[:2]), 'both rules to be told of')
+        assert [lb.get('/', 'site%d.example' % i).status for i in range(20)] == [200] * 20
+        assert [lb.process.output().count(t) for t in told] == [1, 1, 0]
+    else:
+        assert b'slots: ' in asked_directly(daemon, b'STATS SLOTS\n')
+        assert 'counter-server-ignores-slots' not in lb.process.output()
+
+
+def asked_directly(daemon, line):
+    with socket.create_connection(('127.0.0.1', daemon.port), 10) as s:
+        s.sendall(line)
+        return s.recv(1000)

@@ -106,11 +106,12 @@ def test_a_rule_of_the_tree_says_how_many_of_what(world, tree):
 
 def test_what_is_bad_is_refused_with_its_reason_and_the_rest_holds(world, tree):
     lb = balancer(world, tree, pool_counters={'database': DATABASE})
-    tree.set('database', workers='many', maxqueue=50, page='/etc/passwd', match='x')
+    tree.set('database', workers='many', maxqueue=50, page='/etc/passwd', match='x', mode='any')
     wait_until(lambda: value(lb, 'database', 'maxqueue') == ('50', 'tree'), 'the good one')
     assert value(lb, 'database', 'workers') == ('4', 'yaml')
     why = refused(lb, 'database')
-    assert set(why) == {'workers', 'page', 'match'} and 'configuration file only' in why['page']
+    assert set(why) == {'workers', 'page', 'match', 'mode'} and 'configuration file only' in why['page']
+    assert 'shares responses' in why['mode'] and value(lb, 'database', 'mode') == ('each', 'default')
     tree.set('database', workers=60, maxqueue=50)
     wait_until(lambda: 'is above maxqueue' in refused(lb, 'database').get('workers', ''), 'the refusal')
     assert value(lb, 'database', 'workers') == ('4', 'yaml')

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Prometheus makes of us: its own tool reads every page and every rule, and a real one scrapes them."""
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+import yaml
 from agent_support import TinyAgent
 from poolcounter_support import Daemon, page
-from support.base import free_port, wait_until
-from support.http import get
+from support.base import BIN, free_port, free_ports, wait_until
+from support.http import Client, get
 from support.scripted import serve
 
 TOP = Path(__file__).parents[2]
@@ -72,21 +74,25 @@ def test_openmetrics_has_the_same_samples_and_ends_with_its_mark(world, program)
 def test_every_phase_of_a_request_has_its_histogram(world):
     lb = balancer(world, threads='1')
     seen = samples(get(lb.admin, '/metrics', host=lb.admin).text)
-    for phase in ('wait_limit', 'wait_worker', 'wait_connection', 'first_byte', 'service', 'deliver', 'total'):
+    for phase in ('wait_limit', 'wait_worker', 'wait_connection', 'first_byte', 'service', 'deliver', 'response', 'total'):
         assert seen['resumelb_%s_seconds_count{application="default"}' % phase] == '2', phase
     # The second request had the connection of the first.
     assert seen['resumelb_connect_seconds_count{application="default"}'] == '1'
 
 
+def scraping(targets, rules=RULES):
+    """A configuration of Prometheus for {job: target}. JSON is YAML."""
+    return json.dumps({'global': {'scrape_interval': '1s', 'evaluation_interval': '1s'}, 'rule_files': [str(rules)],
+                       'scrape_configs': [{'job_name': job, 'static_configs': [{'targets': [target]}]}
+                                          for job, target in targets.items()]})
+
+
 class Prometheus:
-    def __init__(self, world, targets):
+    def __init__(self, world, config):
         self.address = ('127.0.0.1', free_port())
         folder = world.folder / 'prometheus'
         folder.mkdir()
-        config = {'global': {'scrape_interval': '1s', 'evaluation_interval': '1s'}, 'rule_files': [str(RULES)],
-                  'scrape_configs': [{'job_name': job, 'static_configs': [{'targets': [target]}]}
-                                     for job, target in targets.items()]}
-        (folder / 'prometheus.yml').write_text(json.dumps(config))  # JSON is YAML
+        (folder / 'prometheus.yml').write_text(config)
         self.process = world.process(
             ['prometheus', '--config.file=%s' % (folder / 'prometheus.yml'), '--storage.tsdb.path=%s' % (folder / 'data'),
              '--web.listen-address=%s:%d' % self.address], 'prometheus')
@@ -113,8 +119,8 @@ def test_a_real_prometheus_scrapes_all_three_programs_and_loads_the_rules(world)
     pool = Daemon(world, config={'admin': {'address': '127.0.0.1:%d' % port}})
     assert pool.connect().ask('ACQ4ME a:b 1 1 0') == 'LOCKED'
     page(port, '/healthz')
-    p = Prometheus(world, {'resumelb': lb.admin, 'resumelb-agent': agent.admin,
-                           'resumelb-poolcounter': '127.0.0.1:%d' % port})
+    p = Prometheus(world, scraping({'resumelb': lb.admin, 'resumelb-agent': agent.admin,
+                                    'resumelb-poolcounter': '127.0.0.1:%d' % port}))
     wait_until(lambda: p.value('resumelb_responses_5xx_total') == 1, 'the balancer\'s figures', 30)
     assert p.value('resumelb_outcomes_total{outcome="answered"}') == 2
     assert p.value('resumelb_total_seconds_count') == 2
@@ -131,6 +137,106 @@ def test_a_real_prometheus_scrapes_all_three_programs_and_loads_the_rules(world)
         rules = [r for g in groups for r in g['rules']]
         return rules and all(r['health'] == 'ok' for r in rules) and len(rules)
     assert wait_until(evaluated, 'the rules to be evaluated', 30) == RULES.read_text().count('- alert: ')
+
+
+def shipped(name):
+    return yaml.safe_load((TOP / 'conf' / 'etc' / name).read_text())
+
+
+def open_ended(c, head, body):
+    """A worker whose WebSockets and event streams last until their client leaves."""
+    if b'GET /socket' in head:
+        c.write(b'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n')
+    elif b'GET /events' in head:
+        c.write(b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n')
+    else:
+        c.answer(b'ok')
+        return
+    c.sock.recv(1)
+
+
+def in_a_hurry(folder):
+    """The shipped rules in seconds instead of minutes."""
+    minutes = [(r'\[(\d+)m\]', '[%ds]'), (r'for: (\d+)m', 'for: %ds')]
+    text = RULES.read_text().replace('_oldest_request_seconds > 120', '_oldest_request_seconds > 2')
+    for pattern, seconds in minutes:
+        text = re.sub(pattern, lambda m: seconds % int(m.group(1)), text)
+    (folder / 'rules.yml').write_text(text)
+    return folder / 'rules.yml'
+
+
+def test_shipped_monitoring_finds_the_shipped_programs_and_is_quiet_about_sockets_and_streams(world):
+    # The targets are the admin addresses of the configuration that the packages install.
+    scraped = yaml.safe_load((RULES.parent / 'prometheus.yml').read_text())['scrape_configs']
+    targets = {s['job_name']: s['static_configs'][0]['targets'] for s in scraped}
+    assert targets == {job: [shipped(job + '.yaml')['admin']['address']]
+                       for job in ('resumelb', 'resumelb-agent', 'resumelb-poolcounter')}
+    # That configuration, at addresses and paths of this test.
+    w = world.scripted(serve(open_ended))
+    shop = shipped('resumelb.yaml')['applications']['shop']
+    lb = world.resumelb({'applications': {'shop': dict(shop, workers=[w.address], max_connections=0)}})
+    agent = TinyAgent(world)
+    agent.wait_listening()
+    port = free_port()
+    Daemon(world, config=dict(shipped('resumelb-poolcounter.yaml'), listen='127.0.0.1:%d' % free_port(),
+                              admin={'address': '127.0.0.1:%d' % port})).connect()
+    p = Prometheus(world, scraping(dict(zip(targets, (lb.admin, agent.admin, '127.0.0.1:%d' % port))), in_a_hurry(world.folder)))
+    clients = [Client(lb.address, 60) for _ in range(6)]
+    for i, c in enumerate(clients):
+        c.send('GET', ('/socket', '/events')[i % 2], headers=[('Upgrade', 'websocket'), ('Connection', 'Upgrade'),
+               ('Sec-WebSocket-Key', 'AAAAAAAAAAAAAAAAAAAAAA=='), ('Sec-WebSocket-Version', '13')][:0 if i % 2 else 4])
+        c.sock.recv(1)
+    now = lambda: p.value('vector(time())') or 0
+
+    def served_until(when):
+        assert lb.get('/').status == 200
+        return now() > when
+    begun = wait_until(now, 'the time', 30)
+    wait_until(lambda: served_until(begun + 7), 'the streams to be old', 60)
+    assert p.value('resumelb_tunnels') == 3
+    for c in clients:
+        c.close()
+    wait_until(lambda: served_until(begun + 11), 'their ends to be counted', 60)
+    up = {t['labels']['job']: (t['health'], t['lastError']) for t in p.ask('targets')['activeTargets']}
+    assert up == dict.fromkeys(targets, ('up', ''))
+    fired = p.ask('query?query=' + quote('count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[1m]))'))
+    assert [r['metric']['alertname'] for r in fired['result']] == []
+
+
+def exchanged(folder):
+    """{name: text} of the installed configurations and prometheus.yml; ports and directories are exchanged in all of them alike."""
+    texts = {p.name: p.read_text() for p in (TOP / 'conf' / 'etc').glob('*.yaml')}
+    places = {a: '127.0.0.1:%d' % free_ports(8) for a in re.findall(r'127\.0\.0\.1:\d+', ''.join(texts.values()))}
+    for path in ('/run/resumelb/tree', '/var/lib/resumelb-agent', '/var/lib/resumelb', '/var/log/resumelb', '/srv/shop'):
+        places[path] = str(folder / path.rpartition('/')[0].rpartition('/')[2]) + '-' + path.rpartition('/')[2]
+    texts['prometheus.yml'] = (RULES.parent / 'prometheus.yml').read_text().replace('rule_files: [', 'rule_files: [%s/' % RULES.parent)
+    pattern = '|'.join(map(re.escape, sorted(places, key=len, reverse=True)))
+    return {name: re.sub(pattern, lambda m: places[m[0]], text) for name, text in texts.items()}, places
+
+
+def test_the_installed_configurations_start_and_the_shipped_prometheus_finds_every_job_up(open_world):
+    texts, places = exchanged(open_world.folder)
+    for path in [p for p in places if p[0] == '/']:
+        Path(places[path]).mkdir()
+    package = Path(places['/srv/shop']) / 'shop'
+    package.mkdir()
+    (package / 'wsgi.py').write_text('def application(environ, start_response):\n    start_response("200 OK", [])\n    return [b"ok"]\n')
+    open_world.scripted(serve(lambda c, head, body: c.answer()), port=int(places['127.0.0.1:9101'].rpartition(':')[2]))
+    for name in ('resumelb', 'resumelb-agent', 'resumelb-poolcounter'):
+        path = open_world.folder / (name + '.yaml')
+        path.write_text(texts[path.name] if os.geteuid() == 0 else texts[path.name].replace('user: www-data\n', '\n'))
+        open_world.process([BIN / name, '-c', path], name)
+    p = Prometheus(open_world, texts['prometheus.yml'].replace('_interval: 15s', '_interval: 1s'))
+    health = lambda: {t['labels']['job']: t['health'] for t in (p.ask('targets') or {'activeTargets': []})['activeTargets']}
+    wait_until(lambda: health() == dict.fromkeys(('resumelb', 'resumelb-agent', 'resumelb-poolcounter'), 'up'), 'all jobs to be up', 30)
+    for _ in range(20):
+        assert get(places['127.0.0.1:8080'], '/').status == 200
+    assert get(places['127.0.0.1:9000'], '/').body == b'ok'
+    wait_until(lambda: p.value('resumelb_total_seconds_count') == 20, 'the figures', 30)
+    last = lambda: max(g['lastEvaluation'] for g in p.ask('rules')['groups'])
+    before = last()
+    wait_until(lambda: last() > before, 'the rules to be evaluated after that', 30)
+    assert p.ask('alerts') == {'alerts': []}
 
 
 def test_promtool_takes_the_rules_and_each_fires_when_it_should_and_only_then():

@@ -205,3 +205,33 @@ def test_clients_leave_descriptors_for_the_workers(world):
         selector.unregister(s)
         s.close()
     assert 'accept-failed' not in lb.process.output()
+
+
+def test_tunnels_outlive_the_membership_of_their_worker(world):
+    def script(c):
+        head, _ = c.read_request()
+        if b'pgrade' not in head:
+            c.answer(b'plain')
+            return
+        c.write(b'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n')
+        while data := c.sock.recv(65536):
+            c.write(data.upper())
+    old, new = world.scripted(script), world.scripted(script)
+    lb = world.resumelb({'workers': [old.address]})
+    clients = [Client(lb.address) for _ in range(3)]
+    for c in clients:
+        assert c.request('GET', '/', headers=[('Upgrade', 'websocket'), ('Connection', 'Upgrade')]).status == 101
+    lb.reload({'workers': [new.address]})
+    wait_until(lambda: set(lb.workers()) == {new.address}, 'the old worker to be gone')
+    assert lb.get().status == 200
+    for c in clients:
+        c.send_raw(b'abc')
+        assert c._need(3) == b'ABC'
+    clients[0].close()
+    wait_until(lambda: lb.app()['stats']['tunnels'] == 2, 'one to end')
+    lb.reload({'workers': [old.address]})
+    wait_until(lambda: set(lb.workers()) == {old.address}, 'the old worker to be back')
+    assert lb.get().status == 200
+    for c in clients[1:]:
+        c.close()
+    wait_until(lambda: lb.app()['stats']['tunnels'] == 0, 'all to end')

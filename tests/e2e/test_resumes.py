@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers without an agent: measured by the load balancer, and remembered over its restarts."""
+"""Resumes: measured by the load balancer or by the agent, and remembered over restarts of the load balancer."""
 import json
 import subprocess
 import time
 
+import pytest
+from agent_support import TinyAgent
 from support.base import BIN, wait_until
+from support.http import get
 from support.scripted import serve
+from upgrade_support import upgrade
 
 
 def worker(world, name, slow=()):
@@ -75,6 +79,98 @@ def test_skills_survive_a_kill_and_are_back_before_the_first_request(world):
         assert lb.get(host=site).text in skilled
     picks = lb.app()['picks']
     assert picks['new'] == 0 and picks['warm'] == 9
+
+
+def agent_resumes(agent):
+    """The skills of each address, under the fingerprint used last."""
+    return {row['address']: row['skills'] for row in json.loads(get(agent.admin, '/resumes.json', host=agent.admin).text)}
+
+
+@pytest.mark.parametrize('by', ['load balancer', 'agent'])
+def test_any_age_of_skills_counts_in_requests_and_0_keeps_only_the_last_class(world, by):
+    ages = {'history': 4, 'max_skill_age': 0}
+    if by == 'agent':
+        agent = TinyAgent(world, **ages).wait_ready()
+        lb = world.resumelb({'workers': [{'address': agent.address, 'resume': 'stream'}]})
+        known = lambda: agent_resumes(agent).get(agent.address)
+    else:
+        lb = world.resumelb({'workers': [worker(world, 'w').address], **ages})
+        known = lambda: list(resumes(lb).values())[0]
+    for host in 'abcd':
+        assert lb.get(host=host).status == 200
+    wait_until(lambda: list(known() or ()) == ['d'], 'the resume')
+
+
+def test_load_balancers_with_different_classifiers_have_each_the_skills_of_its_own(world):
+    agent = TinyAgent(world, history=3).wait_ready()
+    listed = {'workers': [{'address': agent.address, 'resume': 'stream'}], 'pool': {'policy': 'resume'}}
+    by_host = world.resumelb(listed, name='by-host')
+    by_path = world.resumelb({**listed, 'classifier': {'regex': {'variable': 'PATH_INFO', 'pattern': '^/(?P<class>[a-z]+)'}}},
+                             name='by-path')
+
+    def publish(lb, host, path, generation):
+        for _ in range(3):
+            assert lb.get(path, host=host).status == 200
+        wait_until(lambda: generation in [m['generation'] for m in agent.slot()['meters']
+                                          if m['requests'] == 3 * generation], 'the publication')
+
+    def known(lb):
+        return set(resumes(lb).get(agent.address, {}))
+
+    for n in range(1, 4):
+        publish(by_host, 'a.example', '/', n)
+        publish(by_path, 'test.example', '/shop', n)
+        # What the one's requests make known wipes nothing of the other's.
+        wait_until(lambda: (known(by_host), known(by_path)) == ({'a.example'}, {'shop'}), 'the resumes')
+    meters = {m['fingerprint']: (m['requests'], m['skills']) for m in agent.slot()['meters']}
+    assert sorted(meters.values()) == [(9, 1), (9, 1)]
+    for lb, host, path in ((by_host, 'a.example', '/'), (by_path, 'test.example', '/shop')):
+        before = lb.app()['picks']['skilled']
+        assert lb.get(path, host=host).status == 200
+        assert lb.app()['picks']['skilled'] == before + 1
+
+
+def stop_and_start(lb):
+    assert lb.process.stop() == 0
+    lb.start()
+
+
+def kill_and_start(lb):
+    lb.kill()
+    lb.start()
+
+
+@pytest.mark.parametrize('restart', [stop_and_start, kill_and_start, upgrade])
+@pytest.mark.parametrize('policy, reason', [('adaptive', 'home'), ('resume', 'skilled')])
+def test_a_restarted_load_balancer_knows_where_classes_live_long_before_a_resume_is_published(world, restart, policy, reason):
+    agent = TinyAgent(world, slots=4, history=9999).wait_ready()
+    lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % agent.tree, 'tree_path': '/app',
+                                                  'pool': {'policy': policy}}}})
+    sites = ['site%d.example' % i for i in range(24)]
+
+    def ask(site):
+        r = lb.get(host=site, headers=[('X-Delay', '0.01')])
+        assert r.status == 200
+        return json.loads(r.text)['pid']
+
+    def all_there():
+        return [w['state'] for w in lb.workers('app').values()] == ['ready'] * 4
+
+    wait_until(all_there, 'the workers')
+    for _ in range(6):
+        before = {site: ask(site) for site in sites}
+    assert len(set(before.values())) == 4
+    picks = lb.app('app')['picks']
+    assert sum(picks.values()) == 6 * len(sites)
+    restart(lb)
+    # All that is known has come when it begins to listen.
+    after = {site: ask(site) for site in sites}
+    picks = {why: n for why, n in lb.app('app')['picks'].items() if n}
+    # Adaptive may go on as it would have: a worker whose classes took long, as the machine was busy, gives one to another.
+    drawn = picks.pop('draw', 0)
+    assert picks == {reason: len(sites) - drawn} and drawn <= 2
+    assert len([site for site in sites if after[site] != before[site]]) == drawn
+    assert all_there() and {m['generation'] for n in range(4) for m in agent.slot(n)['meters']} == {0}
 
 
 def test_a_torn_state_file_is_set_aside_and_said(world):

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Setting `user` of the agent and of the pool counter daemon, and what is left to them then."""
 import json
+import os
 import signal
 import stat
 import subprocess
+import sys
 
 import pytest
 
 from agent_support import TinyAgent
 from agent_upgrade_support import upgrade
 from poolcounter_support import Daemon, alive, status
-from rights_support import NOBODY, ORDINARY, ROOT, assert_is_nobody
+from rights_support import DAEMON, NOBODY, ORDINARY, ROOT, assert_is, assert_is_nobody, threads_of
 from support.base import BIN, free_port, low_port, wait_until
 from support.http import Client
 
@@ -66,9 +68,21 @@ def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_
 
 
 @pytest.mark.parametrize('app', [', user: daemon', ', group: daemon', ', user: nobody, group: daemon'])
-def test_an_agent_with_a_user_refuses_applications_of_others(open_world, app):
+def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(open_world, app):
     said = refused(open_world, 'resumelb-agent', agent_text(open_world, top='user: nobody\n', app=app))
-    assert "another one than the agent's own" in said and 'leave out one of the two' in said
+    assert 'rights-not-settled user=nobody why="only root can start processes of other users"' in said
+
+
+@pytest.mark.parametrize('app, why', [
+    (', user: root', 'an agent that has a user itself starts no processes of root'),
+    (', user: daemon, group: nogroup', "is in the group of the agent's own user"),
+    (', user: daemon, environment: {AT: "{socket}"}', 'with {socket} in command or environment'),
+])
+def test_an_agent_with_a_user_refuses_others_that_would_reach_too_much_or_too_little(open_world, app, why):
+    path = open_world.folder / 'refused.yaml'
+    path.write_text(agent_text(open_world, top='user: nobody\n', app=app))
+    out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    assert out.returncode == 1 and why in out.stderr, out.stderr
 
 
 def test_an_application_may_name_the_user_that_its_agent_has(open_world):
@@ -76,6 +90,230 @@ def test_an_application_may_name_the_user_that_its_agent_has(open_world):
     path.write_text(agent_text(open_world, top='user: nobody\n', app=', user: nobody'))
     out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=60)
     assert out.returncode == 0, out.stderr
+
+
+class SplitAgent(TinyAgent):
+    """It is nobody's, its keeper root's, its process another user's."""
+
+    def __init__(self, world, user='daemon', top=None, **settings):
+        super().__init__(world, top={'user': 'nobody', **(top or {})}, root='/', user=user, **settings)
+
+    def keeper(self):
+        return self.json()['keeper_pid']
+
+    def seen(self):
+        return json.loads(self.get().body)
+
+    def assert_split(self, user=DAEMON):
+        """Who may do what; the process's pid."""
+        for t in threads_of(self.keeper()):
+            assert t['Uid'] == ['0'] * 4 and int(t['CapEff'][0], 16) != 0, t
+        assert_is_nobody(self.process.pid)
+        seen = self.seen()
+        assert (seen['uid'], seen['gid'], seen['groups']) == (user, user, [user])
+        assert_is(seen['pid'], user)
+        return seen['pid']
+
+
+@pytest.fixture
+def split(open_world):
+    """Makes such agents, in a folder that is root's alone, but for what they and their processes write."""
+    open_world.folder.chmod(0o755)
+    tree, log = open_world.folder / 'tree', open_world.folder / 'agent-served.log'
+    tree.mkdir()
+    os.chown(tree, NOBODY, NOBODY)
+    log.touch()
+    log.chmod(0o666)
+    return lambda **settings: SplitAgent(open_world, **settings)
+
+
+only_root = pytest.mark.skipif(not ROOT, reason='what only root can do')
+
+
+@only_root
+@pytest.mark.parametrize('settings', [{}, {'socket': 'tcp'}, {'server': ('{port}',)}])
+def test_the_keeper_alone_stays_root_where_applications_have_other_users(open_world, split, settings):
+    agent = split(**settings).wait_ready()
+    agent.assert_split()
+    state = open_world.folder / 'agent-state'
+    # What is the keeper's cannot be replaced by the agent.
+    assert (state.stat().st_uid, state.stat().st_gid, stat.S_IMODE(state.stat().st_mode)) == (0, NOBODY, 0o1771)
+    assert {(state / name).stat().st_uid for name in ('run', 'keeper.lock', 'keeper.sock')} == {0}
+    assert stat.S_IMODE((state / 'run').stat().st_mode) == 0o711
+    assert (state / 'app').stat().st_uid == NOBODY
+
+
+@only_root
+def test_a_process_that_dies_comes_back_as_its_user(split):
+    agent = split().wait_ready()
+    first = agent.assert_split()
+    with Client(agent.address) as c:
+        try:
+            c.request(headers=[('x-die', '1')])
+        except (OSError, AssertionError):
+            pass
+    wait_until(lambda: agent.get().status == 200 and agent.seen()['pid'] != first, 'another process')
+    agent.assert_split()
+
+
+@only_root
+def test_an_upgrade_and_the_one_after_need_no_root(split):
+    agent = split().wait_ready()
+    pid, keeper = agent.assert_split(), agent.keeper()
+    for _ in range(2):
+        upgrade(agent)
+        assert agent.assert_split() == pid and agent.keeper() == keeper
+
+
+@only_root
+def test_a_killed_agent_is_followed_by_one_that_drops_its_rights_as_well(split):
+    agent = split().wait_ready()
+    pid, keeper = agent.assert_split(), agent.keeper()
+    agent.process.kill(signal.SIGKILL)
+    agent.process.wait(60)
+    agent.start()
+    agent.wait_ready()
+    assert agent.assert_split() == pid and agent.keeper() == keeper
+
+
+@only_root
+def test_an_agent_that_was_root_gets_a_user_at_a_restart(open_world, split):
+    """Its state_dir is given to the user by hand, which the agent then takes what is the keeper's from."""
+    agent = split(top={'user': 'root'}).wait_ready()
+    agent.process.kill(signal.SIGINT)
+    agent.process.wait(60)
+    state = open_world.folder / 'agent-state'
+    for path in (state, *state.rglob('*')):
+        os.chown(path, NOBODY, NOBODY)
+    agent.top['user'] = 'nobody'
+    agent.start()
+    agent.wait_ready()
+    agent.assert_split()
+    assert (state.stat().st_uid, (state / 'run').stat().st_uid) == (0, 0)
+
+
+@only_root
+def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
+    # A program that does not come up exits without freeing what it had.
+    monkeypatch.setenv('ASAN_OPTIONS', os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0')
+    agent = split().wait_ready()
+    pid, keeper = agent.assert_split(), agent.keeper()
+    config = agent.path
+    before = config.read_text()
+    assert before.count('daemon') == 1
+    config.write_text(before.replace('daemon', 'bin'))
+    agent.process.kill(signal.SIGHUP)
+    wait_until(lambda: 'configuration-refused' in agent.process.output(), 'it to be refused')
+    assert 'an application has one that none had at the start: restart' in agent.process.output()
+    # Nor can a new program get the keeper to become it.
+    agent.process.kill(signal.SIGUSR2)
+    wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the upgrade to fail')
+    assert 'keeper-users-refused' in agent.process.output() and 'keeper-not-joined' in agent.process.output()
+    assert agent.assert_split() == pid
+    # A start as root is another matter: with a keeper of its own.
+    agent.process.kill(signal.SIGKILL)
+    agent.process.wait(60)
+    agent.config['applications']['app']['user'] = 'bin'
+    agent.start()
+    agent.wait_ready()
+    assert agent.assert_split(user=2) != pid and agent.keeper() != keeper
+
+
+@only_root
+def test_a_keeper_of_an_agent_that_stayed_root_is_not_taken_over(split):
+    """It would start processes of any user."""
+    agent = split(top={'user': 'root'}).wait_ready()
+    pid, keeper = agent.seen()['pid'], agent.keeper()
+    agent.process.kill(signal.SIGKILL)
+    agent.process.wait(60)
+    agent.top['user'] = 'nobody'
+    agent.start()
+    agent.wait_ready()
+    assert agent.assert_split() != pid and agent.keeper() != keeper
+
+
+def try_as(user, code):
+    """PYTHON as USER; what it prints."""
+    out = subprocess.run(['setpriv', '--reuid=%d' % user, '--regid=%d' % user, '--clear-groups', sys.executable, '-c', code],
+                         capture_output=True, text=True, timeout=60)
+    assert out.returncode == 0, out.stderr
+    return out.stdout.strip()
+
+
+# A successor as a broken agent would make one: the list's user first, then root.
+ASK = """
+import json, socket
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+try:
+    s.connect(%(path)r)
+    def send(**m):
+        s.send(json.dumps(m).encode())
+    send(op='hello', v=2, adopt_timeout_ms=10000, users=[{'uid': %(uid)d, 'gid': %(gid)d, 'groups': [%(gid)d]}])
+    hello = json.loads(s.recv(65536))
+    for _ in range(hello['processes']):
+        s.recv(65536)
+    send(op='spawn', id='ab' * 16, application='app', spec='0' * 16, slot=0, listen=1, words=['/bin/true'], env=[], root='/',
+         switch_user=%(switch)s, uid=%(want)d, gid=%(want)d, groups=[%(want)d], stop_timeout_ms=1000)
+    print(s.recv(65536).decode())
+except OSError as e:
+    print('closed', e)
+"""
+
+
+@only_root
+@pytest.mark.parametrize('user, want, switch, said', [
+    (NOBODY, 0, True, 'uid 0, gid 0, with its groups, is no user of an application'),
+    (NOBODY, 2, True, 'uid 2, gid 2, with its groups, is no user of an application'),
+    (NOBODY, NOBODY, False, 'is no user of an application'),
+    (NOBODY, DAEMON, True, '"spawned"'),
+    (DAEMON, DAEMON, True, 'closed'),
+])
+def test_the_keeper_starts_processes_of_its_list_alone(open_world, split, user, want, switch, said):
+    split().wait_ready()
+    path = str(open_world.folder / 'agent-state' / 'keeper.sock')
+    assert said in try_as(user, ASK % {'path': path, 'uid': NOBODY, 'gid': NOBODY, 'want': want, 'switch': switch})
+
+
+@only_root
+def test_the_agents_user_cannot_put_links_in_the_keepers_way(open_world, split):
+    split().wait_ready()
+    state = open_world.folder / 'agent-state'
+    for name in ('run', 'keeper.sock', 'keeper.lock'):
+        for step in ('os.rename(%r, %r)' % (str(state / name), str(state / 'away')), 'os.unlink(%r)' % str(state / name)):
+            code = 'import os\ntry:\n    %s\nexcept OSError as e:\n    print(type(e).__name__)' % step
+            assert try_as(NOBODY, code) in ('PermissionError', 'IsADirectoryError')
+
+
+def not_started(open_world):
+    """As root; what it says."""
+    path = open_world.folder / 'not-started.yaml'
+    path.write_text(agent_text(open_world, top='user: nobody\n', app=', user: daemon'))
+    out = subprocess.run([BIN / 'resumelb-agent', '-c', path], capture_output=True, text=True, timeout=60,
+                         stdin=subprocess.DEVNULL)
+    assert out.returncode == 1, out.stderr
+    return out.stderr
+
+
+@only_root
+@pytest.mark.parametrize('name, said', [('run', 'keeper-folder-failed'), ('keeper.lock', 'keeper-lock-failed'),
+                                        ('agent.lock', 'state-dir-locked')])
+def test_links_that_were_there_before_are_not_followed(open_world, name, said):
+    open_world.folder.chmod(0o755)
+    state, target = open_world.folder / 'state', open_world.folder / 'target'
+    state.mkdir()
+    target.mkdir(mode=0o700)
+    (target / 'file').touch()
+    (state / name).symlink_to(target if name == 'run' else target / 'made')
+    assert said in not_started(open_world)
+    assert [p.name for p in target.iterdir()] == ['file'] and stat.S_IMODE(target.stat().st_mode) == 0o700
+    assert (state / name).is_symlink()
+
+
+@only_root
+def test_a_state_dir_below_a_folder_of_others_is_refused(open_world):
+    open_world.folder.chmod(0o755)
+    os.chown(open_world.folder, DAEMON, DAEMON)
+    assert 'state-dir-not-safe path=%s' % open_world.folder in not_started(open_world)
 
 
 @pytest.mark.skipif(not ROOT, reason='what only root can do')

@@ -168,6 +168,32 @@ def test_a_stream_tells_homes_to_who_asks_all_of_them_first_and_then_what_has_ch
     assert not [x for x in plain.lines if 'homes' in x]
 
 
+def test_homes_are_of_one_classifier_and_all_come_at_once(world):
+    agent = TinyAgent(world).wait_ready()
+    prints = ['%016x' % n for n in range(3)]
+
+    def ask_agent(site, fingerprint):
+        headers = [('Resumelb-Class', site), ('Resumelb-Classifier', fingerprint), ('Resumelb-Home', 'new')]
+        assert agent.get(headers=headers).status == 200
+
+    def first_lines(fingerprint):
+        """Those that are there before anything changes: a resume, then homes."""
+        stream = Stream(agent.address, headers=[('Resumelb-Homes', '1'), ('Resumelb-Classifier', fingerprint)])
+        stream.wait(lambda x: 'skills' in x, 'the resume')
+        ask_agent('last.example', fingerprint)
+        stream.wait(lambda x: 'last.example' in x.get('homes', {}), 'the change')
+        at, = [i for i, x in enumerate(stream.lines) if 'last.example' in x.get('homes', {})]
+        return [set(x['homes'] if 'homes' in x else x['skills']) for x in stream.lines[:at]]
+
+    for site, fingerprint in (('a.example', prints[0]), ('b.example', prints[1]), ('c.example', prints[1])):
+        ask_agent(site, fingerprint)
+    assert first_lines(prints[1]) == [{'b.example', 'c.example'}] * 2
+    assert first_lines(prints[0]) == [{'a.example'}] * 2
+    # Those used longest ago make room for a third.
+    assert first_lines(prints[2]) == [set()]
+    assert first_lines(prints[1]) == [set()]
+
+
 def test_a_stream_tells_a_home_whose_first_request_still_waits_for_the_process(world):
     agent = TinyAgent(world, concurrency=1).wait_ready()
     gate = world.folder / 'gate'

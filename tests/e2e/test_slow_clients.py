@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that send or take too slowly are ended and counted; who is refused gets to read why."""
+import re
 import socket
 import ssl
+import subprocess
 import threading
 import time
 
@@ -9,7 +11,7 @@ import h2.config
 import h2.connection
 import h2.events
 import pytest
-from support.base import free_port, wait_until
+from support.base import BIN, ROOT, free_port, wait_until
 from support.certificates import Pair, blind_context
 from support.http import Client, connect, get
 from support.scripted import hello, serve
@@ -340,6 +342,32 @@ def test_no_more_of_a_response_is_taken_than_response_buffer(world):
         # Reading goes on when half of it has been taken, not before.
         wait_until(lambda: buffered() >= 32 << 10, 'the buffer to be filled')
         assert buffered() <= 64 << 10
+
+
+@pytest.mark.parametrize('size, held', [(128 << 10, 0), (16 << 20, 1)])
+def test_a_slow_client_holds_a_worker_as_the_manual_says(world, size, held):
+    lb, w = front(world, serve(lambda c, head, body: c.answer(b'x' * size)))
+    with dial(lb, 'plain') as c:
+        c.send()
+        wait_until(lambda: len(w.requests) == 1, 'the request')
+        if held:
+            # The sockets and the buffer are full: nothing moves any more until the client reads.
+            wait_until(lambda: lb.app()['stats']['buffered_bytes'] > 200 << 10, 'the buffer to be full')
+        wait_until(lambda: next(iter(lb.workers().values()))['backlog'] == held, 'the worker to be %d' % held)
+        assert c.receive().status == 200
+    wait_until(lambda: next(iter(lb.workers().values()))['backlog'] == 0, 'the worker to be free')
+
+
+def test_the_manual_has_the_limits_of_slow_clients_as_they_are(world):
+    manual = (ROOT / 'docs' / 'operations.md').read_text().split('\n## Slow clients\n')[1].split('\n## ')[0]
+    table = subprocess.run([BIN / 'resumelb', '--describe', 'settings'], capture_output=True, text=True, check=True).stdout
+    defaults = dict(re.findall(r'^\| `(\w+)` \|[^|]*\| `([^`]*)` \|', table, re.M))
+    for name, written in (('response_buffer', '256 KiB'), ('response_buffers_total', '32 MiB'), ('send_timeout', '60 s'),
+                          ('min_send_rate', '240 bytes'), ('min_send_rate_grace', '60 s'), ('total_timeout', 'off')):
+        assert written.replace(' ', '').replace('bytes', '') == defaults[name], name
+        assert re.search(r'`%s`[^.`]*%s' % (name, written), manual), name
+    for other in ('README.md', 'docs/architecture.md', 'docs/faq.md'):
+        assert 'operations.md#slow-clients' in (ROOT / other).read_text(), other
 
 
 def test_beyond_response_buffers_total_reading_follows_the_clients(world):

@@ -21,14 +21,14 @@ def issue(folder, authority, name, subject):
 
 
 class Site:
-    def __init__(self, world, verify):
+    def __init__(self, world, verify, **settings):
         self.worker = world.scripted(serve(hello))
         self.authority = Pair(world.folder, 'authority', ['authority.example'])
         self.stranger = Pair(world.folder, 'stranger', ['stranger.example'])
         self.server = Pair(world.folder, 'server', ['site.example'])
         self.address, self.plain = ('127.0.0.1:%d' % free_port() for _ in range(2))
         self.tls = {**self.server.entry, 'client_ca': str(self.authority.cert), 'client_verify': verify}
-        self.lb = world.resumelb({'workers': [self.worker.address]}, listen=[
+        self.lb = world.resumelb(dict({'workers': [self.worker.address]}, **settings), listen=[
             {'address': self.address, 'tls': self.tls}, {'address': self.plain}])
 
     def ask(self, context, headers=FORGED):
@@ -112,11 +112,11 @@ def test_a_resumed_session_has_its_certificate_until_the_authorities_change(worl
     assert len(site.worker.requests) == requests
 
 
-def test_without_client_certificates_the_headers_are_the_clients(world):
-    w = world.scripted(serve(hello))
-    lb = world.resumelb({'workers': [w.address]})
-    assert lb.get(headers=[('X-SSL-Client-Verify', 'upstream')]).status == 200
-    assert b'x-ssl-client-verify: upstream' in w.requests[-1][0].lower()
+def test_only_a_trusted_proxy_states_a_certificate_and_not_where_one_is_verified(world):
+    site = Site(world, 'optional', trusted_proxies=['loopback'])
+    assert get(site.plain, headers=FORGED).status == 200
+    assert site.told() == ['X-SSL-Client-S-DN: CN=forged', 'X-Ssl_Client-Anything: 1', 'x_ssl_client_verify: SUCCESS']
+    assert site.ask(blind_context()) == ['X-SSL-Client-Verify: NONE']
 
 
 def test_asking_for_certificates_of_no_authority_is_refused(world):

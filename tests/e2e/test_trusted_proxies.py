@@ -58,6 +58,15 @@ def test_a_trusted_proxy_is_believed_up_to_the_first_address_that_is_none(world)
     assert seen['resumelb-class'] == '192.0.2.9'
 
 
+@pytest.mark.parametrize('trusted', [[], ['loopback']])
+def test_a_certificate_is_stated_by_trusted_proxies_alone_and_proxy_by_no_client(world, trusted):
+    sent = [('X-SSL-Client-Verify', 'SUCCESS'), ('X_SSL_Client_S_DN', 'CN=forged'), ('Proxy', 'http://192.0.2.9:3128')]
+    seen, _, _ = ask(world, headers=sent, trusted_proxies=trusted)
+    told = [name for name in seen if name.replace('_', '-').startswith('x-ssl-client')]
+    assert sorted(told) == (['x-ssl-client-verify', 'x_ssl_client_s_dn'] if trusted else [])
+    assert 'proxy' not in seen
+
+
 def test_behind_a_trusted_proxy_append_keeps_its_list_and_adds_it(world):
     seen, _, _ = ask(world, forwarded_for='append', trusted_proxies=['loopback'])
     assert seen['x-forwarded-for'] == '1.1.1.1, 192.0.2.9, 127.0.0.3, 127.0.0.1'

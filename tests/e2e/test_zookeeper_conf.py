@@ -56,8 +56,8 @@ class Documented:
 
 
 def balancer(world, hosts):
-    lb = world.resumelb({'applications': {'app': {'tree': 'zookeeper://%s/site' % hosts, 'resume': 'measure'}}},
-                        wait=False)
+    lb = world.resumelb({'applications': {'app': {
+        'tree': 'zookeeper://%s/site' % hosts, 'provider_networks': ['loopback'], 'resume': 'measure'}}}, wait=False)
     wait_until(lambda: lb.listening() and tree_of(lb)['connected'], 'the load balancer', 30)
     return lb
 

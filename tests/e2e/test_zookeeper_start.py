@@ -31,7 +31,7 @@ class Parts:
 
     def l(self):  # noqa: E743
         self.lb = self.world.resumelb({'start_wait': '100ms', 'applications': {'app': {
-            'tree': self.hosts + '/site/app', 'zookeeper_session_timeout': '2s'}}}, wait=False)
+            'tree': self.hosts + '/site/app', 'provider_networks': ['loopback'], 'zookeeper_session_timeout': '2s'}}}, wait=False)
         wait_until(self.lb.listening, 'the load balancer')
 
     def a(self):

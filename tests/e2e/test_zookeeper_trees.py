@@ -173,6 +173,36 @@ def test_a_path_that_is_not_there_yet_is_waited_for(world):
     assert lb.get()['X-Worker'] == w
 
 
+def test_the_tree_reaches_no_service_that_only_this_machine_may_use(world):
+    place = Place(world)
+    w, = workers(world, 1)
+    port = w.rsplit(':', 1)[1]
+    # None: the default.
+    lb = place.balancer(provider_networks=None, worker_wait_timeout='100ms')
+    own = [lb.admin, lb.address, lb.admin.replace('127.0.0.1', '[::ffff:127.0.0.1]')]
+    loopback = [w, 'localhost:' + port, '0.0.0.0:' + port, '[::1]:' + port, 'unix:/run/private.sock']
+    for address in [*own, *loopback]:
+        place.tree.register('/workers', address.replace('/', '%2F'))
+
+    def refused_providers():
+        return {r['name']: r['why'] for r in tree_of(lb)['provider_refusals']}
+    wait_until(lambda: len(refused_providers()) == len(own + loopback), 'all of them to be rejected')
+    assert lb.workers('app') == {} and lb.get('/status.json').status == 503
+    lines = [line for line in lb.process.output().splitlines() if ' provider-refused ' in line]
+    assert lines and len(lines) <= len(own + loopback), lines
+    # The setting allows what is on this machine, at SIGHUP, but not the load balancer itself.
+    config = lb.config['applications']['app']
+    lb.reload({'applications': {'app': {**config, 'provider_networks': ['loopback']}}})
+    wait_until(knows(lb, [w, *('%s:%s' % (host, port) for host in ('127.0.0.1', '0.0.0.0', '[::1]'))]), 'the workers')
+    why = refused_providers()
+    assert set(why) == {*own, 'unix:/run/private.sock'}
+    assert all('itself listens' in why[name] for name in own), why
+    # And takes it back.
+    lb.reload({'applications': {'app': {**config, 'provider_networks': ['10.0.0.0/8']}}})
+    wait_until(lambda: lb.workers('app') == {}, 'the worker to be gone')
+    assert len(refused_providers()) == len(own + loopback)
+
+
 def linked(world):
     """A site with two pools; the application's workers and a setting are links."""
     place = Place(world, root='/site')
@@ -180,7 +210,7 @@ def linked(world):
     place.tree.register('/pools/blue/workers', blue)
     place.tree.register('/pools/green/workers', green)
     place.tree.set('/shared', limit=2.5)
-    place.tree.set('/lb', **{'workers ->': '/pools/blue/workers', 'variance =>': '/shared limit'})
+    place.tree.set('/lb', **{'workers ->': '/site/pools/blue/workers', 'variance =>': '/site/shared limit'})
     # links move all workers at once: here that is meant
     lb = place.balancer(tree_path='/lb', discovery_max_drop=1)
     return place, lb, blue, green
@@ -200,25 +230,25 @@ def test_links_are_followed_and_so_are_their_changes(world):
     wait_until(knows(lb, [blue]), 'its end')
     # and the links themselves
     place.tree.set('/other', variance=7)
-    place.tree.set('/lb', **{'workers ->': '/pools/blue/workers', 'variance =>': '/other'})
+    place.tree.set('/lb', **{'workers ->': '/site/pools/blue/workers', 'variance =>': '/site/other'})
     wait_until(in_force(lb, 'variance', '7'), 'another target')
     place.tree.register('/pools/both/workers', blue)
     place.tree.register('/pools/both/workers', green)
-    place.tree.set('/lb', **{'workers ->': '../pools/both/workers', 'variance =>': '/other'})
+    place.tree.set('/lb', **{'workers ->': '../pools/both/workers', 'variance =>': '/site/other'})
     wait_until(knows(lb, [blue, green]), 'a relative link')
     # a link in the middle of a path
-    place.tree.set('/pools', **{'live ->': '/pools/green'})
-    place.tree.set('/lb', **{'workers ->': '/pools/live/workers', 'variance =>': '/other'})
+    place.tree.set('/pools', **{'live ->': '/site/pools/green'})
+    place.tree.set('/lb', **{'workers ->': '/site/pools/live/workers', 'variance =>': '/site/other'})
     wait_until(knows(lb, [green]), 'links over links')
-    place.tree.set('/pools', **{'live ->': '/pools/blue'})
+    place.tree.set('/pools', **{'live ->': '/site/pools/blue'})
     wait_until(knows(lb, [blue]), 'a link in the middle')
     load.stop()
 
 
 @pytest.mark.parametrize('properties, elsewhere', [
-    ({'workers ->': '/lb/workers', 'variance =>': '/lb'}, {}),
-    ({'workers ->': '/a/workers', 'variance =>': '/a'},
-     {'/a': {'workers ->': '/b/workers', 'variance =>': '/b'}, '/b': {'workers ->': '/a/workers', 'variance =>': '/a'}}),
+    ({'workers ->': '/site/lb/workers', 'variance =>': '/site/lb'}, {}),
+    ({'workers ->': '/site/a/workers', 'variance =>': '/site/a'},
+     {'/a': {'workers ->': '/site/b/workers', 'variance =>': '/site/b'}, '/b': {'workers ->': '/site/a/workers', 'variance =>': '/site/a'}}),
 ])
 def test_loops_of_links_are_said_and_do_no_harm(world, properties, elsewhere):
     place, lb, blue, green = linked(world)
@@ -232,7 +262,7 @@ def test_loops_of_links_are_said_and_do_no_harm(world, properties, elsewhere):
     assert 'loop' in lb.app('app')['problem'] and 'loop' in tree_of(lb)['providers_problem']
     assert setting(lb, 'variance')['value'] == '2.5', 'the last good value'
     assert blue in lb.workers('app')
-    place.tree.set('/lb', **{'workers ->': '/pools/green/workers', 'variance =>': '/shared limit'})
+    place.tree.set('/lb', **{'workers ->': '/site/pools/green/workers', 'variance =>': '/site/shared limit'})
     wait_until(knows(lb, [green]), 'the mended link')
     assert lb.get()['X-Worker'] == green
 

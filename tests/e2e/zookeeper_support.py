@@ -54,7 +54,8 @@ class Place:
 
     def balancer(self, name='resumelb', url=None, wait=True, top=None, **application):
         """A load balancer with one application, `app`, in this tree. wait: for the tree to be connected."""
-        settings = {'tree': url or self.url(), 'resume': 'measure', 'zookeeper_session_timeout': SESSION}
+        settings = {'tree': url or self.url(), 'provider_networks': ['loopback'], 'resume': 'measure',
+                    'zookeeper_session_timeout': SESSION}
         settings.update(application)
         lb = self.world.resumelb({'applications': {'app': settings}, **(top or {})}, name=name, wait=False)
         wait_until(lb.listening, 'the load balancer', 20)

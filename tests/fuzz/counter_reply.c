@@ -26,7 +26,8 @@ static void check_reply(struct slice bytes)
     ASSERT(used <= COUNTER_REPLY_LINE_MAX);
     ASSERT(slice_find(bytes, '\n') == used - 1);
     ASSERT(r.text.len < used);
-    bool has_text = r.kind == COUNTER_REPLY_ERROR || r.kind == COUNTER_REPLY_UPTIME;
+    bool has_text = r.kind == COUNTER_REPLY_ERROR || r.kind == COUNTER_REPLY_UPTIME ||
+                    r.kind == COUNTER_REPLY_SLOTS;
     ASSERT(has_text == (r.text.len != 0));
     ASSERT(counter_reply_parse((struct slice){bytes.p, used}, &again, &used_again) == ERR_OK);
     ASSERT(again.kind == r.kind);

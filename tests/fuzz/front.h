@@ -3,20 +3,35 @@
  * The whole front in one process: a real server on a loop, and a client on a real connection that
  * sends the input. What it answers is the handler's choice, by the length of the path. Bits of the
  * input's first byte: 0 the client reads nothing, 1 it half-closes, 2 it resets at the end,
- * 3 its bytes come in pieces, each after a turn of the loop, 4 all of HTTP/1 goes by libh2o.
+ * 3 its bytes come in pieces, each after a turn of the loop, 4 all of HTTP/1 goes by libh2o;
+ * over HTTP/2 also 5 by TLS, 6 no preface comes before, 7 as many streams as are announced do.
  */
 #ifndef RLB_TESTS_FUZZ_FRONT_H
 #define RLB_TESTS_FUZZ_FRONT_H
 
 #include "common/net/http_server.h"
+#include "common/net/http_tls.h"
 #include "tests/fuzz/fuzz.h"
 
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FRONT_SILENT = 1, FRONT_HALF = 2, FRONT_RESET = 4, FRONT_PIECES = 8, FRONT_LONG_WAY = 16 };
+enum {
+    FRONT_SILENT = 1,
+    FRONT_HALF = 2,
+    FRONT_RESET = 4,
+    FRONT_PIECES = 8,
+    FRONT_LONG_WAY = 16,
+    FRONT_TLS = 32,
+    FRONT_NO_PREFACE = 64,
+    FRONT_STREAMS = 128,
+};
 
 /* Addresses that a connection is tried from. */
 enum { FRONT_TRIES = 100 };
@@ -24,8 +39,10 @@ enum { FRONT_TRIES = 100 };
 struct front {
     struct loop *loop;
     struct http_server *server;
-    struct sockaddr_storage addr;
-    socklen_t addr_len;
+    struct sockaddr_storage addr[2]; /* the second has TLS */
+    socklen_t addr_len[2];
+    SSL_CTX *ssl_client;
+    SSL *ssl; /* of the present connection; NULL: it has none */
     unsigned answers;
 };
 
@@ -70,10 +87,45 @@ static inline void front_on_request(void *context, struct http_request *req, str
     http_reply_simple(&call->reply, 200, "text/plain", (struct slice){call->body, bytes});
 }
 
+/* Self-signed, for this process alone. */
+static inline SSL_CTX *front_tls(void)
+{
+    struct diag d = {0};
+    SSL_CTX *ctx = http_tls_create(&(struct http_tls_options){.http2 = true}, &d);
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *cert = X509_new();
+
+    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
+    X509_gmtime_adj(X509_getm_notBefore(cert), 0);
+    X509_gmtime_adj(X509_getm_notAfter(cert), 24L * 3600);
+    X509_set_pubkey(cert, key);
+    int signed_bytes = X509_sign(cert, key, EVP_sha256());
+    ASSERT(signed_bytes > 0);
+    int used = SSL_CTX_use_cert_and_key(ctx, cert, key, NULL, 1);
+    ASSERT(used == 1);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+    return ctx;
+}
+
+static inline void front_listen(struct front *f, int which, const struct http_listen_options *o)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    f->addr_len[which] = sizeof(f->addr[which]);
+    int failed = bind(fd, (struct sockaddr *)&a, sizeof(a)) != 0 || listen(fd, 16) != 0 ||
+                 getsockname(fd, (struct sockaddr *)&f->addr[which], &f->addr_len[which]) != 0;
+    ASSERT(!failed);
+    http_server_listen(f->server, fd, o);
+}
+
 static inline void front_start(struct front *f, bool http2, bool long_way)
 {
     struct http_server_options o = {
         .max_body_bytes = 100000,
+        .spill_dir = long_way ? NULL : "/tmp",
+        .body_spill_bytes = 4000,
         .max_header_bytes = 8192,
         .max_headers = 50,
         .http2_pings = 50,
@@ -87,18 +139,41 @@ static inline void front_start(struct front *f, bool http2, bool long_way)
         .on_request = front_on_request,
         .context = f,
     };
-    struct http_listen_options listen_options = {.http2 = http2};
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     signal(SIGPIPE, SIG_IGN);
-    f->addr_len = sizeof(f->addr);
-    int failed = bind(fd, (struct sockaddr *)&a, sizeof(a)) != 0 || listen(fd, 16) != 0 ||
-                 getsockname(fd, (struct sockaddr *)&f->addr, &f->addr_len) != 0;
-    ASSERT(!failed);
     f->loop = loop_create(0);
     f->server = http_server_create(f->loop, &o);
-    http_server_listen(f->server, fd, &listen_options);
+    front_listen(f, 0, &(struct http_listen_options){.http2 = http2});
+    if (!http2)
+        return;
+    front_listen(f, 1, &(struct http_listen_options){.http2 = true, .ssl = front_tls()});
+    f->ssl_client = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_alpn_protos(f->ssl_client, (const unsigned char *)"\x02h2", 3);
+}
+
+static inline ssize_t front_recv(struct front *f, int client, char *p, size_t room)
+{
+    if (f->ssl == NULL)
+        return recv(client, p, room, MSG_DONTWAIT);
+    return SSL_read(f->ssl, p, (int)room);
+}
+
+static inline ssize_t front_put(struct front *f, int client, struct slice bytes)
+{
+    if (f->ssl == NULL)
+        return send(client, bytes.p, bytes.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return SSL_write(f->ssl, bytes.p, (int)bytes.len);
+}
+
+static inline void front_handshake(struct front *f, int client)
+{
+    fcntl(client, F_SETFL, O_NONBLOCK);
+    f->ssl = SSL_new(f->ssl_client);
+    SSL_set_fd(f->ssl, client);
+    SSL_set_connect_state(f->ssl);
+    for (int i = 0; i < 1000 && SSL_do_handshake(f->ssl) != 1; ++i)
+        loop_turn(f->loop, i < 20 ? 0 : 1);
+    ASSERT(SSL_is_init_finished(f->ssl));
 }
 
 static inline void front_turn(struct front *f, int client, unsigned mode)
@@ -106,7 +181,7 @@ static inline void front_turn(struct front *f, int client, unsigned mode)
     char buffer[16384];
 
     loop_turn(f->loop, 0);
-    while ((mode & FRONT_SILENT) == 0 && recv(client, buffer, sizeof(buffer), MSG_DONTWAIT) > 0)
+    while ((mode & FRONT_SILENT) == 0 && front_recv(f, client, buffer, sizeof(buffer)) > 0)
         loop_turn(f->loop, 0);
 }
 
@@ -116,7 +191,7 @@ static inline void front_send(struct front *f, int client, struct slice bytes, u
 
     for (size_t at = 0; at < bytes.len;) {
         size_t n = bytes.len - at < piece ? bytes.len - at : piece;
-        if (send(client, bytes.p + at, n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        if (front_put(f, client, (struct slice){bytes.p + at, n}) <= 0)
             break;
         at += n;
         front_turn(f, client, mode);
@@ -130,6 +205,7 @@ static inline void front_send(struct front *f, int client, struct slice bytes, u
 static inline int front_client(struct front *f, unsigned mode)
 {
     static uint32_t number;
+    int tls = f->ssl_client != NULL && (mode & FRONT_TLS) != 0;
     int small = 4096;
 
     for (int i = 0; i < FRONT_TRIES; ++i) {
@@ -142,7 +218,7 @@ static inline int front_client(struct front *f, unsigned mode)
         if ((mode & FRONT_SILENT) != 0)
             setsockopt(client, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
         if (bind(client, (struct sockaddr *)&from, sizeof(from)) == 0 &&
-            connect(client, (struct sockaddr *)&f->addr, f->addr_len) == 0)
+            connect(client, (struct sockaddr *)&f->addr[tls], f->addr_len[tls]) == 0)
             return client;
         close(client);
     }
@@ -157,6 +233,8 @@ static inline void front_talk(struct front *f, struct slice before, struct slice
     struct linger reset = {.l_onoff = 1};
     int client = front_client(f, mode);
 
+    if (f->ssl_client != NULL && (mode & FRONT_TLS) != 0)
+        front_handshake(f, client);
     front_send(f, client, before, mode);
     front_send(f, client, bytes, mode);
     if ((mode & FRONT_HALF) != 0)
@@ -166,6 +244,9 @@ static inline void front_talk(struct front *f, struct slice before, struct slice
     if ((mode & FRONT_RESET) != 0)
         setsockopt(client, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     close(client);
+    SSL_free(f->ssl);
+    f->ssl = NULL;
+    ERR_clear_error();
     for (int i = 0; i < 1000 && http_server_connections(f->server) != 0; ++i) {
         loop_turn(f->loop, i < 20 ? 0 : 1);
         if (i == 20)

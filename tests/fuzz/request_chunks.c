@@ -4,8 +4,11 @@
  * lenient decoder. The first byte says into what pieces it is cut.
  */
 #include "common/wire/request_chunks.h"
+#include "common/base/text.h"
 #include "common/wire/http1_head.h"
 #include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
 
 struct verdict {
     enum request_fault fault;
@@ -33,9 +36,30 @@ static struct verdict judge(struct slice bytes, size_t piece)
     return v;
 }
 
-static void compare_with_decoder(struct slice bytes, size_t end, uint64_t data_bytes)
+/* In pieces of N. Of no more than the decoder gets. */
+static void compare_with_strip(struct slice bytes, struct slice data, size_t n)
+{
+    struct request_chunks c = {0};
+    char *copy = xmalloc(bytes.len + 1);
+    size_t kept = 0;
+
+    memcpy(copy, bytes.p, bytes.len);
+    for (size_t at = 0; at < bytes.len; at += n) {
+        size_t len = bytes.len - at < n ? bytes.len - at : n;
+        size_t got = request_chunks_strip(&c, copy + at, len);
+
+        ASSERT(got <= data.len - kept);
+        ASSERT(got == 0 || memcmp(copy + at, data.p + kept, got) == 0);
+        kept += got;
+    }
+    ASSERT(kept == data.len);
+    free(copy);
+}
+
+static void compare_with_decoder(struct slice bytes, size_t end, uint64_t data_bytes, size_t n)
 {
     struct http1_chunked d = {0};
+    struct text all = {0};
     enum err e = ERR_OK;
     size_t at = 0;
 
@@ -46,10 +70,13 @@ static void compare_with_decoder(struct slice bytes, size_t end, uint64_t data_b
         e = http1_chunked_decode(&d, (struct slice){bytes.p + at, bytes.len - at}, &data, &used);
         at += used;
         data_bytes -= data.len;
+        text_add(&all, data);
     }
     ASSERT(data_bytes == 0);
     ASSERT(e == ERR_NOT_FOUND);
     ASSERT(at == end);
+    compare_with_strip((struct slice){bytes.p, end}, text_slice(&all), n);
+    text_fini(&all);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -64,6 +91,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ASSERT(whole.used == cut.used);
     ASSERT(whole.ended == cut.ended);
     if (whole.ended)
-        compare_with_decoder(bytes, whole.used, whole.data_bytes);
+        compare_with_decoder(bytes, whole.used, whole.data_bytes, 1 + data[0] % 16);
     return 0;
 }

@@ -35,7 +35,7 @@ static void check_prefix(const char *prefix)
 {
     size_t n = strlen(prefix);
 
-    ASSERT(n <= ZOOKEEPER_PREFIX_MAX);
+    ASSERT(n <= ZOOKEEPER_TOP_MAX);
     ASSERT(n == 0 || (prefix[0] == '/' && n > 1 && prefix[n - 1] != '/'));
     ASSERT(strstr(prefix, "//") == NULL);
 }

@@ -28,6 +28,18 @@ def newer_packages(machine):
         rmdir /root/newer''')
 
 
+def owner_and_mode(machine, name):
+    return machine.run('stat -c "%%U:%%G %%a" /etc/resumelb/%s.yaml' % name).strip()
+
+
+def reload(machine, unit):
+    log = 'journalctl --no-pager -o cat -u %s' % unit
+    before = machine.run(log).count(' configuration-read ')
+    machine.run('systemctl reload %s' % unit)
+    machine.wait('[ $(%s | grep -c " configuration-read ") -gt %d ]' % (log, before), 'the configuration of %s read again' % unit)
+    assert 'secret-file-exposed' not in machine.run(log)
+
+
 def application_processes(machine):
     return set(machine.run('pgrep -f [s]hop.wsgi').split())
 
@@ -53,6 +65,7 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     assert machine.run('ps -o user= -p %s' % pid).strip() == 'resumelb'
     assert machine.run('stat -c "%U:%G %a" /var/lib/resumelb /var/log/resumelb /run/resumelb /run/resumelb/tree').split('\n')[:4] == [
         'resumelb:resumelb 750', 'resumelb:resumelb 750', 'resumelb:resumelb 750', 'resumelb:resumelb 2770']
+    assert owner_and_mode(machine, 'resumelb') == 'root:resumelb 640'
     machine.wait('grep -q a.example /var/log/resumelb/access.log')
 
     # Its log is rotated: what comes after is in a new file.
@@ -64,6 +77,7 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
 
     # The agent: not started by itself; with an application, and the load balancer in front of it.
     machine.run(page.take('The agent', 0))
+    assert owner_and_mode(machine, 'resumelb-agent') == 'root:root 640'
     assert not machine.good('systemctl is-active --quiet resumelb-agent || systemctl is-enabled --quiet resumelb-agent')
     machine.run(page.take('The agent', 1))
     wait_running(machine, 'resumelb-agent')
@@ -75,9 +89,12 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     process = machine.run('curl -si http://127.0.0.1:8080/ | sed -n "s/^x-pid: //ip"').strip()
     assert machine.run('ps -o user= -p %s' % process).strip() == 'www-data'
 
-    # The pool counter daemon: nobody's user.
+    # The pool counter daemon: a user of its own, which can read the configuration again.
     machine.run(page.take('The pool counter daemon', 0))
     wait_running(machine, 'resumelb-poolcounter')
+    assert owner_and_mode(machine, 'resumelb-poolcounter') == 'root:resumelb-poolcounter 640'
+    for unit in UNITS:
+        reload(machine, unit)
 
     # Newer ones: other processes, no request that fails, the same application processes.
     newer_packages(machine)
@@ -92,6 +109,9 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     assert processes and processes - application_processes(machine) == set()
     assert machine.run("dpkg-query -W -f '${Version}' resumelb") == '0.1.0+1'
     assert 'tree: directory' in machine.read('/etc/resumelb/resumelb.yaml')
+    assert [owner_and_mode(machine, unit) for unit in UNITS] == ['root:resumelb 640', 'root:root 640', 'root:resumelb-poolcounter 640']
+    for unit in UNITS:
+        reload(machine, unit)
 
     # Removed: nothing runs, configuration and state stay. Purged: nothing is left.
     machine.run('rm -f /run/client.py')
@@ -110,7 +130,8 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     machine.run(page.take('Removal', 1))
     machine.run('apt-get purge -y resumelb-dev')
     assert files_of_ours(machine) - before == set()
-    assert not machine.good('getent passwd resumelb || getent group resumelb')
+    assert not machine.good('getent passwd resumelb || getent group resumelb || '
+                            'getent passwd resumelb-poolcounter || getent group resumelb-poolcounter')
 
 
 def test_the_header_package_builds_a_classifier_that_the_load_balancer_takes(machine):

@@ -13,6 +13,7 @@ def test_from_source_it_is_installed_upgraded_under_load_and_removed(machine, pa
     wait_running(machine, 'resumelb')
     assert answer(machine) == 'hello a.example'
     machine.run('man --where resumelb.yaml')
+    assert machine.run('stat -c "%G %a" /usr/local/etc/resumelb/*.yaml').split('\n')[:3] == ['root 640', 'resumelb-poolcounter 640', 'resumelb 640']
     machine.run("sed -i 's/classifier: host/&  # of mine/' /usr/local/etc/resumelb/resumelb.yaml")
 
     load = begin_load(machine)

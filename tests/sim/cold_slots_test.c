@@ -122,7 +122,8 @@ static void enter(struct sim *m, struct slot *s, enum slot_state state)
 
 static void new_process(struct slot *s)
 {
-    static const struct meter_settings measure = {.history = HISTORY, .max_classes = 10000};
+    static const struct meter_settings measure = {
+        .history = HISTORY, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 10000};
 
     meter_destroy(s->meter);
     s->meter = meter_create(&measure);

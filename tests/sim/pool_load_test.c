@@ -146,7 +146,8 @@ static void start(struct sim *s, uint64_t seed, enum pool_policy policy)
                                      .backlog_history = 9,
                                      .unskilled_score = 1,
                                      .max_classes = 10000};
-    struct meter_settings measure = {.history = HISTORY, .max_classes = 10000};
+    struct meter_settings measure = {
+        .history = HISTORY, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 10000};
     double sum = 0;
 
     *s = (struct sim){.pool = pool_create(&settings, ""), .random = random_of(seed)};

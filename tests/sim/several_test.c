@@ -265,7 +265,8 @@ static void start(struct sim *s, const struct story *story, bool shared, uint64_
                                      .max_classes = 10000,
                                      .backlog_shared = shared,
                                      .backlog_max_age_ms = MAX_AGE_MS};
-    struct meter_settings measure = {.history = HISTORY, .max_classes = 10000};
+    struct meter_settings measure = {
+        .history = HISTORY, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 10000};
 
     *s = (struct sim){.random = random_of(seed), .nbalancers = story->nbalancers};
     s->took_s = calloc(REQUESTS, sizeof(*s->took_s));

@@ -6,12 +6,14 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/base/file.h"
+#include "tests/support/log_capture.h"
 
 struct folder {
     char path[64];
@@ -147,6 +149,62 @@ static void a_lock_is_refused_while_others_have_it_and_waited_for_when_asked(voi
     close(ends[1]);
 }
 
+static void links_in_a_state_dir_are_not_followed(void **state)
+{
+    struct folder *f = *state;
+    struct text t = {0};
+    char *tmp = xasprintf("%s.tmp.%ld", f->file, (long)getpid());
+
+    /* Where the temporary file is to be there is a link to another file, which stays as it is. */
+    assert_int_equal(file_write(f->bad, SLICE_LIT("precious")), ERR_OK);
+    assert_int_equal(symlink(f->bad, tmp), 0);
+    assert_int_equal(file_write(f->file, SLICE_LIT("new")), ERR_OK);
+    assert_int_equal(file_read_state(f->bad, 100, &t), ERR_OK);
+    assert_string_equal(text_cstr(&t), "precious");
+    text_clear(&t);
+    assert_int_equal(file_read_state(f->file, 100, &t), ERR_OK);
+    assert_string_equal(text_cstr(&t), "new");
+    /* Nor is one read, or locked. */
+    assert_int_equal(unlink(f->file), 0);
+    assert_int_equal(symlink(f->bad, f->file), 0);
+    assert_int_equal(file_read_state(f->file, 100, &t), ERR_SYSTEM);
+    assert_int_equal(errno, ELOOP);
+    assert_int_equal(file_lock(f->file, 0), -1);
+    assert_int_equal(errno, ELOOP);
+    /* Writing replaces it. */
+    assert_int_equal(file_write(f->file, SLICE_LIT("newer")), ERR_OK);
+    text_clear(&t);
+    assert_int_equal(file_read_state(f->file, 100, &t), ERR_OK);
+    assert_string_equal(text_cstr(&t), "newer");
+    text_fini(&t);
+    free(tmp);
+}
+
+static void a_secret_that_others_may_read_is_warned_of(void **state)
+{
+    struct folder *f = *state;
+    struct log_capture c;
+    char *expected =
+        xasprintf(" secret-file-exposed file=%s mode=0604 action=\"chmod o-r\"\n", f->file);
+
+    assert_int_equal(file_write(f->file, SLICE_LIT("secret")), ERR_OK);
+    log_capture_start(&c);
+    file_warn_exposed(f->file);
+    assert_int_equal(chmod(f->file, 0660), 0);
+    file_warn_exposed(f->file);
+    file_warn_exposed(f->bad);
+    file_warn_exposed(f->path);
+    assert_string_equal(log_capture_end(&c), "");
+    assert_int_equal(chmod(f->file, 0604), 0);
+    log_capture_start(&c);
+    file_warn_exposed(f->file);
+    const char *text = log_capture_end(&c);
+    assert_non_null(strstr(text, expected));
+    assert_non_null(strstr(text, "warn"));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    free(expected);
+}
+
 #define with_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
 
 int main(void)
@@ -157,6 +215,8 @@ int main(void)
         with_folder(a_missing_file_is_no_system_error),
         with_folder(a_failed_write_leaves_nothing_behind),
         with_folder(a_bad_file_is_set_aside_over_an_older_one),
+        with_folder(links_in_a_state_dir_are_not_followed),
+        with_folder(a_secret_that_others_may_read_is_warned_of),
         with_folder(a_lock_is_refused_while_others_have_it_and_waited_for_when_asked),
     };
 

@@ -436,9 +436,47 @@ static void whole_numbers_are_added_digit_by_digit(void **state)
     text_fini(&t);
 }
 
+static void paths_are_normalized(void **state)
+{
+    static const struct {
+        const char *raw, *path;
+    } rows[] = {
+        {"/", "/"},
+        {"/a/b", "/a/b"},
+        {"/a/b/", "/a/b/"},
+        {"/%61dmin", "/admin"},
+        {"/a/../admin", "/admin"},
+        {"/a/%2e%2E/admin", "/admin"},
+        {"/a%2f..%2Fadmin", "/admin"},
+        {"/./admin", "/admin"},
+        {"//admin", "/admin"},
+        {"/a//b///c", "/a/b/c"},
+        {"/../../admin", "/admin"},
+        {"/a/b/..", "/a/"},
+        {"/a/.", "/a/"},
+        {"/..", "/"},
+        {"/.a/..b/...", "/.a/..b/..."},
+        {"/%252e%252e/a", "/%2e%2e/a"}, /* once */
+        {"*", "*"},
+        {"", ""},
+        {"%", "%"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
+        char out[64];
+        size_t n = path_normalize(slice_of(rows[i].raw), out);
+
+        out[n] = '\0';
+        assert_string_equal(out, rows[i].path);
+        assert_true(n <= strlen(rows[i].raw));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paths_are_normalized),
         cmocka_unit_test(empty_slices_are_equal_whatever_they_point_to),
         cmocka_unit_test(case_is_ignored_in_ascii_only),
         cmocka_unit_test(starts_and_ends_compare_no_further_than_there_is),

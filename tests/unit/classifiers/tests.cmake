@@ -1,5 +1,5 @@
 rlb_unit_test(classifiers/search LINK rlb::classifiers)
-rlb_unit_test(classifiers/registry LINK rlb::classifiers)
+rlb_unit_test(classifiers/registry OWN_PROGRAM LINK rlb::classifiers)
 set_tests_properties(unit.classifiers.registry PROPERTIES LABELS "unit;thread")
 target_compile_definitions(unit.classifiers.registry PRIVATE
   RLB_TEST_PLUGINS="${CMAKE_CURRENT_BINARY_DIR}/plugins" RLB_EXAMPLE_PLUGIN="$<TARGET_FILE:example_path>")

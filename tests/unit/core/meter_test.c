@@ -44,7 +44,7 @@ static double score(struct meter *m, const char *cls)
 
 static void a_score_is_requests_per_second_of_service(void **state)
 {
-    struct meter *m = meter_over(9999, 0);
+    struct meter *m = meter_over(9999, METER_SKILL_AGE_DEFAULT);
 
     (void)state;
     serve(m, "a", 0.25);
@@ -59,7 +59,7 @@ static void a_score_is_requests_per_second_of_service(void **state)
 
 static void recent_requests_weigh_more(void **state)
 {
-    struct meter *m = meter_over(5, 0);
+    struct meter *m = meter_over(5, METER_SKILL_AGE_DEFAULT);
 
     (void)state;
     serve(m, "a", 0.5);
@@ -76,8 +76,9 @@ static void recent_requests_weigh_more(void **state)
 
 static void a_resume_is_due_every_history_requests(void **state)
 {
-    struct meter *m = meter_over(3, 0);
-    struct meter_settings s = {.history = 2, .max_classes = 10};
+    struct meter *m = meter_over(3, METER_SKILL_AGE_DEFAULT);
+    struct meter_settings s = {
+        .history = 2, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 10};
 
     (void)state;
     assert_false(serve(m, "a", 1));
@@ -107,9 +108,46 @@ static void classes_too_old_are_dropped_when_a_resume_is_due(void **state)
     meter_destroy(m);
 }
 
+static void any_age_counts_in_requests_also_one_below_history(void **state)
+{
+    /* Requests a b c d make a resume; their ages then are 3, 2, 1, 0. */
+    static const struct {
+        uint64_t age;
+        size_t left;
+    } of[] = {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 4}, {METER_SKILL_AGE_DEFAULT, 4}};
+    static const char *const classes[] = {"d", "c", "b", "a"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(of); ++i) {
+        struct meter *m = meter_over(4, of[i].age);
+
+        for (size_t k = ARRAY_LEN(classes); k-- != 0;)
+            assert_int_equal(serve(m, classes[k], 1), k == 0);
+        assert_int_equal(meter_class_count(m), of[i].left);
+        for (size_t k = 0; k < of[i].left; ++k)
+            assert_non_null(meter_score(m, slice_of(classes[k])));
+        meter_destroy(m);
+    }
+}
+
+static void no_age_given_is_ten_times_history(void **state)
+{
+    struct meter *m = meter_over(2, METER_SKILL_AGE_DEFAULT);
+
+    (void)state;
+    serve(m, "old", 1);
+    while (meter_generation(m) < 20)
+        serve(m, "new", 1);
+    assert_non_null(meter_score(m, SLICE_LIT("old")));
+    serve(m, "new", 1);
+    assert_true(serve(m, "new", 1));
+    assert_null(meter_score(m, SLICE_LIT("old")));
+    meter_destroy(m);
+}
+
 static void an_error_never_raises_a_score(void **state)
 {
-    struct meter *m = meter_over(9, 0);
+    struct meter *m = meter_over(9, METER_SKILL_AGE_DEFAULT);
 
     (void)state;
     serve(m, "a", 0.5);
@@ -126,7 +164,7 @@ static void an_error_never_raises_a_score(void **state)
 
 static void an_error_makes_no_class_known(void **state)
 {
-    struct meter *m = meter_over(2, 0);
+    struct meter *m = meter_over(2, METER_SKILL_AGE_DEFAULT);
 
     (void)state;
     assert_false(meter_add(m, SLICE_LIT("a"), 0.0001, true));
@@ -139,7 +177,7 @@ static void an_error_makes_no_class_known(void **state)
 
 static void no_request_is_faster_than_the_clock_can_tell(void **state)
 {
-    struct meter *m = meter_over(9, 0);
+    struct meter *m = meter_over(9, METER_SKILL_AGE_DEFAULT);
 
     (void)state;
     serve(m, "a", 0);
@@ -160,7 +198,7 @@ static struct resume kept_resume(void)
 
 static void a_loaded_score_is_what_it_was(void **state)
 {
-    struct meter *m = meter_over(100, 0);
+    struct meter *m = meter_over(100, METER_SKILL_AGE_DEFAULT);
     struct resume r = kept_resume();
 
     (void)state;
@@ -200,7 +238,7 @@ static void a_loaded_score_without_requests_has_no_age(void **state)
 
 static void a_loaded_score_out_of_all_proportion_does_no_harm(void **state)
 {
-    struct meter *m = meter_over(100, 0);
+    struct meter *m = meter_over(100, METER_SKILL_AGE_DEFAULT);
     struct resume r = {0};
 
     (void)state;
@@ -217,7 +255,8 @@ static void a_loaded_score_out_of_all_proportion_does_no_harm(void **state)
 
 static void a_resume_has_the_known_first_and_no_more_rows_than_asked(void **state)
 {
-    struct meter_settings s = {.history = 1000000, .max_classes = 100};
+    struct meter_settings s = {
+        .history = 1000000, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 100};
     struct meter *m = meter_create(&s);
     struct resume r = {0};
     char name[32];
@@ -245,7 +284,8 @@ static void a_resume_has_the_known_first_and_no_more_rows_than_asked(void **stat
 
 static void a_flood_takes_no_skill_from_the_known(void **state)
 {
-    struct meter_settings s = {.history = 9999, .max_classes = 1000};
+    struct meter_settings s = {
+        .history = 9999, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 1000};
     struct meter *m = meter_create(&s);
     char name[32];
 
@@ -273,7 +313,7 @@ static void note_class(void *context, const struct meter_class *c)
 
 static void each_shows_what_scores_are_made_of(void **state)
 {
-    struct meter *m = meter_over(4, 0);
+    struct meter *m = meter_over(4, METER_SKILL_AGE_DEFAULT);
     struct meter_class c = {0};
 
     (void)state;
@@ -290,7 +330,7 @@ static void each_shows_what_scores_are_made_of(void **state)
 
 static void what_is_forgotten_is_not_in_the_next_resume(void **state)
 {
-    struct meter *m = meter_over(4, 0);
+    struct meter *m = meter_over(4, METER_SKILL_AGE_DEFAULT);
     struct slice a = SLICE_LIT("a");
 
     (void)state;
@@ -314,6 +354,8 @@ int main(void)
         cmocka_unit_test(recent_requests_weigh_more),
         cmocka_unit_test(a_resume_is_due_every_history_requests),
         cmocka_unit_test(classes_too_old_are_dropped_when_a_resume_is_due),
+        cmocka_unit_test(any_age_counts_in_requests_also_one_below_history),
+        cmocka_unit_test(no_age_given_is_ten_times_history),
         cmocka_unit_test(an_error_never_raises_a_score),
         cmocka_unit_test(an_error_makes_no_class_known),
         cmocka_unit_test(no_request_is_faster_than_the_clock_can_tell),

@@ -1,6 +1,5 @@
 rlb_unit_test(core/classes LINK rlb::core)
-rlb_unit_test(core/counter LINK rlb::core)
-target_link_options(unit.core.counter PRIVATE -Wl,--wrap=malloc)
+rlb_unit_test(core/counter OWN_PROGRAM LINK rlb::core -Wl,--wrap=malloc)
 rlb_unit_test(core/counter_model LINK rlb::core)
 rlb_unit_test(core/counter_top LINK rlb::core)
 rlb_unit_test(core/counter_type LINK rlb::core)

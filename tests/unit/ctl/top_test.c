@@ -52,7 +52,7 @@ static void rates_are_of_the_time_between_two_pages(void **state)
     (void)state;
     draw(&v, before, now, &out);
     /* 20 requests and 2 failures in 2 s, in 0.4 s of service. */
-    (void)place_of(&out, "10.0      1.0     20.00       7");
+    (void)place_of(&out, "10.0      1.0      20.00       7");
     /* Its counter fell: it began anew. */
     (void)place_of(&out, " 2.0      0.0");
     /* It was not there before. */
@@ -118,6 +118,83 @@ static void no_line_is_longer_than_the_terminal_and_no_screen_higher(void **stat
     text_fini(&out);
 }
 
+static size_t titles_on(unsigned columns, size_t shift, enum top_key key, struct text *out)
+{
+    static const char *const titles[] = {"state", "backlog", "mean",       "oldest s",
+                                         "req/s", "fail/s",  "service ms", "skills"};
+    struct top_view v = a_view(key);
+    size_t n = 0;
+
+    v.columns = columns;
+    v.shift = shift;
+    text_clear(out);
+    draw(&v, before, now, out);
+    const char *line = strstr(text_cstr(out), "\033[Kworker  ");
+    assert_non_null(line);
+    const char *end = strchr(line, '\r');
+    for (size_t i = 0; i < ARRAY_LEN(titles); ++i) {
+        const char *at = strstr(line, titles[i]);
+
+        n += at != NULL && at < end;
+    }
+    return n;
+}
+
+static void the_least_important_columns_are_dropped_first_and_named(void **state)
+{
+    struct text out = {0};
+
+    (void)state;
+    assert_int_equal(titles_on(200, 0, TOP_NAME, &out), 8);
+    assert_null(strstr(text_cstr(&out), "hidden"));
+    assert_int_equal(titles_on(76, 0, TOP_NAME, &out), 7);
+    (void)place_of(&out, "hidden columns (left, right): skills\r");
+    assert_int_equal(titles_on(60, 0, TOP_NAME, &out), 5);
+    (void)place_of(&out, "hidden columns (left, right): mean, oldest s, skills\r");
+    assert_int_equal(titles_on(60, 0, TOP_SKILLS, &out), 5);
+    (void)place_of(&out, "hidden columns (left, right): mean, oldest s, service ms\r");
+    /* No further than to the last column. */
+    for (size_t shift = 0; shift < 8; ++shift)
+        assert_int_equal(titles_on(200, shift, TOP_NAME, &out), 8);
+    assert_int_equal(titles_on(60, 7, TOP_NAME, &out), 5);
+    (void)place_of(&out, "hidden columns (left, right): state, backlog, mean\r");
+    text_fini(&out);
+}
+
+static void workers_out_of_view_are_counted(void **state)
+{
+    struct top_view v = a_view(TOP_NAME);
+    struct text out = {0};
+
+    (void)state;
+    v.rows = 6;
+    draw(&v, NULL, now, &out);
+    (void)place_of(&out, "workers 1 to 2 of 3 (up, down)");
+    text_clear(&out);
+    v.first = 1;
+    draw(&v, NULL, now, &out);
+    (void)place_of(&out, "workers 2 to 3 of 3 (up, down)");
+    text_clear(&out);
+    v.first = 0;
+    v.rows = 7;
+    draw(&v, NULL, now, &out);
+    assert_null(strstr(text_cstr(&out), "(up, down)"));
+    text_fini(&out);
+}
+
+static void a_line_that_is_cut_says_so(void **state)
+{
+    struct top_view v = a_view(TOP_NAME);
+    struct text out = {0};
+
+    (void)state;
+    v.columns = 40;
+    draw(&v, NULL, now, &out);
+    (void)place_of(&out, "resumelb 1, serving, up 1m 1s; every ...\r");
+    (void)place_of(&out, "a: policy resume, 3 workers, ...\r");
+    text_fini(&out);
+}
+
 static void keys_go_round_applications_and_change_the_interval(void **state)
 {
     struct top_view v = a_view(TOP_NAME);
@@ -175,6 +252,9 @@ int main(void)
         cmocka_unit_test(workers_are_sorted_by_the_key_and_turned_round),
         cmocka_unit_test(names_cannot_write_to_the_terminal),
         cmocka_unit_test(no_line_is_longer_than_the_terminal_and_no_screen_higher),
+        cmocka_unit_test(the_least_important_columns_are_dropped_first_and_named),
+        cmocka_unit_test(workers_out_of_view_are_counted),
+        cmocka_unit_test(a_line_that_is_cut_says_so),
         cmocka_unit_test(keys_go_round_applications_and_change_the_interval),
         cmocka_unit_test(members_of_wrong_types_do_no_harm),
     };

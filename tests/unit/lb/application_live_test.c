@@ -146,11 +146,11 @@ static void a_broken_rule_across_fields_refuses_all_that_changed(void **state)
     struct control *c = *state;
 
     tree_says(c, "{\"retries\": 3}");
-    tree_says(c, "{\"retries\": 5, \"history\": 100, \"max_skill_age\": 50}");
+    tree_says(c, "{\"retries\": 5, \"response_buffer\": \"1GiB\"}");
     assert_setting(c, "retries", "3", "tree");
-    assert_setting(c, "history", "9999", "default");
-    assert_refused(c, "retries", "max_skill_age");
-    assert_refused(c, "history", "max_skill_age");
+    assert_setting(c, "response_buffer", "256KiB", "default");
+    assert_refused(c, "retries", "response_buffers_total");
+    assert_refused(c, "response_buffer", "response_buffers_total");
 }
 
 static void a_refusal_is_counted_once_as_long_as_it_stands(void **state)

@@ -5,15 +5,19 @@
  */
 #include "lb/configuration.h"
 
+#include "common/base/file.h"
 #include "lb/limit_rule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "tests/support/odd_values.h"
 
 struct fixture {
     char folder[64];
@@ -148,12 +152,12 @@ static void every_mistake_is_reported_in_one_go(void **state)
                               "    classifier: colour\n"
                               "    tree: gopher://x\n"
                               "  b: {}\n"
-                              "  c/d: {workers: [\"127.0.0.1:1\"], history: 10, max_skill_age: 9}\n"
+                              "  c/d: {workers: [\"127.0.0.1:1\"]}\n"
                               "  e: {workers: []}\n"));
     assert_complaint(f, 2, "nonsense");
     assert_complaint(f, 3, "http2");
     assert_complaint(f, 4, "octal");
-    assert_complaint(f, 5, "stands here twice");
+    assert_complaint(f, 5, "is in use by listen");
     assert_complaint(f, 6, "token");
     assert_complaint(f, 7, "1 to 64");
     assert_complaint(f, 10, "stands here twice");
@@ -165,6 +169,73 @@ static void every_mistake_is_reported_in_one_go(void **state)
     assert_complaint(f, 16, "give it workers, or a tree");
     assert_complaint(f, 17, "a name has letters");
     assert_complaint(f, 18, "workers");
+}
+
+static void what_cannot_listen_is_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(read_text(f, "listen:\n"
+                              "  - \"127.0.0.1:8080\"\n"
+                              "  - \"0.0.0.0:8080\"\n"
+                              "  - \"[::]:8080\"\n"
+                              "workers: [\"127.0.0.1:1\"]\n"
+                              "admin:\n"
+                              "  token: x\n"
+                              "  address:\n"
+                              "    - \"127.0.0.1:8081\"\n"
+                              "    - \"[::1]:8080\"\n"
+                              "    - \"0.0.0.0:8081\"\n"));
+    assert_complaint(f, 3, "listen: 0.0.0.0:8080 is in use by listen: 127.0.0.1:8080");
+    assert_complaint(f, 10, "admin: [::1]:8080 is in use by listen: [::]:8080");
+    assert_complaint(f, 11, "admin: 0.0.0.0:8081 is in use by admin: 127.0.0.1:8081");
+    assert_int_equal(f->d.errors, 3);
+    /* Port 0 is a new port each time. */
+    assert_true(read_text(f, "listen: [\"127.0.0.1:0\", \"127.0.0.1:0\"]\n"
+                             "workers: [\"127.0.0.1:1\"]\n"
+                             "admin: {address: \"127.0.0.1:0\"}\n"));
+}
+
+static void files_that_cannot_be_made_are_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(read_text(f, "listen: [\"127.0.0.1:0\"]\n"
+                              "workers: [\"127.0.0.1:1\"]\n"
+                              "access_log: /tmp\n"
+                              "state_dir: /nowhere/at/all/\n"));
+    assert_complaint(f, 3, "access_log: /tmp is a folder");
+    assert_complaint(f, 4, "state_dir: there is no folder /nowhere/at");
+    assert_true(read_text(f, "listen: [\"127.0.0.1:0\"]\n"
+                             "workers: [\"127.0.0.1:1\"]\n"
+                             "access_log: \"-\"\n"
+                             "state_dir: /tmp/not-made-yet/\n"));
+}
+
+/* As it is read at the start: here it would be found too late. */
+static void an_auth_file_that_cannot_be_used_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char *text = xasprintf("listen: [\"127.0.0.1:0\"]\n"
+                           "tree: zookeeper://127.0.0.1:9/shop\n"
+                           "zookeeper_auth: %s.auth\n",
+                           f->path);
+    char *file = xasprintf("%s.auth", f->path);
+
+    assert_false(read_text(f, text));
+    assert_complaint(f, 3, "zookeeper_auth: ");
+    assert_complaint(f, 3, "No such file");
+    assert_int_equal(file_write_private(file, SLICE_LIT("nobody\n")), ERR_OK);
+    assert_false(read_text(f, text));
+    assert_complaint(f, 3, "want USER:PASSWORD");
+    assert_int_equal(file_write_private(file, SLICE_LIT("user:password\n")), ERR_OK);
+    assert_true(read_text(f, text));
+    assert_int_equal(chmod(file, 0644), 0);
+    assert_false(read_text(f, text));
+    assert_complaint(f, 3, "open to everybody");
+    unlink(file);
+    free(file);
+    free(text);
 }
 
 static void a_listener_is_required(void **state)
@@ -367,6 +438,30 @@ static void pool_counter_servers_are_addresses_and_none_stands_there_twice(void 
     }
 }
 
+static bool read_any(const char *file, struct diag *d)
+{
+    struct configuration c;
+
+    if (!configuration_read(file, &c, d))
+        return false;
+    configuration_fini(&c);
+    return true;
+}
+
+static void any_kind_of_value_of_any_setting_is_accepted_or_rejected_and_never_fatal(void **state)
+{
+    static const struct odd_program program = {
+        .tables = settings_tables,
+        .ntables = SETTINGS_TABLES,
+        .start = {{"listen", "[\"127.0.0.1:1\"]"}, {"workers", "[\"127.0.0.1:2\"]"}},
+        .application = {{"workers", "[\"127.0.0.1:2\"]"}},
+        .places = {"admin", "pool", "applications", "pool_counters"},
+        .read = read_any};
+
+    (void)state;
+    assert_true(odd_values_try(&program) > 1000);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -374,6 +469,9 @@ int main(void)
         TEST(with_one_application_its_keys_stand_at_the_top),
         TEST(top_level_application_keys_and_applications_do_not_mix),
         TEST(every_mistake_is_reported_in_one_go),
+        TEST(what_cannot_listen_is_refused),
+        TEST(files_that_cannot_be_made_are_refused),
+        TEST(an_auth_file_that_cannot_be_used_is_refused),
         TEST(a_listener_is_required),
         TEST(no_two_applications_want_the_same_requests),
         TEST(the_same_worker_twice_is_a_mistake_however_it_is_written),
@@ -385,6 +483,7 @@ int main(void)
         TEST(mistakes_in_pool_counters_are_told_at_their_places),
         TEST(there_are_so_many_pool_counters_at_most),
         TEST(pool_counter_servers_are_addresses_and_none_stands_there_twice),
+        cmocka_unit_test(any_kind_of_value_of_any_setting_is_accepted_or_rejected_and_never_fatal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

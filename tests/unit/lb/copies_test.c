@@ -422,6 +422,24 @@ static void invalidated_url_loses_all_its_variants_and_no_other(void **state)
     assert_int_equal(stats(f).invalidated, 2);
 }
 
+static void cleared_store_has_no_copy_and_takes_none_that_was_asked_for_before(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, "/a", "a", NOW_US);
+    put(f, "/b", "b", NOW_US);
+    copies_clear(f->store, NOW_US + 5);
+    assert_string_equal(stale(f, "/a", NOW_US + 5), "");
+    assert_string_equal(stale(f, "/b", NOW_US + 5), "");
+    assert_int_equal(stats(f).copies, 0);
+    assert_int_equal(stats(f).bytes, 0);
+    put(f, "/a", "old", NOW_US + 4);
+    assert_string_equal(stale(f, "/a", NOW_US + 6), "");
+    put(f, "/a", "new", NOW_US + 7);
+    assert_string_equal(stale(f, "/a", NOW_US + 8), "new");
+    copies_check(f->store);
+}
+
 static void response_asked_for_before_an_invalidation_is_not_kept(void **state)
 {
     struct fixture *f = *state;
@@ -463,6 +481,7 @@ int main(void)
         TEST(copy_in_use_outlives_its_place_and_its_memory_is_counted_until_then),
         TEST(invalidated_url_loses_all_its_variants_and_no_other),
         TEST(response_asked_for_before_an_invalidation_is_not_kept),
+        TEST(cleared_store_has_no_copy_and_takes_none_that_was_asked_for_before),
     };
 
     return cmocka_run_group_tests_name("copies", tests, NULL, NULL);

@@ -126,22 +126,22 @@ static void our_own_names_are_taken_off_in_any_spelling(void **state)
     add(f, "X", "1");
     add(f, "RESUMELB_FEED", "1");
     add(f, "resumelb-anything-longer-than-the-table", "1");
-    headers_scrub_request(&f->req, false);
+    headers_scrub_request(&f->req);
     assert_int_equal(f->req.fields.n, 1);
     assert_null(value_of(&f->req.fields, "resumelb-class").p);
     assert_true(slice_is(value_of(&f->req.fields, "x"), "1"));
 }
 
-static void what_is_said_of_client_certificates_is_taken_off_when_it_is_ours(void **state)
+static void what_is_said_of_client_certificates_is_a_claim(void **state)
 {
     struct fixture *f = *state;
 
     add(f, "X-SSL-Client-S-DN", "CN=forged");
     add(f, "x_ssl-CLIENT_verify", "SUCCESS");
     add(f, "X-SSL-Cipher", "1");
-    headers_scrub_request(&f->req, false);
+    headers_scrub_request(&f->req);
     assert_int_equal(f->req.fields.n, 3);
-    headers_scrub_request(&f->req, true);
+    headers_drop_claims(&f->req);
     assert_int_equal(f->req.fields.n, 1);
     assert_true(slice_is(value_of(&f->req.fields, "x-ssl-cipher"), "1"));
 }
@@ -247,17 +247,17 @@ static void only_a_get_over_http_1_1_becomes_a_websocket(void **state)
 {
     struct fixture *f = *state;
 
-    assert_false(headers_wants_websocket(&f->req));
+    assert_false(http_request_wants_websocket(&f->req));
     f->req.upgrade = SLICE_LIT("WebSocket");
-    assert_true(headers_wants_websocket(&f->req));
+    assert_true(http_request_wants_websocket(&f->req));
     f->req.version = 0x100;
-    assert_false(headers_wants_websocket(&f->req));
+    assert_false(http_request_wants_websocket(&f->req));
     f->req.version = 0x101;
     f->req.method = SLICE_LIT("POST");
-    assert_false(headers_wants_websocket(&f->req));
+    assert_false(http_request_wants_websocket(&f->req));
     f->req.method = SLICE_LIT("GET");
     f->req.upgrade = SLICE_LIT("h2c");
-    assert_false(headers_wants_websocket(&f->req));
+    assert_false(http_request_wants_websocket(&f->req));
     f->out.websocket = true;
     assert_non_null(strstr(head(f), "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"));
 }
@@ -454,22 +454,23 @@ static void rules_for_shared_responses_see_all_fields_and_what_the_server_took_o
 {
     struct fixture *f = *state;
     struct cache_wish wish;
+    struct cache_policy policy = {0};
 
     add(f, "Accept", "*/*");
     add(f, "Cache-Control", "max-stale=7");
     struct cache_request r = headers_cache_request(&f->req);
     assert_int_equal(r.fields.n, 2);
-    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_OK);
+    assert_int_equal(cache_check_request(&r, &policy, &wish), CACHE_OK);
     assert_int_equal(wish.max_stale_s, 7);
 
     f->req.body = SLICE_LIT("x");
     r = headers_cache_request(&f->req);
-    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_REFUSAL_BODY);
+    assert_int_equal(cache_check_request(&r, &policy, &wish), CACHE_REFUSAL_BODY);
 
     f->req.body = SLICE_NULL;
     f->req.upgrade = SLICE_LIT("h2c");
     r = headers_cache_request(&f->req);
-    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_REFUSAL_UPGRADE);
+    assert_int_equal(cache_check_request(&r, &policy, &wish), CACHE_REFUSAL_UPGRADE);
 }
 
 int main(void)
@@ -479,7 +480,7 @@ int main(void)
         TEST(hop_by_hop_fields_and_framing_stay_behind),
         TEST(what_connection_lists_stays_behind_but_not_what_others_rely_on),
         TEST(our_own_names_are_taken_off_in_any_spelling),
-        TEST(what_is_said_of_client_certificates_is_taken_off_when_it_is_ours),
+        TEST(what_is_said_of_client_certificates_is_a_claim),
         TEST(set_replaces_all_that_claims_where_a_request_came_from),
         TEST(append_keeps_what_a_trusted_proxy_says_and_adds_to_the_list),
         TEST(cookies_that_came_apart_are_one_field),

@@ -109,19 +109,35 @@ static bool holds_cold(const struct model *m, int w)
     return false;
 }
 
-static double draw_tight(const struct model *m, const struct sight *s, int x)
+static double draw_tight(const struct model *m, int cls, const struct sight *s, int x)
 {
     int homes = 0;
+    double work = 0, places = 0, most = 0;
 
-    for (int w = 0; w < WORKERS; ++w)
-        homes += m->workers[w].in_line ? homes_at(m, w) : 0;
-    double own = 0.5 * s->share + 0.5 * line(m) / (homes != 0 ? homes : 1);
-    if (s->nhomes != 1 || holds_cold(m, x))
+    for (int w = 0; w < WORKERS; ++w) {
+        if (!m->workers[w].in_line)
+            continue;
+        homes += homes_at(m, w);
+        work += m->workers[w].work;
+        places += m->workers[w].concurrency;
+        if (m->classes[cls].home[w])
+            most = fmax(most, s->l[w]);
+    }
+    if (s->nhomes == 0 || holds_cold(m, x))
         return -INFINITY;
-    double gap = s->l[s->home] - s->l[x];
-    double least = fmin(0.06, 0.5 * m->usual);
-    double wide = fmax(0.05, 2 * 0.5 / sqrt((m->asked + 1) / line(m)));
-    return fmin(fmin(gap - wide - 2 * own, s->share - least * gap), s->b[s->home] - s->b[x] + 2);
+    double share = s->share / s->nhomes;
+    double own = 0.5 * share + 0.5 * line(m) / (homes != 0 ? homes : 1);
+    double gap = most - s->l[x];
+    double heavy = share - fmin(0.06, 0.5 * m->usual) * gap;
+    double wide = gap - fmax(0.05, 2 * 0.5 / sqrt((m->asked + 1) / line(m)));
+    double done = m->workers[x].work / m->workers[x].concurrency * places / fmax(work, 1e-9);
+    double tight = fmin(wide - 1.5 * own, 0.5 - done);
+
+    if (s->nhomes == 1)
+        tight = fmax(tight, wide - 2 * own);
+    else if (homes > 8 * line(m))
+        return -INFINITY;
+    return fmin(fmin(tight, heavy), s->b[s->home] - s->b[x] + 2);
 }
 
 /* Whether some other worker would have had to get the class. */
@@ -139,7 +155,7 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
             x = w;
         light += s->l[w] <= s->least_load + SLACK;
         /* The only one that is lightest; of several, another may have been asked. */
-        if (s->l[w] <= s->least_load && draw_tight(m, s, w) > SLACK &&
+        if (s->l[w] <= s->least_load && draw_tight(m, cls, s, w) > SLACK &&
             s->b[s->home] > s->b[w] + 2) {
             for (int other = 0; other < WORKERS; ++other) {
                 if (other != w && m->workers[other].in_line && s->l[other] <= s->least_load + SLACK)
@@ -187,7 +203,7 @@ static void check_plan(struct model *m, int cls, const struct sight *s, const st
         break;
     case HOMES_DRAW:
         assert_true(s->l[x] <= s->least_load + SLACK);
-        assert_true(draw_tight(m, s, x) >= -1e-3);
+        assert_true(draw_tight(m, cls, s, x) >= -1e-3);
         break;
     case HOMES_DETOUR: /* nobody is refused */
         check_other(m, cls, s, x);

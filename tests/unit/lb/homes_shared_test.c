@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 
 #include "tests/unit/lb/homes_fixture.h"
 
@@ -111,7 +112,7 @@ static void hear(void *context, const struct home_record *r)
 static void publish(struct street *s)
 {
     for (s->telling = 0; s->telling < WORKERS; ++s->telling)
-        s->told[s->telling] = home_records_changed(s->records[s->telling], s->told[s->telling], 0,
+        s->told[s->telling] = home_records_changed(s->records[s->telling], s->told[s->telling],
                                                    SIZE_MAX, now(s), hear, s);
     for (int b = 0; b < BALANCERS; ++b)
         homes_check(s->f[b].homes);
@@ -360,7 +361,7 @@ static void a_move_is_not_undone_by_what_was_published_before_it_was_known(void 
     assert_int_equal(served(s, 1, cls, 10 * MS), first);
     s->telling = first;
     s->told[first] =
-        home_records_changed(s->records[first], s->told[first], 0, SIZE_MAX, now(s), hear, s);
+        home_records_changed(s->records[first], s->told[first], SIZE_MAX, now(s), hear, s);
     assert_int_equal(home_at(s, 0, cls), moved);
     assert_int_equal(home_at(s, 1, cls), first);
     publish(s);
@@ -436,7 +437,7 @@ static void a_workers_load_is_the_published_work_of_its_classes(void **state)
     street_destroy(s);
 }
 
-static void who_is_alone_takes_no_notice_and_who_is_alone_again_keeps_its_homes(void **state)
+static void who_is_alone_decides_alone_and_who_is_alone_again_keeps_its_homes(void **state)
 {
     struct street *s = street_create();
 
@@ -448,11 +449,199 @@ static void who_is_alone_takes_no_notice_and_who_is_alone_again_keeps_its_homes(
         homes_set_balancers(s->f[b].homes, NULL, 0, 0, now(s));
     assert_true(homes_owns(s->f[0].homes, SLICE_LIT("a")));
     assert_true(homes_owns(s->f[1].homes, SLICE_LIT("a")));
-    served(s, 0, "later", 10 * MS);
+    /* Of a class that it has had no request of it learns where the class lives ... */
+    int later = served(s, 0, "later", 10 * MS);
     publish(s);
-    assert_int_equal(homes_count(&s->f[1], "later"), 0);
+    assert_int_equal(home_at(s, 1, "later"), later);
+    assert_int_equal(served(s, 1, "later", 10 * MS), later);
+    /* ... and nothing more from then on. */
+    int other = (later + 1) % WORKERS;
+    home_records_use(s->records[other], SLICE_LIT("later"), HOME_MOVE,
+                     name_of(s->f[0].workers[later]), now(s));
+    publish(s);
+    assert_int_equal(home_at(s, 1, "later"), later);
     assert_int_equal(served(s, 1, "a", 10 * MS), home);
     street_destroy(s);
+}
+
+/* ---- one load balancer that was restarted ---- */
+
+enum { RECALLED = 30 };
+
+/* A load balancer alone, which has served 30 classes; -> where each lives. */
+static void live(struct street *s, int homes[RECALLED])
+{
+    for (int b = 0; b < BALANCERS; ++b)
+        homes_set_balancers(s->f[b].homes, NULL, 0, 0, now(s));
+    for (int round = 0; round < 20; ++round) {
+        for (int i = 0; i < RECALLED; ++i) {
+            char cls[16];
+
+            snprintf(cls, sizeof(cls), "k%d", i);
+            homes[i] = served(s, 0, cls, (uint64_t)(1 + i % 5) * 2 * MS);
+        }
+    }
+}
+
+/* Balancer 1 has had no request yet: it is the one that comes after the restart. */
+static void assert_recalled(struct street *s, const int homes[RECALLED])
+{
+    for (int i = 0; i < RECALLED; ++i) {
+        char cls[16];
+
+        snprintf(cls, sizeof(cls), "k%d", i);
+        assert_int_equal(home_at(s, 1, cls), homes[i]);
+        assert_int_equal(served(s, 1, cls, 2 * MS), homes[i]);
+        assert_int_equal(s->f[1].choice.reason, HOMES_HOME);
+    }
+}
+
+static void after_a_restart_every_class_lives_where_it_did(void **state)
+{
+    struct street *s = street_create();
+    int homes[RECALLED];
+
+    (void)state;
+    live(s, homes);
+    publish(s);
+    assert_recalled(s, homes);
+    street_destroy(s);
+}
+
+static void so_it_does_when_nothing_was_asked_for_minutes(void **state)
+{
+    struct street *s = street_create();
+    int homes[RECALLED];
+
+    (void)state;
+    live(s, homes);
+    pass(s, 600 * (uint64_t)SECOND);
+    publish(s);
+    assert_recalled(s, homes);
+    street_destroy(s);
+}
+
+/* With another one that goes on, as it does alone. */
+static void one_of_several_that_was_restarted_follows_what_is_old_as_well(void **state)
+{
+    struct street *s = street_create();
+    char cls[16];
+
+    (void)state;
+    owned_class(s, 0, cls);
+    int home = served(s, 0, cls, 10 * MS);
+    pass(s, 600 * (uint64_t)SECOND);
+    publish(s);
+    assert_int_equal(home_at(s, 1, cls), home);
+    assert_int_equal(served(s, 1, cls, 10 * MS), home);
+    assert_int_equal(s->f[1].choice.reason, HOMES_HOME);
+    street_destroy(s);
+}
+
+static void the_work_of_classes_is_recalled_as_well(void **state)
+{
+    struct street *s = street_create();
+    int homes[RECALLED];
+    struct homes_view v;
+
+    (void)state;
+    live(s, homes);
+    publish(s);
+    homes_view(s->f[1].homes, now(s), &v);
+    assert_int_equal(v.homes, RECALLED);
+    for (int w = 0; w < WORKERS; ++w) {
+        struct homes_worker_view before, after;
+
+        homes_view_worker(s->f[0].homes, s->f[0].workers[w], now(s), &before);
+        homes_view_worker(s->f[1].homes, s->f[1].workers[w], now(s), &after);
+        assert_int_equal(after.homes, before.homes);
+        assert_true(fabs(after.work - before.work) <= 0.25 * before.work + 0.01);
+    }
+    /* So a class is as large as it was, and not all that there is. */
+    served(s, 0, "k0", 2 * MS);
+    double share = s->f[0].choice.share;
+    served(s, 1, "k0", 2 * MS);
+    assert_true(s->f[1].choice.share < 2 * share + 0.1);
+    street_destroy(s);
+}
+
+static void recalled_work_is_handed_over_once(void **state)
+{
+    struct street *s = street_create();
+    struct lodgers *f = &s->f[1];
+    struct homes_worker_view from, to, after;
+    int homes[RECALLED];
+
+    (void)state;
+    live(s, homes);
+    publish(s);
+    struct homes_request r = {.now_us = now(s)};
+    homes_view_worker(f->homes, f->workers[0], now(s), &from);
+    homes_view_worker(f->homes, f->workers[1], now(s), &to);
+    assert_true(from.work > 0 && from.homes > 0);
+    assert_int_equal(homes_hand_over(f->homes, f->workers[0], f->workers[1], &r), from.homes);
+    homes_view_worker(f->homes, f->workers[1], now(s), &after);
+    assert_true(fabs(after.work - from.work - to.work) <= 1e-9);
+    street_destroy(s);
+}
+
+/* What workers FIRST and SECOND have of "a" when it was new at worker 1 and moved to worker 2,
+ * in this order. */
+static void recall_move(struct street *s, int first, int second, bool by_name)
+{
+    uint64_t at_us = now(s) - 5 * SECOND;
+    const struct homes_record left = {.kind = HOME_NEW, .since_us = at_us, .used_us = at_us};
+    struct homes_record moved = {
+        .kind = HOME_MOVE, .since_us = at_us + SECOND, .used_us = at_us + 2 * SECOND};
+    struct lodgers *f = &s->f[1];
+
+    moved.from = by_name ? NULL : f->workers[1];
+    moved.from_name = by_name ? lodgers_name(NULL, homes_worker_context(f->workers[1])) : 0;
+    homes_set_balancers(f->homes, NULL, 0, 0, now(s));
+    for (int i = 0; i < 2; ++i) {
+        int w = i == 0 ? first : second;
+
+        homes_published(f->homes, f->workers[w], SLICE_LIT("a"), w == 1 ? &left : &moved, now(s));
+        homes_check(f->homes);
+    }
+}
+
+static void
+a_home_that_was_left_is_none_whoever_tells_first_and_whether_it_is_known_yet(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; ++i) {
+        struct street *s = street_create();
+
+        recall_move(s, 1 + i % 2, 2 - i % 2, i >= 2);
+        assert_int_equal(home_at(s, 1, "a"), 2);
+        street_destroy(s);
+    }
+}
+
+static void a_home_long_unused_at_the_last_use_is_none_whoever_tells_first(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; ++i) {
+        struct street *s = street_create();
+        struct lodgers *f = &s->f[1];
+
+        homes_set_balancers(f->homes, NULL, 0, 0, now(s));
+        for (int k = 0; k < 3; ++k) {
+            int w = i == 0 ? k : 2 - k;
+            /* 0 and 1 are used to the end, 2 is not. */
+            uint64_t used_us = now(s) - (w == 2 ? 112 : 100) * (uint64_t)SECOND;
+            const struct homes_record r = {
+                .kind = w == 2 ? HOME_NEW : HOME_COPY, .since_us = used_us, .used_us = used_us};
+
+            homes_published(f->homes, f->workers[w], SLICE_LIT("a"), &r, now(s));
+            homes_check(f->homes);
+        }
+        struct homes_worker *at[3] = {NULL};
+        assert_int_equal(homes_of(f->homes, SLICE_LIT("a"), at, 3), 2);
+        assert_true(at[0] != f->workers[2] && at[1] != f->workers[2]);
+        street_destroy(s);
+    }
 }
 
 static void a_worker_that_leaves_takes_its_records_along(void **state)
@@ -520,7 +709,15 @@ int main(void)
         cmocka_unit_test(a_class_that_was_not_used_for_long_leaves_its_home_for_both),
         cmocka_unit_test(a_copy_is_a_home_for_both_until_nobody_uses_it),
         cmocka_unit_test(a_workers_load_is_the_published_work_of_its_classes),
-        cmocka_unit_test(who_is_alone_takes_no_notice_and_who_is_alone_again_keeps_its_homes),
+        cmocka_unit_test(who_is_alone_decides_alone_and_who_is_alone_again_keeps_its_homes),
+        cmocka_unit_test(after_a_restart_every_class_lives_where_it_did),
+        cmocka_unit_test(so_it_does_when_nothing_was_asked_for_minutes),
+        cmocka_unit_test(one_of_several_that_was_restarted_follows_what_is_old_as_well),
+        cmocka_unit_test(the_work_of_classes_is_recalled_as_well),
+        cmocka_unit_test(recalled_work_is_handed_over_once),
+        cmocka_unit_test(
+            a_home_that_was_left_is_none_whoever_tells_first_and_whether_it_is_known_yet),
+        cmocka_unit_test(a_home_long_unused_at_the_last_use_is_none_whoever_tells_first),
         cmocka_unit_test(a_worker_that_leaves_takes_its_records_along),
         cmocka_unit_test(random_records_keep_the_invariants),
     };

@@ -38,12 +38,16 @@ static struct limit_rule make_rule(int mode, uint64_t timeout_ms)
 
 static void end_rule(struct limit_rule *rule)
 {
-    const struct counter_stats *s = counter_stats(rule->counter->table);
+    struct counter_table *tables[] = {rule->counter->table, rule->counter->flights};
 
-    counter_check(rule->counter->table);
-    assert_int_equal(s->held, 0);
-    assert_int_equal(s->waiting, 0);
-    assert_int_equal(s->keys, 0);
+    for (size_t i = 0; i < ARRAY_LEN(tables); ++i) {
+        const struct counter_stats *s = counter_stats(tables[i]);
+
+        counter_check(tables[i]);
+        assert_int_equal(s->held, 0);
+        assert_int_equal(s->waiting, 0);
+        assert_int_equal(s->keys, 0);
+    }
     limit_rule_fini(rule);
 }
 

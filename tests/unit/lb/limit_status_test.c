@@ -24,9 +24,9 @@ static struct limit_rule make_rule(const char *name, int where)
     return rule;
 }
 
-/* One request asks for KEY at AT_US. */
-static enum counter_answer ask(struct limit_rule *rule, struct counter_lock *lock, const char *key,
-                               uint64_t at_us)
+/* One request asks for KEY in TABLE, which is one of RULE's, at AT_US. */
+static enum counter_answer ask_in(struct counter_table *table, const struct limit_rule *rule,
+                                  struct counter_lock *lock, const char *key, uint64_t at_us)
 {
     const struct counter_ask a = {
         .key = slice_of(key),
@@ -38,17 +38,28 @@ static enum counter_answer ask(struct limit_rule *rule, struct counter_lock *loc
     };
 
     *lock = (struct counter_lock){0};
-    return counter_acquire(rule->counter->table, lock, &a, at_us);
+    return counter_acquire(table, lock, &a, at_us);
 }
 
-static void leave(struct limit_rule *rule, struct counter_lock *lock, uint64_t at_us)
+static void leave_from(struct counter_table *table, struct counter_lock *lock, uint64_t at_us)
 {
     struct list woken;
 
     list_init(&woken);
-    counter_leave(rule->counter->table, lock, at_us, &woken);
+    counter_leave(table, lock, at_us, &woken);
     while (list_pop_front(&woken) != NULL)
         ;
+}
+
+static enum counter_answer ask(struct limit_rule *rule, struct counter_lock *lock, const char *key,
+                               uint64_t at_us)
+{
+    return ask_in(rule->counter->table, rule, lock, key, at_us);
+}
+
+static void leave(struct limit_rule *rule, struct counter_lock *lock, uint64_t at_us)
+{
+    leave_from(rule->counter->table, lock, at_us);
 }
 
 /* ---- one counter ---- */
@@ -121,6 +132,7 @@ static void the_keys_most_waited_for_come_first_and_are_ten_at_most(void **state
 static void at_a_daemon_who_asks_it_counts_and_not_who_flies(void **state)
 {
     struct limit_rule rule = make_rule("far", LIMIT_DAEMON);
+    struct counter_table *flights = rule.counter->flights;
     struct limit_figures *f = &rule.counter->figures;
     struct limit_keys_view keys;
     struct counter_lock flying;
@@ -128,8 +140,8 @@ static void at_a_daemon_who_asks_it_counts_and_not_who_flies(void **state)
     struct limit_view v;
 
     (void)state;
-    assert_int_equal(ask(&rule, &flying, "far:x", US), COUNTER_LOCKED);
-    assert_int_equal(ask(&rule, &behind, "far:x", US), COUNTER_WAIT);
+    assert_int_equal(ask_in(flights, &rule, &flying, "far:x", US), COUNTER_LOCKED);
+    assert_int_equal(ask_in(flights, &rule, &behind, "far:x", US), COUNTER_WAIT);
     atomic_store(&f->daemon_waiting, 1);
     limit_view(&rule, 9 * US, &v, &keys);
     assert_int_equal(v.held, 0);
@@ -146,8 +158,8 @@ static void at_a_daemon_who_asks_it_counts_and_not_who_flies(void **state)
     assert_int_equal(v.waiting, 1);
     assert_int_equal(v.acquired, 1);
     assert_int_equal(v.lost, 3);
-    leave(&rule, &behind, 9 * US);
-    leave(&rule, &flying, 9 * US);
+    leave_from(flights, &behind, 9 * US);
+    leave_from(flights, &flying, 9 * US);
     limit_rule_fini(&rule);
 }
 
@@ -311,7 +323,8 @@ static void a_loop_publishes_what_its_client_says_when_it_has_one(void **state)
     struct control *c = control_create(yaml);
     struct application_loop *al = &c->app->loops[0];
     struct counter_server_address server = {.name = SLICE_LIT("127.0.0.1:7531")};
-    const struct counter_client_settings s = {.servers = &server, .nservers = 1};
+    const struct counter_client_settings s = {
+        .servers = &server, .nservers = 1, .health = c->app->counter_health};
 
     (void)state;
     assert_int_equal(addr_parse(server.name, &server.addr), ERR_OK);

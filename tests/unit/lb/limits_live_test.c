@@ -362,6 +362,50 @@ static void reread(struct fixture *f, const char *yaml)
     configuration_fini(&c);
 }
 
+/* The tree turns off what shares responses, and on again where the file has it. */
+static void responses_are_shared_only_where_the_file_says_so(void **state)
+{
+    static const char shares[] =
+        "pool_counters: {database: {workers: 4, mode: any, on_busy: stale, "
+        "match: {path: /report}}}\n";
+    struct fixture *f = *state;
+    char *yaml = xasprintf("%s%s", HEAD, shares);
+
+    start(f, HEAD DATABASE);
+    follow_tree(f);
+    tree_says(
+        f, "database",
+        "{\"workers\": 5, \"mode\": \"any\", \"on_full\": \"stale\", \"on_timeout\": \"stale\", "
+        "\"on_busy\": \"stale\"}");
+    tree_says(f, "own", "{\"workers\": 6, \"path\": \"/a\", \"mode\": \"any\"}");
+    wait_workers(f, "database", 5);
+    wait_workers(f, "own", 6);
+    assert_false(f->c->app->settings->limits->any_copies);
+    assert_true(shows(f, "database", "refused", "shares responses between clients"));
+    json_t *d = described(f, "database");
+    assert_int_equal(json_array_size(json_object_get(d, "refused")), 4);
+    json_decref(d);
+    /* The file says two of them as well. */
+    reread(f, yaml);
+    loop_turn(f->c->lb.control, 0);
+    assert_int_equal(rule(f, "database")->s.mode, LIMIT_ANY);
+    assert_int_equal(rule(f, "database")->s.on_busy, LIMIT_BUSY_STALE);
+    assert_int_equal(rule(f, "database")->s.on_full, LIMIT_ANSWER_ERROR);
+    assert_int_equal(rule(f, "own")->s.mode, LIMIT_EACH);
+    tree_says(f, "database", "{\"workers\": 7, \"mode\": \"each\", \"on_busy\": \"wait\"}");
+    wait_workers(f, "database", 7);
+    assert_false(f->c->app->settings->limits->any_copies);
+    tree_says(f, "database", "{\"workers\": 8, \"mode\": \"any\"}");
+    wait_workers(f, "database", 8);
+    assert_int_equal(rule(f, "database")->s.mode, LIMIT_ANY);
+    /* And no longer: what the tree has does not stay in force as the last good value. */
+    reread(f, HEAD DATABASE);
+    loop_turn(f->c->lb.control, 0);
+    assert_int_equal(rule(f, "database")->s.mode, LIMIT_EACH);
+    assert_int_equal(workers(f, "database"), 8);
+    free(yaml);
+}
+
 static void a_file_read_anew_adds_changes_and_removes_rules(void **state)
 {
     struct fixture *f = *state;
@@ -492,6 +536,7 @@ int main(void)
         TEST(what_is_bad_is_refused_with_its_reason),
         TEST(names_that_are_none_are_passed_over),
         TEST(there_are_so_many_rules_at_most_and_those_of_the_file_come_first),
+        TEST(responses_are_shared_only_where_the_file_says_so),
         TEST(a_file_read_anew_adds_changes_and_removes_rules),
         TEST(what_overlaid_a_rule_that_is_gone_is_not_a_rule_for_everything),
         TEST(a_rule_that_comes_back_while_it_is_held_counts_on),

@@ -246,6 +246,48 @@ static void what_is_no_worker_of_ours_is_refused_with_its_reason(void **state)
     stop_lb(w);
 }
 
+static void workers_are_taken_from_the_networks_that_are_allowed_alone(void **state)
+{
+    struct world *w = *state;
+
+    start_with_directory(w, "discovery_max_drop: 1\nprovider_networks: [10.0.0.0/8, 127.0.0.7]\n");
+    add(w, 0, "10.0.0.1:1", "{}");
+    add(w, 1, "127.0.0.1:1", "{}");
+    add(w, 2, "unix:/run/x.sock", "{}");
+    add(w, 3, "localhost:1", "{}");
+    add(w, 4, "127.0.0.7:1", "{}");
+    wait_for(w, in_pool(w) == 2 && figures(w).refused == 3);
+    assert_non_null(count(w, "10.0.0.1:1").found);
+    assert_non_null(count(w, "127.0.0.7:1").found);
+    assert_int_equal(count(w, NULL).all, 2);
+    stop_lb(w);
+}
+
+static void what_this_process_listens_at_becomes_no_worker(void **state)
+{
+    struct world *w = *state;
+    struct addr own[2];
+
+    start_with_directory(w, "discovery_max_drop: 1\n");
+    add(w, 0, "127.0.0.1:81", "{}");
+    add(w, 1, "127.0.0.1:82", "{}");
+    add(w, 2, "localhost:82", "{}");
+    wait_for(w, in_pool(w) == 2 && figures(w).providers == 2);
+    /* It is known only when the listeners are bound. */
+    assert_int_equal(addr_parse(SLICE_LIT("10.0.0.1:1"), &own[0]), ERR_OK);
+    assert_int_equal(addr_parse(SLICE_LIT("0.0.0.0:82"), &own[1]), ERR_OK);
+    w->c->lb.own = own;
+    w->c->lb.nown = 2;
+    membership_judge_providers(w->c->app->membership);
+    assert_int_equal(in_pool(w), 1);
+    assert_int_equal(figures(w).held, 0);
+    assert_null(count(w, "127.0.0.1:82").found);
+    /* The look-up of the name may have ended only now. */
+    wait_for(w, figures(w).refused == 2);
+    assert_int_equal(in_pool(w), 1);
+    stop_lb(w);
+}
+
 static void flapping_keeps_the_worker_and_its_connections(void **state)
 {
     struct world *w = *state;
@@ -357,7 +399,7 @@ static void what_a_tree_said_is_used_while_it_does_not_answer(void **state)
         "{\"providers\":{\"127.0.0.1:1\":{},\"no-address\":{},\"127.0.0.1:2\":7,"
         "\"127.0.0.1:3\":{\"version\":[1],\"incarnation\":{}}},"
         "\"settings\":{\"retries\":7,\"variance\":\"lots\",\"error_page\":\"/etc/passwd\"}}");
-    start_lb(w, "zookeeper://127.0.0.1:1/x", "");
+    start_lb(w, "zookeeper://127.0.0.1:1/x", "provider_networks: [loopback]\n");
     assert_false(membership_settled(w->c->app->membership));
     wait_for(w, in_pool(w) == 2);
     assert_true(membership_settled(w->c->app->membership));
@@ -376,7 +418,7 @@ static void what_another_tree_said_is_not_used(void **state)
     struct world *w = *state;
 
     write_memory(w, "zookeeper://127.0.0.1:2/x ", "{\"providers\":{\"127.0.0.1:1\":{}}}");
-    start_lb(w, "zookeeper://127.0.0.1:1/x", "");
+    start_lb(w, "zookeeper://127.0.0.1:1/x", "provider_networks: [loopback]\n");
     for (int i = 0; i < 40; ++i)
         turn(w);
     assert_int_equal(count(w, NULL).all, 0);
@@ -390,6 +432,8 @@ int main(void)
         TEST(spellings_of_one_address_are_one_worker),
         TEST(a_provider_named_by_host_is_one_worker_at_its_first_address),
         TEST(what_is_no_worker_of_ours_is_refused_with_its_reason),
+        TEST(workers_are_taken_from_the_networks_that_are_allowed_alone),
+        TEST(what_this_process_listens_at_becomes_no_worker),
         TEST(flapping_keeps_the_worker_and_its_connections),
         TEST(a_list_that_shrinks_at_once_is_held_until_there_is_no_sign_of_life),
         TEST(a_tree_wiped_before_a_start_takes_nobody_away_at_once),

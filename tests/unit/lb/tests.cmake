@@ -1,12 +1,9 @@
-foreach(noun access_line access_log active_check answer class_metrics classify cpu_affinity drained_names ejection_rule exchange header_rules headers methods limit_claim limit_status poison predecessor redirect
+foreach(noun access_line access_log active_check answer class_metrics classify cpu_affinity drained_names ejection_rule exchange header_rules headers methods limit_claim limit_status poison predecessor private_headers redirect
         refused_line retry_budget route_wait shared_answers)
   rlb_unit_test(lb/${noun} LINK rlb::lb)
 endforeach()
-foreach(noun advertise application application_live configuration membership self_measure settings)
+foreach(noun advertise application application_live configuration membership provider_limits self_measure settings)
   rlb_unit_test(lb/${noun} LINK rlb::lb)
-endforeach()
-foreach(noun configuration settings)
-  target_compile_definitions(unit.lb.${noun} PRIVATE RLB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endforeach()
 foreach(noun access_log advertise application limit_claim limit_status poison retry_budget self_measure)
   set_tests_properties(unit.lb.${noun} PROPERTIES LABELS "unit;thread")

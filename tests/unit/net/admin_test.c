@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "tests/support/log_capture.h"
 #include "tests/support/raw_peer.h"
 
 struct fixture {
@@ -293,7 +294,15 @@ static void address_in_use_is_an_error(void **state)
     struct admin_options o = {.addresses = &f->addr, .naddresses = 1};
     struct admin *a = NULL;
 
+    struct log_capture c;
+    char text[ADDR_TEXT_MAX];
+    char expected[ADDR_TEXT_MAX + 64];
+
+    snprintf(expected, sizeof(expected), "admin-cannot-listen address=%s reason=\"",
+             addr_format(&f->addr, text));
+    log_capture_start(&c);
     assert_int_not_equal(admin_create(f->loop, &o, &a), ERR_OK);
+    assert_non_null(strstr(log_capture_end(&c), expected));
     assert_null(a);
 }
 

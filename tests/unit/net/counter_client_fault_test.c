@@ -10,6 +10,40 @@
 
 /* ---- what is said ---- */
 
+/* The next connection asks whether the daemon knows slots: REPLY is the answer. */
+static void answer_inquiry(struct world *w, const char *reply)
+{
+    struct raw_peer inquiry;
+
+    raw_init(&inquiry);
+    raw_accept(w->f.loop, w->listener, &inquiry);
+    raw_await(w->f.loop, &inquiry, "STATS SLOTS\n");
+    raw_send(w->f.loop, &inquiry, reply);
+    raw_await_end(w->f.loop, &inquiry);
+    raw_fini(&inquiry);
+}
+
+static void a_daemon_is_asked_once_whether_it_knows_slots(void **state)
+{
+    static const char *const replies[] = {"slots: 1\n", "ERROR WRONG_STAT", "ERROR WRONG_STAT\n"};
+    struct counter_request r = waiting;
+    struct world *w = *state;
+
+    r.slots = 7;
+    for (size_t i = 0; i < ARRAY_LEN(replies); ++i) {
+        struct asker a[2] = {0};
+
+        create(w, (struct counter_client_settings){.answer_timeout_ms = LONG_MS});
+        begin(w, &a[0], &r);
+        answer_inquiry(w, replies[i]);
+        leave(&a[0]);
+        begin(w, &a[1], &r);
+        assert_int_equal(view(&w->f).connections, 1);
+        leave(&a[1]);
+        assert_false(view(&w->f).resting);
+    }
+}
+
 static void requests_tell_whole_seconds_rounded_up(void **state)
 {
     static const struct {
@@ -27,6 +61,8 @@ static void requests_tell_whole_seconds_rounded_up(void **state)
         struct counter_request r = {SLICE_LIT("a b"), COUNTER_ANY, 2, 5, 7, lines[i].timeout_ms};
         struct asker a = {0};
         begin(w, &a, &r);
+        if (i == 0)
+            answer_inquiry(w, "slots: 1\n");
         assert_true(slice_is(text_slice(&w->peer.in), lines[i].line));
         leave(&a);
         raw_await_end(w->f.loop, &w->peer);
@@ -120,8 +156,7 @@ static void no_silence_is_longer_than_the_wait(void **state)
     begin(w, &a, &brief);
     say(w, "LOCK"); /* and never the rest of it */
     assert_int_equal(await_answer(&a), COUNTER_RESULT_TIMEOUT);
-    raw_await(w->f.loop, &w->peer, "STATS UPTIME\n");
-    assert_int_equal(view(&w->f).connections, 1);
+    raw_await_end(w->f.loop, &w->peer);
 }
 
 static void who_may_not_wait_is_told_of_silence(void **state)
@@ -136,30 +171,84 @@ static void who_may_not_wait_is_told_of_silence(void **state)
     raw_await_end(w->f.loop, &w->peer);
 }
 
-static void a_wait_that_ends_here_shows_whether_the_daemon_lives(void **state)
+/* The next connection is a probe, which is answered. */
+static void answer_probe(struct world *w, struct raw_peer *probe)
+{
+    raw_accept(w->f.loop, w->listener, probe);
+    raw_await(w->f.loop, probe, "STATS UPTIME\n");
+    raw_send(w->f.loop, probe, "uptime: 0 days, 0h 0m 1s\n");
+}
+
+static void a_daemon_that_answers_probes_may_be_waited_for(void **state)
 {
     struct world *w = *state;
-    struct counter_request brief = within(BRIEF_MS);
+    struct raw_peer probe;
     struct asker a = {0};
 
-    /* It does, and even decides meanwhile: that is nothing against it. */
-    for (unsigned i = 0; i <= COUNTER_BREAKER_FAILURES_MAX; ++i) {
-        begin(w, &a, &brief);
-        assert_int_equal(await_answer(&a), COUNTER_RESULT_TIMEOUT);
-        raw_await(w->f.loop, &w->peer, "STATS UPTIME\n");
-        say(w, i != 0 ? "TIMEOUT\nuptime: 0 days, 0h 0m 1s\n" : "uptime: 0 days, 0h 0m 1s\n");
-        raw_await_end(w->f.loop, &w->peer);
-    }
-    assert_false(view(&w->f).resting);
-    /* It does not. */
+    raw_init(&probe);
     create(w, (struct counter_client_settings){.answer_timeout_ms = BRIEF_MS});
+    begin(w, &a, &waiting);
+    answer_probe(w, &probe);
+    /* The next ones use the same connection. */
     for (unsigned i = 0; i < COUNTER_BREAKER_FAILURES_MAX; ++i) {
-        assert_false(view(&w->f).resting);
-        begin(w, &a, &brief);
-        assert_int_equal(await_answer(&a), COUNTER_RESULT_TIMEOUT);
-        raw_await_end(w->f.loop, &w->peer);
+        text_clear(&probe.in);
+        raw_await(w->f.loop, &probe, "STATS UPTIME\n");
+        raw_send(w->f.loop, &probe, "uptime: 0 days, 0h 0m 1s\n");
     }
+    assert_false(a.told);
+    say(w, "LOCKED\n");
+    assert_int_equal(await_answer(&a), COUNTER_RESULT_LOCKED);
+    assert_int_equal(stats(w)->opened, 2);
+    release(&a);
+    raw_fini(&probe);
+}
+
+static void a_call_does_not_wait_for_a_daemon_that_answers_no_probe(void **state)
+{
+    struct world *w = *state;
+    struct asker a = {0};
+
+    create(w, (struct counter_client_settings){.answer_timeout_ms = BRIEF_MS});
+    begin(w, &a, &waiting);
+    check_unreachable(&a, COUNTER_TROUBLE_SILENT);
     assert_true(view(&w->f).resting);
+    assert_int_equal(stats(w)->probes, COUNTER_BREAKER_FAILURES_MAX);
+}
+
+static void loops_share_what_one_of_them_finds_out(void **state)
+{
+    struct counter_client_settings s = {.answer_timeout_ms = BRIEF_MS};
+    struct world *w = *state;
+    struct fixture other = {.loop = w->f.loop, .health = w->f.health};
+    struct asker a = {0};
+    struct asker b = {0};
+
+    create(w, s);
+    create_client(&other, &w->addr, s);
+    begin(w, &a, &waiting);
+    acquire(&other, &b, &waiting);
+    check_unreachable(&a, COUNTER_TROUBLE_SILENT);
+    check_unreachable(&b, COUNTER_TROUBLE_SILENT);
+    uint64_t rests = stats(w)->rests + counter_client_stats(other.client)->rests;
+    uint64_t probes = stats(w)->probes + counter_client_stats(other.client)->probes;
+    assert_int_equal(rests, 1);
+    assert_int_equal(probes, COUNTER_BREAKER_FAILURES_MAX);
+    counter_client_destroy(other.client);
+}
+
+static void a_wait_that_ends_here_shows_whether_the_daemon_responds(void **state)
+{
+    struct world *w = *state;
+    struct counter_request brief = within(BRIEF_MS / 2);
+    struct asker a = {0};
+
+    create(w, (struct counter_client_settings){.answer_timeout_ms = BRIEF_MS});
+    begin(w, &a, &brief);
+    assert_int_equal(await_answer(&a), COUNTER_RESULT_TIMEOUT);
+    raw_await_end(w->f.loop, &w->peer);
+    while (!view(&w->f).resting)
+        loop_turn(w->f.loop, RAW_TURN_MS);
+    assert_int_equal(stats(w)->probes, COUNTER_BREAKER_FAILURES_MAX);
 }
 
 static void a_release_without_answer_ends_its_connection(void **state)
@@ -369,7 +458,11 @@ int main(void)
         CASE(an_end_instead_of_an_answer_leaves_the_key_unreachable),
         CASE(no_silence_is_longer_than_the_wait),
         CASE(who_may_not_wait_is_told_of_silence),
-        CASE(a_wait_that_ends_here_shows_whether_the_daemon_lives),
+        CASE(a_daemon_that_answers_probes_may_be_waited_for),
+        CASE(a_call_does_not_wait_for_a_daemon_that_answers_no_probe),
+        CASE(loops_share_what_one_of_them_finds_out),
+        CASE(a_wait_that_ends_here_shows_whether_the_daemon_responds),
+        CASE(a_daemon_is_asked_once_whether_it_knows_slots),
         CASE(a_release_without_answer_ends_its_connection),
         CASE(a_connection_that_does_not_come_about_is_given_up_in_time),
         CASE(a_connection_whose_asker_leaves_is_kept_for_the_next),

@@ -398,7 +398,7 @@ static void a_daemon_that_has_stopped_is_left_alone_and_found_when_it_goes_on(vo
 
 /* ---- limits, and servers that change ---- */
 
-static void who_finds_all_connections_taken_finds_the_queue_full(void **state)
+static void a_call_that_finds_all_connections_taken_learns_so(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -407,12 +407,11 @@ static void who_finds_all_connections_taken_finds_the_queue_full(void **state)
     struct asker late = {0};
 
     counter_client_destroy(f->client);
-    s.max_connections = 2;
+    counter_health_set_connections(f->health, 2);
     create_client(f, &w->daemon.addr, s);
     assert_int_equal(ask(f, &a[0], &waiting), COUNTER_RESULT_LOCKED);
     acquire(f, &a[1], &waiting);
-    assert_int_equal(ask(f, &late, &waiting), COUNTER_RESULT_QUEUE_FULL);
-    assert_int_equal(counter_client_stats(f->client)->no_room, 1);
+    assert_int_equal(ask(f, &late, &waiting), COUNTER_RESULT_NO_ROOM);
     release(&a[0]);
     assert_int_equal(await_answer(&a[1]), COUNTER_RESULT_LOCKED);
     await_idle(f, 1);
@@ -556,7 +555,7 @@ int main(void)
         CASE(kept_connections_do_not_outlive_their_daemon),
         CASE(a_server_that_refuses_is_left_alone_and_found_when_it_is_back),
         CASE(a_daemon_that_has_stopped_is_left_alone_and_found_when_it_goes_on),
-        CASE(who_finds_all_connections_taken_finds_the_queue_full),
+        CASE(a_call_that_finds_all_connections_taken_learns_so),
         CASE(more_connections_than_are_kept_are_closed),
         CASE(a_kept_connection_is_closed_when_nobody_wants_it),
         CASE(a_lock_stays_when_its_server_goes),

@@ -13,6 +13,7 @@ enum { LOOPS = 4, ASKERS = 8, ROUNDS = 25, WORKERS = 3 };
 
 struct story {
     struct addr addr;
+    struct counter_health *health;
     atomic_uint holding, most, locked;
 };
 
@@ -76,6 +77,7 @@ static void *run(void *context)
     const struct counter_client_settings s = {
         .servers = &server,
         .nservers = 1,
+        .health = t->story->health,
         .connect_timeout_ms = RAW_DEADLINE_MS,
         .answer_timeout_ms = RAW_DEADLINE_MS,
     };
@@ -106,12 +108,14 @@ static void loops_share_a_limit_at_a_daemon(void **state)
     (void)state;
     poolcounterd_start(&daemon);
     story.addr = daemon.addr;
+    story.health = counter_health_create("test");
     for (unsigned i = 0; i < LOOPS; ++i) {
         threads[i].story = &story;
         assert_int_equal(pthread_create(&threads[i].id, NULL, run, &threads[i]), 0);
     }
     for (unsigned i = 0; i < LOOPS; ++i)
         pthread_join(threads[i].id, NULL);
+    counter_health_destroy(story.health);
     poolcounterd_kill(&daemon);
     assert_int_equal(atomic_load(&story.locked), LOOPS * ASKERS * ROUNDS);
     assert_int_equal(atomic_load(&story.holding), 0);

@@ -18,6 +18,7 @@ struct asker {
 
 struct fixture {
     struct loop *loop;
+    struct counter_health *health;
     struct counter_client *client;
     unsigned answers;
     bool inside; /* a call of the client's interface */
@@ -26,12 +27,13 @@ struct fixture {
 static inline void fixture_open(struct fixture *f)
 {
     raw_ignore_sigpipe();
-    *f = (struct fixture){.loop = loop_create(0)};
+    *f = (struct fixture){.loop = loop_create(0), .health = counter_health_create("test")};
 }
 
 static inline void fixture_close(struct fixture *f)
 {
     counter_client_destroy(f->client);
+    counter_health_destroy(f->health);
     loop_destroy(f->loop);
 }
 
@@ -43,6 +45,7 @@ static inline void create_client(struct fixture *f, const struct addr *a,
 
     s.servers = &server;
     s.nservers = 1;
+    s.health = f->health;
     f->client = counter_client_create(f->loop, &s);
 }
 

@@ -10,6 +10,7 @@
 
 #include "common/base/file.h"
 #include "poolcounter/configuration.h"
+#include "tests/support/odd_values.h"
 
 static struct configuration *read_good(const char *yaml)
 {
@@ -85,6 +86,10 @@ static void what_cannot_be_is_refused_with_its_place(void **state)
     expect_refused("admin: {address: 0.0.0.0:80}\n", "which needs a token");
     expect_refused("admin: {token: x}\n", "address is required");
     expect_refused("admin: {address: here}\n", "expected HOST:PORT");
+    expect_refused("listen: [\"127.0.0.1:80\"]\nadmin: {address: \"127.0.0.1:80\"}\n",
+                   "test:2:18: admin: 127.0.0.1:80 is in use by listen: 127.0.0.1:80");
+    expect_refused("listen: [\"127.0.0.1:80\", \"0.0.0.0:80\"]\n",
+                   "test:1:26: listen: 0.0.0.0:80 is in use by listen: 127.0.0.1:80");
     expect_refused("max_keys: 0\n", "max_keys");
     expect_refused("a: [\n", "test:");
 }
@@ -133,6 +138,26 @@ static void the_commented_configuration_has_every_row_with_its_default(void **st
     text_fini(&file);
 }
 
+static bool read_any(const char *file, struct diag *d)
+{
+    struct configuration *c = configuration_read(file, d);
+
+    configuration_destroy(c);
+    return c != NULL;
+}
+
+static void any_kind_of_value_of_any_setting_is_accepted_or_rejected_and_never_fatal(void **state)
+{
+    static const struct odd_program program = {.tables = poolcounter_tables,
+                                               .ntables = POOLCOUNTER_TABLES,
+                                               .start = {{"listen", "\"127.0.0.1:1\""}},
+                                               .places = {"admin", "types"},
+                                               .read = read_any};
+
+    (void)state;
+    assert_true(odd_values_try(&program) > 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +166,7 @@ int main(void)
         cmocka_unit_test(types_have_their_limits),
         cmocka_unit_test(what_cannot_be_is_refused_with_its_place),
         cmocka_unit_test(the_commented_configuration_has_every_row_with_its_default),
+        cmocka_unit_test(any_kind_of_value_of_any_setting_is_accepted_or_rejected_and_never_fatal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

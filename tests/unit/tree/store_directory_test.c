@@ -299,6 +299,29 @@ static void symbolic_links_are_not_followed_below_the_root(void **state)
     free(file);
 }
 
+static void an_entry_at_the_temporary_name_is_replaced_and_not_written_through(void **state)
+{
+    struct world *w = *state;
+    json_t *v = json("{\"x\": 1}");
+
+    create(w, "/a", "{}");
+    char *victim = xasprintf("%s/victim", w->folder);
+    char *tmp = xasprintf("%s/tree/a/.new-properties-%ld", w->folder, (long)getpid());
+    assert_int_equal(file_write(victim, SLICE_LIT("precious")), ERR_OK);
+    /* A hard link leads to another file, too. */
+    assert_int_equal(link(victim, tmp), 0);
+    assert_int_equal(store_write(w->store, "/a", v, NULL, &w->diag), ERR_OK);
+    expect_bytes(w, "/../victim", SLICE_LIT("precious"));
+    expect_properties(w, "/a", "{\"x\": 1}");
+    assert_int_equal(symlink(victim, tmp), 0);
+    assert_int_equal(store_write(w->store, "/a", v, NULL, &w->diag), ERR_OK);
+    expect_bytes(w, "/../victim", SLICE_LIT("precious"));
+    assert_int_not_equal(access(tmp, F_OK), 0);
+    json_decref(v);
+    free(victim);
+    free(tmp);
+}
+
 static void providers_are_there_while_they_are_held(void **state)
 {
     struct world *w = *state;
@@ -491,6 +514,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(names_that_cannot_be_nodes_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(symbolic_links_are_not_followed_below_the_root, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            an_entry_at_the_temporary_name_is_replaced_and_not_written_through, setup, teardown),
         cmocka_unit_test_setup_teardown(providers_are_there_while_they_are_held, setup, teardown),
         cmocka_unit_test_setup_teardown(deleting_spares_providers_and_what_is_above_them, setup,
                                         teardown),

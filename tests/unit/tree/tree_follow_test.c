@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/tree/tree_fixture.h"
 
+#include "common/base/log.h"
 #include "common/tree/tree_follow.h"
+#include "common/wire/json.h"
+#include "tests/support/log_capture.h"
 
 static void a_node_link_leads_to_its_target(void **state)
 {
@@ -234,6 +237,82 @@ static void a_flood_of_property_links_is_cut(void **state)
     unwatch(&r);
 }
 
+static unsigned times(const char *text, const char *what)
+{
+    unsigned n = 0;
+
+    for (const char *at = text; (at = strstr(at, what)) != NULL; ++at)
+        ++n;
+    return n;
+}
+
+static void a_broken_link_is_logged_once_and_when_it_resolves_again(void **state)
+{
+    struct world *w = *state;
+    struct record workers;
+    struct record below;
+    struct record holder;
+    struct log_capture c;
+
+    log_flush_all();
+    log_capture_start(&c);
+    put_node(w, "/a", "{\"workers ->\":\"../none\",\"x\":1}");
+    watch(w, &workers, "/a/workers");
+    watch(w, &below, "/a/workers/deep");
+    assert_non_null(strstr(workers.problem, "node /none does not exist"));
+    /* Another change of the node with the link is no news of the link. */
+    put_node(w, "/a", "{\"workers ->\":\"../none\",\"x\":2}");
+    watch(w, &holder, "/a");
+    wait_for(w, is_json(holder.properties, "{\"x\":2}"));
+    put_node(w, "/none", "{\"y\":1}");
+    wait_for(w, workers.exists && workers.problem[0] == '\0');
+    put_node(w, "/none/deep", "{}");
+    wait_for(w, below.exists);
+    unwatch(&workers);
+    unwatch(&below);
+    unwatch(&holder);
+    const char *text = log_capture_end(&c);
+    assert_int_equal(times(text, "warn tree-link-broken"), 1);
+    assert_non_null(strstr(text,
+                           "warn tree-link-broken path=/a/workers reason=\"/a: link workers -> "
+                           "../none: node /none does not exist; create it or correct the "
+                           "link\" action=\"keep the last known state\"\n"));
+    assert_int_equal(times(text, "info tree-links-resolved"), 1);
+}
+
+static void a_broken_property_link_is_reported_beside_others(void **state)
+{
+    struct world *w = *state;
+    struct record r;
+    struct record other;
+    struct text out = {0};
+    struct json_writer jw = {.out = &out};
+
+    put_node(w, "/a", "{\"x =>\":\"../defaults\"}");
+    put_node(w, "/b", "{\"x =>\":\"/../..\"}");
+    put_node(w, "/defaults", "{}");
+    watch(w, &r, "/a");
+    watch(w, &other, "/b");
+    json_open_object(&jw, NULL);
+    tree_describe_broken_links(w->tree, "/a", &jw);
+    json_close_object(&jw);
+    assert_string_equal(text_cstr(&out),
+                        "{\"broken_links\":[\"/a: property link x =>: node /defaults has no "
+                        "property x; set it or correct the link\"]}");
+    assert_non_null(strstr(other.problem, "leaves the tree"));
+    put_node(w, "/defaults", "{\"x\":1}");
+    wait_for(w, is_json(r.properties, "{\"x\":1}"));
+    text_clear(&out);
+    jw = (struct json_writer){.out = &out};
+    json_open_object(&jw, NULL);
+    tree_describe_broken_links(w->tree, "/a", &jw);
+    json_close_object(&jw);
+    assert_string_equal(text_cstr(&out), "{\"broken_links\":[]}");
+    text_fini(&out);
+    unwatch(&r);
+    unwatch(&other);
+}
+
 static void paths_are_joined_and_made_plain(void **state)
 {
     static const struct {
@@ -291,6 +370,8 @@ int main(void)
         tree_test(a_property_link_to_nowhere_keeps_its_last_value),
         tree_test(loops_of_property_links_are_refused),
         tree_test(a_flood_of_property_links_is_cut),
+        tree_test(a_broken_link_is_logged_once_and_when_it_resolves_again),
+        tree_test(a_broken_property_link_is_reported_beside_others),
         cmocka_unit_test(paths_are_joined_and_made_plain),
     };
 

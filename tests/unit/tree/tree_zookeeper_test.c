@@ -106,6 +106,23 @@ static void what_is_no_json_object_is_a_problem_and_keeps_the_last(void **state)
     unwatch(&r);
 }
 
+/* Node PATH with FORMAT, in which each %s is the test's place. */
+static void write_links(const struct place *p, const char *path, const char *format)
+{
+    struct text data = {0};
+
+    for (const char *c = format; *c != '\0'; ++c) {
+        if (c[0] == '%' && c[1] == 's') {
+            text_add(&data, slice_of(p->root));
+            ++c;
+        } else {
+            text_add_char(&data, *c);
+        }
+    }
+    write_node(p, path, text_cstr(&data));
+    text_fini(&data);
+}
+
 static void links_are_followed_and_watched(void **state)
 {
     struct place *p = *state;
@@ -114,7 +131,7 @@ static void links_are_followed_and_watched(void **state)
     write_node(p, "", "");
     write_node(p, "/a", "{\"n\":1}");
     write_node(p, "/b", "{\"n\":2}");
-    write_node(p, "/lb", "{\"main ->\":\"/a\",\"n =>\":\"/b\"}");
+    write_links(p, "/lb", "{\"main ->\":\"%s/a\",\"n =>\":\"%s/b\"}");
     watch(&p->world, &r, "/lb/main");
     struct record linked = {0};
     watch(&p->world, &linked, "/lb");
@@ -122,13 +139,73 @@ static void links_are_followed_and_watched(void **state)
     assert_true(is_json(linked.properties, "{\"n\":2}"));
     write_node(p, "/b", "{\"n\":3}");
     wait_for(&p->world, is_json(linked.properties, "{\"n\":3}"));
-    write_node(p, "/lb", "{\"main ->\":\"/b\",\"n =>\":\"/a\"}");
+    write_links(p, "/lb", "{\"main ->\":\"%s/b\",\"n =>\":\"%s/a\"}");
     wait_for(&p->world, is_json(r.properties, "{\"n\":3}"));
     wait_for(&p->world, is_json(linked.properties, "{\"n\":1}"));
-    write_node(p, "/lb", "{\"main ->\":\"/lb/main\"}");
+    write_links(p, "/lb", "{\"main ->\":\"%s/lb/main\"}");
     wait_for(&p->world, strstr(r.problem, "loop") != NULL);
     unwatch(&r);
     unwatch(&linked);
+}
+
+/* The tree is all of the server: the path of the URL is where paths begin, and no border. */
+static void links_lead_anywhere_in_the_server(void **state)
+{
+    struct place *p = *state;
+    struct record r = {0};
+    struct record workers = {0};
+    struct record outside = {0};
+    char *shop = xasprintf("%s/shop", p->root);
+    struct tree *t = open_place(p->world.loop, shop);
+    struct world w = {.loop = p->world.loop, .tree = t};
+
+    write_node(p, "", "");
+    write_node(p, "/defaults", "{\"n\":1,\"m\":2}");
+    write_node(p, "/pool", "{\"k\":3}");
+    write_links(p, "/shop",
+                "{\"n =>\":\"../defaults\",\"x =>\":\"%s/defaults m\",\"workers ->\":\"%s/pool\","
+                "\"up ->\":\"../../../..\"}");
+    watch(&w, &r, "");
+    assert_true(is_json(r.properties, "{\"n\":1,\"x\":2}"));
+    assert_string_equal(r.problem, "");
+    watch(&w, &workers, "/workers");
+    assert_true(is_json(workers.properties, "{\"k\":3}"));
+    watch(&w, &outside, "/up");
+    assert_false(outside.exists);
+    assert_non_null(strstr(outside.problem, "leaves the tree"));
+    write_node(p, "/defaults", "{\"n\":5,\"m\":2}");
+    wait_for(&w, is_json(r.properties, "{\"n\":5,\"x\":2}"));
+    write_node(p, "/pool", "{\"k\":4}");
+    wait_for(&w, is_json(workers.properties, "{\"k\":4}"));
+    unwatch(&r);
+    unwatch(&workers);
+    unwatch(&outside);
+    tree_close(t);
+    free(shop);
+}
+
+/* The node that the URL names may itself be reached by a link. */
+static void the_top_of_a_tree_may_be_linked_to(void **state)
+{
+    struct place *p = *state;
+    struct record r = {0};
+    char *alias = xasprintf("%s/alias/below", p->root);
+    struct tree *t = open_place(p->world.loop, alias);
+    struct world w = {.loop = p->world.loop, .tree = t};
+
+    watch(&w, &r, "");
+    assert_false(r.exists);
+    write_node(p, "", "{\"alias ->\":\"./real\"}");
+    write_node(p, "/real", "");
+    write_node(p, "/real/below", "{\"n\":1}");
+    wait_for(&w, r.exists && is_json(r.properties, "{\"n\":1}"));
+    struct tree_registration *e = enter(p, t, "127.0.0.1:80", 7);
+    wait_for(&w, tree_registered(e));
+    assert_true(node_is(p, "/real/below/w/providers/127.0.0.1:80", "{\"pid\":7}"));
+    tree_unregister(e);
+    unwatch(&r);
+    tree_close(t);
+    free(alias);
 }
 
 static void providers_come_change_and_go(void **state)
@@ -356,6 +433,8 @@ int main(void)
         place_test(a_node_that_is_deleted_keeps_its_properties),
         place_test(what_is_no_json_object_is_a_problem_and_keeps_the_last),
         place_test(links_are_followed_and_watched),
+        place_test(links_lead_anywhere_in_the_server),
+        place_test(the_top_of_a_tree_may_be_linked_to),
         place_test(providers_come_change_and_go),
         place_test(a_list_of_providers_that_is_deleted_is_not_known),
         place_test(a_list_that_is_deleted_as_a_whole_is_never_an_empty_one),

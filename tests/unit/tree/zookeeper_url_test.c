@@ -130,8 +130,8 @@ static void hosts_and_path_are_bounded(void **state)
     expect_refused(text_cstr(&url), ERR_SYNTAX, "is no host");
 
     text_clear(&url);
-    text_addf(&url, "//a/%0*d", ZOOKEEPER_PREFIX_MAX, 1);
-    expect_refused(text_cstr(&url), ERR_TOO_LARGE, "path of more than 512 bytes");
+    text_addf(&url, "//a/%0*d", ZOOKEEPER_TOP_MAX, 1);
+    expect_refused(text_cstr(&url), ERR_TOO_LARGE, "path of more than 256 bytes");
     text_fini(&url);
 }
 

@@ -35,7 +35,8 @@ static inline struct cache_fields fields_of(struct message *m, const char *text)
         struct slice name = slice_cut(&line, ':');
 
         assert_true(m->n < FIELDS_MAX);
-        m->fields[m->n++] = (struct http1_header){.name = name, .value = slice_trim(line)};
+        m->fields[m->n++] = (struct http1_header){
+            .name = name, .value = slice_trim(line), .kind = http_field_of(name)};
     }
     return (struct cache_fields){m->fields, m->n};
 }
@@ -45,12 +46,14 @@ static inline struct cache_request request_of(struct message *m, const char *tex
     return (struct cache_request){.method = SLICE_LIT("GET"), .fields = fields_of(m, text)};
 }
 
+static const struct cache_policy cookies_allowed = {.cookies = true};
+
 static inline enum cache_refusal check_request(const char *text, struct cache_wish *wish)
 {
     struct message m;
     struct cache_request r = request_of(&m, text);
 
-    return cache_check_request(&r, false, wish);
+    return cache_check_request(&r, &cookies_allowed, wish);
 }
 
 static inline enum cache_refusal check_response(int status, const char *text,

@@ -31,7 +31,7 @@ static void only_get_may_share(void **state)
     for (size_t i = 0; i < ARRAY_LEN(methods); ++i) {
         struct cache_request r = {.method = slice_of(methods[i])};
 
-        assert_int_equal(cache_check_request(&r, false, &wish), CACHE_REFUSAL_METHOD);
+        assert_int_equal(cache_check_request(&r, &cookies_allowed, &wish), CACHE_REFUSAL_METHOD);
     }
 }
 
@@ -41,7 +41,7 @@ static void request_with_a_body_does_not_share(void **state)
     struct cache_wish wish;
 
     (void)state;
-    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_REFUSAL_BODY);
+    assert_int_equal(cache_check_request(&r, &cookies_allowed, &wish), CACHE_REFUSAL_BODY);
     assert_int_equal(refused("Content-Length: 5"), CACHE_REFUSAL_BODY);
     assert_int_equal(refused("Transfer-Encoding: chunked"), CACHE_REFUSAL_BODY);
 }
@@ -52,7 +52,7 @@ static void upgrade_does_not_share(void **state)
     struct cache_wish wish;
 
     (void)state;
-    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_REFUSAL_UPGRADE);
+    assert_int_equal(cache_check_request(&r, &cookies_allowed, &wish), CACHE_REFUSAL_UPGRADE);
     assert_int_equal(refused("Upgrade: websocket"), CACHE_REFUSAL_UPGRADE);
 }
 
@@ -65,15 +65,46 @@ static void whoever_logs_in_does_not_share(void **state)
     assert_int_equal(refused("Proxy_Authorization: x"), CACHE_REFUSAL_AUTHORIZATION);
 }
 
-static void cookie_shares_unless_the_configuration_says_otherwise(void **state)
+static enum cache_refusal by(const struct cache_policy *policy, const char *text)
 {
     struct message m;
-    struct cache_request r = request_of(&m, "Cookie: a=1");
+    struct cache_request r = request_of(&m, text);
     struct cache_wish wish;
+    enum cache_refusal user = cache_check_user(r.fields, policy);
+    enum cache_refusal all = cache_check_request(&r, policy, &wish);
+
+    assert_int_equal(user, all);
+    return all;
+}
+
+static void who_has_a_cookie_or_a_certificate_shares_where_the_configuration_says_so(void **state)
+{
+    static const struct cache_policy none = {0};
+    static const struct cache_policy both = {.cookies = true, .certificates = true};
+    static const char *const verified[] = {
+        "X-SSL-Client-Verify: SUCCESS", "x_ssl_client_verify: FAILED:expired",
+        "X-SSL-Client-S-DN: CN=ann", "X-SSL-Client-Verify: NONE\nX-SSL-Client-S-DN: CN=ann"};
 
     (void)state;
-    assert_int_equal(cache_check_request(&r, false, &wish), CACHE_OK);
-    assert_int_equal(cache_check_request(&r, true, &wish), CACHE_REFUSAL_COOKIE);
+    assert_int_equal(by(&none, "Cookie: a=1"), CACHE_REFUSAL_COOKIE);
+    assert_int_equal(by(&both, "Cookie: a=1"), CACHE_OK);
+    for (size_t i = 0; i < ARRAY_LEN(verified); ++i) {
+        assert_int_equal(by(&none, verified[i]), CACHE_REFUSAL_CERTIFICATE);
+        assert_int_equal(by(&both, verified[i]), CACHE_OK);
+    }
+    assert_int_equal(by(&none, "X-SSL-Client-Verify: NONE\nX-SSL-Client-S-DN:"), CACHE_OK);
+    assert_int_equal(by(&both, "Authorization: Basic eDp5"), CACHE_REFUSAL_AUTHORIZATION);
+}
+
+static void who_has_a_private_field_does_not_share(void **state)
+{
+    static const struct cache_names names = {2, {{"X-API-Key", 9}, {"remote_user", 11}}};
+    static const struct cache_policy policy = {.private_fields = &names};
+
+    (void)state;
+    assert_int_equal(by(&policy, "x_api_key: 1"), CACHE_REFUSAL_PRIVATE_FIELD);
+    assert_int_equal(by(&policy, "Accept: a\nRemote-User:"), CACHE_REFUSAL_PRIVATE_FIELD);
+    assert_int_equal(by(&policy, "X-API-Keys: 1\nAPI-Key: 2"), CACHE_OK);
 }
 
 /* RFC 9110 14.2, 13.1, 10.1.1 */
@@ -405,7 +436,8 @@ int main(void)
         cmocka_unit_test(request_with_a_body_does_not_share),
         cmocka_unit_test(upgrade_does_not_share),
         cmocka_unit_test(whoever_logs_in_does_not_share),
-        cmocka_unit_test(cookie_shares_unless_the_configuration_says_otherwise),
+        cmocka_unit_test(who_has_a_cookie_or_a_certificate_shares_where_the_configuration_says_so),
+        cmocka_unit_test(who_has_a_private_field_does_not_share),
         cmocka_unit_test(ranges_conditions_and_expectations_do_not_share),
         cmocka_unit_test(request_for_an_answer_of_its_own_does_not_share),
         cmocka_unit_test(request_that_takes_fields_back_does_not_share),

@@ -432,9 +432,70 @@ static void list_is_searched_by_whole_items(void **state)
     assert_false(http1_list_has(SLICE_LIT(""), SLICE_LIT("close")));
 }
 
+static void each_fault_has_its_reason(void **state)
+{
+    static const struct {
+        const char *text;
+        enum response_fault fault;
+    } rows[] = {
+        {"HTTP/1.1 200 OK\nA: b\r\n\r\n", RESPONSE_FAULT_BARE_LINE_END},
+        {"HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n", RESPONSE_FAULT_BARE_LINE_END},
+        {"HTTP/1.1 200 OK\r\nA: b\x01\r\n\r\n", RESPONSE_FAULT_CONTROL},
+        {"HTTP/2 200 OK\r\n\r\n", RESPONSE_FAULT_STATUS_LINE},
+        {"HTTP/1.1 200 OK\r\nA : b\r\n\r\n", RESPONSE_FAULT_HEADER},
+        {"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", RESPONSE_FAULT_LENGTH},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+         RESPONSE_FAULT_LENGTHS_DIFFER},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", RESPONSE_FAULT_CODING},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+         RESPONSE_FAULT_CODING_REPEATED},
+        {"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", RESPONSE_FAULT_CODING_TOO_OLD},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
+        struct http1_head h;
+
+        assert_int_equal(parse(rows[i].text, &h), ERR_SYNTAX);
+        assert_string_equal(response_fault_text(h.fault), response_fault_text(rows[i].fault));
+    }
+}
+
+static void each_fault_of_chunks_has_its_reason(void **state)
+{
+    static const struct {
+        const char *text;
+        enum response_fault fault;
+    } rows[] = {
+        {"x\r\n", RESPONSE_FAULT_CHUNK_SIZE},       {"1;\x01\r\n", RESPONSE_FAULT_CHUNK_EXTENSION},
+        {"1\rx", RESPONSE_FAULT_BARE_LINE_END},     {"1\r\nab\r\n", RESPONSE_FAULT_CHUNK_END},
+        {"0\r\na\x01\r\n", RESPONSE_FAULT_TRAILER}, {"0\r\n\rx", RESPONSE_FAULT_BARE_LINE_END},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
+        struct http1_chunked d = {0};
+        struct slice rest = slice_of(rows[i].text);
+        enum err e = ERR_OK;
+
+        while (e == ERR_OK && rest.len != 0) {
+            struct slice data;
+            size_t used;
+
+            e = http1_chunked_decode(&d, rest, &data, &used);
+            rest = (struct slice){rest.p + used, rest.len - used};
+        }
+        assert_int_equal(e, ERR_SYNTAX);
+        assert_string_equal(response_fault_text(http1_chunked_fault(&d)),
+                            response_fault_text(rows[i].fault));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_fault_has_its_reason),
+        cmocka_unit_test(each_fault_of_chunks_has_its_reason),
         cmocka_unit_test(head_is_taken_apart),
         cmocka_unit_test(what_each_field_is_stands_beside_it),
         cmocka_unit_test(reason_may_be_empty_or_missing),

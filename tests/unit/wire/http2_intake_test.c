@@ -21,9 +21,13 @@ static const struct http2_limits limits = {
     .list = {.list_bytes = 2000, .fields = 20},
     .requests = 3,
     .body_bytes = 100000,
+    .memory_bytes = 50000,
 };
 
 struct talk {
+    struct text stored; /* of any stream's body */
+    uint32_t amounts;   /* of the events that had it */
+    uint64_t before;
     struct http2_intake *in;
     struct http2_room room;
     struct text out;
@@ -49,6 +53,12 @@ static enum request_fault hear(struct talk *t, struct slice bytes, uint64_t now_
         f = http2_intake_take(t->in, &limits, &bytes, now_ms, &t->out, &e);
         if (e.kind != HTTP2_NOTHING)
             t->event = e;
+        if (e.kind != HTTP2_BODY)
+            continue;
+        if (t->amounts == 0)
+            t->before = e.before;
+        t->amounts += e.amount;
+        text_add(&t->stored, e.bytes);
     }
     return f;
 }
@@ -65,6 +75,7 @@ static void finish(struct talk *t)
     http2_intake_destroy(t->in);
     http2_room_fini(&t->room);
     text_fini(&t->out);
+    text_fini(&t->stored);
 }
 
 static void assert_out(const struct talk *t, struct slice want)
@@ -227,6 +238,69 @@ static void a_body_over_the_limit_is_ended_for_the_reader_and_swallowed(void **s
     finish(&t);
 }
 
+static void a_body_too_large_for_memory_is_the_owners_after_its_first_frame(void **state)
+{
+    static const size_t pieces[] = {1, 7, 1000, SIZE_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(pieces); ++i) {
+        struct text bytes = {0};
+        struct talk t;
+
+        start(&t);
+        /* content-length: 60000 */
+        text_add(&bytes, SLICE_LIT("\0\0\xe\1\4\0\0\0\1" REQUEST "\x0f\xd\x05"
+                                   "60000"));
+        put_frame(&bytes, 0, 0, 15000, 1);
+        put_frame(&bytes, 0, 0, 15000, 1);
+        put_frame(&bytes, 0, 8, 15007, 1); /* six bytes of padding, and how many */
+        put_frame(&bytes, 0, 1, 15000, 1);
+        size_t ends = 0;
+        for (size_t at = 0; at < bytes.len;) {
+            size_t n = bytes.len - at < pieces[i] ? bytes.len - at : pieces[i];
+
+            assert_int_equal(hear(&t, (struct slice){bytes.p + at, n}, 0), FAULT_NONE);
+            at += n;
+            ends += t.out.len >= 9 && memcmp(t.out.p + t.out.len - 9, "\0\0\0\0\1\0\0\0\1", 9) == 0;
+        }
+        assert_int_equal(ends, 1);
+        assert_int_equal(t.stored.len, 45000);
+        assert_int_equal(t.amounts, 45007);
+        assert_int_equal(t.before, 15000);
+        assert_false(http2_intake_busy(t.in));
+        text_fini(&bytes);
+        finish(&t);
+    }
+}
+
+static void a_body_that_cannot_be_stored_is_ended_for_the_reader_and_swallowed(void **state)
+{
+    struct text bytes = {0};
+    struct text out = {0};
+    struct talk t;
+
+    (void)state;
+    start(&t);
+    text_add(&bytes, SLICE_LIT("\0\0\6\1\4\0\0\0\1" REQUEST));
+    for (int i = 0; i < 4; ++i)
+        put_frame(&bytes, 0, 0, 16000, 1);
+    assert_int_equal(hear(&t, text_slice(&bytes), 0), FAULT_NONE);
+    assert_int_equal(t.event.kind, HTTP2_BODY);
+    assert_int_equal(t.before, 48000);
+    http2_intake_give_up(t.in, 1, FAULT_BODY_NO_ROOM, &out);
+    assert_true(slice_eq(text_slice(&out), SLICE_LIT("\0\0\0\0\1\0\0\0\1")));
+    assert_int_equal(http2_intake_fault(t.in, 1), FAULT_BODY_NO_ROOM);
+    text_clear(&bytes);
+    put_frame(&bytes, 0, 1, 16000, 1);
+    assert_int_equal(hear(&t, text_slice(&bytes), 0), FAULT_NONE);
+    assert_int_equal(t.out.len, 0);
+    assert_int_equal(t.event.kind, HTTP2_SWALLOWED);
+    assert_int_equal(t.event.amount, 16000);
+    text_fini(&bytes);
+    text_fini(&out);
+    finish(&t);
+}
+
 static void what_comes_of_a_body_is_counted_as_it_comes(void **state)
 {
     struct talk t;
@@ -353,9 +427,32 @@ static void header_blocks_end(void **state)
     text_fini(&bytes);
 }
 
+static void a_preface_reaches_the_reader_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    for (size_t wrong = 0; wrong <= HTTP2_PREFACE_BYTES; ++wrong) {
+        struct talk t = {.in = http2_intake_create(&t.room, is_known, &t), .known = true};
+        char bytes[] = PREFACE;
+
+        bytes[wrong] ^= 1; /* the last time the zero behind it */
+        for (size_t i = 0; i < HTTP2_PREFACE_BYTES; ++i) {
+            enum request_fault f = hear(&t, (struct slice){bytes + i, 1}, 0);
+            bool whole = i != wrong && i == HTTP2_PREFACE_BYTES - 1;
+
+            assert_int_equal(f, i == wrong ? FAULT_HTTP2_PREFACE : FAULT_NONE);
+            assert_int_equal(http2_intake_has_preface(t.in), whole);
+            if (f != FAULT_NONE)
+                break;
+            assert_out(&t, whole ? SLICE_LIT(PREFACE) : SLICE_LIT(""));
+        }
+        finish(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_preface_reaches_the_reader_whole_or_not_at_all),
         cmocka_unit_test(a_request_is_written_as_one_block),
         cmocka_unit_test(extensions_and_trailers_are_left_out),
         cmocka_unit_test(a_malformed_request_is_not_written_and_its_body_given_back),
@@ -363,6 +460,8 @@ int main(void)
         cmocka_unit_test(a_field_that_the_client_repeats_is_still_looked_at_for_what_it_means),
         cmocka_unit_test(a_body_that_is_too_long_is_taken_back_from_the_reader),
         cmocka_unit_test(a_body_over_the_limit_is_ended_for_the_reader_and_swallowed),
+        cmocka_unit_test(a_body_too_large_for_memory_is_the_owners_after_its_first_frame),
+        cmocka_unit_test(a_body_that_cannot_be_stored_is_ended_for_the_reader_and_swallowed),
         cmocka_unit_test(what_comes_of_a_body_is_counted_as_it_comes),
         cmocka_unit_test(after_the_last_request_no_more_are_written),
         cmocka_unit_test(streams_that_the_reader_has_ended_are_forgotten_for_new_ones),

@@ -24,6 +24,7 @@ static void a_field_is_known_in_any_case_and_with_underscores(void **state)
     assert_int_equal(of("x-forwarded_for"), FIELD_FOR);
     assert_int_equal(of("proxy-authorization"), FIELD_HOP);
     assert_int_equal(of("proxy-authorizations"), FIELD_OTHER);
+    assert_int_equal(of("PROXY"), FIELD_HOP);
     assert_int_equal(of("accept"), FIELD_OTHER);
     assert_int_equal(of(""), FIELD_OTHER);
 }
@@ -88,6 +89,7 @@ static void a_kind_is_told_by_length_and_first_letter_only_where_it_is_other(voi
 {
     static const char *const known[] = {"te",
                                         "date",
+                                        "proxy",
                                         "host",
                                         "cookie",
                                         "referer",

@@ -248,6 +248,15 @@ static void the_writer_replaces_what_is_no_utf8(void **state)
     expect_written(SLICE_LIT("\xe2(\xa1"), "\"\xef\xbf\xbd(\xef\xbf\xbd\"");
 }
 
+static void the_writer_leaves_no_control_character(void **state)
+{
+    (void)state;
+    expect_written(SLICE_LIT("\xc2\x80\xc2\x85\xc2\x9b\xc2\x9f\xc2\xa0"),
+                   "\"\\u0080\\u0085\\u009b\\u009f\xc2\xa0\"");
+    /* Single bytes of them are not UTF-8. */
+    expect_written(SLICE_LIT("\x80\x9f"), "\"\xef\xbf\xbd\xef\xbf\xbd\"");
+}
+
 static void whatever_bytes_are_written_can_be_read(void **state)
 {
     struct text t = {0};
@@ -279,6 +288,7 @@ int main(void)
         cmocka_unit_test(printing_sorts_and_keeps_numbers_short_and_their_kind),
         cmocka_unit_test(the_writer_places_commas_and_names),
         cmocka_unit_test(the_writer_replaces_what_is_no_utf8),
+        cmocka_unit_test(the_writer_leaves_no_control_character),
         cmocka_unit_test(whatever_bytes_are_written_can_be_read),
     };
 

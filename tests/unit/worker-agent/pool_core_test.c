@@ -83,6 +83,9 @@ static void granted(struct model *m, const struct core_request *r)
     assert_true(p->state == CORE_READY || (p->state == CORE_STARTING && p->sessions == 1));
     assert_true(p->places <= s->group->concurrency);
     assert_false(p->held);
+    assert_true(s->group->max_requests == 0 || s->group->one_shot ||
+                p->served <= s->group->max_requests);
+    assert_true(!s->group->one_shot || (p->served == 1 && p->born > r->turn));
     assert_true(r->any || r->slot == s);
     /* First come, first served. */
     list_for_each (it, &s->waiting)
@@ -534,18 +537,268 @@ static void the_coldest_is_replaced_first_and_one_at_a_time(void **state)
     free(m);
 }
 
-static void a_process_that_serves_one_request_is_followed_by_another(void **state)
+/* What there is becomes ready, or ends, until nothing changes. */
+static void let_run(struct model *m)
+{
+    for (int i = 0; i < 8; ++i) {
+        carry_out(m);
+        for (size_t k = 0; k < PROCESSES; ++k) {
+            if (m->processes[k].used && m->processes[k].told_to_end)
+                bury(m, &m->processes[k]);
+            else if (m->processes[k].used)
+                core_ready(&m->processes[k].core, m->now_ms);
+        }
+    }
+    carry_out(m);
+    core_check(&m->core);
+}
+
+static void set_one_shot(struct model *m, size_t g)
+{
+    m->groups[g].one_shot = true;
+    ++m->groups[g].generation;
+    core_tick(&m->core, m->now_ms);
+}
+
+static void with_one_shot_each_request_has_a_process_started_after_it_asked(void **state)
+{
+    struct model *m = create_calm();
+    struct core_group *g = &m->groups[0];
+
+    (void)state;
+    /* Two have served, and are all that there may be. */
+    m->core.max = 2;
+    g->min_processes = 2;
+    core_tick(&m->core, m->now_ms);
+    let_run(m);
+    assert_int_equal(g->nprocesses, 2);
+    serve(m, 0);
+    serve(m, 0);
+    set_one_shot(m, 0);
+    let_run(m);
+    /* None waits with code that is about to be old. */
+    assert_int_equal(g->nprocesses, 0);
+    for (unsigned i = 0; i < 6; ++i) {
+        struct core_request *r = &m->requests[0];
+        uint64_t spawned = m->spawned;
+        struct core_slot *s = i % 3 == 2 ? NULL : &m->slots[0][i % 2];
+
+        assert_int_equal(core_ask(g, s, r, m->now_ms), CORE_WAIT);
+        let_run(m);
+        assert_int_equal(r->state, CORE_REQUEST_RUNNING);
+        assert_int_equal(m->spawned, spawned + 1);
+        assert_true(r->process->served == 1 && r->process->born > r->turn);
+        core_leave(r, m->now_ms);
+        let_run(m);
+        assert_int_equal(g->nprocesses, 0);
+    }
+    free(m);
+}
+
+static void with_one_shot_all_that_wait_are_served_by_the_only_process_there_may_be(void **state)
 {
     struct model *m = create_calm();
 
     (void)state;
-    m->groups[0].one_shot = true;
-    for (int i = 0; i < 5; ++i)
-        serve(m, 0);
-    for (size_t i = 0; i < PROCESSES; ++i)
-        assert_true(!m->processes[i].used || m->processes[i].core.served <= 1);
-    /* One per request, and at most a successor that was not needed any more. */
-    assert_in_range(m->spawned, 5, 10);
+    m->core.max = 1;
+    serve(m, 0);
+    set_one_shot(m, 0);
+    for (unsigned i = 0; i < 5; ++i)
+        assert_int_equal(core_ask(&m->groups[0], i % 2 == 0 ? NULL : &m->slots[0][i],
+                                  &m->requests[i], m->now_ms),
+                         CORE_WAIT);
+    for (unsigned served = 0; served < 5; ++served) {
+        let_run(m);
+        assert_int_equal(m->core.active, 1);
+        for (unsigned i = 0; i < 5; ++i) {
+            if (m->requests[i].state == CORE_REQUEST_RUNNING)
+                core_leave(&m->requests[i], m->now_ms);
+        }
+    }
+    let_run(m);
+    assert_int_equal(m->core.count, 0);
+    assert_int_equal(m->spawned, 6);
+    free(m);
+}
+
+static void with_one_shot_a_connection_that_was_upgraded_is_not_waited_for(void **state)
+{
+    struct model *m = create_calm();
+    struct core_request *upgraded = &m->requests[1];
+
+    (void)state;
+    set_one_shot(m, 0);
+    (void)core_ask(&m->groups[0], &m->slots[0][0], upgraded, m->now_ms);
+    let_run(m);
+    core_upgraded(upgraded, m->now_ms);
+    (void)core_ask(&m->groups[0], &m->slots[0][0], &m->requests[2], m->now_ms);
+    let_run(m);
+    assert_int_equal(m->requests[2].state, CORE_REQUEST_RUNNING);
+    assert_int_equal(upgraded->state, CORE_REQUEST_RUNNING);
+    free(m);
+}
+
+static void a_group_without_a_process_competes_for_the_next_one_that_becomes_idle(void **state)
+{
+    struct model *m = create_calm();
+    struct core_request *r = m->requests;
+    struct core_slot *third = &m->slots[2][0];
+
+    (void)state;
+    m->core.max = 2;
+    for (size_t g = 0; g < 2; ++g) {
+        (void)core_ask(&m->groups[g], &m->slots[g][0], &r[g], m->now_ms);
+        let_run(m);
+        /* It has asked before the third group, and is served first. */
+        assert_int_equal(core_ask(&m->groups[g], &m->slots[g][0], &r[2 + g], m->now_ms), CORE_WAIT);
+    }
+    assert_int_equal(core_ask(&m->groups[2], third, &r[4], m->now_ms), CORE_WAIT);
+    for (size_t g = 0; g < 2; ++g)
+        assert_int_equal(core_ask(&m->groups[g], &m->slots[g][0], &r[5 + g], m->now_ms), CORE_WAIT);
+    core_leave(&r[0], m->now_ms);
+    let_run(m);
+    assert_int_equal(r[2].state, CORE_REQUEST_RUNNING);
+    assert_int_equal(r[4].state, CORE_REQUEST_WAITING);
+    core_leave(&r[2], m->now_ms);
+    let_run(m);
+    assert_int_equal(r[4].state, CORE_REQUEST_RUNNING);
+    assert_int_equal(m->groups[0].nprocesses, 0);
+    /* One process has made room, which is enough. */
+    core_leave(&r[1], m->now_ms);
+    let_run(m);
+    assert_int_equal(r[3].state, CORE_REQUEST_RUNNING);
+    /* The first group competes in its turn. */
+    core_leave(&r[3], m->now_ms);
+    let_run(m);
+    assert_int_equal(r[5].state, CORE_REQUEST_RUNNING);
+    core_leave(&r[4], m->now_ms);
+    let_run(m);
+    assert_int_equal(r[6].state, CORE_REQUEST_RUNNING);
+    free(m);
+}
+
+static void what_asks_later_does_not_overtake_a_group_without_a_process(void **state)
+{
+    struct model *m = create_calm();
+    struct core_request *r = m->requests;
+
+    (void)state;
+    m->core.max = 1;
+    assert_int_equal(core_ask(&m->groups[0], NULL, &r[0], m->now_ms), CORE_WAIT);
+    let_run(m);
+    assert_int_equal(core_ask(&m->groups[1], NULL, &r[1], m->now_ms), CORE_WAIT);
+    carry_out(m);
+    /* Both in one turn: there is no decision in between. */
+    core_leave(&r[0], m->now_ms);
+    assert_int_equal(core_ask(&m->groups[0], NULL, &r[2], m->now_ms), CORE_WAIT);
+    let_run(m);
+    assert_int_equal(r[1].state, CORE_REQUEST_RUNNING);
+    core_leave(&r[1], m->now_ms);
+    let_run(m);
+    assert_int_equal(r[2].state, CORE_REQUEST_RUNNING);
+    free(m);
+}
+
+static void a_process_that_is_never_idle_makes_room_too(void **state)
+{
+    struct model *m = create_calm();
+    struct core_request *r = m->requests;
+
+    (void)state;
+    m->core.max = 1;
+    m->groups[0].concurrency = 2;
+    serve(m, 0);
+    for (int i = 0; i < 2; ++i)
+        assert_int_equal(core_ask(&m->groups[0], NULL, &r[i], m->now_ms), CORE_GO_NOW);
+    (void)core_ask(&m->groups[1], NULL, &r[2], m->now_ms);
+    (void)core_ask(&m->groups[0], NULL, &r[3], m->now_ms);
+    core_leave(&r[0], m->now_ms);
+    let_run(m);
+    assert_int_equal(r[3].state, CORE_REQUEST_WAITING);
+    assert_int_equal(r[1].state, CORE_REQUEST_RUNNING);
+    core_leave(&r[1], m->now_ms);
+    let_run(m);
+    assert_int_equal(r[2].state, CORE_REQUEST_RUNNING);
+    free(m);
+}
+
+static void under_light_load_the_others_idle_and_end(void **state)
+{
+    struct model *m = create_calm();
+    struct core_group *g = &m->groups[0];
+
+    (void)state;
+    g->max_idle_ms = 10000;
+    for (int i = 0; i < 3; ++i) {
+        (void)core_ask(g, &m->slots[0][i], &m->requests[i], m->now_ms);
+        let_run(m);
+    }
+    assert_int_equal(g->nprocesses, 3);
+    /* Slot 1 becomes idle last. */
+    core_leave(&m->requests[0], m->now_ms);
+    core_leave(&m->requests[2], m->now_ms);
+    core_leave(&m->requests[1], m->now_ms);
+    for (int seconds = 0; seconds < 12; ++seconds) {
+        struct core_request *r = &m->requests[0];
+
+        m->now_ms += 1000;
+        assert_int_equal(core_ask(g, NULL, r, m->now_ms), CORE_GO_NOW);
+        assert_ptr_equal(r->process->slot, &m->slots[0][1]);
+        core_leave(r, m->now_ms);
+        core_tick(&m->core, m->now_ms);
+        let_run(m);
+    }
+    assert_int_equal(g->nprocesses, 1);
+    assert_non_null(m->slots[0][1].process);
+    free(m);
+}
+
+static void in_a_burst_no_process_gets_more_than_max_requests(void **state)
+{
+    enum { MOST = 4, ALL = 50 };
+    struct model *m = create_calm();
+    struct core_group *g = &m->groups[0];
+    unsigned done = 0;
+
+    (void)state;
+    g->max_requests = MOST;
+    g->concurrency = 3;
+    g->max_queue = ALL;
+    g->max_processes = 2;
+    for (unsigned i = 0; i < ALL; ++i)
+        assert_int_not_equal(
+            core_ask(g, i % 2 == 0 ? NULL : &m->slots[0][0], &m->requests[i], m->now_ms),
+            CORE_QUEUE_FULL);
+    for (int rounds = 0; done < ALL; ++rounds) {
+        assert_in_range(rounds, 0, ALL);
+        let_run(m); /* asserts in granted() */
+        for (unsigned i = 0; i < ALL; ++i) {
+            if (m->requests[i].state != CORE_REQUEST_RUNNING)
+                continue;
+            core_leave(&m->requests[i], m->now_ms);
+            ++done;
+        }
+    }
+    assert_in_range(m->spawned, (ALL + MOST - 1) / MOST, ALL);
+    free(m);
+}
+
+static void a_successor_is_ready_before_max_requests_are_reached(void **state)
+{
+    struct model *m = create_calm();
+    struct core_group *g = &m->groups[0];
+
+    (void)state;
+    g->max_requests = 100;
+    for (int i = 0; i < 1000; ++i) {
+        if (i > 0)
+            assert_int_equal(core_ask(g, NULL, &m->requests[1], m->now_ms), CORE_GO_NOW);
+        else
+            serve(m, 0);
+        core_leave(&m->requests[1], m->now_ms);
+        let_run(m);
+    }
+    assert_in_range(m->spawned, 10, 12);
     free(m);
 }
 
@@ -579,7 +832,15 @@ int main(void)
         cmocka_unit_test(a_busy_group_takes_the_room_of_one_that_has_idled_for_long),
         cmocka_unit_test(a_group_above_its_minimum_gives_way_before_one_that_is_not),
         cmocka_unit_test(the_coldest_is_replaced_first_and_one_at_a_time),
-        cmocka_unit_test(a_process_that_serves_one_request_is_followed_by_another),
+        cmocka_unit_test(with_one_shot_each_request_has_a_process_started_after_it_asked),
+        cmocka_unit_test(with_one_shot_all_that_wait_are_served_by_the_only_process_there_may_be),
+        cmocka_unit_test(with_one_shot_a_connection_that_was_upgraded_is_not_waited_for),
+        cmocka_unit_test(a_group_without_a_process_competes_for_the_next_one_that_becomes_idle),
+        cmocka_unit_test(what_asks_later_does_not_overtake_a_group_without_a_process),
+        cmocka_unit_test(a_process_that_is_never_idle_makes_room_too),
+        cmocka_unit_test(under_light_load_the_others_idle_and_end),
+        cmocka_unit_test(in_a_burst_no_process_gets_more_than_max_requests),
+        cmocka_unit_test(a_successor_is_ready_before_max_requests_are_reached),
         cmocka_unit_test(an_upgraded_connection_holds_its_process_but_no_place),
     };
 

@@ -9,7 +9,8 @@
 
 #include "worker-agent/slot_meter.h"
 
-static const struct meter_settings settings = {.history = 2, .max_classes = 100};
+static const struct meter_settings settings = {
+    .history = 2, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 100};
 static const struct slice one = {"1111111111111111", 16};
 static const struct slice two = {"2222222222222222", 16};
 static const struct slice three = {"3333333333333333", 16};
@@ -32,6 +33,28 @@ static void a_resume_is_made_every_history_requests_of_one_fingerprint(void **st
     assert_non_null(resume_find(&found->resume, slice_of("a")));
     assert_null(resume_find(&found->resume, slice_of("b")));
     assert_int_equal(slot_meters_find(&m, two)->resume.n, 0);
+    slot_meters_fini(&m);
+}
+
+static void a_renewed_resume_has_what_is_measured_and_publication_stays_when_it_was(void **state)
+{
+    const struct meter_settings four = {
+        .history = 4, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 100};
+    struct slot_meters m = {.max_skills = 10};
+
+    (void)state;
+    for (int i = 1; i <= 8; ++i) {
+        bool due = slot_meters_add(&m, &four, one, slice_of(i == 3 ? "late" : "a"), 0.5, false);
+
+        assert_int_equal(due, i % 4 == 0);
+        slot_meters_renew(&m);
+        const struct slot_meter *found = slot_meters_find(&m, one);
+        assert_int_equal(found->generation, i / 4);
+        assert_int_equal(meter_generation(found->meter), i);
+        assert_int_equal(found->resume.n, i < 3 ? 1 : 2);
+        assert_true(*resume_find(&found->resume, slice_of("a")) ==
+                    *meter_score(found->meter, slice_of("a")));
+    }
     slot_meters_fini(&m);
 }
 
@@ -122,7 +145,8 @@ static void a_file_cut_within_its_second_line_is_refused_whole(void **state)
 static void only_max_skills_are_published(void **state)
 {
     struct slot_meters m = {.max_skills = 3};
-    const struct meter_settings many = {.history = 50, .max_classes = 100};
+    const struct meter_settings many = {
+        .history = 50, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 100};
 
     (void)state;
     for (int i = 0; i < 50; ++i) {
@@ -139,6 +163,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resume_is_made_every_history_requests_of_one_fingerprint),
+        cmocka_unit_test(a_renewed_resume_has_what_is_measured_and_publication_stays_when_it_was),
         cmocka_unit_test(the_latest_two_fingerprints_are_kept),
         cmocka_unit_test(a_file_gives_back_what_was_put_in),
         cmocka_unit_test(a_torn_or_strange_file_changes_nothing),

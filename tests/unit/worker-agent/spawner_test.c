@@ -207,8 +207,8 @@ static void a_request_survives_its_message(void **state)
     assert_null(r.words[1]);
     assert_string_equal(r.root, "/srv");
     assert_true(r.switch_user);
-    assert_int_equal(r.uid, 7);
-    assert_int_equal(r.ngroups, 2);
+    assert_int_equal(r.user.uid, 7);
+    assert_int_equal(r.user.ngroups, 2);
     assert_int_equal(r.stop_timeout_ms, 5000);
     spawn_request_fini(&r);
     /* Each member is needed, and an id becomes a file's name. */
@@ -233,6 +233,84 @@ static void a_request_survives_its_message(void **state)
     json_decref(whole);
 }
 
+static struct keeper_rights two_users(void)
+{
+    struct keeper_rights rights = {
+        .n = 2,
+        .users = {{.uid = 7, .gid = 8, .ngroups = 2, .groups = {8, 9}},
+                  {.uid = 17, .gid = 18, .ngroups = 1, .groups = {18}}},
+    };
+
+    return rights;
+}
+
+static void a_keeper_with_a_list_of_users_starts_no_other(void **state)
+{
+    struct keeper_rights rights = two_users();
+    char word[] = "true";
+    char root[] = "/";
+    char *words[] = {word, NULL};
+    char *env[] = {NULL};
+    static const struct {
+        bool switch_user;
+        struct keeper_user user;
+    } refused[] = {
+        {true, {.uid = 0, .gid = 0, .ngroups = 1, .groups = {0}}},
+        {true, {.uid = 0, .gid = 18, .ngroups = 1, .groups = {18}}},
+        {true, {.uid = 17, .gid = 0, .ngroups = 1, .groups = {18}}},
+        {true, {.uid = 17, .gid = 18, .ngroups = 2, .groups = {18, 0}}},
+        {true, {.uid = 17, .gid = 18, .ngroups = 1, .groups = {0}}},
+        {true, {.uid = 17, .gid = 18, .ngroups = 0}},
+        {true, {.uid = 7, .gid = 18, .ngroups = 1, .groups = {18}}},
+        {false, {.uid = 17, .gid = 18, .ngroups = 1, .groups = {18}}},
+    };
+
+    (void)state;
+    spawner.rights = &rights;
+    for (size_t i = 0; i < ARRAY_LEN(refused); ++i) {
+        struct spawn_request r = {.id = "0123456789abcdef",
+                                  .listen = LISTEN_INHERITED_TCP,
+                                  .words = words,
+                                  .nwords = 1,
+                                  .env = env,
+                                  .root = root,
+                                  .switch_user = refused[i].switch_user,
+                                  .user = refused[i].user};
+        struct spawned p;
+        char why[KEEPER_WHY_MAX] = "";
+
+        assert_int_equal(spawner_start(&spawner, &r, &p, why), ERR_UNSUPPORTED);
+        assert_non_null(strstr(why, "restart the agent"));
+    }
+}
+
+static void users_are_compared_with_those_of_the_start(void **state)
+{
+    struct keeper_rights rights = two_users();
+    struct keeper_rights wanted = rights;
+
+    (void)state;
+    json_t *list = keeper_rights_message(&rights);
+    assert_true(keeper_rights_allow_all(&rights, list));
+    /* An agent that says nothing of users would have processes started as it is. */
+    assert_false(keeper_rights_allow_all(&rights, NULL));
+    json_object_set_new(json_array_get(list, 1), "uid", json_integer(0));
+    assert_false(keeper_rights_allow_all(&rights, list));
+    json_array_set_new(list, 1, json_string("root"));
+    assert_false(keeper_rights_allow_all(&rights, list));
+    json_decref(list);
+    assert_true(keeper_rights_cover(&rights, &wanted));
+    assert_true(keeper_rights_cover(NULL, NULL));
+    assert_false(keeper_rights_cover(NULL, &wanted));
+    assert_false(keeper_rights_cover(&rights, NULL));
+    wanted.n = 1;
+    assert_true(keeper_rights_cover(&rights, &wanted));
+    assert_false(keeper_rights_cover(&wanted, &rights));
+    /* The agent's own user stays, even where the list has the other. */
+    wanted.users[0] = rights.users[1];
+    assert_false(keeper_rights_cover(&rights, &wanted));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
 
 int main(void)
@@ -244,6 +322,8 @@ int main(void)
         TEST(why_exec_failed_comes_through_the_error_pipe),
         TEST(burying_empties_the_backlog_of_a_socket_that_others_still_hold),
         TEST(a_request_survives_its_message),
+        TEST(a_keeper_with_a_list_of_users_starts_no_other),
+        TEST(users_are_compared_with_those_of_the_start),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

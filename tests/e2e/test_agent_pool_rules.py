@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the agent's pool with real gunicorns: fresh code for each request, fair shares, limits that hold."""
+import collections
+import json
+
+import pytest
+
+from agent_support import Background
+from support.base import free_port, wait_until
+from support.http import get
+from test_agent_pool import add_application, processes_of, restart
+from test_agent_restart import MARKED, GunicornAgent, Load
+
+
+def write_version(world, version):
+    (world.folder / 'marked.py').write_text(MARKED + '\nos.environ["APP_NAME"] = "%s"\n' % version)
+
+
+def answer(response):
+    assert response.status == 200, (response.status, response.text)
+    return json.loads(response.body)
+
+
+@pytest.mark.parametrize('slots', [1, 2])
+def test_with_always_restart_each_request_is_served_by_the_newest_code(world, slots):
+    agent = GunicornAgent(world, slots=slots, top={'max_processes': slots}).wait_ready()
+    for n in range(2 * slots):
+        answer(agent.get(n=n % slots))
+    write_version(world, 'first')
+    (agent.tmp / 'always_restart.txt').touch()
+    wait_until(lambda: 'application-one-request-per-process' in agent.process.output(), 'the file to be seen')
+    seen = []
+    for i in range(3 * slots):
+        write_version(world, 'version %d' % i)
+        seen.append(answer(agent.get(n=i % slots)))
+    assert [a['port'] for a in seen] == ['version %d' % i for i in range(3 * slots)]
+    # Those that ask at once are all served.
+    together = [Background(agent.addresses[i % slots], 'GET', '/together') for i in range(6)]
+    assert {r.result().status for r in together} == {200}
+    assert len({json.loads(r.result().body)['pid'] for r in together}) == len(together)
+    figures = agent.figures()
+    assert figures['queue_timeouts'] == 0 and figures['failures'] == 0
+    assert get(agent.admin, '/readyz', host=agent.admin).status == 200
+
+
+class FrontAgent(GunicornAgent):
+    """Its application also has an address of its own."""
+
+    def __init__(self, world, **settings):
+        self.front = '127.0.0.1:%d' % free_port()
+        super().__init__(world, listen=[self.front], **settings)
+
+
+def test_an_application_without_a_process_is_served_in_the_order_of_asking(world):
+    agent = FrontAgent(world, min_processes=0, max_processes=1, top={'max_processes': 1})
+    other = add_application(agent, 'other', max_processes=1)
+    restart(agent)
+    paths = lambda: [row[1] for row in agent.seen() if row[1] != '/']
+    waiting = lambda name: agent.json()['applications'][name]['figures']['requests_waiting']
+    first = Background(agent.front, target='/first', headers=[('X-Delay', '5')])
+    wait_until(lambda: agent.seen_path.exists() and '/first' in paths(), 'the first to run', 30)
+    second = Background(agent.front, target='/second')
+    wait_until(lambda: waiting('app') == 1, 'the second to wait')
+    third = Background(other, target='/third')
+    wait_until(lambda: waiting('other') == 1, 'the third to wait')
+    later = [Background(agent.front, target='/later') for _ in range(5)]
+    assert {r.result().status for r in [first, second, third, *later]} == {200}
+    assert paths() == ['/first', '/second', '/third'] + ['/later'] * 5
+
+
+def test_a_third_application_is_served_while_two_keep_the_processes_busy(world):
+    agent = FrontAgent(world, min_processes=0, max_processes=1, top={'max_processes': 2})
+    fronts = [agent.front] + [add_application(agent, 'app%d' % i, max_processes=1) for i in range(2)]
+    restart(agent)
+    with Load(fronts[:2], clients=3) as load:
+        wait_until(lambda: load.served(100), 'load')
+        for _ in range(5):
+            assert get(fronts[2], '/third').status == 200
+        load.assert_none_failed()
+
+
+def test_under_light_load_the_processes_that_are_too_many_idle_and_end(world):
+    agent = FrontAgent(world, slots=3, min_processes=1, max_idle_time='3s')
+    agent.wait_ready()
+    together = [Background(agent.addresses[n], 'GET', '/together') for n in range(3)]
+    assert {r.result().status for r in together} == {200}
+    assert processes_of(agent, 'app') == 3
+    pids = set()
+
+    def one_is_left():
+        pids.add(answer(get(agent.front, '/light'))['pid'])
+        return processes_of(agent, 'app') == 1
+
+    wait_until(one_is_left, 'the others to end')
+    assert len(pids) == 1
+
+
+def test_in_a_burst_no_process_gets_more_than_max_requests(world):
+    agent = FrontAgent(world, slots=2, max_requests=5).wait_ready()
+    burst = [Background(agent.addresses[0] if i % 2 else agent.front, 'GET', '/burst') for i in range(40)]
+    assert {r.result().status for r in burst} == {200}
+    counts = collections.Counter(row[0] for row in agent.seen() if row[1] == '/burst')
+    assert sum(counts.values()) == 40 and max(counts.values()) <= 5, counts
+
+
+# Its whole gunicorn exits, with status 0, when its worker has served five requests.
+LIMITED = '''
+import signal
+counted = application
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/counted" and served >= 5:
+        os.kill(os.getppid(), signal.SIGTERM)
+    return counted(environ, start_response)
+'''
+
+
+def test_a_server_that_exits_after_its_own_number_of_requests_is_followed_at_once(world):
+    agent = GunicornAgent(world, respawn_delay='10m', respawn_delay_max='10m')
+    agent.wait_ready()
+    agent.process.stop()
+    (world.folder / 'marked.py').write_text(MARKED + LIMITED)
+    agent.start()
+    agent.wait_ready()
+    pids = set()
+
+    def several_have_served():
+        r = agent.get('/counted')
+        if r.status == 200:
+            pids.add(json.loads(r.body)['pid'])
+        return len(pids) >= 5
+
+    wait_until(several_have_served, 'five processes, each after the one before', 60)
+    figures = agent.figures()
+    assert figures['deaths'] == 0 and figures['spawns'] >= 5
+    assert 'process-exited' in agent.process.output()
+    # One that fails before it has served is waited for.
+    (world.folder / 'marked.py').write_text('syntax error')
+    wait_until(lambda: agent.get('/counted').status == 503, 'a process that does not start', 60)
+    assert agent.slot()['start_failures'] == 1

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that must not end the process: as many streams as are announced, wrong prefaces, no room for bodies, no descriptors."""
+import hashlib
+import pathlib
+import re
+import resource
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+
+import pytest
+from support.base import PATIENCE, free_port, wait_until
+from support.certificates import Pair
+from support.http import Client, connect
+from support.http2 import (DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, Http2, frame,
+                           request)
+from support.scripted import serve
+from test_http2 import Front
+from test_http2_behaviour import metric
+
+WHOLE = END_STREAM | END_HEADERS
+STREAMS = 100
+
+
+def window(n, stream=0):
+    return frame(WINDOW_UPDATE, struct.pack('>I', n), 0, stream)
+
+
+class Gate:
+    """Workers' answers wait for COUNT requests, then go out all at once."""
+
+    def __init__(self, count):
+        self.count, self.here, self.changed = count, 0, threading.Condition()
+
+    def __call__(self, c, head, body):
+        with self.changed:
+            self.here += 1
+            self.changed.notify_all()
+            assert self.changed.wait_for(lambda: self.here >= self.count, 60 * PATIENCE)
+        c.answer(b'x' * 100)
+
+
+def all_at_once(front):
+    """STREAMS requests in one write, with a WINDOW_UPDATE each; and more of these while the answers come."""
+    with front.connect(struct.pack('>HI', 4, 1 << 20)) as c:
+        c.send(window(1 << 20) + b''.join(frame(HEADERS, request(), WHOLE, n) + window(1000, n)
+                                          for n in range(1, 2 * STREAMS, 2)))
+        assert c.until(lambda: 3 in c.settings).settings[3] == STREAMS
+        numbers = range(1, 2 * STREAMS, 2)
+        while not c.closed and not all(c.stream(n).over for n in numbers):
+            c.send(window(1)).more()
+        assert all(c.stream(n).ended and c.stream(n).status == '200' for n in numbers), c.goaway
+
+
+def test_as_many_streams_run_as_are_announced(world):
+    gate = Gate(STREAMS)
+    front = Front(world, gate, max_connections=2 * STREAMS)
+    all_at_once(front)
+    assert front.lives()
+
+
+def test_connections_with_all_their_streams_in_use_do_not_end_the_process(world):
+    front = Front(world, lambda c, *_: c.answer(b'x' * 100))
+    for _ in range(60):
+        all_at_once(front)
+    assert front.lives()
+
+
+def test_h2load_with_all_streams_loses_nothing(world):
+    front = Front(world, lambda c, *_: c.answer(b'x' * 20000))
+    out = subprocess.run(['h2load', '-n', '20000', '-c', '10', '-w', '13', '-m', str(STREAMS), 'https://127.0.0.1:%d/' % front.port],
+                         capture_output=True, text=True, timeout=100 * PATIENCE).stdout
+    assert re.search(r'^requests: 20000 total, .* 20000 succeeded, 0 failed, 0 errored', out, re.M), out
+    assert front.lives()
+
+
+# ---- connection prefaces ----
+
+GET = b'GET / HTTP/1.1\r\nHost: test.example\r\n\r\n'
+WRONG = {
+    'a request of HTTP/1': GET,
+    '100 zeros': bytes(100),
+    '24 wrong bytes, then no SETTINGS': b'x' * 24 + frame(PING, b'12345678'),
+    '24 wrong bytes, then SETTINGS': b'x' * 24 + frame(SETTINGS),
+    '33 wrong bytes': b'x' * 33,
+    'one wrong byte': b'x',
+    'the last byte wrong': PREFACE[:-1] + b'x' + frame(SETTINGS),
+    'the first byte missing': PREFACE[1:] + frame(SETTINGS),
+    'a header of a proxy': b'PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n' + PREFACE + frame(SETTINGS),
+    'a handshake of TLS': b'\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03' + bytes(300),
+}
+RIGHT = {       # the preface is right, and what follows is not
+    'no SETTINGS': PREFACE + frame(PING, b'12345678'),
+    'half a frame, then the end': PREFACE + frame(SETTINGS)[:5],
+    'half a preface, then the end': PREFACE[:12],
+    'SETTINGS of a wrong size': PREFACE + frame(SETTINGS, b'x'),
+    'the preface twice': PREFACE + PREFACE,
+}
+
+
+def open_http2(front):
+    """A connection that has negotiated HTTP/2, and on which nothing has been sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(['h2'])
+    s = context.wrap_socket(connect('127.0.0.1:%d' % front.port), server_hostname='test.example')
+    assert s.selected_alpn_protocol() == 'h2'
+    s.settimeout(20 * PATIENCE)
+    return s
+
+
+def to_the_end(sock):
+    """All that comes until the other side has closed."""
+    got = b''
+    try:
+        while data := sock.recv(65536):
+            got += data
+    except ConnectionError:
+        pass
+    return got
+
+
+@pytest.mark.parametrize('name', WRONG)
+def test_a_wrong_preface_ends_its_connection_alone(world, name):
+    front = Front(world)
+    for at_once in (True, False):
+        with open_http2(front) as s:
+            for data in [WRONG[name]] if at_once else [WRONG[name][i:i + 1] for i in range(len(WRONG[name]))]:
+                try:
+                    s.sendall(data)
+                except OSError:         # it has been closed
+                    break
+            assert to_the_end(s) == b''
+    assert front.lives()
+    assert metric(front.lb, 'resumelb_client_refused_total{reason="wrong connection preface of HTTP/2"}') == 2
+
+
+@pytest.mark.parametrize('name', RIGHT)
+def test_what_is_wrong_after_the_preface_ends_its_connection_alone(world, name):
+    front = Front(world)
+    for at_once in (True, False):
+        with open_http2(front) as s:
+            for data in [RIGHT[name]] if at_once else [RIGHT[name][i:i + 1] for i in range(len(RIGHT[name]))]:
+                s.sendall(data)
+            if 'the end' in name:
+                s.shutdown(socket.SHUT_WR)
+            to_the_end(s)
+    assert front.lives()
+
+
+def test_a_drain_meets_connections_at_every_byte_of_their_start(world):
+    front = Front(world)
+    start = PREFACE + frame(SETTINGS) + frame(HEADERS, request(), WHOLE, 1)
+    open_ones = []
+    for n in range(len(start)):
+        s = open_http2(front)
+        s.sendall(start[:n])
+        open_ones.append(s)
+    for n in range(0, len(start), 2):       # of these the end comes together with the drain
+        open_ones[n].close()
+    front.lb.process.kill(signal.SIGTERM)
+    for s in open_ones[1::2]:
+        to_the_end(s)
+        s.close()
+    assert front.lb.process.wait(60) == 0
+
+
+# ---- no room for bodies ----
+
+BODY = bytes(range(256)) * 4096         # 1 MiB
+PIECE = 16000
+FOLDER_BYTES = 8 << 20
+LARGE = {'body_spill': '64KiB'}
+
+
+class Folder:
+    """Where bodies are put: a file system of its own, which fails in some way, and is mended."""
+
+    def __init__(self, world):
+        self.root = world.folder / 'room'
+        self.root.mkdir()
+        mount = ['mount', '-t', 'tmpfs', '-o', 'size=%d' % FOLDER_BYTES, 'none', self.root]
+        if subprocess.run(mount, capture_output=True).returncode:
+            pytest.skip('file systems cannot be mounted here')
+        world.closers.append(lambda: subprocess.run(['umount', '-l', self.root], check=True))
+        self.path = self.root / 'bodies'
+        self.path.mkdir()
+
+    def fail(self, how):
+        if how == 'gone':
+            self.path.rename(self.root / 'elsewhere')
+        elif how == 'read-only':
+            subprocess.run(['mount', '-o', 'remount,ro', self.root], check=True)
+        else:                           # or so full that there is room for a part of a body
+            (self.root / 'much').write_bytes(bytes(FOLDER_BYTES - (4096 if how == 'full' else len(BODY) // 2)))
+
+    def mend(self, how):
+        if how == 'gone':
+            (self.root / 'elsewhere').rename(self.path)
+        elif how == 'read-only':
+            subprocess.run(['mount', '-o', 'remount,rw', self.root], check=True)
+        else:
+            (self.root / 'much').unlink()
+
+
+def digest(c, head, body):
+    c.answer(hashlib.sha256(body).hexdigest().encode())
+
+
+def chunks(body):
+    return b''.join(b'%x\r\n%s\r\n' % (len(body[i:i + PIECE]), body[i:i + PIECE]) for i in range(0, len(body), PIECE)) + b'0\r\n\r\n'
+
+
+def sized(sock, expect=()):
+    with Client(None, sock=sock) as c:
+        c.send('POST', headers=[('Content-Length', str(len(BODY))), *expect], body=BODY)
+        r = c.receive()
+        return r.status, r.body
+
+
+def chunked(sock, expect=()):
+    with Client(None, sock=sock) as c:
+        c.send('POST', headers=[('Transfer-Encoding', 'chunked'), *expect], body=chunks(BODY))
+        r = c.receive()
+        return r.status, r.body
+
+
+def sized_with_expect(sock):
+    return sized(sock, [('Expect', '100-continue')])
+
+
+def chunked_with_expect(sock):
+    return chunked(sock, [('Expect', '100-continue')])
+
+
+def pieces_of(number, padding=b''):
+    flags = 8 if padding else 0
+    return b''.join(frame(DATA, (bytes([len(padding)]) if padding else b'') + BODY[i:i + PIECE] + padding,
+                          flags | (END_STREAM if i + PIECE >= len(BODY) else 0), number)
+                    for i in range(0, len(BODY), PIECE))
+
+
+def http2(port, *fields, padding=b''):
+    """Two on one connection, of which the first pauses in the middle of a frame."""
+    with Http2(port, seconds=20) as c:
+        one, other = pieces_of(1, padding), pieces_of(3, padding)
+        c.send(b''.join(frame(HEADERS, request(*fields, method='POST'), END_HEADERS, n) for n in (1, 3)))
+        c.send(one[:200000]).send(one[200000:] + other)
+        c.until_over(1, 3)
+        assert (c.stream(1).status, c.stream(1).body) == (c.stream(3).status, c.stream(3).body), (c.streams, c.goaway)
+        assert not c.stream(1).reset
+        return int(c.stream(1).status), c.stream(1).body
+
+
+class Balancer:
+    def __init__(self, world, folder):
+        self.worker = world.scripted(serve(digest))
+        self.plain, self.tls = free_port(), free_port()
+        pair = Pair(world.folder, 'front', ['test.example'])
+        self.lb = world.resumelb({'workers': [self.worker.address], 'spill_dir': str(folder.path), **LARGE}, listen=[
+            {'address': '127.0.0.1:%d' % self.plain}, {'address': '127.0.0.1:%d' % self.tls, 'tls': pair.entry, 'http2': True}])
+        self.process = self.lb.process
+
+    def secure(self):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context.wrap_socket(connect('127.0.0.1:%d' % self.tls), server_hostname='test.example')
+
+    def uploads(self):
+        for one in (sized, sized_with_expect, chunked, chunked_with_expect):
+            yield one.__name__, lambda: one(connect('127.0.0.1:%d' % self.plain))
+            yield one.__name__ + ' over TLS', lambda: one(self.secure())
+        yield 'HTTP/2', lambda: http2(self.tls)
+        yield 'HTTP/2, sized', lambda: http2(self.tls, ('content-length', str(len(BODY))))
+        yield 'HTTP/2, padded', lambda: http2(self.tls, padding=bytes(100))
+
+    def get(self):
+        with Client('127.0.0.1:%d' % self.plain) as c:
+            return c.request().status
+
+
+def descriptors(process):
+    return len(list(pathlib.Path('/proc/%d/fd' % process.pid).iterdir()))
+
+
+@pytest.mark.parametrize('how', ['full', 'full soon', 'gone', 'read-only'])
+def test_uploads_that_there_is_no_room_for_are_503_alone(world, how):
+    folder = Folder(world)
+    front = Balancer(world, folder)
+    right = 200, hashlib.sha256(BODY).hexdigest().encode()
+    wrong = 503, b'no room to keep the body'
+    for name, upload in front.uploads():
+        assert upload() == right, name
+    folder.fail(how)
+    wait_until(lambda: front.get() == 200)
+    before = descriptors(front.process)
+    for _ in range(3):
+        for name, upload in front.uploads():
+            assert upload() == wrong, name
+            assert front.process.alive() and front.get() == 200
+    wait_until(lambda: descriptors(front.process) <= before + 4, 'the descriptors of files that came to nothing')
+    folder.mend(how)
+    for name, upload in front.uploads():
+        assert upload() == right, name
+
+
+@pytest.mark.parametrize('how', ['full', 'gone', 'read-only'])
+def test_an_agent_answers_503_alone_too(world, how):
+    folder = Folder(world)
+    agent = world.agent('agent', world.folder / 'tree', slots=1)
+    agent.kill()
+    agent.config.update(spill_dir=str(folder.path), **LARGE)
+    agent.start()
+    wait_until(lambda: agent_get(agent) == 200, 'its process', 60)
+    for how_now, status in ((None, 200), (how, 503), (None, 200)):
+        if how_now:
+            folder.fail(how_now)
+        for upload in (sized, sized_with_expect, chunked, chunked_with_expect):
+            assert upload(connect(agent.addresses[0]))[0] == status, (upload.__name__, how_now)
+            assert agent.process.alive() and agent_get(agent) == 200
+        if how_now:
+            folder.mend(how_now)
+
+
+def agent_get(agent):
+    try:
+        with Client(agent.addresses[0]) as c:
+            return c.request().status
+    except OSError:
+        return None
+
+
+# ---- no descriptors ----
+
+@pytest.mark.parametrize('spare', [0, 1, 3, 20])
+def test_without_descriptors_requests_of_each_kind_go_on_or_are_refused_alone(world, spare):
+    gate = threading.Event()
+
+    def script(c, head, body):
+        if b' /held' in head:
+            assert gate.wait(60 * PATIENCE)
+        digest(c, head, body)
+    worker = world.scripted(serve(script))
+    plain, tls = free_port(), free_port()
+    lb = world.resumelb({'workers': [worker.address], 'spill_dir': str(world.folder), **LARGE}, listen=[
+        {'address': '127.0.0.1:%d' % plain},
+        {'address': '127.0.0.1:%d' % tls, 'tls': Pair(world.folder, 'front', ['test.example']).entry, 'http2': True}])
+    nothing, right = hashlib.sha256(b'').hexdigest().encode(), hashlib.sha256(BODY).hexdigest().encode()
+    half = len(BODY) // 2
+    with Client('127.0.0.1:%d' % plain) as held, Client('127.0.0.1:%d' % plain) as by_length, \
+            Client('127.0.0.1:%d' % plain) as by_chunks, Client('127.0.0.1:%d' % plain) as late, Http2(tls) as h2:
+        held.send(target='/held')
+        by_length.send('POST', headers=[('Content-Length', str(len(BODY)))], body=BODY[:half])
+        by_chunks.send('POST', headers=[('Transfer-Encoding', 'chunked')], body=b'%x\r\n%s' % (len(BODY), BODY[:half]))
+        one, other = pieces_of(3), pieces_of(5)
+        h2.send(frame(HEADERS, request(path='/held'), WHOLE, 1))
+        h2.send(frame(HEADERS, request(method='POST'), END_HEADERS, 3) + one[:half])
+        assert late.request().body == nothing
+        wait_until(lambda: len([1 for head, _ in worker.requests if b'/held' in head]) == 2, 'what is held')
+        used = descriptors(lb.process)
+        resource.prlimit(lb.process.pid, resource.RLIMIT_NOFILE, (used + spare, 20000))
+        waiting = [connect('127.0.0.1:%d' % plain) for _ in range(40)]      # those that the kernel takes for us
+        for s in waiting:
+            s.sendall(GET)
+        late.send('POST', headers=[('Transfer-Encoding', 'chunked')], body=chunks(BODY))
+        assert late.receive().status in ((503,) if spare == 0 else (200, 502, 503))
+        h2.send(one[half:] + frame(HEADERS, request(method='POST'), END_HEADERS, 5) + other)
+        h2.until_over(3, 5)
+        assert {h2.stream(n).status for n in (3, 5)} <= {'200', '502', '503'}, (h2.streams, h2.goaway)
+        by_length.send_raw(BODY[half:])
+        by_chunks.send_raw(BODY[half:] + b'\r\n0\r\n\r\n')
+        for c in (by_length, by_chunks):
+            r = c.receive()
+            assert (r.status, r.body) == (200, right) or r.status in (502, 503), r
+        assert lb.process.alive()
+        resource.prlimit(lb.process.pid, resource.RLIMIT_NOFILE, (20000, 20000))
+        gate.set()
+        assert held.receive().body == nothing and h2.until_over(1).stream(1).body == nothing
+        for s in waiting:
+            with Client(None, sock=s) as c:
+                assert c.receive().status in (200, 502, 503)
+    with Client('127.0.0.1:%d' % plain) as c:
+        c.send('POST', headers=[('Transfer-Encoding', 'chunked')], body=chunks(BODY))
+        assert c.receive().body == right
