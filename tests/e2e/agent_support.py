@@ -5,7 +5,7 @@ import pathlib
 import threading
 import time
 
-from support.base import PATIENCE, wait_until
+from support.base import LIMIT, wait_until
 from support.http import Client, get
 from support.servers import Agent
 
@@ -170,14 +170,14 @@ class TinyAgent(Agent):
             return False
 
     def wait_listening(self):
-        wait_until(self.listening, 'the agent to listen', 20)
+        wait_until(self.listening, 'the agent to listen')
         return self
 
     def ready(self):
         return self.listening() and get(self.admin, '/readyz', host=self.admin).status == 200
 
     def wait_ready(self):
-        wait_until(self.ready, 'the agent to be ready', 30)
+        wait_until(self.ready, 'the agent to be ready')
         return self
 
     def served(self):
@@ -213,7 +213,7 @@ class Stream:
     """A resume stream, read in the background."""
 
     def __init__(self, address, headers=()):
-        self.client = Client(address, seconds=60)
+        self.client = Client(address)
         self.client.send('GET', STREAM, headers=[('Resumelb-Feed', '1'), *headers])
         _, self.status, _, self.headers = self.client.head()
         self.lines, self.keep_alives, self.ended = [], 0, False
@@ -239,8 +239,8 @@ class Stream:
             pass
         self.ended = True
 
-    def wait(self, condition, what='a line of the stream', seconds=15):
-        return wait_until(lambda: next((x for x in self.lines if condition(x)), None), what, seconds)
+    def wait(self, condition, what='a line of the stream'):
+        return wait_until(lambda: next((x for x in self.lines if condition(x)), None), what)
 
     def last(self):
         return self.lines[-1]
@@ -253,7 +253,7 @@ class Background:
     """One request on a connection of its own, answered whenever."""
 
     def __init__(self, address, method='GET', target='/', headers=(), body=None):
-        self.client = Client(address, seconds=60)
+        self.client = Client(address)
         self.client.send(method, target, headers=headers, body=body)
         self.response = self.error = None
         self.at = None
@@ -267,8 +267,8 @@ class Background:
             self.error = e
         self.at = time.monotonic()
 
-    def result(self, seconds=30):
-        self.thread.join(seconds * PATIENCE)
+    def result(self):
+        self.thread.join(LIMIT)
         assert not self.thread.is_alive(), 'no answer'
         if self.error:
             raise self.error

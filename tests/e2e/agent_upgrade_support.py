@@ -13,17 +13,17 @@ def agent_pid(agent):
         return None
 
 
-def upgrade(agent, seconds=30):
+def upgrade(agent):
     """SIGUSR2, and wait until the new one serves alone."""
     old = agent.process
     old_pid = old.pid
     old.kill(signal.SIGUSR2)
-    pid = wait_until(lambda: agent_pid(agent) not in (None, old_pid) and agent_pid(agent), 'a new agent', seconds)
+    pid = wait_until(lambda: agent_pid(agent) not in (None, old_pid) and agent_pid(agent), 'a new agent')
     follow(agent, pid)
     if isinstance(old, Successor):
-        old.wait(seconds)
+        old.wait()
     else:
-        assert old.wait(seconds) == 0, agent.process.output()[-4000:]
+        assert old.wait() == 0, agent.process.output()[-4000:]
     return pid
 
 

@@ -15,7 +15,7 @@ import h2.connection
 import h2.errors
 import h2.events
 import h2.exceptions
-from support.base import PATIENCE
+from support.base import LIMIT
 from support.chaos_bodies import body_of, digest
 from support.http import Client, CutShort, connect
 from support.http2 import GOAWAY
@@ -24,7 +24,6 @@ HOSTS = ['site%d.example' % i for i in range(12)]
 # Between requests of one client: many kinds of trouble, not much load.
 PAUSE_S = 0.02
 # What a client that gives up has waited: more than any fault lasts.
-WAIT_S = 60
 
 
 class Judge:
@@ -124,7 +123,7 @@ class Kind(threading.Thread):
         return self.random.choice(HOSTS)
 
     def open(self):
-        return Client(self.load.lb.address, WAIT_S)
+        return Client(self.load.lb.address)
 
     def ask(self, c, target, method='GET', version='1.1', **kw):
         began = time.monotonic()
@@ -163,7 +162,7 @@ class Kept(Kind):
 
 class Tls(Kept):
     def open(self):
-        sock = self.load.context([]).wrap_socket(connect(self.load.tls_address, WAIT_S), server_hostname='test.example')
+        sock = self.load.context([]).wrap_socket(connect(self.load.tls_address), server_hostname='test.example')
         return Client(None, sock=sock)
 
 
@@ -216,7 +215,7 @@ class Slow(Kind):
     def turn(self):
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-        sock.settimeout(WAIT_S * PATIENCE)
+        sock.settimeout(LIMIT)
         sock.connect(('127.0.0.1', self.load.lb.port))
         with Slow.Sipping(None, sock=sock) as c:
             target = self.target()
@@ -298,7 +297,7 @@ class Http2(Kind):
 
     def open(self):
         self.raw, self.leaving = b'', False
-        sock = self.load.context(['h2']).wrap_socket(connect(self.load.tls_address, WAIT_S), server_hostname='test.example')
+        sock = self.load.context(['h2']).wrap_socket(connect(self.load.tls_address), server_hostname='test.example')
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding='utf-8'))
         self.h2.initiate_connection()
         sock.sendall(self.h2.data_to_send())
@@ -411,7 +410,7 @@ class Load:
     def stop(self):
         self.stopping.set()
         for c in self.clients:
-            c.join(2 * WAIT_S * PATIENCE)
+            c.join(2 * LIMIT)
         assert not [c.name for c in self.clients if c.is_alive()], 'clients that never end'
 
 

@@ -80,7 +80,7 @@ class Stage:
         self.make_certificate()
         self.tls_address = '127.0.0.1:%d' % free_port()
         self.lb = self.balancer()
-        wait_until(self.agents_are_ready, "the agents' processes", 60)
+        wait_until(self.agents_are_ready, "the agents' processes")
 
     def worker(self, name, kind):
         port = free_port()
@@ -117,7 +117,7 @@ class Stage:
                     {'address': self.tls_address, 'http2': True,
                      'tls': {'certificate': str(self.certificate), 'key': str(self.key)}}], env=SANITIZER, wait=False)
         lb.port, lb.address = port, '127.0.0.1:%d' % port
-        wait_until(lb.listening, 'the load balancer', 20)
+        wait_until(lb.listening, 'the load balancer')
         return lb
 
     def agents_are_ready(self):
@@ -281,8 +281,8 @@ class Chaos:
             self.tree.unregister('/workers', address)
         self.tree.set('/workers')
         self.tree.set('', variance=9.5)
-        wait_until(lambda: tree_of(self.stage.lb)['connected'], 'the tree', 60)
-        wait_until(self.stage.agents_are_ready, "the agents' processes", 90)
+        wait_until(lambda: tree_of(self.stage.lb)['connected'], 'the tree')
+        wait_until(self.stage.agents_are_ready, "the agents' processes")
 
 
 def send(pid, number):

@@ -57,7 +57,7 @@ class Counted:
              '--worker-tmp-dir=/dev/shm', '--graceful-timeout=1', '--timeout=600', *kind, 'counted_app:application'],
             'counted%d' % i, env=env, cwd=world.folder) for i, a in enumerate(self.addresses)]
         for a, p in zip(self.addresses, self.processes):
-            wait_until(lambda: self._up(a, p), 'gunicorn at %s' % a, 30)
+            wait_until(lambda: self._up(a, p), 'gunicorn at %s' % a)
 
     @staticmethod
     def _up(address, process):

@@ -7,7 +7,7 @@ import os
 import struct
 import subprocess
 
-from support.base import BIN, PATIENCE
+from support.base import BIN, LIMIT
 
 TOKEN = 'a-word-that-nobody-guesses'
 
@@ -20,10 +20,10 @@ class Answer:
         return json.loads(self.out)
 
 
-def ctl(*words, code=0, text=None, env=None, timeout=60):
+def ctl(*words, code=0, text=None, env=None, timeout=LIMIT):
     """Run it; its exit code is checked, and that it ended well."""
     done = subprocess.run([str(BIN / 'resumelbctl'), *map(str, words)], input=text, text=True, capture_output=True,
-                          timeout=timeout * PATIENCE, env={**os.environ, **(env or {})})
+                          timeout=timeout, env={**os.environ, **(env or {})})
     assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
     assert 'Sanitizer' not in done.stderr and 'assertion failed' not in done.stderr, done.stderr
     return Answer(done)

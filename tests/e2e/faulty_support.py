@@ -4,7 +4,7 @@ import os
 import pathlib
 import threading
 
-from support.base import PATIENCE, free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.http import Client, get
 from support.servers import Agent
 
@@ -105,7 +105,7 @@ class Load:
         while not self.stopping.is_set():
             n += 1
             try:
-                client = client or Client(self.address, seconds=60)
+                client = client or Client(self.address)
                 r = client.request(target=self.target, host='site%d' % (n % 5))
                 if r.status != 200:
                     self.failures.append((n, r.status, r.text[:200]))
@@ -116,12 +116,12 @@ class Load:
 
     def go_on(self, n=20):
         target = self.done + n
-        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n, 30)
+        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n)
         assert not self.failures, self.failures[:5]
 
     def stop(self):
         self.stopping.set()
-        self.thread.join(60 * PATIENCE)
+        self.thread.join(LIMIT)
         assert not self.failures, self.failures[:5]
 
 
@@ -144,7 +144,7 @@ class Two(Agent):
     def start(self):
         self.config['applications']['good'] = self.good_config
         super().start()
-        wait_until(lambda: self.state_of('good') == 'ready', 'the good application', 30)
+        wait_until(lambda: self.state_of('good') == 'ready', 'the good application')
         self.good_pid = self.good_process()['pid']
         self.keeper = self.json()['keeper_pid']
         self.load = Load(self.good)
@@ -160,7 +160,7 @@ class Two(Agent):
             return None
 
     def wait_ready(self):
-        wait_until(lambda: all(s['state'] == 'ready' for s in self.app()['slots']), 'the faulty application', 30)
+        wait_until(lambda: all(s['state'] == 'ready' for s in self.app()['slots']), 'the faulty application')
         return self
 
     def good_process(self):
@@ -179,7 +179,7 @@ class Two(Agent):
         return get(self.addresses[n], target, **kw)
 
     def output_has(self, text, what=None):
-        return wait_until(lambda: text in self.process.output(), what or '"%s" in the log' % text, 20)
+        return wait_until(lambda: text in self.process.output(), what or '"%s" in the log' % text)
 
     def nothing_left_over(self, but=()):
         """Below the keeper is nothing but the processes of the slots, theirs (and BUT), and nobody unreaped."""
@@ -190,7 +190,7 @@ class Two(Agent):
             under = below([self.keeper], found) - {self.keeper}
             expected = below(pids & set(found), found) | set(but)
             return under == expected and not [p for p in under if found[p][1] == 'Z']
-        wait_until(clean, 'no zombie and no orphan', 20)
+        wait_until(clean, 'no zombie and no orphan')
 
     def unharmed(self, but=()):
         """The other application: the same process, no request failed, no death counted. And nothing_left_over."""
@@ -205,4 +205,4 @@ class Two(Agent):
         everybody = below([self.keeper], processes())
         self.load.stop()
         assert self.process.stop() == 0
-        wait_until(lambda: not everybody & set(processes()), 'all to be gone', 20)
+        wait_until(lambda: not everybody & set(processes()), 'all to be gone')

@@ -12,7 +12,6 @@ bench/conformance_http2.py.
 """
 import struct
 
-from support.base import PATIENCE
 from support.http2 import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PADDED, PING, PREFACE,
                            PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WEIGHED, WINDOW_UPDATE, Http2, block, frame,
                            integer, literal, request)
@@ -40,7 +39,7 @@ def right(verdict, allowed):
 def run(port, case, source='127.0.0.1'):
     """What came of it, for a client with that address; the connection is closed then."""
     group, _, data, stream, _ = case
-    with Http2(port, seconds=5 * PATIENCE, preface=PREFACE if data is not None else PREFACE + window(1), source=source) as c:
+    with Http2(port, preface=PREFACE if data is not None else PREFACE + window(1), source=source) as c:
         c.send(data or b'')
         if group == 'valid':
             c.until_over(stream)

@@ -6,7 +6,7 @@ import time
 from counted_support import Counted, most_at_once
 from limit_support import Poolcounterd
 from poolcounter_support import ORIGINAL, OURS
-from support.base import PATIENCE, wait_until
+from support.base import LIMIT, wait_until
 from support.http import Client
 
 PROGRAMS = [ORIGINAL, OURS]
@@ -46,7 +46,7 @@ class Load:
     def stop(self):
         self.stopping.set()
         for t in self.threads:
-            t.join(60 * PATIENCE)
+            t.join(LIMIT)
 
 
 class Outage:
@@ -104,7 +104,7 @@ class Shared:
 
     def wait_passed(self, o):
         """Until more than the limit of one of its keys have been at work."""
-        wait_until(lambda: self.most(o.at, o.began) > WORKERS, 'limits of a dead daemon to be passed', 30)
+        wait_until(lambda: self.most(o.at, o.began) > WORKERS, 'limits of a dead daemon to be passed')
 
     def restart(self, o):
         self.daemons[o.at].start()
@@ -118,7 +118,7 @@ class Shared:
         return counted > WORKERS and int(self.daemons[o.at].stats()['total_acquired']) > 0
 
     def wait_settled(self, o):
-        wait_until(lambda: self._settled(o), 'the limits to hold again', 60)
+        wait_until(lambda: self._settled(o), 'the limits to hold again')
         o.over = time.monotonic()
 
     def passed_for_s(self, o):

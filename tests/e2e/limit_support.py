@@ -8,7 +8,7 @@ import threading
 import h2.connection
 import h2.events
 
-from support.base import PATIENCE, free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.http import Client
 from support.scripted import Scripted, serve
 
@@ -62,7 +62,7 @@ class Asked:
 
     def __init__(self, address, target='/', host='a.example', method='GET', headers=(), body=None):
         self.response, self.problem = None, None
-        self.client = Client(address, seconds=60)
+        self.client = Client(address)
         self.client.send(method, target, host, headers, body)
         self.thread = threading.Thread(target=self._receive, args=(method,), daemon=True)
         self.thread.start()
@@ -77,7 +77,7 @@ class Asked:
         return not self.thread.is_alive()
 
     def wait(self):
-        self.thread.join(60 * PATIENCE)
+        self.thread.join(LIMIT)
         assert self.response is not None, self.problem
         return self.response
 
@@ -93,7 +93,7 @@ class Http2:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         context.set_alpn_protocols(['h2'])
-        self.sock = context.wrap_socket(socket.create_connection(('127.0.0.1', port), timeout=30 * PATIENCE))
+        self.sock = context.wrap_socket(socket.create_connection(('127.0.0.1', port), timeout=LIMIT))
         self.host, self.bodies, self.statuses = host, {}, {}
         self.h2 = h2.connection.H2Connection()
         self.h2.initiate_connection()

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 
-from support.base import BIN, PATIENCE, Process, wait_until
+from support.base import BIN, LIMIT, Process, wait_until
 from support.http import get
 
 OURS = BIN / 'resumelb-poolcounter'
@@ -39,7 +39,7 @@ class Stream:
 
     def __init__(self, sock):
         self.sock = sock
-        self.sock.settimeout(20 * PATIENCE)
+        self.sock.settimeout(LIMIT)
         self.rest = b''
 
     def send(self, text):
@@ -136,7 +136,7 @@ class Daemon:
             sock = socket.socket(socket.AF_UNIX)
             sock.connect(where)
         else:
-            sock = socket.create_connection(where, timeout=20 * PATIENCE)
+            sock = socket.create_connection(where, timeout=LIMIT)
         stream = Stream(sock)
         self.streams.append(stream)
         return stream

@@ -23,7 +23,7 @@ class Actions:
         self.lb = world.resumelb({'workers': [w.address for w in self.workers] + list(more), 'admin': settings, 'history': 1,
                                   'state_dir': str(world.folder / 'state')}, wait=False)
         self.lb.admin = settings['address']
-        wait_until(self.lb.ready, 'it to be ready', 20)
+        wait_until(self.lb.ready, 'it to be ready')
 
     def post(self, what, order=None, token=TOKEN, **kw):
         headers = [('Authorization', 'Bearer ' + token)] if token else []
@@ -127,7 +127,7 @@ def test_what_is_forgotten_is_learnt_anew(acting, world):
         resumes()[acting.workers[1].address])
     assert resumes()[mine] == {}
     # its file too, soon
-    wait_until(lambda: kept_skills(world.folder / 'state', mine) == {}, 'the file to be rewritten', 20)
+    wait_until(lambda: kept_skills(world.folder / 'state', mine) == {}, 'the file to be rewritten')
     acting.done('forget')
     assert skills() == []
     assert acting.lb.get(host='h3.example').status == 200 and skills() == ['h3.example']
@@ -142,7 +142,7 @@ def test_a_removal_of_most_workers_can_be_confirmed(world):
     lb = world.resumelb({'tree': 'directory:%s' % tree.path, 'resume': 'measure', 'state_dir': str(world.folder / 'state'),
                          'admin': {'address': '127.0.0.1:%d' % port, 'actions_token': TOKEN}}, wait=False)
     lb.admin = '127.0.0.1:%d' % port
-    wait_until(lambda: lb.listening() and set(lb.workers()) == set(workers), 'the workers', 20)
+    wait_until(lambda: lb.listening() and set(lb.workers()) == set(workers), 'the workers')
     token = world.folder / 'token'
     token.write_text(TOKEN)
 

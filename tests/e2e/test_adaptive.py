@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from agent_support import TinyAgent
-from support.base import wait_until
+from support.base import LIMIT, wait_until
 from support.http import Client, get
 from support.scripted import serve
 
@@ -45,7 +45,7 @@ def test_a_worker_that_hangs_gets_no_more_work(world):
     victims = [s for s in SITES[1:] if home[s] == hung]
     assert victims
     gate = world.folder / 'gate'
-    hang = Client(lb.address, seconds=60)
+    hang = Client(lb.address)
     hang.send(host=SITES[0], headers=[('X-Until', str(gate))])
     # As time goes by without a sign of life, all others go elsewhere, and so does what is new.
     wait_until(lambda: all(explain(lb, s)['worker'] != hung for s in victims + ['new.example']), 'nobody to be sent there')
@@ -139,7 +139,7 @@ class SlowWorker:
 
     def answer(self, c, head, body):
         hung = not self.go.is_set()
-        self.go.wait(60)
+        self.go.wait(LIMIT)
         with self.free:
             threading.Event().wait(.004)
             self.served += not hung
@@ -171,16 +171,16 @@ def test_a_worker_that_has_recovered_gets_its_share(world, sites):
         t.start()
     try:
         back = workers[2]
-        wait_until(lambda: sum(done.values()) > 1000, 'some load', 60)
+        wait_until(lambda: sum(done.values()) > 1000, 'some load')
         back.go.clear()
-        wait_until(lambda: lb.workers()[back.address]['ejected'], 'the worker to be ejected', 60)
+        wait_until(lambda: lb.workers()[back.address]['ejected'], 'the worker to be ejected')
         so_far = sum(done.values())
-        wait_until(lambda: sum(done.values()) > so_far + 1000, 'its classes to live elsewhere', 60)
-        wait_until(lambda: lb.workers()[back.address]['ejected'], 'it not to be on trial', 60)
+        wait_until(lambda: sum(done.values()) > so_far + 1000, 'its classes to live elsewhere')
+        wait_until(lambda: lb.workers()[back.address]['ejected'], 'it not to be on trial')
         back.go.set()
-        wait_until(lambda: not lb.workers()[back.address]['ejected'], 'the worker to be back', 60)
+        wait_until(lambda: not lb.workers()[back.address]['ejected'], 'the worker to be back')
         before, so_far = back.served, sum(done.values())
-        wait_until(lambda: sum(done.values()) > so_far + 4000, 'more load', 60)
+        wait_until(lambda: sum(done.values()) > so_far + 4000, 'more load')
         # A quarter of a fair share.
         assert back.served - before >= 4000 / 16
     finally:

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from support.base import BIN, wait_until
+from support.base import BIN, LIMIT, wait_until
 from support.http import get
 from support.scripted import hello, serve
 
@@ -79,12 +79,12 @@ def test_metrics_are_prometheus_text(lb):
     assert seen['resumelb_total_seconds_bucket', '{application="default",le="+Inf"}'] == 6
     assert seen['resumelb_client_connections_total', None] >= 1
     assert seen['resumelb_client_refused_total', '{reason="no Host"}'] == 0
-    manual = subprocess.run([BIN / 'resumelb', '--describe', 'stats'], capture_output=True, text=True, timeout=20)
+    manual = subprocess.run([BIN / 'resumelb', '--describe', 'stats'], capture_output=True, text=True, timeout=LIMIT)
     assert families == set(re.findall(r'^\| `(\w+)`', manual.stdout, re.M)), 'the manual tells of each'
 
 
 def test_resumelbctl_shows_status_and_resumes(lb):
-    run = lambda *a: subprocess.run([BIN / 'resumelbctl', *a], capture_output=True, text=True, timeout=20)
+    run = lambda *a: subprocess.run([BIN / 'resumelbctl', *a], capture_output=True, text=True, timeout=LIMIT)
     r = run('status', '-a', lb.admin)
     assert r.returncode == 0 and lb.worker.address in r.stdout and 'default' in r.stdout, r.stderr
     r = run('resumes', '-a', lb.admin)

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.http import get
 
 TOKEN = 'a long random text'
@@ -27,7 +27,7 @@ def configuration(program, folder, admin):
 
 
 def run(program, *args):
-    return subprocess.run([BIN / program, *map(str, args)], capture_output=True, text=True, timeout=60)
+    return subprocess.run([BIN / program, *map(str, args)], capture_output=True, text=True, timeout=LIMIT)
 
 
 PROGRAMS = ['resumelb', 'resumelb-agent', 'resumelb-poolcounter']
@@ -48,7 +48,7 @@ def test_beyond_loopback_a_token_is_a_must(tmp_path, program):
         r = run(program, '-c', path)               # and it does not start either
         assert r.returncode == 1, r.stderr
     with pytest.raises(OSError):
-        socket.create_connection(('127.0.0.1', port), timeout=5)
+        socket.create_connection(('127.0.0.1', port), timeout=LIMIT)
 
 
 @pytest.mark.parametrize('program', PROGRAMS)

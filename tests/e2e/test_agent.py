@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from agent_support import STREAM, Background, TinyAgent, alive
-from support.base import BIN, wait_until
+from support.base import BIN, LIMIT, wait_until
 from support.http import Client, CutShort, connect, get
 
 FINGERPRINT = '0123456789abcdef'
@@ -22,7 +22,7 @@ def classified(name, fingerprint=FINGERPRINT):
 
 def test_gunicorn_serves_by_an_inherited_socket(world):
     agent = world.agent('agent', world.folder / 'tree')
-    wait_until(lambda: _ready(agent), 'two gunicorns', 30)
+    wait_until(lambda: _ready(agent), 'two gunicorns')
     pids = {json.loads(get(a).body)['pid'] for a in agent.addresses}
     assert len(pids) == 2
 
@@ -31,7 +31,7 @@ def test_gunicorn_serves_at_a_port_that_it_is_told(world):
     agent = world.agent('agent', world.folder / 'tree', slots=1, command=[
         '/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--bind=127.0.0.1:{port}', '--worker-tmp-dir=/dev/shm',
         'smallapp:application'])
-    wait_until(lambda: _ready(agent), 'gunicorn', 30)
+    wait_until(lambda: _ready(agent), 'gunicorn')
     assert json.loads(get(agent.addresses[0]).body)['path'] == '/'
 
 
@@ -137,7 +137,7 @@ def test_a_process_runs_as_the_user_it_was_given_or_not_at_all(open_world):
                       'address: "127.0.0.1:0"}}\n' % (open_world.folder / 'refused'))
     root = os.geteuid() == 0
     ordinary = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] if root else []
-    out = subprocess.run([*ordinary, BIN / 'resumelb-agent', '-c', config, '-t'], capture_output=True, text=True, timeout=30)
+    out = subprocess.run([*ordinary, BIN / 'resumelb-agent', '-c', config, '-t'], capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 1 and 'needs an agent that runs as root' in out.stderr, out.stderr
     if not root:
         return

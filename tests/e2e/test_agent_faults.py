@@ -10,7 +10,7 @@ import pytest
 
 from agent_support import Background, alive
 from faulty_support import DEAF_SERVERS, SERVERS, Load, Two, below, processes
-from support.base import PATIENCE, wait_until
+from support.base import LIMIT, wait_until
 from support.http import Client
 
 # How long processes are killed at random; the soak run takes a minute.
@@ -25,7 +25,7 @@ both = pytest.mark.parametrize('server', sorted(SERVERS))
 def test_a_command_that_is_not_there(world, server):
     agent = Two(world, server, command=['/no/such/server', '--port={port}'])
     agent.output_has('/no/such/server: No such file')
-    wait_until(lambda: agent.start_failures() >= 3, 'some tries', 30)
+    wait_until(lambda: agent.start_failures() >= 3, 'some tries')
     r = agent.ask()
     assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
     agent.unharmed()
@@ -36,7 +36,7 @@ def test_a_command_that_is_not_there(world, server):
 def test_a_server_that_exits_at_once(world, server):
     agent = Two(world, server, fault='exits at once')
     agent.output_has('cannot go on: no database')
-    wait_until(lambda: agent.start_failures() >= 2, 'another try', 30)
+    wait_until(lambda: agent.start_failures() >= 2, 'another try')
     r = agent.ask()
     assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
     agent.unharmed()
@@ -70,7 +70,7 @@ def test_a_request_that_hangs(world, server):
     # who waited behind it reached no process, or runs in the next one
     assert waiting.result().status in (200, 503)
     agent.output_has('line="hanging')
-    wait_until(lambda: agent.pid() not in (None, pid), 'another process', 20)
+    wait_until(lambda: agent.pid() not in (None, pid), 'another process')
     agent.wait_ready()
     assert agent.ask().status == 200
     wait_until(lambda: not [p for p in family if alive(p)], 'the end of its whole family')
@@ -85,10 +85,10 @@ def test_a_process_that_leaks_memory(world, server):
     family = below([pid], processes())
     # replaced in peace: nobody who asks meanwhile fails
     load = Load(agent.addresses[0])
-    wait_until(lambda: agent.ask('/leak').status == 200 and agent.pid() not in (None, pid), 'its successor', 30)
+    wait_until(lambda: agent.ask('/leak').status == 200 and agent.pid() not in (None, pid), 'its successor')
     load.go_on()
     load.stop()
-    wait_until(lambda: not [p for p in family if alive(p)], 'its end', 20)
+    wait_until(lambda: not [p for p in family if alive(p)], 'its end')
     assert agent.figures()['over_max_memory'] >= 1
     agent.unharmed()
     agent.end()
@@ -102,7 +102,7 @@ def test_children_die_with_their_process(world, server):
     children = [int(line) for line in agent.children.read_text().split()]
     assert len(children) == 2 and all(alive(c) for c in children)
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: agent.pid() not in (None, pid), 'another process', 20)
+    wait_until(lambda: agent.pid() not in (None, pid), 'another process')
     wait_until(lambda: not alive(children[0]), 'the child of its group to end')
     agent.wait_ready()
     assert agent.ask().status == 200
@@ -119,8 +119,8 @@ def test_a_process_that_ignores_sigterm(world, server):
     family = below([pid], processes())
     (world.folder / 'tmp').mkdir()
     (world.folder / 'tmp' / 'restart.txt').write_text('')
-    wait_until(lambda: agent.pid() not in (None, pid), 'its successor', 30)
-    wait_until(lambda: not [p for p in family if alive(p)], 'its end', 20)
+    wait_until(lambda: agent.pid() not in (None, pid), 'its successor')
+    wait_until(lambda: not [p for p in family if alive(p)], 'its end')
     agent.wait_ready()
     assert agent.ask().status == 200
     agent.load.go_on()
@@ -172,7 +172,7 @@ class Clients:
             post = i % 4 == 0
             target = '/post-%d-%d' % (n, i) if post else '/slow'
             try:
-                client = client or Client(self.address, seconds=60)
+                client = client or Client(self.address)
                 r = client.request('POST' if post else 'GET', target, 'site%d' % (i % 7), body=b'x' if post else None)
                 if post:
                     self.posts[target] = r.status
@@ -187,7 +187,7 @@ class Clients:
     def stop(self):
         self.stopping.set()
         for t in self.threads:
-            t.join(60 * PATIENCE)
+            t.join(LIMIT)
 
 
 @both
@@ -197,12 +197,12 @@ def test_processes_killed_at_random_under_load(world, server):
     print('seed %d' % seed)
     agent = Two(world, server, slots=3, max_queue=100).wait_ready()
     lb = world.resumelb({'workers': agent.addresses, 'resume': 'stream', 'retries': 5}, wait=False)
-    wait_until(lambda: lb.listening() and all(w['state'] == 'ready' for w in lb.workers().values()), 'the workers', 20)
+    wait_until(lambda: lb.listening() and all(w['state'] == 'ready' for w in lb.workers().values()), 'the workers')
     clients, kills, seen = Clients(lb.address, 6), 0, set()
     until = time.monotonic() + KILLING_S
     while time.monotonic() < until:
         # at most one of the three is away at a time, or nobody could answer
-        wait_until(lambda: all(s['state'] == 'ready' for s in agent.app()['slots']), 'all to be ready', 30)
+        wait_until(lambda: all(s['state'] == 'ready' for s in agent.app()['slots']), 'all to be ready')
         found = processes()
         family = below([s['process']['pid'] for s in agent.app()['slots'] if s.get('process')], found)
         seen |= family
@@ -213,7 +213,7 @@ def test_processes_killed_at_random_under_load(world, server):
         except ProcessLookupError:
             continue
         done = clients.done
-        wait_until(lambda: clients.done > done + 20, 'requests to go on', 30)
+        wait_until(lambda: clients.done > done + 20, 'requests to go on')
     clients.stop()
     assert not clients.failures, clients.failures[:5]
     assert kills >= 5, kills

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from agent_support import Background, Stream, TinyAgent, alive
-from support.base import free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.http import Client, get
 from test_agent_life import classified, rewrite, setting
 
@@ -266,7 +266,7 @@ def test_what_it_has_may_take_shutdown_timeout_only(world):
 
 # ---- replacement ----
 
-def load(ask, enough, threads=4, seconds=30):
+def load(ask, enough, threads=4):
     """GETs and POSTs, each of its own, until ENOUGH; what was answered otherwise than with 200, and all POSTs' targets."""
     failed, posts, lock = [], [], threading.Lock()
     stop = threading.Event()
@@ -290,7 +290,7 @@ def load(ask, enough, threads=4, seconds=30):
     for t in running:
         t.start()
     try:
-        wait_until(lambda: failed or enough(), 'enough replacements under load', seconds)
+        wait_until(lambda: failed or enough(), 'enough replacements under load', LIMIT * ROUNDS)
     finally:
         stop.set()
         for t in running:
@@ -318,7 +318,7 @@ def test_processes_are_replaced_under_load_without_losing_a_request(world, overl
 def test_a_load_balancer_notices_nothing_of_replacements(world):
     agent = PoolAgent(world, slots=2, min_processes=2, max_processes=2, max_requests=10)
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (agent.tree / 'app')}}}, wait=False)
-    wait_until(lb.listening, 'the load balancer', 20)
+    wait_until(lb.listening, 'the load balancer')
     wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers')
 
     def ask(k, method, target):
@@ -333,7 +333,7 @@ def test_a_load_balancer_notices_nothing_of_replacements(world):
 def test_replacements_and_deaths_together_lose_no_get_and_repeat_no_post(world):
     agent = PoolAgent(world, slots=3, min_processes=3, max_processes=3, max_requests=50, respawn_delay_max='100ms')
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (agent.tree / 'app')}}}, wait=False)
-    wait_until(lb.listening, 'the load balancer', 20)
+    wait_until(lb.listening, 'the load balancer')
     wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 3, 'three workers')
     kills, asked = [], itertools.count()
 
@@ -351,7 +351,7 @@ def test_replacements_and_deaths_together_lose_no_get_and_repeat_no_post(world):
         kill_one()
         # a POST that a killed process had got is lost, and not repeated
         return 200 if method == 'POST' and status == 502 else status
-    failed, posts = load(ask, lambda: len(kills) >= 8 * ROUNDS and agent.figures()['replaced'] >= 8, seconds=40 * ROUNDS)
+    failed, posts = load(ask, lambda: len(kills) >= 8 * ROUNDS and agent.figures()['replaced'] >= 8)
     assert failed == []
     executed = [line for line in agent.served() if line.startswith('POST')]
     assert len(executed) == len(set(executed)), 'none twice'

@@ -58,7 +58,7 @@ def test_an_application_without_a_process_is_served_in_the_order_of_asking(world
     paths = lambda: [row[1] for row in agent.seen() if row[1] != '/']
     waiting = lambda name: agent.json()['applications'][name]['figures']['requests_waiting']
     first = Background(agent.front, target='/first', headers=[('X-Delay', '5')])
-    wait_until(lambda: agent.seen_path.exists() and '/first' in paths(), 'the first to run', 30)
+    wait_until(lambda: agent.seen_path.exists() and '/first' in paths(), 'the first to run')
     second = Background(agent.front, target='/second')
     wait_until(lambda: waiting('app') == 1, 'the second to wait')
     third = Background(other, target='/third')
@@ -129,11 +129,11 @@ def test_a_server_that_exits_after_its_own_number_of_requests_is_followed_at_onc
             pids.add(json.loads(r.body)['pid'])
         return len(pids) >= 5
 
-    wait_until(several_have_served, 'five processes, each after the one before', 60)
+    wait_until(several_have_served, 'five processes, each after the one before')
     figures = agent.figures()
     assert figures['deaths'] == 0 and figures['spawns'] >= 5
     assert 'process-exited' in agent.process.output()
     # One that fails before it has served is waited for.
     (world.folder / 'marked.py').write_text('syntax error')
-    wait_until(lambda: agent.get('/counted').status == 503, 'a process that does not start', 60)
+    wait_until(lambda: agent.get('/counted').status == 503, 'a process that does not start')
     assert agent.slot()['start_failures'] == 1

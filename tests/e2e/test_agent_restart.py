@@ -114,7 +114,7 @@ def test_a_touched_file_replaces_one_process_after_the_other_and_loses_no_reques
     with Load(agent.addresses) as load:
         wait_until(lambda: load.served(50), 'load')
         (agent.tmp / 'restart.txt').touch()
-        wait_until(lambda: replaced(agent, old), 'new processes in all slots', 60)
+        wait_until(lambda: replaced(agent, old), 'new processes in all slots')
         load.assert_none_failed()
     figures = agent.figures()
     assert figures['restarts'] == 1 and figures['replaced'] == 3 and figures['deaths'] == 0
@@ -135,11 +135,11 @@ def test_many_touches_are_one_restart_and_a_later_one_is_another(world):
     for _ in range(20):
         (agent.tmp / 'restart.txt').touch()
     agent.process.kill(signal.SIGCONT)
-    wait_until(lambda: replaced(agent, old), 'a new process', 30)
+    wait_until(lambda: replaced(agent, old), 'a new process')
     assert agent.figures()['restarts'] == 1
     old = agent.pids()
     (agent.tmp / 'restart.txt').touch()
-    wait_until(lambda: replaced(agent, old), 'another one', 30)
+    wait_until(lambda: replaced(agent, old), 'another one')
     assert agent.figures()['restarts'] == 2 and agent.figures()['spawns'] == 3
 
 
@@ -161,7 +161,7 @@ def test_a_file_from_before_does_nothing_but_for_processes_that_are_older(world)
     file.touch()
     agent.start()
     agent.wait_ready()
-    wait_until(lambda: replaced(agent, pids), 'a process that is newer than the file', 30)
+    wait_until(lambda: replaced(agent, pids), 'a process that is newer than the file')
     assert agent.figures()['restarts'] == 1
 
 
@@ -171,10 +171,10 @@ def test_a_restart_that_fails_leaves_the_old_process(world):
     (world.folder / 'marked.py').write_text('syntax error')
     with Load(agent.addresses) as load:
         (agent.tmp / 'restart.txt').touch()
-        wait_until(lambda: agent.figures()['replace_failures'] >= 2, 'two tries', 60)
+        wait_until(lambda: agent.figures()['replace_failures'] >= 2, 'two tries')
         assert agent.pids() == old
         (world.folder / 'marked.py').write_text(MARKED)
-        wait_until(lambda: replaced(agent, old), 'a process of the good program', 60)
+        wait_until(lambda: replaced(agent, old), 'a process of the good program')
         load.assert_none_failed()
 
 
@@ -187,7 +187,7 @@ def test_while_a_file_says_so_each_process_serves_one_request(world):
     assert len(set(workers[1:])) == 4, workers
     always.unlink()
     wait_until(lambda: 'on=no' in agent.process.output(), 'its end to be seen')
-    wait_until(lambda: agent.worker() == agent.worker(), 'a process that stays', 30)
+    wait_until(lambda: agent.worker() == agent.worker(), 'a process that stays')
     assert agent.figures()['failures'] == 0
 
 
@@ -204,10 +204,10 @@ def test_a_new_command_is_for_new_processes_until_restart_txt_is_touched(world):
     assert (agent.pids(), names()) == (old, ['old', 'old'])
     # one that dies is followed by one of the new configuration
     os.kill(old[0], signal.SIGKILL)
-    wait_until(lambda: agent.ready() and agent.pids()[0] not in (None, 0, old[0]), 'another process', 30)
+    wait_until(lambda: agent.ready() and agent.pids()[0] not in (None, 0, old[0]), 'another process')
     assert names() == ['new', 'old']
     (agent.tmp / 'restart.txt').touch()
-    wait_until(lambda: replaced(agent, old), 'new processes', 30)
+    wait_until(lambda: replaced(agent, old), 'new processes')
     assert names() == ['new', 'new']
 
 
@@ -217,8 +217,8 @@ def test_a_process_that_leaks_is_replaced_and_no_request_is_lost(world):
     agent = GunicornAgent(world, slots=2, env={'LEAK': str(2 << 20)}, max_memory='150MiB').wait_ready()
     old = agent.pids()
     with Load(agent.addresses) as load:
-        wait_until(lambda: replaced(agent, old), 'new processes', 60)
-        wait_until(lambda: agent.figures()['over_max_memory'] >= 3, 'further ones', 60)
+        wait_until(lambda: replaced(agent, old), 'new processes')
+        wait_until(lambda: agent.figures()['over_max_memory'] >= 3, 'further ones')
         load.assert_none_failed()
     assert 'process-over-max-memory' in agent.process.output()
     assert agent.figures()['deaths'] == 0
@@ -230,7 +230,7 @@ def test_a_limit_that_nobody_can_keep_restarts_nobody_who_has_served_nothing(wor
     wait_until(lambda: agent.slot()['process'].get('memory_bytes', 0) > 1 << 20, 'a sample')
     assert agent.pids() == pids and agent.figures()['over_max_memory'] == 0
     assert agent.get().status == 200
-    wait_until(lambda: replaced(agent, pids), 'a new process', 30)
+    wait_until(lambda: replaced(agent, pids), 'a new process')
     assert agent.figures()['over_max_memory'] == 1
 
 
@@ -242,7 +242,7 @@ def over_memory(agent):
 def test_a_limit_that_is_too_low_replaces_processes_more_and_more_seldom(world):
     agent = GunicornAgent(world, max_memory='1MiB').wait_ready()
     with Load(agent.addresses) as load:
-        wait_until(lambda: len(over_memory(agent)) == 4, 'the fourth to be replaced', 60)
+        wait_until(lambda: len(over_memory(agent)) == 4, 'the fourth to be replaced')
         assert over_memory(agent) == [1000, 2000, 4000, 8000]
         shown = agent.app()['over_memory']
         assert (shown['max_bytes'], shown['too_low'], shown['interval_s']) == (1 << 20, True, 8)
@@ -285,7 +285,7 @@ def test_a_new_process_has_seen_the_frequent_pages_before_its_first_request(worl
     assert {row[2] for row in agent.seen()} == {'-'}
     before = agent.slot()['served']
     agent.tmp.joinpath('restart.txt').touch()
-    wait_until(lambda: replaced(agent, old), 'a new process', 30)
+    wait_until(lambda: replaced(agent, old), 'a new process')
     worker = json.loads(agent.get('/first').body)['pid']
     rows = [row[1:] for row in agent.seen(worker)]
     # Its ready_probe comes before.
@@ -307,7 +307,7 @@ def test_a_page_that_fails_or_hangs_holds_nobody_up(world):
             assert agent.get(target).status == 200
     with Load(agent.addresses, clients=1) as load:
         (agent.tmp / 'restart.txt').touch()
-        wait_until(lambda: replaced(agent, old), 'a new process', 60)
+        wait_until(lambda: replaced(agent, old), 'a new process')
         load.assert_none_failed()
     figures = agent.figures()
     assert figures['warm_up_requests'] == 3 and figures['warm_up_failures'] == 2

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from agent_support import Background, TinyAgent, alive
-from support.base import BIN, wait_until
+from support.base import BIN, LIMIT, wait_until
 from support.http import Client, get
 
 TOKEN = 'a-word-that-nobody-guesses'
@@ -130,7 +130,7 @@ def page_of(agent):
 
 
 def resumelbctl(agent, *words):
-    return subprocess.run([BIN / 'resumelbctl', '-a', agent.admin, *words], capture_output=True, text=True, timeout=60)
+    return subprocess.run([BIN / 'resumelbctl', '-a', agent.admin, *words], capture_output=True, text=True, timeout=LIMIT)
 
 
 def parent_of(pid):
@@ -140,12 +140,12 @@ def parent_of(pid):
 def test_the_status_is_right_under_load(world):
     """Real gunicorns, four clients: pids, requests, queues, times, memory are those there are."""
     agent = world.agent('loaded', world.folder / 'tree', slots=2, version='1.4')
-    wait_until(lambda: _ready(agent), 'the agent', 30)
+    wait_until(lambda: _ready(agent), 'the agent')
     before = time.monotonic()
     counts, pids, stop = [0, 0], [set(), set()], threading.Event()
 
     def load(n):
-        with Client(agent.addresses[n], seconds=60) as c:
+        with Client(agent.addresses[n]) as c:
             while not stop.is_set():
                 r = c.request(target='/x', headers=[('X-Delay', '0.002')])
                 assert r.status == 200
@@ -155,7 +155,7 @@ def test_the_status_is_right_under_load(world):
     threads = [threading.Thread(target=load, args=(n,)) for n in (0, 1)]
     for t in threads:
         t.start()
-    wait_until(lambda: min(counts) > 100, 'a hundred requests', 60)
+    wait_until(lambda: min(counts) > 100, 'a hundred requests')
     busy = agent.json()
     stop.set()
     for t in threads:
@@ -288,7 +288,7 @@ def test_a_detached_process_finishes_what_it_has_and_is_replaced(world):
     wait_until(lambda: agent.slot()['process']['sessions'] == 1, 'it to be busy')
     r = agent.ask('/processes/%s/detach' % old['id'], method='POST', body=b'')
     assert r.status == 200 and old['id'] in r.text and '1 requests' in r.text
-    new = wait_until(lambda: _replaced(agent, old), 'another one', 20)
+    new = wait_until(lambda: _replaced(agent, old), 'another one')
     assert new['pid'] != old['pid']
     (leaving,) = agent.app()['leaving']
     assert leaving['id'] == old['id'] and leaving['sessions'] == 1 and leaving['going'] == 'condemned'
@@ -346,7 +346,7 @@ def test_the_tool_detaches(world):
     assert resumelbctl(agent, 'detach', old['id']).returncode == 1
     done = resumelbctl(agent, '-T', token, 'detach', old['id'])
     assert done.returncode == 0 and old['id'] in done.stdout, done.stderr
-    wait_until(lambda: _replaced(agent, old), 'another one', 20)
+    wait_until(lambda: _replaced(agent, old), 'another one')
     wait_until(lambda: not alive(old['pid']), 'the old one to end')
     done = resumelbctl(agent, '-T', token, 'detach', old['id'])
     assert done.returncode == 1 and 'no such process' in done.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from agent_support import TinyAgent
 from agent_upgrade_support import upgrade
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.certificates import Authority, dial
 from support.http import Client, CutShort, connect
 from worker_tls_support import NAME, Pki, reasons
@@ -223,7 +223,7 @@ def test_tls_is_checked_with_the_configuration(world, pki):
     def complaint(tls):
         path = world.folder / 'bad.yaml'
         path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in {**agent.config, 'tls': tls}.items()))
-        r = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+        r = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
         assert r.returncode == 1, r.stderr
         return r.stderr
     assert 'certificate is required' in complaint({'key': str(pki.worker.key)})

@@ -12,7 +12,7 @@ import pytest
 
 from agent_support import Background, TinyAgent, alive
 from agent_upgrade_support import agent_pid, follow, upgrade
-from support.base import BIN, PATIENCE, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.http import Client, get
 from zookeeper_support import Place
 
@@ -70,7 +70,7 @@ class Load:
         while not self.stopping:
             n += 1
             try:
-                client = client or Client(self.address, seconds=30)
+                client = client or Client(self.address)
                 r = self._once(client, n)
                 if r.status != 200:
                     self.failures.append((self.name, n, r.status, r.text[:200]))
@@ -84,7 +84,7 @@ class Load:
 
     def stop(self):
         self.stopping = True
-        self.thread.join(40 * PATIENCE)
+        self.thread.join(LIMIT)
         assert not self.thread.is_alive()
 
 
@@ -100,7 +100,7 @@ def loads(lb, agent):
 def go_on(all_loads, n):
     """N more requests of each."""
     targets = [(x, x.done + n) for x in all_loads]
-    wait_until(lambda: all(x.done >= t or x.failures for x, t in targets), '%d more requests of each' % n, 60)
+    wait_until(lambda: all(x.done >= t or x.failures for x, t in targets), '%d more requests of each' % n)
     failures = [f for x in all_loads for f in x.failures]
     assert not failures, failures[:5]
 
@@ -118,8 +118,8 @@ def behind_a_load_balancer(world, **settings):
     tree = world.folder / 'tree'
     agent = world.agent('agent', tree, slots=2, **settings)
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app')}}}, wait=False)
-    wait_until(lb.listening, 'the load balancer', 20)
-    wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers', 30)
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers')
     return agent, lb
 
 
@@ -161,7 +161,7 @@ def test_a_request_under_way_is_finished_by_the_old_one(world):
     wait_until(lambda: agent.slot()['waiting'] == 1, 'one to wait')
     old = agent.process
     old.kill(signal.SIGUSR2)
-    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent', 30))
+    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent'))
     # the new one knows that the process is busy, and lets its own wait
     later = Background(agent.address, 'POST', '/later', (), b'x')
     wait_until(lambda: agent.slot()['waiting'] == 1, 'the new one\'s to wait')
@@ -192,9 +192,9 @@ def test_a_process_told_to_end_first_finishes_what_the_old_one_sent(world):
     wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
     old = agent.process
     old.kill(signal.SIGUSR2)
-    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent', 30))
+    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent'))
     agent.process.kill(signal.SIGTERM)
-    wait_until(lambda: 'to=stopping' in agent.process.output(), 'the new one to end its processes', 20)
+    wait_until(lambda: 'to=stopping' in agent.process.output(), 'the new one to end its processes')
     go.write_text('')
     assert running.result().status == 200
     agent.process.wait()
@@ -246,7 +246,7 @@ def test_another_configuration_goes_over_with_it(world):
     agent.config['applications']['app'].update(min_processes=1, max_processes=1)
     agent.path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in agent.config.items()))
     upgrade(agent)
-    wait_until(lambda: agent.ready() and agent.slot()['process']['version'] == '2', 'a process of the new version', 20)
+    wait_until(lambda: agent.ready() and agent.slot()['process']['version'] == '2', 'a process of the new version')
     wait_until(lambda: not [p for p in pids if alive(p)], 'the old ones to end')
     assert get(first, '/').status == 200
     with pytest.raises(ConnectionRefusedError):
@@ -260,7 +260,7 @@ def test_in_a_zookeeper_no_request_is_lost(world):
     agent.config.update(tree=place.url(''), zookeeper_session_timeout='2s')
     agent.start()
     lb = place.balancer(resume='auto')
-    wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers', 30)
+    wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers')
     all_loads = loads(lb, agent)
     go_on(all_loads, 10)
     for _ in range(2):
@@ -268,7 +268,7 @@ def test_in_a_zookeeper_no_request_is_lost(world):
         go_on(all_loads, 20)
         wait_until(lambda: all(str(pid) in place.tree.properties('/workers/providers/' + a).get('agent', '')
                                for a in agent.addresses if a in place.tree.providers('/workers'))
-                   and place.tree.providers('/workers') == sorted(agent.addresses), 'its registrations', 20)
+                   and place.tree.providers('/workers') == sorted(agent.addresses), 'its registrations')
     stop(all_loads)
     assert sorted(executed(world)) == sorted(once for x in all_loads for once in x.sent)
 
@@ -348,7 +348,7 @@ def test_a_second_signal_is_ignored(world):
     old = agent.process
     old.kill(signal.SIGUSR2)
     old.kill(signal.SIGUSR2)
-    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent', 30))
+    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent'))
     old.kill(signal.SIGUSR2)
     wait_until(lambda: old.output().count('reason="there is one under way"') >= 1, 'the refusal of the old one')
     agent.process.kill(signal.SIGUSR2)
@@ -407,13 +407,13 @@ def test_kill_9_of_the_old_one_before_the_new_one_serves(world):
 def test_kill_9_of_the_old_one_while_it_finishes(world):
     agent = world.agent('agent', world.folder / 'tree', slots=1)
     slot = lambda: agent.json()['applications']['app']['slots'][0]
-    wait_until(lambda: agent_pid(agent) and slot()['state'] == 'ready', 'the agent', 20)
+    wait_until(lambda: agent_pid(agent) and slot()['state'] == 'ready', 'the agent')
     process = process_pids(agent)
     running = Background(agent.addresses[0], 'POST', '/', [('X-Delay', '2'), ('X-Once', 'running')], b'x')
     wait_until(lambda: slot()['running'] == 1, 'it to run')
     old = agent.process
     old.kill(signal.SIGUSR2)
-    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent', 30))
+    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent'))
     later = Background(agent.addresses[0], 'POST', '/', [('X-Once', 'later')], b'x')
     wait_until(lambda: slot()['waiting'] == 1, 'one to wait for the old one')
     old.kill()
@@ -433,13 +433,13 @@ def test_kill_9_of_the_new_one_while_the_old_one_finishes(world):
     wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
     old, old_pid = agent.process, agent.process.pid
     old.kill(signal.SIGUSR2)
-    new = wait_until(lambda: agent_pid(agent) not in (None, old_pid) and agent_pid(agent), 'a new agent', 30)
+    new = wait_until(lambda: agent_pid(agent) not in (None, old_pid) and agent_pid(agent), 'a new agent')
     # what the new one starts is the old one's then, too
     os.kill(processes[1], signal.SIGKILL)
     def another():
         process = agent.slot(1).get('process') or {}
         return process.get('state') == 'ready' and process['pid'] not in (None, processes[1]) and process['pid']
-    started = wait_until(another, 'another process', 20)
+    started = wait_until(another, 'another process')
     os.kill(new, signal.SIGKILL)
     wait_until(lambda: agent_pid(agent) == old_pid, 'the old one to serve again')
     assert 'upgrade-failed' in old.output()
@@ -456,7 +456,7 @@ def test_kill_9_of_the_new_one_while_the_old_one_finishes(world):
 def test_the_service_manager_is_told_of_the_new_main_process(world, monkeypatch):
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(str(world.folder / 'notify'))
-    notify.settimeout(20 * PATIENCE)
+    notify.settimeout(LIMIT)
     monkeypatch.setenv('NOTIFY_SOCKET', str(world.folder / 'notify'))
     agent = TinyAgent(world).wait_ready()
     assert notify.recv(1000) == b'READY=1'

@@ -39,7 +39,7 @@ class Crowded:
         old = self.agent.process
         old.kill(signal.SIGUSR2)
         follow(self.agent, wait_until(lambda: agent_pid(self.agent) not in (None, old.pid) and agent_pid(self.agent),
-                                      'a new agent', 30))
+                                      'a new agent'))
         return old
 
     def end(self):
@@ -57,7 +57,7 @@ def test_requests_at_an_applications_own_address_are_passed_on_to_the_agent_that
     wait_until(lambda: crowded.waiting() == 5, 'them to wait')
     old = crowded.upgrade()
     # they wait at the new one now
-    wait_until(lambda: crowded.waiting() == 5, 'them to wait at the new one', 20)
+    wait_until(lambda: crowded.waiting() == 5, 'them to wait at the new one')
     assert old.alive() and old.output().count('request-passed-on') >= 1
     crowded.end()
     answers = [json.loads(x.result().body) for x in asked]
@@ -75,7 +75,7 @@ def test_what_load_balancers_say_and_hear_passes_through_the_old_one(world):
     asked = Background(address, 'POST', '/0', [('Resumelb-Class', 'a'), ('Resumelb-Classifier', fingerprint)], b'x')
     wait_until(lambda: crowded.waiting() == 1, 'it to wait')
     old = crowded.upgrade()
-    wait_until(lambda: crowded.waiting() == 1, 'it to wait at the new one', 20)
+    wait_until(lambda: crowded.waiting() == 1, 'it to wait at the new one')
     # the new one's queue is full now, and that is what the load balancer is told
     r = Client(address).request('POST', '/1', body=b'x')
     assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
@@ -99,7 +99,7 @@ def test_a_request_whose_only_process_dies_after_the_upgrade_is_passed_on(world)
     wait_until(lambda: agent.app()['queue']['waiting'] == 3, 'the others to wait')
     old = agent.process
     old.kill(signal.SIGUSR2)
-    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent', 30))
+    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent'))
     os.kill(pid, signal.SIGKILL)
     assert running.result().status == 502
     assert [x.result().status for x in waiting] == [200] * 3
@@ -114,11 +114,11 @@ def test_what_waits_at_a_cold_slot_costs_the_load_balancers_client_nothing(world
     crowded = Crowded(world)
     lb = world.resumelb({'workers': crowded.agent.addresses, 'resume': 'stream'}, wait=False)
     wait_until(lb.listening, 'the load balancer')
-    wait_until(lambda: [w['state'] for w in lb.workers().values()] == ['cold', 'cold'], 'two cold slots', 20)
+    wait_until(lambda: [w['state'] for w in lb.workers().values()] == ['cold', 'cold'], 'two cold slots')
     asked = [Background(lb.address, 'POST', '/%d' % i, (), b'x') for i in range(4)]
     wait_until(lambda: crowded.waiting() > 0, 'one to wait at its slot')
     old = crowded.upgrade()
-    wait_until(lambda: crowded.waiting() > 0, 'one to wait at the new one', 20)
+    wait_until(lambda: crowded.waiting() > 0, 'one to wait at the new one')
     crowded.end()
     assert [x.result().status for x in asked] == [200] * 4
     assert old.wait() == 0

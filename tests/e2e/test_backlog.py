@@ -96,7 +96,7 @@ class Stage:
     def ask(self, lb, gate=None):
         """A request that is in the first slot's hands when this returns."""
         before = self.agent.slot(0)['backlog']
-        c = Client(lb.address, seconds=60)
+        c = Client(lb.address)
         c.send(host=self.hosts.get(lb, 'x'), headers=[('X-Until', str(gate))] if gate else [])
         wait_until(lambda: self.agent.slot(0)['backlog'] == before + 1, 'the request at the busy slot')
         return c
@@ -143,7 +143,7 @@ def test_under_classless_too(world):
     first = stage.ask(stage.filling, stage.gates[0])
     pair = []
     for _ in range(2):
-        pair.append(Client(seeing.address, seconds=60))
+        pair.append(Client(seeing.address))
         pair[-1].send(headers=[('X-Until', str(stage.gates[0]))])
         wait_until(lambda: seeing.app()['backlog'] == len(pair), 'the request to be routed')
     wait_until(lambda: stage.agent.slot(0)['backlog'] == 2, 'one of them at the first slot')
@@ -294,7 +294,7 @@ def test_the_tree_turns_it_off_and_on(world):
 
 def websockets(lb, n):
     """N WebSockets, open and idle."""
-    clients = [Client(lb.address, seconds=60) for _ in range(n)]
+    clients = [Client(lb.address) for _ in range(n)]
     for c in clients:
         assert c.request('GET', '/ws', headers=[('Connection', 'Upgrade'), ('Upgrade', 'websocket')]).status == 101
     wait_until(lambda: lb.app()['stats']['tunnels'] == n, 'the tunnels')

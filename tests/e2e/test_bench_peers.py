@@ -4,14 +4,14 @@ import json
 import pathlib
 import subprocess
 
-from support.base import BIN
+from support.base import BIN, LIMIT
 
 RUN = pathlib.Path(__file__).parents[2] / 'bench/peers/run'
 
 
 def run(*options):
     return subprocess.run([RUN, '--bin', BIN / 'resumelb', *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=240)
+                          timeout=LIMIT)
 
 
 def test_each_subject_gets_figures_for_each_workload(tmp_path):

@@ -81,11 +81,11 @@ def everything_is_given_back(lb):
 
 def check_the_end(stage):
     lb = stage.lb
-    wait_until(lambda: everything_is_given_back(lb), 'everything to be given back: %s' % lb.app('app')['stats'], 30)
+    wait_until(lambda: everything_is_given_back(lb), 'everything to be given back: %s' % lb.app('app')['stats'])
     app = lb.app('app')
     assert app['stats']['requests'] == sum(app['outcomes'].values()), app['outcomes']
     for agent in stage.agents:
-        wait_until(lambda: all(s['backlog'] == 0 for s in agent.json()['applications']['app']['slots']), "the agent's backlog", 30)
+        wait_until(lambda: all(s['backlog'] == 0 for s in agent.json()['applications']['app']['slots']), "the agent's backlog")
     return app
 
 

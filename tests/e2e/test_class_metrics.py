@@ -5,7 +5,7 @@ import subprocess
 import threading
 import time
 
-from support.base import wait_until
+from support.base import LIMIT, wait_until
 from support.http import Client, get
 from support.scripted import serve
 
@@ -61,7 +61,7 @@ def test_time_that_a_class_waits_is_its_own(world):
 
     def script(c, head, body):
         if b'GET /held' in head:
-            gate.wait(20)
+            gate.wait(LIMIT)
         c.answer()
     w = world.scripted(serve(script))
     lb = world.resumelb({'workers': [w.address], 'classifier': BY_HEADER, 'max_connections': 1, 'connection_wait_timeout': '30s'})
@@ -126,7 +126,7 @@ def test_a_class_that_outgrows_another_takes_its_series_and_no_counter_falls(wor
         last.update(found)
         return 'large' in found
 
-    wait_until(moved, 'the larger one to have series', 30)
+    wait_until(moved, 'the larger one to have series')
     assert 'small' not in figures(lb, 'requests_total')
     ask(lb, 'large', 4)
     wait_until(lambda: figures(lb, 'requests_total')['large'] == 4, 'it to be counted from then on')

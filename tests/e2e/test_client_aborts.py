@@ -7,7 +7,7 @@ import threading
 
 import h2.events
 import pytest
-from support.base import PATIENCE, wait_until
+from support.base import LIMIT, wait_until
 from support.http import Client, connect
 from support.scripted import hello, serve
 from test_slow_clients import Http2, front, secure
@@ -56,7 +56,7 @@ def wait_for_reset(sock):
     import select
     p = select.poll()
     p.register(sock, select.POLLRDHUP)
-    assert p.poll(60000 * PATIENCE)
+    assert p.poll(1000 * LIMIT)
 
 
 # --- how a client goes -------------------------------------------------------------------------------------------
@@ -119,11 +119,11 @@ def test_its_worker_sees_its_connection_closed(world, dial, leave, stage):
     w = Ends(stage)
     lb, _ = front(world, w)
     c = dial(lb, GET)
-    assert w.begun.wait(20 * PATIENCE)
+    assert w.begun.wait(LIMIT)
     if stage == 'streaming':
         wait_until(lambda: c.sock.recv(4096), 'the head')
     leave(c.sock)
-    assert w.ended.wait(20 * PATIENCE)
+    assert w.ended.wait(LIMIT)
     everything_went_back(lb)
 
 
@@ -134,10 +134,10 @@ def test_pipelined_bytes_do_not_hide_its_end(world, dial, leave, stage):
     w = Ends(stage)
     lb, worker = front(world, w)
     c = dial(lb, GET)
-    assert w.begun.wait(20 * PATIENCE)
+    assert w.begun.wait(LIMIT)
     c.sock.sendall(NEXT)
     leave(c.sock)
-    assert w.ended.wait(20 * PATIENCE)
+    assert w.ended.wait(LIMIT)
     everything_went_back(lb)
     assert len(worker.requests) == 1
 
@@ -149,9 +149,9 @@ def test_its_upload_to_the_worker_ends(world, dial, leave):
     body = 16 << 20
     c = dial(lb, b'POST /wait HTTP/1.1\r\nHost: a.example\r\nContent-Length: %d\r\n\r\n' % body)
     c.sock.sendall(b'x' * body)
-    assert w.begun.wait(20 * PATIENCE)
+    assert w.begun.wait(LIMIT)
     leave(c.sock)
-    assert w.ended.wait(20 * PATIENCE)
+    assert w.ended.wait(LIMIT)
     everything_went_back(lb)
 
 
@@ -205,7 +205,7 @@ def test_bytes_amid_a_record_are_no_last_word_whatever_they_are(world, version):
     gate = threading.Event()
 
     def answer(c, head, body):
-        assert not head.startswith(b'GET /wait') or gate.wait(20 * PATIENCE)
+        assert not head.startswith(b'GET /wait') or gate.wait(LIMIT)
         c.answer(body or b'hello')
     lb, _ = front(world, serve(answer), threads=1)
     c = Records(lb.tls_address, version)
@@ -261,7 +261,7 @@ def test_it_leaves_the_queues_behind_another_request(world, dial, leave, queue, 
     w = Ends('first-byte')
     lb, _ = front(world, w, **settings)
     first = dial(lb, GET)
-    assert w.begun.wait(20 * PATIENCE)
+    assert w.begun.wait(LIMIT)
     c = dial(lb, GET)
     in_queue(lb, queue)
     leave(c.sock)
@@ -269,7 +269,7 @@ def test_it_leaves_the_queues_behind_another_request(world, dial, leave, queue, 
     wait_until(lambda: lb.app()['outcomes'].get('client-gone', 0) == 1, 'the outcome')
     assert lb.app()['backlog'] == 1 and not w.ended.is_set()
     leave(first.sock)
-    assert w.ended.wait(20 * PATIENCE)
+    assert w.ended.wait(LIMIT)
     everything_went_back(lb, 2)
 
 
@@ -280,7 +280,7 @@ def test_its_streams_end(world, leave, stage):
     lb, _ = front(world, w)
     c = Http2(lb.tls_address)
     c.send(1, path='/wait')
-    assert w.begun.wait(20 * PATIENCE)
+    assert w.begun.wait(LIMIT)
     if stage == 'streaming':
         assert c.until(lambda e: isinstance(e, h2.events.DataReceived))
     if leave == 'rst_stream':
@@ -288,7 +288,7 @@ def test_its_streams_end(world, leave, stage):
         c.flush()
     else:
         {'fin': fin, 'rst': rst}[leave](c.sock)
-    assert w.ended.wait(20 * PATIENCE)
+    assert w.ended.wait(LIMIT)
     everything_went_back(lb)
     if leave == 'rst_stream':
         c.send(3)
@@ -302,7 +302,7 @@ def test_its_streams_end(world, leave, stage):
 def test_who_closes_its_half_is_served_where_that_is_set(world):
     gate = threading.Event()
     world.closers.insert(0, gate.set)
-    lb, w = front(world, serve(lambda c, head, body: (gate.wait(60), hello(c, head, body))), ignore_client_abort=True)
+    lb, w = front(world, serve(lambda c, head, body: (gate.wait(LIMIT), hello(c, head, body))), ignore_client_abort=True)
     with Client(lb.address) as c:
         c.send_raw(GET)
         c.sock.shutdown(socket.SHUT_WR)
@@ -316,9 +316,9 @@ def test_even_then_a_reset_ends_its_request(world, half_closed):
     w = Ends('first-byte')
     lb, _ = front(world, w, ignore_client_abort=True)
     c = Plain(lb, GET)
-    assert w.begun.wait(20 * PATIENCE)
+    assert w.begun.wait(LIMIT)
     if half_closed:
         c.sock.shutdown(socket.SHUT_WR)
     rst(c.sock)
-    assert w.ended.wait(20 * PATIENCE)
+    assert w.ended.wait(LIMIT)
     everything_went_back(lb)

@@ -6,7 +6,7 @@ import threading
 import time
 
 from agent_support import TinyAgent
-from support.base import PATIENCE, wait_until
+from support.base import LIMIT, wait_until
 from support.http import Client
 from test_feeds import Agent, becomes, in_pool, pool, state
 
@@ -26,7 +26,7 @@ class Slot(Agent):
         if self.refuses:
             c.write(REFUSAL)
             return
-        self.may_answer.wait(120)
+        self.may_answer.wait(LIMIT)
         c.answer(self.answer)
 
 
@@ -38,7 +38,7 @@ class Clients:
 
     def ask(self, n, method='GET', host='x'):
         for _ in range(n):
-            c = Client(self.lb.address, seconds=60)
+            c = Client(self.lb.address)
             c.send(method, host=host, body=b'x' if method == 'POST' else None)
             self.all.append(c)
 
@@ -89,7 +89,7 @@ def looks(lb):
 def look_on(lb):
     """Until the overload was looked at more often than spawn_after asks for, ten times, before somebody is called."""
     wanted = looks(lb) + 15
-    wait_until(lambda: looks(lb) >= wanted, 'looks at the overload', 20)
+    wait_until(lambda: looks(lb) >= wanted, 'looks at the overload')
 
 
 # ---- by the state that the streams tell ----
@@ -152,7 +152,7 @@ def test_sustained_overload_calls_one_after_the_other(world):
         slot.may_answer.set()
     assert set(clients.statuses()) == {200}
     # its request is answered, its state not told: after a while it is out again, and it is not called anew
-    wait_until(lambda: second.address not in in_pool(lb), 'it to be out', 20)
+    wait_until(lambda: second.address not in in_pool(lb), 'it to be out')
     assert 'why=refused' in log_of(lb, 'cold-slot-not-woken')[0]
 
 
@@ -210,7 +210,7 @@ def test_a_slot_that_refuses_is_passed_over_and_the_next_is_called(world):
     clients.ask(3)
     wait_until(lambda: warm.requests == 7, 'the others to go to the warm one')
     assert first.requests == 1
-    wait_until(lambda: second.address in in_pool(lb), 'the next to be called', 20)
+    wait_until(lambda: second.address in in_pool(lb), 'the next to be called')
     assert first.address not in in_pool(lb)
     warm.may_answer.set()
     second.may_answer.set()
@@ -294,7 +294,7 @@ class Load:
             t.start()
 
     def run(self, i):
-        with Client(self.lb.address, seconds=60) as c:
+        with Client(self.lb.address) as c:
             while not self.stopping.is_set():
                 i += 1
                 r = c.request('POST' if i % 3 == 0 else 'GET', '/%d' % i, 'site%d' % (i % self.hosts),
@@ -306,7 +306,7 @@ class Load:
     def stop(self):
         self.stopping.set()
         for t in self.threads:
-            t.join(60 * PATIENCE)
+            t.join(LIMIT)
         assert not self.failures, self.failures[:5]
 
 
@@ -314,7 +314,7 @@ def balancer(world, agent, name='resumelb', **settings):
     lb = world.resumelb({'workers': agent.addresses, 'resume': 'stream', 'pool': settings}, wait=False, name=name)
     wait_until(lb.listening, 'the load balancer')
     wait_until(lambda: sorted(w['state'] for w in lb.workers().values()) == ['cold', 'cold', 'cold', 'ready'],
-               'one warm and three cold slots', 20)
+               'one warm and three cold slots')
     return lb
 
 
@@ -344,9 +344,9 @@ def test_an_agents_processes_are_started_one_after_the_other_as_the_load_calls_f
         assert lb.get(host='new%d' % i).status == 200
     assert len(processes(agent)) == 1
     load = Load(lb, 16, 0.05)
-    wait_until(lambda: len(processes(agent)) == 4, 'all four processes', 60)
-    wait_until(lambda: len(in_pool(lb)) == 4, 'all four in the pool', 20)
-    wait_until(lambda: all(w['requests'] > 20 for w in lb.workers().values()), 'each to have its part', 30)
+    wait_until(lambda: len(processes(agent)) == 4, 'all four processes')
+    wait_until(lambda: len(in_pool(lb)) == 4, 'all four in the pool')
+    wait_until(lambda: all(w['requests'] > 20 for w in lb.workers().values()), 'each to have its part')
     load.stop()
     calls = called_at(lb)
     assert len(calls) == 3
@@ -362,13 +362,13 @@ def test_nobody_is_started_again_and_again(world):
     agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
     lb = balancer(world, agent, spawn_after='300ms')
     load = Load(lb, 4, 0.02)
-    wait_until(lambda: spawns(lb) >= 1, 'the first call', 30)
+    wait_until(lambda: spawns(lb) >= 1, 'the first call')
     done = load.done
     wait_until(lambda: load.done > done + 100, 'some time')
     calls = len(called_at(lb))
     before = len(processes(agent))
     done = load.done
-    wait_until(lambda: load.done > done + 200, 'some more time', 30)
+    wait_until(lambda: load.done > done + 200, 'some more time')
     assert len(called_at(lb)) <= calls + 1
     load.stop()
     assert before <= 3
@@ -378,9 +378,9 @@ def test_processes_that_idle_after_the_load_are_out_of_the_pool(world):
     agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4, max_idle_time='1s').wait_ready()
     lb = balancer(world, agent, spawn_after='100ms')
     load = Load(lb, 8, 0.05)
-    wait_until(lambda: len(in_pool(lb)) >= 3, 'more processes', 30)
+    wait_until(lambda: len(in_pool(lb)) >= 3, 'more processes')
     load.stop()
-    wait_until(lambda: len(cold_addresses(lb)) == 3, 'the others to be cold again', 20)
+    wait_until(lambda: len(cold_addresses(lb)) == 3, 'the others to be cold again')
     wait_until(lambda: in_pool(lb) == {w['name'] for w in lb.workers().values()} - cold_addresses(lb), 'them to be out')
     calls = len(called_at(lb))
     for i in range(30):
@@ -393,7 +393,7 @@ def test_two_load_balancers_in_the_same_need_start_one_process_at_a_time(world):
     agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4, env={'BOOT_DELAY': '1'}).wait_ready()
     lbs = [balancer(world, agent, 'lb%d' % i) for i in range(2)]
     loads = [Load(lb, 8, 0.05) for lb in lbs]
-    wait_until(lambda: len(processes(agent)) >= 3, 'three processes', 60)
+    wait_until(lambda: len(processes(agent)) >= 3, 'three processes')
     for load in loads:
         load.stop()
     # each took a second to start, and the next was not called before it was ready

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.certificates import Pair
 from support.scripted import hello, serve
 
@@ -33,7 +33,7 @@ applications:
 
 
 def check(path, program='resumelb'):
-    return subprocess.run([BIN / program, '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    return subprocess.run([BIN / program, '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
 
 
 def test_every_mistake_is_reported_with_file_line_and_column(tmp_path):
@@ -149,7 +149,7 @@ def answers(port):
 
 def test_usage_is_exit_2_version_and_help_are_0(tmp_path):
     for program in ('resumelb', 'resumelb-agent'):
-        run = lambda *a: subprocess.run([BIN / program, *a], capture_output=True, text=True, timeout=60)
+        run = lambda *a: subprocess.run([BIN / program, *a], capture_output=True, text=True, timeout=LIMIT)
         assert run('--nonsense').returncode == 2
         assert run('-t').returncode == 2
         assert run('--describe', 'nothing').returncode == 2
@@ -206,7 +206,7 @@ def test_sigterm_finishes_what_is_under_way_and_exits_0(world):
     gate = threading.Event()
 
     def answer(c, head, body):
-        gate.wait(20)
+        gate.wait(LIMIT)
         c.answer(b'done')
     w = world.scripted(serve(answer))
     lb = world.resumelb({'workers': [{'address': w.address}]})

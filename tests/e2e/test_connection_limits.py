@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from support.base import PATIENCE, free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.http import Client, CutShort, connect, get
 from support.scripted import hello, serve
 
@@ -25,7 +25,7 @@ def refused(lb):
 def dial(address, source='127.0.0.1', first=b''):
     """A connection that has been served once, or None: it was closed unanswered."""
     host, _, port = address.rpartition(':')
-    c = Client(None, sock=socket.create_connection((host, int(port)), 20 * PATIENCE, source_address=(source, 0)))
+    c = Client(None, sock=socket.create_connection((host, int(port)), LIMIT, source_address=(source, 0)))
     try:
         c.send_raw(first + b'GET / HTTP/1.1\r\nHost: test.example\r\n\r\n')
         assert c.receive().status == 200
@@ -116,7 +116,7 @@ def test_over_all_connections_those_that_are_there_go_on_and_others_wait(world):
         late.setblocking(False)
         with pytest.raises(BlockingIOError):
             late.recv(1)
-        late.settimeout(20 * PATIENCE)
+        late.settimeout(LIMIT)
         held.pop().close()
         assert Client(None, sock=late).receive().status == 200
 
@@ -125,7 +125,7 @@ def test_a_new_client_is_served_when_idle_connections_take_all_the_room(world):
     w = world.scripted(serve(lambda c, head, body: c.answer(b'hello')))
     lb = world.resumelb({'workers': [{'address': w.address}], 'max_client_connections': 8, 'keep_alive_timeout': '1h'}, threads='1')
     idle = fill(8, lb.address)
-    with Client(lb.address, seconds=60) as late:
+    with Client(lb.address) as late:
         assert late.request().status == 200
         assert idle[0].sock.recv(1) == b'', 'the one that was idle for longest'
     for c in idle:

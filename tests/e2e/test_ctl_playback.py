@@ -7,7 +7,7 @@ import threading
 import time
 
 from ctl_support import ctl
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.scripted import serve
 
 
@@ -88,7 +88,7 @@ def test_a_server_that_ends_kept_connections_is_asked_anew(world, tmp_path):
 
 def test_a_time_out_is_an_error_and_not_the_end(world, tmp_path):
     go = threading.Event()
-    server = world.scripted(serve(lambda c, head, body: (go.wait(60), c.answer(b'late'))))
+    server = world.scripted(serve(lambda c, head, body: (go.wait(LIMIT), c.answer(b'late'))))
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/')])
     out = ctl('playback', '-t', '1', log, 'http://' + server.address).out
     go.set()
@@ -118,7 +118,7 @@ def test_an_interrupted_playback_tells_what_there_was(world, tmp_path):
                          stdout=subprocess.PIPE, text=True)
     wait_until(lambda: len(server.requests) == 1, 'the first request')
     p.send_signal(signal.SIGINT)
-    out = p.communicate(timeout=60)[0]
+    out = p.communicate(timeout=LIMIT)[0]
     assert p.returncode == 0 and 'interrupted' in out and ': 1 requests in' in out
 
 

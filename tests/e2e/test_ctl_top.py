@@ -13,7 +13,7 @@ import time
 
 import pytest
 from ctl_support import ctl
-from support.base import BIN, PATIENCE, wait_until
+from support.base import BIN, LIMIT, wait_until
 from support.scripted import hello, serve
 
 ENTER, LEAVE = b'\x1b[?1049h', b'\x1b[?1049l'
@@ -47,13 +47,13 @@ class Terminal:
         return re.sub(rb'\x1b\[[0-9;]*m', b'', last).partition(b'\x1b[J')[0].decode().replace('\r', '').split('\n')
 
     def wait(self, condition, what='the screen'):
-        return wait_until(lambda: condition(self.screen()), what, 20)
+        return wait_until(lambda: condition(self.screen()), what)
 
     def press(self, keys):
         os.write(self.master, keys)
 
     def end(self):
-        deadline = time.monotonic() + 20 * PATIENCE
+        deadline = time.monotonic() + LIMIT
         while self.process.poll() is None and time.monotonic() < deadline:
             self.read()
         assert self.process.poll() is not None, 'it does not end'

@@ -11,7 +11,7 @@ import pytest
 from kazoo.security import make_digest_acl
 
 from ctl_support import provider_file
-from support.base import BIN, PATIENCE, ROOT, wait_until
+from support.base import BIN, LIMIT, ROOT, wait_until
 from support.zookeeper import OPEN_ACL_UNSAFE, Server, Tree, connect
 
 TALK = '''\
@@ -45,7 +45,7 @@ class Tool:
 
     def __call__(self, *words, code=0, text=None):
         done = subprocess.run(self.argv(words), input=text.encode() if text is not None else b'', capture_output=True,
-                              timeout=60 * PATIENCE)
+                              timeout=LIMIT)
         answer = Answer(done)
         assert answer.code == code, (words, answer.code, answer.out, answer.error)
         assert 'Sanitizer' not in answer.error and 'assertion failed' not in answer.error, answer.error
@@ -189,7 +189,7 @@ def test_settings_in_the_example_are_in_effect(world, place):
     expected = {'variance': '4', 'connection_wait_timeout': '5s', 'backlog_history': '9', 'retries': '2', 'unskilled_score': '1'}
     for i, tree in enumerate(below(place.url, '/site/shop')):
         lb = world.resumelb({'applications': {'shop': tree}}, wait=False, name='lb%d' % i)
-        wait_until(lb.listening, 'the load balancer', 20)
+        wait_until(lb.listening, 'the load balancer')
         settings = wait_until(lambda: (s := lb.app('shop')['settings'])['variance']['origin'] == 'tree' and s, 'the settings')
         assert {name: settings[name] for name in expected} == \
             {name: {'value': value, 'origin': 'tree'} for name, value in expected.items()}
@@ -203,7 +203,7 @@ def test_settings_in_the_example_are_in_effect(world, place):
     with place.provider('/site/shop/workers', '127.0.0.1:1'):
         beta = {**next(below(place.url, '/site/shop-beta')), 'provider_networks': ['loopback']}
         lb = world.resumelb({'applications': {'beta': beta}}, wait=False, name='beta')
-        wait_until(lambda: lb.listening() and '127.0.0.1:1' in lb.workers('beta'), 'the worker that is linked to', 20)
+        wait_until(lambda: lb.listening() and '127.0.0.1:1' in lb.workers('beta'), 'the worker that is linked to')
 
 
 def test_a_url_with_a_path_begins_there_and_links_lead_out_of_it(zookeeper):
@@ -468,7 +468,7 @@ def test_sets_at_once_lose_nothing(place):
     place.tool.load('/a\n  x = 1\n')
     running = [place.tool.start('set', '/a', 'k%d=%d' % (i, i), 'who="%d"' % i) for i in range(24)]
     for p in running:
-        _, error = p.communicate(timeout=60 * PATIENCE)
+        _, error = p.communicate(timeout=LIMIT)
         assert p.returncode == 0, error
     got = json.loads(place.tool('get', '/a').out)
     who = got.pop('who')
@@ -481,7 +481,7 @@ def test_sets_at_once_lose_nothing(place):
 def test_watch_prints_a_line_per_change(place):
     place.tool.load('/a\n  x = 1\n  y => /b\n/b\n  y = 2\n')
     child = place.tool.start('watch', '/a')
-    patience = threading.Timer(60 * PATIENCE, child.kill)
+    patience = threading.Timer(LIMIT, child.kill)
     patience.start()
     try:
         lines = []
@@ -602,7 +602,7 @@ def test_tool_waits_for_a_server_that_comes_back(server, zookeeper):
         wait_until(lambda: connections_to(server.port) > before, 'the tool to connect')
     finally:
         server.thaw()
-    out, error = child.communicate(timeout=60 * PATIENCE)
+    out, error = child.communicate(timeout=LIMIT)
     assert child.returncode == 0 and out.decode() == TALK, error
 
 

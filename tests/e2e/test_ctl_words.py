@@ -8,7 +8,7 @@ import threading
 import pytest
 from agent_support import TinyAgent
 from ctl_support import TOKEN, ctl
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.http import Client, get
 from support.scripted import hello, serve
 
@@ -23,7 +23,7 @@ class Site:
         self.lb = world.resumelb({'workers': self.names, 'admin': admin, 'history': 1, 'state_dir': str(world.folder / 'state'),
                                   **config}, wait=False)
         self.lb.admin = admin['address']
-        wait_until(self.lb.ready, 'it to be ready', 20)
+        wait_until(self.lb.ready, 'it to be ready')
         self.token = world.folder / 'token'
         self.token.write_text(TOKEN + '\n')
 
@@ -109,7 +109,7 @@ def test_check_speaks_as_rlb_nagios_did(site):
 
 def test_check_sees_what_a_worker_has_in_hand(world):
     go = threading.Event()
-    worker = world.scripted(serve(lambda c, head, body: (go.wait(60), c.answer(b'late'))))
+    worker = world.scripted(serve(lambda c, head, body: (go.wait(LIMIT), c.answer(b'late'))))
     lb = world.resumelb({'workers': [worker.address]})
     waiting = Client(lb.address)
     waiting.send()
@@ -268,7 +268,7 @@ def test_watching_outlives_a_restart_and_ends_by_a_signal(site):
     site.lb.kill()
     assert 'refused' in watching.stderr.readline()
     watching.terminate()
-    assert watching.wait(20) in (0, 1)
+    assert watching.wait(LIMIT) in (0, 1)
     watching.stdout.close()
     watching.stderr.close()
 

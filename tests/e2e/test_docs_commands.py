@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 
 import pytest
-from support.base import BIN, ROOT
+from support.base import BIN, LIMIT, ROOT
 from support.pages import Page, blocks, missing
 from support.servers import World
 
@@ -49,7 +49,7 @@ def test_what_pages_have_make_do_is_there(page):
     for command in made:
         words = command.split('#')[0].split()
         assert words[0] == 'make', command
-        done = subprocess.run(['make', '-n', '-C', ROOT, *words[1:]], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(['make', '-n', '-C', ROOT, *words[1:]], capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 0, (command, done.stderr)
         if 'run' in words:
             assert 'examples/newspapers/run' in done.stdout
@@ -62,12 +62,12 @@ def test_classifiers_in_tables_are_ones(tmp_path):
         file = tmp_path / 'resumelb.yaml'
         first = cell.replace('\\|', '|').split('`')[0]
         file.write_text('listen: [{address: 127.0.0.1:8080}]\nworkers: [127.0.0.1:9001]\n%s\n' % first)
-        done = subprocess.run([BIN / 'resumelb', '-t', '-c', file], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([BIN / 'resumelb', '-t', '-c', file], capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 0, (cell, done.stderr)
 
 
 def test_every_outcome_has_its_runbook():
-    said = subprocess.run([BIN / 'resumelb', '--describe', 'outcomes'], capture_output=True, text=True, timeout=60).stdout
+    said = subprocess.run([BIN / 'resumelb', '--describe', 'outcomes'], capture_output=True, text=True, timeout=LIMIT).stdout
     outcomes = re.findall(r'^\| `([a-z-]+)` \|', said.split('## Why')[0], re.M)
     assert len(outcomes) > 20
     guide = (ROOT / 'docs/operations.md').read_text().split('## Runbooks by outcome\n')[1].split('\n## ')[0]

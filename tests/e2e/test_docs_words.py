@@ -12,7 +12,7 @@ import subprocess
 import pytest
 from agent_support import TinyAgent
 from ctl_support import TOKEN
-from support.base import BIN, PATIENCE, ROOT, free_port, wait_until
+from support.base import BIN, LIMIT, ROOT, free_port, wait_until
 from support.commands import all_commands
 from support.scripted import hello, serve
 from support.servers import World
@@ -64,11 +64,11 @@ class Place:
         self.daemon = '127.0.0.1:%d' % free_port()
         (folder / 'pool.yaml').write_text('listen: 127.0.0.1:%d\nadmin: {address: "%s"}\n' % (free_port(), self.daemon))
         self.world.process([BIN / 'resumelb-poolcounter', '-c', folder / 'pool.yaml'], 'daemon')
-        wait_until(self.lb.ready, 'the load balancer to be ready', 30)
+        wait_until(self.lb.ready, 'the load balancer to be ready')
         self.agent.wait_ready()
         for host in ('a.example', 'shop.example'):
             assert self.lb.get(host=host).status == 200
-        wait_until(lambda: self.agent.address in str(self.lb.json()['applications']['app']), 'the load balancer to see the agent', 30)
+        wait_until(lambda: self.agent.address in str(self.lb.json()['applications']['app']), 'the load balancer to see the agent')
         assert self.lb.get(host='app.example').status == 200
         self.files()
         self.env = {**os.environ, 'PATH': '%s:/usr/bin:/bin' % BIN, 'RESUMELB_TREE': 'directory:%s' % (folder / 'named')}
@@ -107,7 +107,7 @@ class Place:
 
     def shell(self, command):
         done = subprocess.run(['/bin/bash', '-o', 'pipefail', '-c', command], cwd=self.folder, env=self.env, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120 * PATIENCE)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT)
         assert done.returncode == 0, (command, done.returncode, done.stdout)
         return done.stdout
 
@@ -148,7 +148,7 @@ def test_a_command_that_watches_says_what_changes(place):
         assert any('77' in line for line in iter(p.stdout.readline, ''))
     finally:
         p.send_signal(signal.SIGINT)
-        p.communicate(timeout=20 * PATIENCE)
+        p.communicate(timeout=LIMIT)
 
 
 @pytest.mark.parametrize('command', [c for c in COMMANDS if c.startswith('resumelb-poolcounter')])
@@ -160,10 +160,10 @@ def test_a_daemon_serves_as_it_is_started(place, command):
         ours += ' -p %d' % port         # the usual one may be somebody's
     p = place.start(ours)
     try:
-        wait_until(lambda: listens(port), ours, 20)
+        wait_until(lambda: listens(port), ours)
     finally:
         p.send_signal(signal.SIGTERM)
-        p.communicate(timeout=20 * PATIENCE)
+        p.communicate(timeout=LIMIT)
 
 
 def test_a_process_is_taken_out_where_all_that_is_asked_carries_the_token(world):
@@ -174,20 +174,20 @@ def test_a_process_is_taken_out_where_all_that_is_asked_carries_the_token(world)
     ask = [str(BIN / 'resumelbctl'), '-a', admin, '-T', str(world.folder / 'token')]
 
     def process():
-        done = subprocess.run([*ask, '-j', 'status'], capture_output=True, text=True, timeout=60 * PATIENCE)
+        done = subprocess.run([*ask, '-j', 'status'], capture_output=True, text=True, timeout=LIMIT)
         slot = json.loads(done.stdout)['applications']['app']['slots'][0] if done.returncode == 0 else {'process': None}
         return slot['process']['id'] if slot['process'] and slot['process']['state'] == 'ready' else None
-    first = wait_until(process, 'a process', 30)
+    first = wait_until(process, 'a process')
     command = DETACH.split()
     assert command[:5] == ['resumelbctl', '-a', 'ADDRESS', '-T', 'token-file']
-    done = subprocess.run([*ask, command[5], first], capture_output=True, text=True, timeout=60 * PATIENCE)
+    done = subprocess.run([*ask, command[5], first], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0 and first in done.stdout, done
-    wait_until(lambda: process() not in (None, first), 'another process in its place', 30)
+    wait_until(lambda: process() not in (None, first), 'another process in its place')
 
 
 def listens(port):
     try:
-        socket.create_connection(('127.0.0.1', port), timeout=5).close()
+        socket.create_connection(('127.0.0.1', port), timeout=LIMIT).close()
         return True
     except OSError:
         return False
@@ -197,7 +197,7 @@ def listens(port):
 def test_a_word_that_is_spoken_of_is_one(name):
     word, verb = NAME.match(name).group('word', 'verb')
     word = word or 'tree'
-    done = subprocess.run([BIN / 'resumelbctl', word, '--help'], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([BIN / 'resumelbctl', word, '--help'], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0 and 'usage: resumelbctl %s' % word in done.stdout
     assert verb is None or re.search(r'^  %s\b' % verb, done.stdout, re.M), done.stdout
 
@@ -221,7 +221,7 @@ def test_what_is_not_run_here_has_its_reason_and_is_there():
     for command in (c for c in COMMANDS if is_elsewhere(c)):
         words = command.split()
         if words[0] == 'make':
-            done = subprocess.run(['make', '-n', '-C', ROOT, *words[1:]], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(['make', '-n', '-C', ROOT, *words[1:]], capture_output=True, text=True, timeout=LIMIT)
             assert done.returncode == 0, (command, done.stderr)
         elif words[0].startswith('dev/'):
             assert os.access(ROOT / words[0], os.X_OK), command

@@ -5,7 +5,7 @@ import socket
 import threading
 
 import pytest
-from support.base import wait_until
+from support.base import LIMIT, wait_until
 from support.http import Client
 from support.scripted import hello, serve
 from test_waiting import Tree
@@ -42,7 +42,7 @@ class Agent:
             for line in self.first:
                 self.chunk(c, line)
             self.streams.append(c)
-            self.over.wait(120)
+            self.over.wait(LIMIT)
             return
 
     def respond(self, c):

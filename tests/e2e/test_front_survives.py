@@ -12,7 +12,7 @@ import subprocess
 import threading
 
 import pytest
-from support.base import PATIENCE, free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair
 from support.http import Client, connect
 from support.http2 import (DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, Http2, frame,
@@ -39,7 +39,7 @@ class Gate:
         with self.changed:
             self.here += 1
             self.changed.notify_all()
-            assert self.changed.wait_for(lambda: self.here >= self.count, 60 * PATIENCE)
+            assert self.changed.wait_for(lambda: self.here >= self.count, LIMIT)
         c.answer(b'x' * 100)
 
 
@@ -72,7 +72,7 @@ def test_connections_with_all_their_streams_in_use_do_not_end_the_process(world)
 def test_h2load_with_all_streams_loses_nothing(world):
     front = Front(world, lambda c, *_: c.answer(b'x' * 20000))
     out = subprocess.run(['h2load', '-n', '20000', '-c', '10', '-w', '13', '-m', str(STREAMS), 'https://127.0.0.1:%d/' % front.port],
-                         capture_output=True, text=True, timeout=100 * PATIENCE).stdout
+                         capture_output=True, text=True, timeout=LIMIT).stdout
     assert re.search(r'^requests: 20000 total, .* 20000 succeeded, 0 failed, 0 errored', out, re.M), out
     assert front.lives()
 
@@ -108,7 +108,7 @@ def open_http2(front):
     context.set_alpn_protocols(['h2'])
     s = context.wrap_socket(connect('127.0.0.1:%d' % front.port), server_hostname='test.example')
     assert s.selected_alpn_protocol() == 'h2'
-    s.settimeout(20 * PATIENCE)
+    s.settimeout(LIMIT)
     return s
 
 
@@ -165,7 +165,7 @@ def test_a_drain_meets_connections_at_every_byte_of_their_start(world):
     for s in open_ones[1::2]:
         to_the_end(s)
         s.close()
-    assert front.lb.process.wait(60) == 0
+    assert front.lb.process.wait() == 0
 
 
 # ---- no room for bodies ----
@@ -245,7 +245,7 @@ def pieces_of(number, padding=b''):
 
 def http2(port, *fields, padding=b''):
     """Two on one connection, of which the first pauses in the middle of a frame."""
-    with Http2(port, seconds=20) as c:
+    with Http2(port) as c:
         one, other = pieces_of(1, padding), pieces_of(3, padding)
         c.send(b''.join(frame(HEADERS, request(*fields, method='POST'), END_HEADERS, n) for n in (1, 3)))
         c.send(one[:200000]).send(one[200000:] + other)
@@ -314,7 +314,7 @@ def test_an_agent_answers_503_alone_too(world, how):
     agent.kill()
     agent.config.update(spill_dir=str(folder.path), **LARGE)
     agent.start()
-    wait_until(lambda: agent_get(agent) == 200, 'its process', 60)
+    wait_until(lambda: agent_get(agent) == 200, 'its process')
     for how_now, status in ((None, 200), (how, 503), (None, 200)):
         if how_now:
             folder.fail(how_now)
@@ -341,7 +341,7 @@ def test_without_descriptors_requests_of_each_kind_go_on_or_are_refused_alone(wo
 
     def script(c, head, body):
         if b' /held' in head:
-            assert gate.wait(60 * PATIENCE)
+            assert gate.wait(LIMIT)
         digest(c, head, body)
     worker = world.scripted(serve(script))
     plain, tls = free_port(), free_port()

@@ -7,7 +7,7 @@ import threading
 import time
 
 from agent_support import TinyAgent
-from support.base import PATIENCE, freeze, wait_until
+from support.base import LIMIT, freeze, wait_until
 from support.http import Client
 
 
@@ -26,7 +26,7 @@ class Load:
             t.start()
 
     def run(self, n):
-        with Client(self.address, seconds=60) as c:
+        with Client(self.address) as c:
             i = n
             while not self.stopping.is_set():
                 i += 1
@@ -41,7 +41,7 @@ class Load:
 
     def go_on(self, n):
         target = self.done + n
-        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n, 60)
+        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n)
         assert not self.failures, self.failures[:5]
 
     def refused_in(self, n, lb):
@@ -57,7 +57,7 @@ class Load:
     def stop(self):
         self.stopping.set()
         for t in self.threads:
-            t.join(60 * PATIENCE)
+            t.join(LIMIT)
         assert not self.failures, self.failures[:5]
 
 
@@ -76,7 +76,7 @@ def stage(world, balancers=1):
     lbs = [balancer(world, agents, 'lb%d' % i) for i in range(balancers)]
     loads = [Load(lb.address, 8) for lb in lbs]
     for lb in lbs:
-        wait_until(lambda: all(w['skills'] > 1 for w in lb.workers().values()), 'both to be good at something', 30)
+        wait_until(lambda: all(w['skills'] > 1 for w in lb.workers().values()), 'both to be good at something')
     return agents, lbs, loads
 
 
@@ -140,11 +140,11 @@ class Asked:
         self.thread.start()
 
     def run(self, address, method, target):
-        with Client(address, seconds=60) as c:
+        with Client(address) as c:
             self.status = c.request(method, target, 'site', body=b'x' if method == 'POST' else None).status
 
     def wait(self):
-        self.thread.join(60 * PATIENCE)
+        self.thread.join(LIMIT)
         return self.status
 
 
@@ -210,7 +210,7 @@ def test_more_than_may_wait_of_those_refused_by_all_get_503_at_once(world):
 def test_who_leaves_while_all_refuse_is_forgotten(world):
     agent, lb = alone(world, worker_wait_timeout='60s')
     with stuck(agent, lb) as asked:
-        with Client(lb.address, seconds=60) as c:
+        with Client(lb.address) as c:
             c.send('GET', '/leaves', 'site')
             wait_until(lambda: lb.app()['stats']['requests_waiting'] == 1, 'it to wait')
         wait_until(lambda: lb.app()['stats']['requests_waiting'] == 0, 'it to be gone')

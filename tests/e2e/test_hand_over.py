@@ -57,7 +57,7 @@ class Balancer:
 
     def hold(self, site, gate):
         """A request that is in hand until the file GATE is there."""
-        client = Client(self.lb.address, seconds=60)
+        client = Client(self.lb.address)
         client.send(host=site, headers=[('X-Until', str(gate))])
         wait_until(lambda: self.lb.app('app')['backlog'] == 1, 'the request to be in hand')
         return client
@@ -85,7 +85,7 @@ class Load:
 
     def more(self, n):
         target = sum(self.n) + n
-        wait_until(lambda: sum(self.n) >= target, '%d more requests' % n, 60)
+        wait_until(lambda: sum(self.n) >= target, '%d more requests' % n)
 
     def __enter__(self):
         return self
@@ -166,7 +166,7 @@ def test_processes_that_are_replaced_leave_their_classes_to_their_successors(wor
     assert sorted(before) == sorted(SITES)
     held = b.hold(SITES[0], world.folder / 'gate')
     (world.folder / 'tmp' / 'restart.txt').touch()
-    wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'three new processes', 60)
+    wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'three new processes')
     # The old one is still there, with what it had; its classes are at the new one, and nothing else has moved.
     assert alive(pids[SITES[0]])
     assert b.homes() == before
@@ -188,7 +188,7 @@ def test_a_rolling_restart_under_load_fails_no_request(world):
         lives = incarnations(b)
         pids = [slot['process']['pid'] for slot in agent.app()['slots']]
         (world.folder / 'tmp' / 'restart.txt').touch()
-        wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'four new processes', 60)
+        wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'four new processes')
         load.more(200)
     assert not load.bad, load.bad[:5]
     wait_until(lambda: not any(alive(p) for p in pids), 'the old ones to end')

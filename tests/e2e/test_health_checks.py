@@ -3,7 +3,7 @@
 import subprocess
 import threading
 
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.http import get
 from support.scripted import serve
 
@@ -26,7 +26,7 @@ class Checked:
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
-        self.gate.wait(20)
+        self.gate.wait(LIMIT)
         with self.lock:
             self.now -= 1
         c.answer(b'x', status=self.status)
@@ -126,7 +126,7 @@ def test_requests_wait_for_a_worker_when_all_are_unhealthy(world):
     t.start()
     wait_until(lambda: lb.app()['stats']['requests_waiting'] == 1, 'the request to wait')
     a.status = '200 OK'
-    t.join(30)
+    t.join(LIMIT)
     assert [r.body for r in answers] == [b'a']
 
 
@@ -154,12 +154,12 @@ def test_operators_are_told_of_unhealthy_workers(world):
     metrics = get(lb.admin, '/metrics', host=lb.admin).text
     assert 'resumelb_workers_unhealthy{application="default"} 1' in metrics
     assert 'why="status 503"' in lb.process.output()
-    shown = subprocess.run([BIN / 'resumelbctl', '-a', lb.admin, 'status'], capture_output=True, text=True, timeout=60).stdout
+    shown = subprocess.run([BIN / 'resumelbctl', '-a', lb.admin, 'status'], capture_output=True, text=True, timeout=LIMIT).stdout
     assert 'unhealthy (status 503)' in shown
 
 
 def test_a_path_that_cannot_stand_in_a_request_is_refused(world):
     path = world.folder / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:0"}]\nworkers: ["127.0.0.1:1"]\nhealth_check_path: "/a b"\n')
-    done = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode != 0 and 'health_check_path' in done.stderr

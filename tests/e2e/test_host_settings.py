@@ -96,7 +96,7 @@ class HostAgent(PoolAgent):
         return row['value'], row['origin']
 
     def wait_value(self, name, value, origin='tree'):
-        wait_until(lambda: self.value(name) == (value, origin), '%s = %s from %s' % (name, value, origin), 30)
+        wait_until(lambda: self.value(name) == (value, origin), '%s = %s from %s' % (name, value, origin))
 
     def refused(self):
         return {r['name']: r for r in self.host()['refused']}
@@ -110,7 +110,7 @@ def all_busy(agent, world, n):
     """N requests that run, and the file that lets them go."""
     go = world.folder / 'go'
     held = hold(agent, go, n)
-    wait_until(lambda: agent.figures()['requests_running'] == n, '%d requests to run' % n, 30)
+    wait_until(lambda: agent.figures()['requests_running'] == n, '%d requests to run' % n)
     return held, go
 
 
@@ -129,10 +129,10 @@ def test_the_maximum_follows_the_tree_under_load(world, tree):
         for maximum in ('4', '2', '4', '1', '3'):
             tree.set(HOST, max_processes=int(maximum))
             wait_until(lambda: agent.value('max_processes') == (maximum, 'tree')
-                       and agent.processes() == int(maximum), '%s processes' % maximum, 30)
+                       and agent.processes() == int(maximum), '%s processes' % maximum)
             seen.append(agent.processes())
         return True
-    failed, posts = load(ask, steps, threads=6, seconds=120)
+    failed, posts = load(ask, steps, threads=6)
     assert failed == [] and seen == [4, 2, 4, 1, 3]
     figures = agent.figures()
     assert figures['deaths'] == 0 and figures['failures'] == 0 and figures['ended_over_max'] >= 5
@@ -185,7 +185,7 @@ def test_overlap_is_switched_by_the_tree(world, tree):
         before, replaced = agent.pid(), agent.figures()['replaced']
         (world.folder / 'tmp').mkdir(exist_ok=True)
         (world.folder / 'tmp' / 'restart.txt').write_text(str(before))
-        wait_until(lambda: agent.states()[0] == 'ready' and agent.pid() != before and not alive(before), 'another', 30)
+        wait_until(lambda: agent.states()[0] == 'ready' and agent.pid() != before and not alive(before), 'another')
         return agent.figures()['replaced'] > replaced
     assert not replace()
     tree.set(HOST, replace_overlap='yes')
@@ -301,7 +301,7 @@ def test_processes_above_the_files_maximum_are_taken_over(world, tree):
     agent.kill()
     agent.start()
     agent.wait_ready()
-    wait_until(lambda: not agent.host()['remembered'], 'the tree to answer', 30)
+    wait_until(lambda: not agent.host()['remembered'], 'the tree to answer')
     assert agent.pids() == pids and agent.figures()['ended_over_max'] == 0
     assert all(alive(p) for p in pids if p)
 

@@ -6,7 +6,7 @@ import struct
 import urllib.request
 
 import pytest
-from support.base import free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.http import Client
 from support.scripted import serve
 from test_tls import certificate, tls_client  # noqa: F401 (a fixture)
@@ -19,7 +19,7 @@ def echo(c, head, body):
 
 
 def refused(lb, reason):
-    with urllib.request.urlopen('http://%s/metrics' % lb.admin, timeout=20) as r:
+    with urllib.request.urlopen('http://%s/metrics' % lb.admin, timeout=LIMIT) as r:
         return int(re.search(r'^resumelb_client_refused_total\{reason="%s"\} (\d+)$' % re.escape(reason),
                              r.read().decode(), re.M)[1])
 

@@ -5,7 +5,7 @@ import socket
 import threading
 
 import pytest
-from support.base import wait_until
+from support.base import LIMIT, wait_until
 from support.http import Client, CutShort, get
 from support.scripted import hello, serve
 
@@ -174,7 +174,7 @@ def test_large_bodies_both_ways(world, megabytes):
             c.write(block)
     w = world.scripted(serve(answer))
     lb = world.resumelb(static(w.address))
-    with Client(lb.address, seconds=60) as c:
+    with Client(lb.address) as c:
         body = b'x' * size
         sender = threading.Thread(target=c.send, kwargs=dict(method='POST', body=body))
         sender.start()
@@ -209,7 +209,7 @@ def test_reading_from_the_worker_follows_a_slow_client_beyond_the_buffer(world):
             sent.append(1)
     w = world.scripted(serve(answer))
     lb = world.resumelb(static(w.address))
-    with Client(lb.address, seconds=60) as c:
+    with Client(lb.address) as c:
         c.send()
         wait_until(lambda: len(sent) >= 1, 'the worker to send')
         before = -1
@@ -303,7 +303,7 @@ def test_clients_that_leave_while_they_wait_are_noticed(world):
     gate = t.Event()
 
     def answer(c, head, body):
-        gate.wait(30)
+        gate.wait(LIMIT)
         c.answer(b'late')
     w = world.scripted(serve(answer))
     lb = world.resumelb(static(w.address))

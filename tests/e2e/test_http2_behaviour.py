@@ -8,7 +8,7 @@ import threading
 import urllib.request
 
 import pytest
-from support.base import SLOWNESS, wait_until
+from support.base import LIMIT, SLOWNESS, wait_until
 from support.http2 import (DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, block,
                            frame, literal, request)
 from test_http2 import Front, check_heads, echo
@@ -26,7 +26,7 @@ def initial_window(n):
 
 
 def metric(lb, name):
-    with urllib.request.urlopen('http://%s/metrics' % lb.admin, timeout=20) as r:
+    with urllib.request.urlopen('http://%s/metrics' % lb.admin, timeout=LIMIT) as r:
         found = re.search(r'^%s (\d+)$' % re.escape(name), r.read().decode(), re.M)
     return int(found[1]) if found else 0
 
@@ -201,7 +201,7 @@ def test_the_end_after_the_last_byte_that_the_window_had_room_for_is_told(world,
 
     def script(c, *_):
         c.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n' % (size, b'x' * size))
-        assert go_on.wait(20)
+        assert go_on.wait(LIMIT)
         if complete:
             c.write(b'0\r\n\r\n')
         else:

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 
-from support.base import PATIENCE, wait_until
+from support.base import LIMIT, wait_until
 from support.http import Client, get
 
 
@@ -29,7 +29,7 @@ class Load:
         while not self.stopping.is_set():
             n += 1
             try:
-                c = c or Client(self.lb.address, seconds=30)
+                c = c or Client(self.lb.address)
                 r = c.request(host='site%d.example' % ((n + i) % sites))
                 if r.status != 200:
                     self.failures.append((time.time(), r.status, r.text[:200]))
@@ -43,13 +43,13 @@ class Load:
     def go_on(self, n=200):
         """N more requests from now."""
         target = self.done + n
-        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n, 60)
+        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n)
         assert not self.failures, self.failures[:5]
 
     def stop(self):
         self.stopping.set()
         for t in self.threads:
-            t.join(40 * PATIENCE)
+            t.join(LIMIT)
         assert not self.failures, self.failures[:5]
 
 
@@ -71,8 +71,8 @@ def start(world):
     agents = [world.agent('agent%d' % i, tree) for i in range(2)]
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app')}},
                          'state_dir': str(world.folder / 'lb-state')}, wait=False)
-    wait_until(lb.listening, 'the load balancer', 20)
-    wait_until(all_ready(lb, 4), 'four workers', 30)
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(all_ready(lb, 4), 'four workers')
     return agents, lb
 
 
@@ -87,16 +87,16 @@ def test_no_get_fails_while_another_worker_lives(world):
             # gunicorn's worker dies under its master, or the master, which is what the agent started
             os.kill(victim if i % 2 == 0 else parent_of(victim), signal.SIGKILL)
             load.go_on(150)
-        wait_until(all_ready(lb, 4), 'all workers again', 60)
+        wait_until(all_ready(lb, 4), 'all workers again')
         # a whole agent, with all its slots; its successor takes the processes over
         agents[turn % 2].kill()
         load.go_on(300)
         agents[turn % 2].start()
-        wait_until(all_ready(lb, 4), 'all workers again', 60)
+        wait_until(all_ready(lb, 4), 'all workers again')
         load.go_on(300)
     # an agent's orderly end
     agents[1].process.popen.terminate()
-    assert agents[1].process.wait(30) == 0
+    assert agents[1].process.wait() == 0
     load.go_on(300)
     load.stop()
     wait_until(lambda: lb.app('app')['stats']['requests'] > 1000, 'the count')
@@ -110,8 +110,8 @@ def test_after_its_own_death_the_skills_are_back_before_the_first_request(world)
     known = lb.json('/resumes.json')['applications']['app']
     lb.kill()
     lb.start(wait=False)
-    wait_until(lb.listening, 'the load balancer', 20)
-    wait_until(all_ready(lb, len(known)), 'the workers', 20)
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(all_ready(lb, len(known)), 'the workers')
     for s in range(12):
         site = 'site%d.example' % s
         told = json.loads(get(lb.admin, '/explain?application=app&class=' + site, host=lb.admin).text)
@@ -128,7 +128,7 @@ def order_all(world, lb, delay):
     clients = []
     for i in range(8):
         # Any of them may be the last to be executed, after 7 * DELAY.
-        c = Client(lb.address, seconds=20 + 8 * int(delay))
+        c = Client(lb.address)
         c.send('POST', body=b'order', headers=[('X-Once', 'order-%d' % i), ('X-Delay', delay)])
         clients.append(c)
     log = world.folder / 'executed.log'
@@ -161,8 +161,8 @@ def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_su
     tree = world.folder / 'tree'
     agent = world.agent('agent', tree, slots=1)
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app'), 'worker_wait_timeout': '300ms'}}}, wait=False)
-    wait_until(lb.listening, 'the load balancer', 20)
-    wait_until(all_ready(lb, 1), 'the worker', 30)
+    wait_until(lb.listening, 'the load balancer')
+    wait_until(all_ready(lb, 1), 'the worker')
     # gunicorn's master: all that the agent has started there goes with it
     process = lambda: agent.json()['applications']['app']['slots'][0].get('process') or {'pid': None}
     victim, pid = process()['pid'], json.loads(lb.get().body)['pid']
@@ -171,7 +171,7 @@ def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_su
     statuses = statuses_of(clients)
     # the successor lives and serves: what it executes was not given up
     wait_until(lambda: process()['pid'] not in (None, victim), 'the successor')
-    wait_until(all_ready(lb, 1), 'the successor', 30)
+    wait_until(all_ready(lb, 1), 'the successor')
     assert json.loads(lb.get().body)['pid'] != pid
     wait_until(lambda: lb.app('app')['backlog'] == 0, 'everything to be over')
     check_orders(world, statuses)

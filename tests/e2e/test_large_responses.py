@@ -7,7 +7,7 @@ import random
 import socket
 
 import pytest
-from support.base import free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair, blind_context
 from support.http import Client, CutShort, connect
 from support.scripted import serve
@@ -109,7 +109,7 @@ def slow_client(address):
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * KIB)
     host, _, port = address.rpartition(':')
     sock.connect((host, int(port)))
-    sock.settimeout(60)
+    sock.settimeout(LIMIT)
     return sock
 
 

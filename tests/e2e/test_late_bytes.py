@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from support.base import wait_until
+from support.base import LIMIT, wait_until
 from support.http import Client
 from support.scripted import serve
 
@@ -57,7 +57,7 @@ def ask_at_once(lb, rounds, between=None):
                     if got.status != 200 or got.body.strip() != path:
                         wrong.append((path, got.status, got.body[:20]))
                     if between is not None:
-                        barrier.wait(60)
+                        barrier.wait(LIMIT)
         except Exception as e:
             wrong.append((number, e))
             barrier.abort()

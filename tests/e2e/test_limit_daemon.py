@@ -163,7 +163,7 @@ def test_a_daemon_that_dies_lets_those_who_wait_go_on_and_is_used_again_when_it_
     def counted():
         all_ok([Asked(one.address, '/again')])
         return figure(daemon, 'total_acquired') > 0
-    wait_until(counted, 'the daemon to be asked again', 20)
+    wait_until(counted, 'the daemon to be asked again')
 
 
 def test_a_daemon_that_says_nothing_holds_nobody_longer_than_the_time_out(world, app):

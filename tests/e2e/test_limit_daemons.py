@@ -18,14 +18,14 @@ QUICK = {'pool_counter_answer_timeout': '250ms', 'pool_counter_connect_timeout':
 def test_daemons_are_killed_under_load_and_no_request_fails_and_only_their_own_limits_are_passed(world, program):
     shared = Shared(world, program)
     load = shared.load()
-    wait_until(lambda: load.done > 100, 'load', 30)
+    wait_until(lambda: load.done > 100, 'load')
     for at in (2, 0, 1, 0):
         o = shared.kill(at)
         shared.wait_passed(o)
         shared.restart(o)
         shared.wait_settled(o)
     done = load.done
-    wait_until(lambda: load.done > done + 100, 'load while all are there', 30)
+    wait_until(lambda: load.done > done + 100, 'load while all are there')
     load.stop()
     assert load.failures == []
     # What could be at work was; never more.
@@ -65,7 +65,7 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     def counted():
         assert lb.get('/', 'a.example').status == 200
         return int(daemon.stats()['total_acquired']) > acquired
-    wait_until(counted, 'the daemon to be asked again', 20)
+    wait_until(counted, 'the daemon to be asked again')
 
 
 def test_who_waits_at_a_daemon_that_hangs_goes_on_when_it_counts_as_unreachable(world, daemon):
@@ -102,13 +102,13 @@ def test_no_visitor_waits_for_a_daemon_that_hangs_and_it_is_found_again_without_
     assert lb.process.output().count('rest_ms=500') == 1
     assert [lb.get('/', 'site%d.example' % i).status for i in range(16)] == [200] * 16
     daemon.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: 'counter-server-back' in lb.process.output(), 'it to be found, with no request on its way', 30)
+    wait_until(lambda: 'counter-server-back' in lb.process.output(), 'it to be found, with no request on its way')
     acquired = int(daemon.stats()['total_acquired'])
 
     def counted():
         assert lb.get('/', 'a.example').status == 200
         return int(daemon.stats()['total_acquired']) > acquired
-    wait_until(counted, 'it to be asked again', 30)
+    wait_until(counted, 'it to be asked again')
     assert lb.app()['limits'][0]['figures']['unreachable_open'] >= 32
 
 
@@ -122,7 +122,7 @@ def test_a_wait_is_no_silence(world, daemon):
     asked += [Asked(lb.address, '/second')]
     waits(lb, 1)
     # Probes go on for as long as it waits; they are not what the daemon counts.
-    wait_until(lambda: lb.app()['pool_counter_servers'][0]['idle'] >= 1, 'a probe', 30)
+    wait_until(lambda: lb.app()['pool_counter_servers'][0]['idle'] >= 1, 'a probe')
     assert 'counter-server-rests' not in lb.process.output() and len(app.begun) == 1
     app.let_all_go()
     assert [a.wait().status for a in asked] == [200, 200]

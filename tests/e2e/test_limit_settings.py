@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 import pytest
-from support.base import BIN, ROOT, wait_until
+from support.base import BIN, LIMIT, ROOT, wait_until
 from support.http import Client
 from support.scripted import hello, serve
 from test_waiting import Tree
@@ -151,7 +151,7 @@ def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
         parts = json.loads(memory.read_text())['parts'] if memory.exists() else {}
         return 'pool-counters/database' in parts and 'search' in parts.get('pool-counters', {}) and \
             parts.get('pool-counters/search') == {'workers': 3, 'key': 'all'}
-    wait_until(kept, 'the memory', 20)
+    wait_until(kept, 'the memory')
     lb.kill()
     shutil.rmtree(tree.tree.path)
     lb.start()
@@ -164,7 +164,7 @@ def test_more_workers_let_those_go_on_that_wait_and_fewer_bind_at_once(world, tr
     gate = threading.Event()
 
     def answer(c, head, body):
-        gate.wait(20)
+        gate.wait(LIMIT)
         c.answer(b'slow')
     slow = world.scripted(serve(answer))
     lb = world.resumelb({'tree': tree.url, 'workers': [slow.address],
@@ -235,7 +235,7 @@ def test_rules_that_change_all_the_time_lose_no_request(world):
     finally:
         over.set()
         for t in threads:
-            t.join(60)
+            t.join(LIMIT)
     assert not any(t.is_alive() for t in threads), 'somebody waits for ever'
     assert len(answers) > 100 and set(answers) == {200}
     wait_until(lambda: lb.app()['stats']['requests_active'] == 0, 'nothing to be under way')
@@ -245,7 +245,7 @@ def test_t_says_where_each_mistake_is(world):
     path = world.folder / 'bad.yaml'
     path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\npool_counter_servers: ["counter.example:7531"]\n'
                     'pool_counters:\n  a:\n    match: {path: "regex:("}\n  b: {key: "{class"}\n')
-    p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert p.returncode == 1
     for place, words in (('3:24', 'host name cannot be used'), ('6:19', 'at its character 2'), ('7:12', 'without its }')):
         assert any(line.startswith('%s:%s: ' % (path, place)) and words in line for line in p.stderr.splitlines()), p.stderr
@@ -256,14 +256,14 @@ def test_the_manual_s_examples_are_taken(world):
     block = section.split('```yaml\n')[1].split('```')[0]
     path = world.folder / 'manual.yaml'
     path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\n' + block)
-    p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert p.returncode == 0, p.stderr
 
 
 def test_the_example_tree_s_rules_are_in_force(world):
     root = world.folder / 'tree'
     subprocess.run([BIN / 'resumelbctl', 'tree', '--tree', 'directory:%s' % root, 'import', ROOT / 'conf' / 'example.tree'],
-                   check=True, capture_output=True, timeout=60)
+                   check=True, capture_output=True, timeout=LIMIT)
     w = world.scripted(serve(hello))
     lb = world.resumelb({'tree': 'directory:%s/site/shop' % root, 'workers': [w.address]})
     wait_until(lambda: {n: one['in_force'] for n, one in limits(lb).items()} == {'per-site': True, 'reports': True},

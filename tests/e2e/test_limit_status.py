@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from limit_support import Asked, HeldApp, Poolcounterd, balancer, waits
 from poolcounter_support import Daemon
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.browser import Browser
 from support.http import get
 from test_limits import all_ok, ask
@@ -49,7 +49,7 @@ def of(counter='pages', application='default'):
 
 
 def ctl(*arguments):
-    return subprocess.run([BIN / 'resumelbctl', *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([BIN / 'resumelbctl', *arguments], capture_output=True, text=True, timeout=LIMIT)
 
 
 def table(lb, *arguments):

@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.http import Client, get
 from support.scripted import hello, serve
 
@@ -122,7 +122,7 @@ def test_a_list_of_cpus_that_cannot_be_is_refused_with_its_place(tmp_path):
     path = tmp_path / 'bad.yaml'
     for text, why in [('0,0', 'names a CPU twice'), ('1000', 'names a CPU that this process may not use'), ('first', 'expected off, auto')]:
         path.write_text('listen: [{address: "127.0.0.1:1"}]\nworkers: [{address: "127.0.0.1:2"}]\ncpu_affinity: "%s"\n' % text)
-        r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+        r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
         assert r.returncode == 1
         assert '%s:3:' % path in r.stderr and why in r.stderr
 

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 
-from support.base import wait_until
+from support.base import LIMIT, wait_until
 
 DISTINCT = int(os.environ.get('RLB_FLOOD', '150000'))
 BODY = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -54,7 +54,7 @@ class Fast:
 def flood(lb, first, count, known, every=90_000):
     """Pipelined requests with distinct Hosts; of them, every known one is asked for once in EVERY."""
     s = socket.create_connection(('127.0.0.1', lb.port))
-    s.settimeout(60)
+    s.settimeout(LIMIT)
     sent = 0
     batch = 50
     for start in range(first, first + count, batch):

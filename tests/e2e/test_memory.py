@@ -12,7 +12,7 @@ import threading
 import time
 
 import pytest
-from support.base import BIN
+from support.base import BIN, LIMIT
 from support.http import Client
 from support.scripted import serve
 
@@ -72,7 +72,7 @@ def test_idle_connections_and_unfinished_heads_cost_little(world):
 
 def test_a_large_body_is_the_same_at_the_worker_whatever_its_size(world):
     lb = balancer(world)
-    with Client(lb.address, seconds=60) as c:
+    with Client(lb.address) as c:
         for size in (1, (512 << 10) - 1, 512 << 10, (512 << 10) + 1, 5_000_000):
             body = os.urandom(size)
             assert c.request(method='POST', target='/2', body=body)['X-Sum'] == hashlib.sha256(body).hexdigest()
@@ -88,7 +88,7 @@ class Load:
             t.start()
 
     def round(self, i):
-        with Client(self.lb.address, seconds=30) as c:
+        with Client(self.lb.address) as c:
             for target, body in (('/2', b''), ('/65536', b''), ('/1000000', b''), ('/2', bytes(1000)),
                                  ('/2', bytes(300_000)), ('/2', bytes(700_000))):
                 r = c.request(method='POST' if body else 'GET', target=target, host='h%d' % (i % 50), body=body)
@@ -106,7 +106,7 @@ class Load:
     def stop(self):
         self.ended.set()
         for t in self.threads:
-            t.join(60)
+            t.join(LIMIT)
 
 
 @sanitized

@@ -121,13 +121,13 @@ def test_a_real_prometheus_scrapes_all_three_programs_and_loads_the_rules(world)
     page(port, '/healthz')
     p = Prometheus(world, scraping({'resumelb': lb.admin, 'resumelb-agent': agent.admin,
                                     'resumelb-poolcounter': '127.0.0.1:%d' % port}))
-    wait_until(lambda: p.value('resumelb_responses_5xx_total') == 1, 'the balancer\'s figures', 30)
+    wait_until(lambda: p.value('resumelb_responses_5xx_total') == 1, 'the balancer\'s figures')
     assert p.value('resumelb_outcomes_total{outcome="answered"}') == 2
     assert p.value('resumelb_total_seconds_count') == 2
-    wait_until(lambda: p.value('sum(resumelb_class_requests_total)') == 2, 'the figures of classes', 30)
-    wait_until(lambda: p.value('resumelb_class_requests_total{class!="other classes"}') is not None, 'those of the one class', 30)
-    wait_until(lambda: p.value('resumelb_agent_pool_processes') is not None, 'the agent\'s', 30)
-    wait_until(lambda: p.value('resumelb_poolcounter_held') == 1, 'the pool counter\'s', 30)
+    wait_until(lambda: p.value('sum(resumelb_class_requests_total)') == 2, 'the figures of classes')
+    wait_until(lambda: p.value('resumelb_class_requests_total{class!="other classes"}') is not None, 'those of the one class')
+    wait_until(lambda: p.value('resumelb_agent_pool_processes') is not None, 'the agent\'s')
+    wait_until(lambda: p.value('resumelb_poolcounter_held') == 1, 'the pool counter\'s')
     targets = p.ask('targets')['activeTargets']
     assert sorted((t['labels']['job'], t['health'], t['lastError']) for t in targets) == [
         ('resumelb', 'up', ''), ('resumelb-agent', 'up', ''), ('resumelb-poolcounter', 'up', '')]
@@ -136,7 +136,7 @@ def test_a_real_prometheus_scrapes_all_three_programs_and_loads_the_rules(world)
         groups = (p.ask('rules') or {'groups': []})['groups']
         rules = [r for g in groups for r in g['rules']]
         return rules and all(r['health'] == 'ok' for r in rules) and len(rules)
-    assert wait_until(evaluated, 'the rules to be evaluated', 30) == RULES.read_text().count('- alert: ')
+    assert wait_until(evaluated, 'the rules to be evaluated') == RULES.read_text().count('- alert: ')
 
 
 def shipped(name):
@@ -191,12 +191,12 @@ def test_shipped_monitoring_finds_the_shipped_programs_and_is_quiet_about_socket
     def served_until(when):
         assert lb.get('/').status == 200
         return now() > when
-    begun = wait_until(now, 'the time', 30)
-    wait_until(lambda: served_until(begun + 7), 'the streams to be old', 60)
+    begun = wait_until(now, 'the time')
+    wait_until(lambda: served_until(begun + 7), 'the streams to be old')
     assert p.value('resumelb_tunnels') == 3
     for c in clients:
         c.close()
-    wait_until(lambda: served_until(begun + 11), 'their ends to be counted', 60)
+    wait_until(lambda: served_until(begun + 11), 'their ends to be counted')
     up = {t['labels']['job']: (t['health'], t['lastError']) for t in p.ask('targets')['activeTargets']}
     assert up == dict.fromkeys(targets, ('up', ''))
     fired = p.ask('query?query=' + quote('count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[1m]))'))
@@ -228,14 +228,14 @@ def test_the_installed_configurations_start_and_the_shipped_prometheus_finds_eve
         open_world.process([BIN / name, '-c', path], name)
     p = Prometheus(open_world, texts['prometheus.yml'].replace('_interval: 15s', '_interval: 1s'))
     health = lambda: {t['labels']['job']: t['health'] for t in (p.ask('targets') or {'activeTargets': []})['activeTargets']}
-    wait_until(lambda: health() == dict.fromkeys(('resumelb', 'resumelb-agent', 'resumelb-poolcounter'), 'up'), 'all jobs to be up', 30)
+    wait_until(lambda: health() == dict.fromkeys(('resumelb', 'resumelb-agent', 'resumelb-poolcounter'), 'up'), 'all jobs to be up')
     for _ in range(20):
         assert get(places['127.0.0.1:8080'], '/').status == 200
     assert get(places['127.0.0.1:9000'], '/').body == b'ok'
-    wait_until(lambda: p.value('resumelb_total_seconds_count') == 20, 'the figures', 30)
+    wait_until(lambda: p.value('resumelb_total_seconds_count') == 20, 'the figures')
     last = lambda: max(g['lastEvaluation'] for g in p.ask('rules')['groups'])
     before = last()
-    wait_until(lambda: last() > before, 'the rules to be evaluated after that', 30)
+    wait_until(lambda: last() > before, 'the rules to be evaluated after that')
     assert p.ask('alerts') == {'alerts': []}
 
 

@@ -10,7 +10,7 @@ import socket
 import ssl
 
 import pytest
-from support.base import PATIENCE, free_port
+from support.base import LIMIT, free_port
 from support.certificates import Pair, dial
 from support.http import connect
 from support.scripted import serve
@@ -96,7 +96,7 @@ class Talk(io.RawIOBase):
             try:
                 return self.sock.recv_into(room)
             except WOULD_BLOCK:
-                ready = select.select([self.sock], [self.sock] if self.piece else [], [], 20 * PATIENCE)
+                ready = select.select([self.sock], [self.sock] if self.piece else [], [], LIMIT)
                 assert ready[0] or ready[1], 'nothing comes'
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support.base import BIN, PATIENCE, ROOT, Process, free_ports, reap_all, wait_until
+from support.base import BIN, LIMIT, ROOT, Process, free_ports, reap_all, wait_until
 from support.http import get
 
 EXAMPLE = ROOT / 'examples' / 'newspapers'
@@ -39,10 +39,10 @@ def check_log(path):
 def newspapers(tmp_path, corpus):
     port = free_ports(2)
     s = stack.Stack(tmp_path / 's', processes=PROCESSES, ports=(port, port + 1), binaries=BIN, environment=corpus, history=20)
-    s.start(60 * PATIENCE)
+    s.start(LIMIT)
     s.address = '127.0.0.1:%d' % s.port
     yield s
-    s.stop(30 * PATIENCE)
+    s.stop(LIMIT)
     codes = {name: child.returncode for name, child in s.children.items()}
     for name in codes:
         check_log(s.folder / (name + '.log'))
@@ -96,7 +96,7 @@ def test_under_load_every_request_is_answered_and_most_loads_are_saved(newspaper
         done = subprocess.run(
             ['/usr/bin/python3', '-B', str(EXAMPLE / 'traffic.py'), '--url', 'http://' + newspapers.address, '--json',
              '--requests', '600', '--concurrency', '4', '--seed', str(seed)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120 * PATIENCE)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -120,7 +120,7 @@ def test_a_process_that_is_killed_is_replaced_and_no_get_fails(newspapers):
 
     def all_back():
         return len(newspapers.ready_workers()) == PROCESSES
-    wait_until(all_back, 'the process to be replaced', 30)
+    wait_until(all_back, 'the process to be replaced')
 
 
 def test_other_hosts_and_pages(newspapers):
@@ -142,7 +142,7 @@ def test_other_hosts_and_pages(newspapers):
 def test_resumelbctl_shows_workers_and_what_they_are_good_at(newspapers):
     def ctl(*args):
         done = subprocess.run([BIN / 'resumelbctl', '-a', '127.0.0.1:%d' % newspapers.admin_port, *args],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30 * PATIENCE)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT)
         return done.returncode, done.stdout.decode(), done.stderr.decode()
 
     # More than `history`, so that the process's own resume has come round.
@@ -175,7 +175,7 @@ def test_run_starts_everything_and_ends_it_on_interrupt(tmp_path, corpus):
         wait_until(is_taken, 'the port to be taken')
         run = Process([EXAMPLE / 'run'], 'run', tmp_path, env=env)
         try:
-            wait_until(lambda: 'requests/s' in run.output() or not run.alive(), 'traffic', 60)
+            wait_until(lambda: 'requests/s' in run.output() or not run.alive(), 'traffic')
             output = run.output()
             assert run.alive(), output
             assert 'is taken: using' in output
@@ -186,7 +186,7 @@ def test_run_starts_everything_and_ends_it_on_interrupt(tmp_path, corpus):
             assert get('127.0.0.1:%d' % port, '/', host=HOSTS[0]).status == 200
             pid = int(get('127.0.0.1:%d' % port, '/', host=HOSTS[0])['X-Worker-Pid'])
             run.kill(signal.SIGINT)
-            assert run.wait(40) == 0, run.output()
+            assert run.wait() == 0, run.output()
             assert stack.port_is_free(port)
             assert not os.path.exists('/proc/%d' % pid)
             for name in ('resumelb', 'resumelb-agent'):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from agent_support import alive
-from support.base import BIN, PATIENCE, ROOT, Process, free_ports, reap_all, wait_until
+from support.base import BIN, LIMIT, ROOT, Process, free_ports, reap_all, wait_until
 from support.http import get
 
 EXAMPLE = ROOT / 'examples' / 'newspapers'
@@ -30,7 +30,7 @@ def children_of(pid):
 
 def shell(command):
     done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=30 * PATIENCE)
+                          timeout=LIMIT)
     assert done.returncode == 0, (command, done.stdout)
     return done.stdout
 
@@ -48,7 +48,7 @@ def test_run_with_zookeeper_starts_two_of_each_and_ends_them(tmp_path):
     generate.ensure(env['NEWSPAPERS_DB'], SITES, 60, 1)
     run = Process([EXAMPLE / 'run'], 'run', tmp_path, env=env)
     try:
-        wait_until(lambda: 'Ctrl-C ends everything' in run.output() or not run.alive(), 'the start', 60)
+        wait_until(lambda: 'Ctrl-C ends everything' in run.output() or not run.alive(), 'the start')
         output = run.output()
         assert run.alive(), output
         balancers = re.findall(r'http://127\.0\.0\.1:(\d+)/ .*(?:all newspapers|same workers)', output)
@@ -66,9 +66,9 @@ def test_run_with_zookeeper_starts_two_of_each_and_ends_them(tmp_path):
         assert len(pids) >= 1 + 2 + 2 + 3, pids
         folder = next((tmp_path / 'r').iterdir())
         run.kill(signal.SIGINT)
-        assert run.wait(40) == 0, run.output()
+        assert run.wait() == 0, run.output()
         # an agent's keeper, and what it ends, may outlive the agent by an instant
-        wait_until(lambda: not [p for p in pids if alive(p)], 'all processes to be gone', 10)
+        wait_until(lambda: not [p for p in pids if alive(p)], 'all processes to be gone')
         assert all(stack.port_is_free(int(port)) for port in balancers)
         for name in ('zookeeper', 'resumelb', 'resumelb2', 'resumelb-agent', 'resumelb-agent2'):
             text = (folder / (name + '.log')).read_text(errors='replace')

@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 
-from support.base import BIN, wait_until
+from support.base import BIN, LIMIT, wait_until
 from support.http import Client, get
 from support.scripted import hello, serve
 from upgrade_support import Loads, pid_of
@@ -32,7 +32,7 @@ def test_without_descriptors_accepting_pauses_and_nothing_spins(world):
     lb = world.resumelb({'workers': [w.address]}, threads=1)
     pid = lb.process.pid
     # an operator's connection that is there already, to look by
-    operator = Client(lb.admin, seconds=60)
+    operator = Client(lb.admin)
 
     def metrics():
         return operator.request(target='/metrics', host=lb.admin).text
@@ -43,7 +43,7 @@ def test_without_descriptors_accepting_pauses_and_nothing_spins(world):
     wait_until(lambda: pauses(metrics()) > before, 'accepting to pause')
     # for so many pauses nothing but looking again happens; a spinning loop would take all of a core meanwhile
     start, ticks, rounds = pauses(metrics()), cpu_ticks(pid), 15
-    wait_until(lambda: time.sleep(ACCEPT_AGAIN_S) or pauses(metrics()) >= start + rounds, 'more pauses', 60)
+    wait_until(lambda: time.sleep(ACCEPT_AGAIN_S) or pauses(metrics()) >= start + rounds, 'more pauses')
     assert cpu_ticks(pid) - ticks < rounds * ACCEPT_AGAIN_S * TICKS / 2
     assert len(os.listdir('/proc/%d/fd' % pid)) <= used + 20
     # who has gone makes room, once accepted; then all of those who wait are served
@@ -76,7 +76,7 @@ class Supervisor:
     def end(self):
         self.ending = True
         self.lb.process.kill(signal.SIGTERM)
-        self.thread.join(40)
+        self.thread.join(LIMIT)
         assert not self.thread.is_alive()
 
 
@@ -90,7 +90,7 @@ def test_an_abort_under_load_is_contained(world):
                   'hosts': ['*.plain.example', 'test.example']},
     }}, wait=False)
     wait_until(lambda: lb.listening() and len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2,
-               'two workers', 30)
+               'two workers')
     for _ in range(10):
         assert get(lb.address, host='a.plain.example').status == 200
     kept = world.folder / 'state' / 'plain'
@@ -103,11 +103,11 @@ def test_an_abort_under_load_is_contained(world):
         loads.go_on(5)
         before = lb.process.pid
         os.kill(before, signal.SIGABRT)
-        wait_until(lambda: pid_of(lb) not in (None, before), 'the next life', 20)
+        wait_until(lambda: pid_of(lb) not in (None, before), 'the next life')
         # what those met who were there is theirs; nobody who comes from now on is to meet any of it
-        wait_until(lambda: get(lb.address, host='test.example').status == 200, 'the service', 20)
+        wait_until(lambda: get(lb.address, host='test.example').status == 200, 'the service')
         last = [x.done for x in loads.all]
-        wait_until(lambda: all(x.done > d + 1 for x, d in zip(loads.all, last)), 'each to have met it', 60)
+        wait_until(lambda: all(x.done > d + 1 for x, d in zip(loads.all, last)), 'each to have met it')
         for x in loads.all:
             x.failures.clear()
         loads.go_on(5)

@@ -3,7 +3,7 @@
 import subprocess
 import threading
 
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.http import Client, get
 from support.scripted import serve
 
@@ -33,7 +33,7 @@ class Fragile:
             world.process(['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--bind', a, '--log-level=warning',
                            '--worker-tmp-dir=/dev/shm', 'fragile_app:application'], 'fragile%d' % i, env=env, cwd=world.folder)
         for a in self.addresses:
-            wait_until(lambda: self._up(a), 'gunicorn at %s' % a, 30)
+            wait_until(lambda: self._up(a), 'gunicorn at %s' % a)
 
     @staticmethod
     def _up(address):
@@ -71,7 +71,7 @@ def test_a_path_that_kills_workers_is_held_and_all_others_are_served(world):
     assert 0 < held['for_s'] <= 600
     assert 'poison-held' in lb.process.output()
     assert 'resumelb_poison_holds_total{application="default"} 1' in get(lb.admin, '/metrics', host=lb.admin).text
-    shown = subprocess.run([BIN / 'resumelbctl', '-a', lb.admin, 'status'], capture_output=True, text=True, timeout=60).stdout
+    shown = subprocess.run([BIN / 'resumelbctl', '-a', lb.admin, 'status'], capture_output=True, text=True, timeout=LIMIT).stdout
     assert 'kills workers, refused: class test.example, path /kill' in shown
 
 
@@ -83,7 +83,7 @@ def test_posts_that_are_not_tried_again_add_up(world):
         r = lb.get('/kill', method='POST', body=b'x')
         assert r.status in (502, 503)
         return r.status == 503
-    wait_until(post, 'the path to be held', 30)
+    wait_until(post, 'the path to be held')
     assert app.killed() == 3
     assert lb.get('/other', method='POST', body=b'x').status == 200
 
@@ -119,7 +119,7 @@ def test_what_waits_for_a_connection_when_its_path_is_held_does_not_go_out(world
     def script(c):
         while c.read_request():
             if b'/kill' in c.server.requests[-1][0]:
-                gate.wait(20)
+                gate.wait(LIMIT)
                 c.reset()
                 return
             c.answer(b'hello')

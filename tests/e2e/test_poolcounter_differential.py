@@ -7,12 +7,12 @@ import select
 import time
 
 from poolcounter_support import COUNTERS, ORIGINAL, TIMES, Daemon
-from support.base import PATIENCE
+from support.base import LIMIT
 
 SECONDS = float(os.environ.get('RLB_DIFFERENTIAL_SECONDS', '15'))
 CLIENTS = 6
 STEPS = 80  # of one conversation; then all clients leave
-SETTLE = 20 * PATIENCE
+SETTLE = LIMIT
 
 # What may differ, by the fault of the original that it comes from (docs/poolcounter.md has the same names). Nothing else.
 TOLERATED = {

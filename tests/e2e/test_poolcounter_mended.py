@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from poolcounter_support import Daemon
-from support.base import PATIENCE, wait_until
+from support.base import LIMIT, wait_until
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_three_thousand_connects_in_one_instant_are_all_served(world):
             s.connect_ex(pool.address)
             sockets.append(s)
         for s in sockets:
-            s.settimeout(20 * PATIENCE)
+            s.settimeout(LIMIT)
             s.sendall(b'STATS hashtable_entries\n')
         for s in sockets:
             assert s.recv(100) == b'hashtable_entries: 0\n'

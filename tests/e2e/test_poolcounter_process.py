@@ -10,11 +10,11 @@ import subprocess
 import pytest
 
 from poolcounter_support import OURS, Daemon, alive, page, status
-from support.base import ROOT, free_port, wait_until
+from support.base import LIMIT, ROOT, free_port, wait_until
 
 
 def run(*args, stdin=subprocess.DEVNULL):
-    return subprocess.run([OURS, *map(str, args)], stdin=stdin, capture_output=True, text=True, timeout=60)
+    return subprocess.run([OURS, *map(str, args)], stdin=stdin, capture_output=True, text=True, timeout=LIMIT)
 
 
 def listening(daemon, text='listening'):
@@ -101,7 +101,7 @@ def test_nobody_is_served_by_one_that_cannot_have_its_admin_address(tmp_path):
         port = taken.getsockname()[1]
         config.write_text('admin: {address: "127.0.0.1:%d"}\n' % port)
         # It waits in the socket's queue since before the program is there.
-        with socket.create_connection(listener.getsockname(), timeout=60) as early:
+        with socket.create_connection(listener.getsockname(), timeout=LIMIT) as early:
             early.sendall(b'RELEASE\n')
             done = run('-c', config, stdin=listener)
             assert select.select([early], [], [], 0)[0] == []
@@ -131,10 +131,10 @@ def test_a_standard_input_that_does_not_listen_is_not_taken(world):
         try:
             assert 'descriptor-not-taken' in p.stderr.readline()
             assert 'listening' in p.stderr.readline()
-            socket.create_connection(('127.0.0.1', port), timeout=60).close()
+            socket.create_connection(('127.0.0.1', port), timeout=LIMIT).close()
         finally:
             p.terminate()
-            assert p.wait(60) == 0
+            assert p.wait() == 0
             p.stderr.close()
 
 
@@ -147,12 +147,12 @@ def test_a_service_managers_sockets_are_taken(world):
         p = subprocess.Popen(['/bin/bash', '-c', 'exec 3<&%d; LISTEN_PID=$$ LISTEN_FDS=1 exec %s' % (s.fileno(), OURS)],
                              stdin=subprocess.DEVNULL, pass_fds=[s.fileno()])
         try:
-            with socket.create_connection(s.getsockname(), timeout=60) as c:
+            with socket.create_connection(s.getsockname(), timeout=LIMIT) as c:
                 c.sendall(b'RELEASE\n')
                 assert c.recv(100) == b'NOT_LOCKED\n'
         finally:
             p.terminate()
-            assert p.wait(60) == 0
+            assert p.wait() == 0
 
 
 # ---- signals ----

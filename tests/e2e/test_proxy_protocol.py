@@ -9,7 +9,7 @@ import struct
 import subprocess
 
 import pytest
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.certificates import Pair, blind_context
 from support.http import Client, connect, get
 from support.scripted import hello, serve
@@ -103,7 +103,7 @@ listen passed_on
 
     def dial(self, source='127.0.0.77'):
         host, _, port = self.address.rpartition(':')
-        return socket.create_connection((host, int(port)), timeout=20, source_address=(source, 0))
+        return socket.create_connection((host, int(port)), timeout=LIMIT, source_address=(source, 0))
 
 
 @pytest.mark.parametrize('options', ['send-proxy', 'send-proxy-v2', 'send-proxy-v2 proxy-v2-options crc32c,unique-id'])
@@ -331,7 +331,7 @@ def test_a_listener_that_would_believe_anybody_is_refused(world, listen, said):
     path = world.folder / 'bad.yaml'
     listen = dict(listen, address=listen['address'] % free_port())
     path.write_text('listen: [%s]\nworkers: [{address: "127.0.0.1:9"}]\n' % json.dumps(listen))
-    r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert r.returncode == 1 and said in r.stderr, r.stderr
 
 

@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from support.base import BIN, wait_until
+from support.base import BIN, LIMIT, wait_until
 from support.http import get
 from support.scripted import hello, serve
 
@@ -97,5 +97,5 @@ def test_sighup_changes_rates_and_keeps_what_was_counted(world):
 def test_rates_that_cannot_be_are_refused_with_their_place(tmp_path, rates, says):
     path = tmp_path / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:1"}]\nworkers: ["127.0.0.1:2"]\nrates: %s\n' % rates)
-    r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert r.returncode == 1 and 'bad.yaml:3:' in r.stderr and says in r.stderr, r.stderr

@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.certificates import Pair
 from support.http import Client, get
 from support.scripted import hello, serve
@@ -78,5 +78,5 @@ def test_a_tls_listener_cannot_redirect_to_itself(world):
     path = world.folder / 'bad.yaml'
     path.write_text('listen: [%s]\nworkers: [{address: "127.0.0.1:9"}]\n' % json.dumps(
         {'address': '127.0.0.1:%d' % free_port(), 'redirect_https': 443, 'tls': Pair(world.folder, 'c', ['a']).entry}))
-    r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert r.returncode == 1 and 'redirect_https is for a plain listener' in r.stderr

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import threading
 
-from support.base import free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.http import Client, connect
 from support.scripted import hello, serve
 
@@ -72,7 +72,7 @@ def test_a_worker_that_is_taken_off_the_list_finishes_what_it_has(world):
     gate = threading.Event()
 
     def answer(c, head, body):
-        gate.wait(20)
+        gate.wait(LIMIT)
         c.answer(b'slow')
     slow, quick = world.scripted(serve(answer)), world.scripted(serve(hello))
     lb = world.resumelb({'workers': [slow.address]})
@@ -123,7 +123,7 @@ def test_unix_sockets_come_and_go_with_the_process(world):
 def test_drain_timeout_cuts_what_is_left(world):
     gate = threading.Event()
     world.closers.insert(0, gate.set)
-    w = world.scripted(serve(lambda c, h, b: gate.wait(60)))
+    w = world.scripted(serve(lambda c, h, b: gate.wait(LIMIT)))
     lb = world.resumelb({'workers': [w.address], 'drain_timeout': '300ms'})
     with Client(lb.address) as c:
         c.send()
@@ -136,7 +136,7 @@ def test_drain_timeout_cuts_what_is_left(world):
 def test_sigint_stops_at_once(world):
     gate = threading.Event()
     world.closers.insert(0, gate.set)
-    w = world.scripted(serve(lambda c, h, b: gate.wait(60)))
+    w = world.scripted(serve(lambda c, h, b: gate.wait(LIMIT)))
     lb = world.resumelb({'workers': [w.address], 'drain_timeout': '1h'})
     with Client(lb.address) as c:
         c.send()
@@ -153,7 +153,7 @@ def test_an_operator_who_dawdles_does_not_hold_up_the_end(world):
         slow.send_raw(b'GET /resumes.json HTTP/1.1\r\nHost: ')
         idle.receive()
         lb.process.kill(signal.SIGTERM)
-        assert lb.process.wait(5) == 0
+        assert lb.process.wait() == 0
 
 
 def test_sigterm_while_starting_ends_it(world):
@@ -164,7 +164,7 @@ def test_sigterm_while_starting_ends_it(world):
     world.closers.append(mute.close)
     lb = world.resumelb({'workers': ['127.0.0.1:%d' % mute.getsockname()[1]], 'resume': 'stream', 'start_wait': '60s'},
                         wait=False)
-    mute.settimeout(20)
+    mute.settimeout(LIMIT)
     mute.accept()[0].close()
     lb.process.kill(signal.SIGTERM)
     assert lb.process.wait() == 0
@@ -174,7 +174,7 @@ def test_systemd_is_told_when_it_is_ready_reloads_and_stops(world):
     path = str(world.folder / 'notify')
     s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     s.bind(path)
-    s.settimeout(20)
+    s.settimeout(LIMIT)
     world.closers.append(s.close)
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address]}, env={'NOTIFY_SOCKET': path})

@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 from support import forward_cases, request_cases
-from support.base import PATIENCE
+from support.base import LIMIT
 from support.conformance import Case, Worker, run, wrong
 from support.request_mutations import mutation, read
 from test_agent import attached
@@ -19,7 +19,7 @@ CASES = [*request_cases.cases(), *forward_cases.cases()]
 GROUPS = list(dict.fromkeys(c.group for c in CASES))
 # Of these the agent says nothing, or something else: it is no load balancer.
 NOT_AGENT = {'hop by hop', 'upgrade', 'claims', 'limits', 'method'}
-SECONDS = 10 * PATIENCE
+SECONDS = LIMIT
 MUTATIONS = 3000
 
 
@@ -31,7 +31,7 @@ def recorder(world):
 
 
 def refusals(lb):
-    with urllib.request.urlopen('http://%s/metrics' % lb.admin, timeout=20) as r:
+    with urllib.request.urlopen('http://%s/metrics' % lb.admin, timeout=LIMIT) as r:
         found = re.findall(r'^resumelb_client_refused_total\{reason="(.+)"\} (\d+)$', r.read().decode(), re.M)
     return {reason: int(n) for reason, n in found}
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from agent_support import TinyAgent
-from support.base import BIN, wait_until
+from support.base import BIN, LIMIT, wait_until
 from support.http import get
 from support.scripted import serve
 from upgrade_support import upgrade
@@ -68,7 +68,7 @@ def test_skills_survive_a_kill_and_are_back_before_the_first_request(world):
         """What is known of each worker; how much it knows tells how late the writing was."""
         files = [p for p in (world.folder / 'state' / 'default').glob('*') if '.tmp.' not in p.name]
         return sorted((sorted(json.loads(p.read_text())['skills'].items()) for p in files))
-    wait_until(lambda: {site for skills in on_disk() for site, _ in skills} == sites, 'all classes on disk', 12)
+    wait_until(lambda: {site for skills in on_disk() for site, _ in skills} == sites, 'all classes on disk')
     lb.kill()
     before = on_disk()
     lb.start()
@@ -180,7 +180,7 @@ def test_a_torn_state_file_is_set_aside_and_said(world):
     for _ in range(4):
         lb.get(host='a')
     path = wait_until(lambda: [p for p in (world.folder / 'state').rglob('*')
-                               if p.is_file() and '.tmp.' not in p.name and '"a"' in p.read_text()], 'the file', 12)[0]
+                               if p.is_file() and '.tmp.' not in p.name and '"a"' in p.read_text()], 'the file')[0]
     lb.kill()
     path.write_text(path.read_text()[:-20])
     lb.start()
@@ -206,6 +206,6 @@ def test_policy_classless_spreads_every_class(world):
 
 def test_replay_tool_is_built_and_speaks(world):
     r = subprocess.run([BIN / 'resumelb-replay'], input='{"kind": "pool", "settings": {}}\n{"op": "get", "class": "a"}\n',
-                       capture_output=True, text=True, timeout=20)
+                       capture_output=True, text=True, timeout=LIMIT)
     assert r.returncode == 0 and r.stdout.splitlines()[0].replace(' ', '') == '{"ok":true}'
     assert '"pick":null' in r.stdout.replace(' ', '')

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from support.base import free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.http import Client
 from support.scripted import hello, serve
 
@@ -131,7 +131,7 @@ def test_first_byte_timeout_is_a_504_and_the_worker_is_given_up(world):
 
     def answer(c, head, body):
         if b'/slow' in head:
-            gate.wait(20)
+            gate.wait(LIMIT)
         c.answer(b'hello')
     w = world.scripted(serve(answer))
     lb = world.resumelb(static(w.address, first_byte_timeout='200ms'))
@@ -147,7 +147,7 @@ def test_a_pause_within_a_response_cuts_it(world):
     def script(c):
         c.read_request()
         c.write(b'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello')
-        gate.wait(20)
+        gate.wait(LIMIT)
     w = world.scripted(script)
     lb = world.resumelb(static(w.address, between_bytes_timeout='200ms'))
     with Client(lb.address) as c:
@@ -161,7 +161,7 @@ def test_a_pause_within_a_response_cuts_it(world):
 
 def test_total_timeout_bounds_the_whole_request(world):
     gate = threading.Event()
-    w = world.scripted(serve(lambda c, h, b: gate.wait(20)))
+    w = world.scripted(serve(lambda c, h, b: gate.wait(LIMIT)))
     lb = world.resumelb(static(w.address, total_timeout='300ms'))
     assert lb.get('/').status == 504
     wait_until(lambda: lb.app()['outcomes']['total-timeout'] == 1, 'the count')
@@ -194,7 +194,7 @@ def test_waiting_for_a_connection_ends_in_another_worker(world):
     gate = threading.Event()
 
     def slow(c, head, body):
-        gate.wait(20)
+        gate.wait(LIMIT)
         c.answer(b'slow')
     one = world.scripted(serve(slow))
     lb = world.resumelb(dict(static(one.address, max_connections=1, connection_wait_timeout='200ms'), pool={'policy': 'resume'}))
@@ -268,7 +268,7 @@ def test_a_head_whose_body_is_slow_to_come_is_passed_on_all_the_same(world):
     def script(c):
         c.read_request()
         c.write(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n')
-        gate.wait(20)
+        gate.wait(LIMIT)
         c.write(b'hello')
     w = world.scripted(script)
     lb = world.resumelb(static(w.address))
@@ -343,7 +343,7 @@ def test_of_workers_that_all_time_out_only_eject_max_are_out(world):
 
     def answer(c, head, body):
         if not gate.is_set() and b'/slow' in head:
-            gate.wait(20)
+            gate.wait(LIMIT)
         c.answer(b'hello')
     workers = [world.scripted(serve(answer)) for _ in range(4)]
     lb = world.resumelb(static(*[w.address for w in workers], eject_after=1, eject_time='10m', first_byte_timeout='50ms'))
@@ -374,7 +374,7 @@ def test_no_more_requests_are_retries_at_once_than_the_budget_has(world):
     gate = threading.Event()
 
     def slow(c, head, body):
-        gate.wait(20)
+        gate.wait(LIMIT)
         c.answer(b'hello')
     bad = world.scripted(lambda c: c.read_request() and c.reset())
     good = world.scripted(serve(slow))

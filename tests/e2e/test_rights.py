@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from support.base import BIN, free_port, low_port, wait_until
+from support.base import BIN, LIMIT, free_port, low_port, wait_until
 from support.certificates import Pair, shown
 from support.http import Client, get
 from support.scripted import hello, serve
@@ -107,5 +107,5 @@ def test_a_user_that_is_not_there_is_a_bad_configuration(world, settings, words)
     path = world.folder / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:1"}]\nworkers: ["127.0.0.1:2"]\n'
                     + ''.join('%s: %s\n' % x for x in settings.items()))
-    out = subprocess.run([BIN / 'resumelb', '-c', path, '-t'], capture_output=True, text=True, timeout=30)
+    out = subprocess.run([BIN / 'resumelb', '-c', path, '-t'], capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 1 and words in out.stderr

@@ -13,7 +13,7 @@ from agent_support import TinyAgent
 from agent_upgrade_support import upgrade
 from poolcounter_support import Daemon, alive, status
 from rights_support import DAEMON, NOBODY, ORDINARY, ROOT, assert_is, assert_is_nobody, threads_of
-from support.base import BIN, free_port, low_port, wait_until
+from support.base import BIN, LIMIT, free_port, low_port, wait_until
 from support.http import Client
 
 # Somebody else than nobody, whom the daemons below are asked to become.
@@ -24,7 +24,7 @@ def refused(open_world, program, text):
     """As an ordinary user; what it says."""
     path = open_world.folder / 'refused.yaml'
     path.write_text(text)
-    out = subprocess.run([*ORDINARY, BIN / program, '-c', path], capture_output=True, text=True, timeout=60,
+    out = subprocess.run([*ORDINARY, BIN / program, '-c', path], capture_output=True, text=True, timeout=LIMIT,
                          stdin=subprocess.DEVNULL)
     assert out.returncode == 1, out.stderr
     return out.stderr
@@ -81,14 +81,14 @@ def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(ope
 def test_an_agent_with_a_user_refuses_others_that_would_reach_too_much_or_too_little(open_world, app, why):
     path = open_world.folder / 'refused.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=app))
-    out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 1 and why in out.stderr, out.stderr
 
 
 def test_an_application_may_name_the_user_that_its_agent_has(open_world):
     path = open_world.folder / 'good.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=', user: nobody'))
-    out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 0, out.stderr
 
 
@@ -170,7 +170,7 @@ def test_a_killed_agent_is_followed_by_one_that_drops_its_rights_as_well(split):
     agent = split().wait_ready()
     pid, keeper = agent.assert_split(), agent.keeper()
     agent.process.kill(signal.SIGKILL)
-    agent.process.wait(60)
+    agent.process.wait()
     agent.start()
     agent.wait_ready()
     assert agent.assert_split() == pid and agent.keeper() == keeper
@@ -181,7 +181,7 @@ def test_an_agent_that_was_root_gets_a_user_at_a_restart(open_world, split):
     """Its state_dir is given to the user by hand, which the agent then takes what is the keeper's from."""
     agent = split(top={'user': 'root'}).wait_ready()
     agent.process.kill(signal.SIGINT)
-    agent.process.wait(60)
+    agent.process.wait()
     state = open_world.folder / 'agent-state'
     for path in (state, *state.rglob('*')):
         os.chown(path, NOBODY, NOBODY)
@@ -212,7 +212,7 @@ def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
     assert agent.assert_split() == pid
     # A start as root is another matter: with a keeper of its own.
     agent.process.kill(signal.SIGKILL)
-    agent.process.wait(60)
+    agent.process.wait()
     agent.config['applications']['app']['user'] = 'bin'
     agent.start()
     agent.wait_ready()
@@ -225,7 +225,7 @@ def test_a_keeper_of_an_agent_that_stayed_root_is_not_taken_over(split):
     agent = split(top={'user': 'root'}).wait_ready()
     pid, keeper = agent.seen()['pid'], agent.keeper()
     agent.process.kill(signal.SIGKILL)
-    agent.process.wait(60)
+    agent.process.wait()
     agent.top['user'] = 'nobody'
     agent.start()
     agent.wait_ready()
@@ -235,7 +235,7 @@ def test_a_keeper_of_an_agent_that_stayed_root_is_not_taken_over(split):
 def try_as(user, code):
     """PYTHON as USER; what it prints."""
     out = subprocess.run(['setpriv', '--reuid=%d' % user, '--regid=%d' % user, '--clear-groups', sys.executable, '-c', code],
-                         capture_output=True, text=True, timeout=60)
+                         capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 0, out.stderr
     return out.stdout.strip()
 
@@ -288,7 +288,7 @@ def not_started(open_world):
     """As root; what it says."""
     path = open_world.folder / 'not-started.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=', user: daemon'))
-    out = subprocess.run([BIN / 'resumelb-agent', '-c', path], capture_output=True, text=True, timeout=60,
+    out = subprocess.run([BIN / 'resumelb-agent', '-c', path], capture_output=True, text=True, timeout=LIMIT,
                          stdin=subprocess.DEVNULL)
     assert out.returncode == 1, out.stderr
     return out.stderr
@@ -350,6 +350,6 @@ def test_a_user_that_is_not_there_is_a_bad_configuration(open_world, text, said)
     for program, whole in (('resumelb-poolcounter', text), ('resumelb-agent', agent_text(open_world, top=text))):
         path = open_world.folder / 'bad.yaml'
         path.write_text(whole)
-        out = subprocess.run([BIN / program, '-t', '-c', path], capture_output=True, text=True, timeout=60,
+        out = subprocess.run([BIN / program, '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT,
                              stdin=subprocess.DEVNULL)
         assert out.returncode == 1 and said in out.stderr, out.stderr

@@ -76,7 +76,7 @@ def test_the_homes_of_each_class_are_the_same_for_both(pair):
         return agree(lbs, SITES) and sum(len(homes(lbs[0], s)) for s in SITES) <= len(SITES) + 4
 
     # ... ten seconds after its last use.
-    wait_until(come_to_agree, 'the two to agree', seconds=30)
+    wait_until(come_to_agree, 'the two to agree')
     # All work is shared: nobody has nothing.
     assert {h for s in SITES for h in homes(lbs[0], s)} == set(agent.addresses)
 
@@ -104,7 +104,7 @@ def test_a_move_by_one_is_followed_by_the_other(world, pair):
     home, = homes(lbs[0], victim)
     blocking = next(s for s in SITES if s != victim and homes(lbs[0], s) == [home])
     gate = world.folder / 'gate'
-    hang = Client(lbs[0].address, seconds=60)
+    hang = Client(lbs[0].address)
     hang.send(host=blocking, headers=[('X-Until', str(gate))])
     wait_until(lambda: agent.slot(agent.addresses.index(home))['backlog'] == 1, 'the home to be held up')
 
@@ -199,13 +199,13 @@ def test_a_stream_tells_a_home_whose_first_request_still_waits_for_the_process(w
     gate = world.folder / 'gate'
     headers = [('Resumelb-Classifier', '0' * 16)]
     stream = Stream(agent.address, headers=[('Resumelb-Homes', '1')])
-    busy = Client(agent.address, seconds=60)
+    busy = Client(agent.address)
     busy.send(host='a.example', headers=headers + [('Resumelb-Class', 'a.example'), ('X-Until', str(gate))])
     wait_until(lambda: agent.slot()['backlog'] == 1, 'the process to be held up')
     waiting = {'b.example': 'new', 'c.example': 'passing', 'd.example': 'move; from=127.0.0.1:9'}
     clients = {}
     for site, home in waiting.items():
-        clients[site] = Client(agent.address, seconds=60)
+        clients[site] = Client(agent.address)
         clients[site].send(host=site, headers=headers + [('Resumelb-Class', site), ('Resumelb-Home', home)])
 
     def told():

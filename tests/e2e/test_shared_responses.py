@@ -38,7 +38,7 @@ class Visitor:
         elif self.context is not None:
             client = Client(None, sock=dial(self.address, None, self.context))
         else:
-            client = Client(self.address, seconds=60)
+            client = Client(self.address)
         client.send('GET', target, 'a.example', self.headers)
         wait_until(lambda: lb.app()['stats']['requests'] == before + 1, 'the request to arrive')
         return client

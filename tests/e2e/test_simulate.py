@@ -8,14 +8,14 @@ import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from support.base import BIN, PATIENCE
+from support.base import BIN, LIMIT
 
 SMALL = ('--requests', '4000')
 
 
 def simulate(*words, code=0, text=None):
     done = subprocess.run([str(BIN / 'resumelbctl'), 'simulate', *map(str, words)], input=text, capture_output=True,
-                          timeout=120 * PATIENCE, text=True)
+                          timeout=LIMIT, text=True)
     assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
     assert 'Sanitizer' not in done.stderr and 'assertion failed' not in done.stderr, done.stderr
     return done
@@ -46,7 +46,7 @@ def log_lines(n, with_host, seed=1):
 def test_a_table_has_a_line_for_each_policy_that_the_setting_knows():
     out = simulate(*SMALL).stdout
     described = subprocess.run([str(BIN / 'resumelb'), '--describe', 'settings'], capture_output=True, text=True,
-                               timeout=60).stdout
+                               timeout=LIMIT).stdout
     row = re.search(r'^\| `policy` \| ([^|]*) \|', described, re.M)
     names = re.findall(r'^  ([a-z0-9_]+) +[\d.]+ +\d+ +\d+ +\d+ +\d+ +[\d.]+ ', out, re.M)
     assert names == re.findall(r'`([a-z0-9_]+)`', row[1])
@@ -111,7 +111,7 @@ def test_a_made_up_log_is_one_of_a_day_and_the_same_each_time(tmp_path):
     def made(*words):
         script = Path(__file__).parents[2] / 'bench' / 'make_access_log.py'
         return subprocess.run(['/usr/bin/python3', '-B', str(script), '--requests', '4000', '--sites', '40', *words], capture_output=True,
-                              timeout=120 * PATIENCE, check=True).stdout
+                              timeout=LIMIT, check=True).stdout
     first = made()
     assert first == made() != made('--seed', '2')
     log = tmp_path / 'day.log'
@@ -205,7 +205,7 @@ def test_tuning_one_policy_holds_it_against_what_most_people_have():
 
 
 def test_a_setting_that_the_policy_does_not_go_by_is_refused_with_those_that_it_has():
-    described = subprocess.run([str(BIN / 'resumelb'), '--describe', 'settings'], capture_output=True, text=True, timeout=60).stdout
+    described = subprocess.run([str(BIN / 'resumelb'), '--describe', 'settings'], capture_output=True, text=True, timeout=LIMIT).stdout
     # What the description says is one policy's: a new row is here as well, or this fails.
     of = dict(re.findall(r'^\| `(\w+)` \|[^\n]*\| Policy (\w+): ', described, re.M))
     assert of['variance'] == 'resume' and of['max_share'] == 'adaptive' and of['hash_balance_factor'] == 'hash'

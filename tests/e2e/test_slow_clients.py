@@ -11,7 +11,7 @@ import h2.config
 import h2.connection
 import h2.events
 import pytest
-from support.base import BIN, ROOT, free_port, wait_until
+from support.base import BIN, LIMIT, ROOT, free_port, wait_until
 from support.certificates import Pair, blind_context
 from support.http import Client, connect, get
 from support.scripted import hello, serve
@@ -151,7 +151,7 @@ def kept_pace(attempt, grace):
         pace = Pace()
         good = attempt(pace)
         return (good,) if good or pace.longest < 0.9 * grace else None
-    (good,) = wait_until(tried, 'an attempt that nothing holds up', 60)
+    (good,) = wait_until(tried, 'an attempt that nothing holds up')
     return good
 
 
@@ -218,7 +218,7 @@ def streaming(c, head, body):
 def slow_reader(lb, kind):
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    raw.settimeout(60)
+    raw.settimeout(LIMIT)
     host, port = (lb.address if kind == 'plain' else lb.tls_address).rsplit(':', 1)
     raw.connect((host, int(port)))
     return Client(None, sock=raw if kind == 'plain' else blind_context().wrap_socket(raw, server_hostname='a.example'))
@@ -236,7 +236,7 @@ def test_who_reads_below_the_minimum_rate_is_cut_and_the_worker_let_go(world, ki
             except OSError:
                 pass
             return metric(lb, 'client_slow_readers_total') == 1
-        wait_until(take, 'it to be cut', 30)
+        wait_until(take, 'it to be cut')
         wait_until(lambda: lb.app()['backlog'] == 0, 'the worker to be free')
 
 
@@ -297,7 +297,7 @@ def test_a_stream_whose_window_is_closed_is_too_slow_though_others_flow(world):
             c.ended = True
         stream += 2
         return c.ended
-    wait_until(flow, 'the connection to be cut', 30)
+    wait_until(flow, 'the connection to be cut')
     c.close()
     assert metric(lb, 'client_slow_readers_total') == 1
 
@@ -306,7 +306,7 @@ def test_a_zero_window_of_tcp_is_caught_by_send_timeout(world):
     lb, _ = front(world, serve(streaming), min_send_rate='0', send_timeout='1s')
     with slow_reader(lb, 'plain') as c:
         c.send()
-        wait_until(lambda: metric(lb, 'client_send_timeouts_total') == 1, 'it to be cut', 30)
+        wait_until(lambda: metric(lb, 'client_send_timeouts_total') == 1, 'it to be cut')
         wait_until(lambda: lb.app()['backlog'] == 0, 'the worker to be free')
 
 

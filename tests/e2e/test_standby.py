@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.http import Client, CutShort, get
 from support.scripted import Scripted, serve
 from worker_tls_support import Pki, tls_script
@@ -78,7 +78,7 @@ def test_operators_see_where_a_worker_is(world):
     lb = world.resumelb({'workers': [{'address': own, 'standby': standby.address}], 'eject_time': '100ms', 'eject_time_max': '100ms'})
 
     def shown():
-        r = subprocess.run([BIN / 'resumelbctl', 'status', '-a', lb.admin], capture_output=True, text=True, timeout=60)
+        r = subprocess.run([BIN / 'resumelbctl', 'status', '-a', lb.admin], capture_output=True, text=True, timeout=LIMIT)
         assert r.returncode == 0, r.stderr
         return r.stdout
     assert 'standby ' + standby.address in shown()
@@ -178,5 +178,5 @@ def test_a_reload_may_take_the_standby_away_and_give_another(world):
 def test_a_standby_that_makes_no_sense_is_a_mistake_of_the_configuration(tmp_path, worker, want):
     path = tmp_path / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:9"}]\nworkers: [%s]\n' % worker)
-    r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+    r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert r.returncode == 1 and want in r.stderr, r.stderr

@@ -4,7 +4,7 @@ import ssl
 import subprocess
 
 import pytest
-from support.base import free_port
+from support.base import LIMIT, free_port
 from support.http import Client, connect
 from support.scripted import hello, serve
 
@@ -66,5 +66,5 @@ def test_old_protocols_are_refused(world, certificate):
     world.resumelb({'workers': [{'address': w.address}]}, listen=[
         {'address': '127.0.0.1:%d' % port, 'tls': {'certificate': str(certificate[0]), 'key': str(certificate[1])}}])
     r = subprocess.run(['openssl', 's_client', '-connect', '127.0.0.1:%d' % port, '-tls1_1',
-                        '-cipher', 'ALL:@SECLEVEL=0'], capture_output=True, text=True, input='', timeout=20)
+                        '-cipher', 'ALL:@SECLEVEL=0'], capture_output=True, text=True, input='', timeout=LIMIT)
     assert r.returncode != 0

@@ -7,7 +7,7 @@ import h2.config
 import h2.connection
 import h2.events
 import pytest
-from support.base import free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair, blind_context, dial, refused, shown
 from support.http import Client, connect, get
 from support.scripted import hello, serve
@@ -59,7 +59,7 @@ def test_of_two_kinds_of_key_the_client_gets_what_it_can(world):
     # in TLS 1.3 the signature algorithms tell
     for algorithm, kind in (('rsa_pss_rsae_sha256', 'RSA'), ('ecdsa_secp256r1_sha256', 'ECDSA')):
         r = subprocess.run(['openssl', 's_client', '-connect', address, '-servername', names[0], '-tls1_3',
-                            '-sigalgs', algorithm], capture_output=True, text=True, input='', timeout=20)
+                            '-sigalgs', algorithm], capture_output=True, text=True, input='', timeout=LIMIT)
         assert 'Peer signature type: ' + ('RSA-PSS' if kind == 'RSA' else kind) in r.stdout, r.stdout + r.stderr
     # the two are one certificate: neither is the other's stranger
     with Client(None, sock=dial(address, names[0])) as c:
@@ -136,7 +136,7 @@ def test_versions_and_suites_are_what_is_configured(world, pairs):
 def test_renegotiation_is_refused(world, pairs):
     lb, address = start(world, pairs['first'].entry)
     r = subprocess.run(['openssl', 's_client', '-connect', address, '-tls1_2'], capture_output=True, text=True,
-                       input='R\n', timeout=20)
+                       input='R\n', timeout=LIMIT)
     # one handshake, and the end
     assert 'RENEGOTIATING' in r.stderr and r.returncode != 0, r.stdout + r.stderr
     assert 'Compression: NONE' in r.stdout

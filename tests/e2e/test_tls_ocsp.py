@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509 import ocsp
-from support.base import free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair, openssl
 from support.scripted import hello, serve
 
@@ -58,7 +58,7 @@ class Authority(Pair):
 def stapled(address, name, *more):
     """Whether a client that asks gets a response: a good one, as openssl has looked at it."""
     r = subprocess.run(['openssl', 's_client', '-connect', address, '-servername', name, '-status', *more],
-                       capture_output=True, text=True, input='', timeout=20)
+                       capture_output=True, text=True, input='', timeout=LIMIT)
     if 'OCSP response: no response sent' in r.stdout:
         return False
     assert 'OCSP Response Status: successful' in r.stdout and 'Cert Status: good' in r.stdout, r.stdout + r.stderr

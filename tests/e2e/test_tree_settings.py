@@ -144,8 +144,10 @@ def test_an_agents_link_that_does_not_resolve_is_a_warning(world):
     problem, = agent.app()['broken_links']
     assert 'property link history =>: node /defaults does not exist' in problem
     assert all('node /defaults does not exist' in text for text in shown(agent))
-    (agent.tree / 'defaults').mkdir()
-    (agent.tree / 'defaults' / 'properties.json').write_text('{"history": 7}')
+    # In one step: a node without its properties would be another reason, and another warning.
+    (agent.tree.parent / 'defaults').mkdir()
+    (agent.tree.parent / 'defaults' / 'properties.json').write_text('{"history": 7}')
+    (agent.tree.parent / 'defaults').rename(agent.tree / 'defaults')
     wait_until(lambda: agent.app()['broken_links'] == [], 'the link to resolve')
     assert agent.app()['settings']['history'] == {'value': '7', 'origin': 'tree'}
     lines = agent.process.output().splitlines()

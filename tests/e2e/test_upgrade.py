@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from support.base import BIN, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.certificates import Pair, shown
 from support.http import Client, get
 from support.scripted import hello, serve
@@ -199,7 +199,7 @@ def test_no_new_one_is_started_while_draining(world):
     gate = threading.Event()
 
     def answer(c, head, body):
-        gate.wait(30)
+        gate.wait(LIMIT)
         c.answer(b'slow')
     w = world.scripted(serve(answer))
     lb = world.resumelb({'workers': [w.address]})
@@ -219,7 +219,7 @@ def test_a_request_under_way_is_finished_and_both_end_when_the_service_is_stoppe
     gate = threading.Event()
 
     def answer(c, head, body):
-        gate.wait(30)
+        gate.wait(LIMIT)
         c.answer(b'slow')
     w = world.scripted(serve(answer))
     lb = world.resumelb({'workers': [w.address]})
@@ -261,7 +261,7 @@ def test_the_service_manager_hears_who_the_successor_is(world):
     path = str(world.folder / 'notify')
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(path)
-    notify.settimeout(30)
+    notify.settimeout(LIMIT)
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address]}, env={'NOTIFY_SOCKET': path})
     assert notify.recv(1000) == b'READY=1'
@@ -294,7 +294,7 @@ def test_an_http2_client_gets_goaway_and_finishes_what_it_has(world):
 
     def answer(c, head, body):
         if b'/slow' in head[:20]:
-            gate.wait(30)
+            gate.wait(LIMIT)
         c.answer(b'done')
     w = world.scripted(serve(answer))
     pair = Pair(world.folder, 'site', ['test.example'])
@@ -310,7 +310,7 @@ def test_an_http2_client_gets_goaway_and_finishes_what_it_has(world):
     follow(lb, old.pid)
     wait_until(lambda: client.leaving, 'GOAWAY')
     gate.set()
-    thread.join(20)
+    thread.join(LIMIT)
     assert answers == [(200, b'done')]
     client.close()
     assert old.wait() == 0
@@ -340,7 +340,7 @@ def test_every_change_at_once_costs_nobody_a_request(world):
     lb = world.resumelb({'applications': applications}, wait=False,
                         listen=[{'address': plain}, {'address': tls, 'tls': live.entry, 'http2': True}])
     wait_until(lambda: lb.listening() and len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2,
-               'the agent\'s workers', 30)
+               'the agent\'s workers')
     loads = Loads([(plain, 'plain', True, True), (plain, 'plain', False, False), (tls, 'tls', True, True),
                    (tls, 'tls', False, False), (tls, 'h2', True, True)])
     deployed = Loads([(plain, 'plain', False, True)], target='/app')
@@ -358,7 +358,7 @@ def test_every_change_at_once_costs_nobody_a_request(world):
         loads.go_on(10)
         deployed.go_on(5)
         wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready'
-                                and w['incarnation'] not in incarnations]) == 2, 'new workers', 60)
+                                and w['incarnation'] not in incarnations]) == 2, 'new workers')
         incarnations |= {w['incarnation'] for w in lb.workers('app').values()}
         assert shown(tls, 'test.example') == others[turn % 2].fingerprint
     loads.stop()

@@ -11,7 +11,7 @@ import time
 
 import h2.connection
 import h2.events
-from support.base import free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.http import Client
 from support.scripted import hello, serve
 
@@ -68,7 +68,7 @@ def feeding(world, incarnation, concurrency=1, answer=b'hello', delay=0.0, skill
                                         'concurrency': concurrency, 'skills': skills or {}}, **more)).encode() + b'\n'
                 c.write(b'%x\r\n%s\r\n' % (len(line), line))
                 streams.append(c)
-                gate.wait(120)
+                gate.wait(LIMIT)
                 return
             if delay:
                 time.sleep(delay)   # its service time
@@ -250,7 +250,7 @@ def many_requests_on_one_connection(port, n):
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(['h2'])
-    sock = context.wrap_socket(socket.create_connection(('127.0.0.1', port), timeout=30))
+    sock = context.wrap_socket(socket.create_connection(('127.0.0.1', port), timeout=LIMIT))
     c = h2.connection.H2Connection()
     c.initiate_connection()
     for i in range(n):
@@ -274,7 +274,7 @@ def test_who_is_timed_out_with_a_turn_on_its_way_ends_well(world):
     """One that runs is timed out, and its place goes to the next in line, who is timed out in the same turn."""
     gate = threading.Event()
     world.closers.insert(0, gate.set)
-    w = world.scripted(serve(lambda c, h, b: gate.wait(60)))
+    w = world.scripted(serve(lambda c, h, b: gate.wait(LIMIT)))
     tree = Tree(world.folder / 'tree' / 'app')
     tree.set()
     port, tls = free_port(), {k: str(world.folder / k) for k in ('certificate', 'key')}

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from support.base import BIN, wait_until
+from support.base import BIN, LIMIT, wait_until
 from support.certificates import Authority, Pair, openssl
 from support.http import Client, CutShort
 from support.scripted import serve
@@ -96,7 +96,7 @@ def test_a_post_never_goes_out_on_a_kept_connection_that_its_worker_has_closed(w
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca}, threads='1', unsafe_reuse_idle='60s')
     for _ in range(5):
         assert lb.get('/').status == 200
-        assert over.acquire(timeout=60)
+        assert over.acquire(timeout=LIMIT)
         with Client(lb.address) as c:
             assert c.request('POST', '/', body=b'x').status == 200
     assert [h.split()[0] for h, _ in w.requests] == [b'GET', b'POST'] * 5
@@ -196,7 +196,7 @@ def test_a_worker_that_resets_in_the_handshake_is_left_for_another(world, pki):
 
 def test_a_handshake_that_hangs_ends_with_connect_timeout(world, pki):
     gate = threading.Event()
-    bad, good = world.scripted(lambda c: gate.wait(60)), tls_server(world, pki.worker)
+    bad, good = world.scripted(lambda c: gate.wait(LIMIT)), tls_server(world, pki.worker)
     lb = balancer(world, bad.address, good.address, worker_tls={'ca': pki.ca}, connect_timeout='200ms')
     for _ in range(4):
         assert lb.get('/').body == b'scripted'
@@ -310,7 +310,7 @@ def test_a_websocket_goes_through_to_a_tls_worker_and_back(world, pki):
         t = threading.Thread(target=read)
         t.start()
         c.sock.sendall(data)
-        t.join(60)
+        t.join(LIMIT)
         assert bytes(got) == data
 
 
@@ -375,7 +375,7 @@ def test_what_cannot_be_used_is_a_mistake_of_the_configuration(world, pki, tmp_p
 
     def complaint(worker_tls, worker='127.0.0.1:9'):
         path.write_text('listen: [{address: "127.0.0.1:9"}]\nworkers: [%s]\nworker_tls: %s\n' % (worker, worker_tls))
-        r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=60)
+        r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
         assert r.returncode == 1, r.stderr
         return r.stderr
     assert 'certificate and key go together' in complaint('{certificate: %s}' % pki.worker.cert)

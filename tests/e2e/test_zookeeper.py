@@ -20,7 +20,7 @@ def owner(place, path):
 
 def provider_of(place, path=''):
     """The path of the one provider that is there."""
-    name, = wait_until(lambda: place.tree.providers(path), 'the registration', 20)
+    name, = wait_until(lambda: place.tree.providers(path), 'the registration')
     return '%s/providers/%s' % (path, name)
 
 
@@ -84,7 +84,7 @@ def test_an_agent_in_the_tree_serves_and_streams_its_resumes(world):
     agent.config.update(tree=place.url('/site'), zookeeper_session_timeout='2s')
     agent.start()
     lb = place.balancer(resume='auto')
-    wait_until(knows(lb, agent.addresses), 'both slots', 30)
+    wait_until(knows(lb, agent.addresses), 'both slots')
     assert place.tree.providers('/workers') == sorted(agent.addresses)
     told = place.tree.properties('/workers/providers/' + agent.addresses[0])
     assert told['application'] == 'app' and told['pid'] > 0
@@ -101,10 +101,10 @@ def test_an_agent_in_the_tree_serves_and_streams_its_resumes(world):
     assert place.tree.providers('/workers') == []
     # killed, they stay until its session is over
     agent.start()
-    wait_until(lambda: place.tree.providers('/workers') == sorted(agent.addresses), 'both slots', 30)
+    wait_until(lambda: place.tree.providers('/workers') == sorted(agent.addresses), 'both slots')
     agent.kill()
     assert place.tree.providers('/workers') == sorted(agent.addresses)
-    wait_until(lambda: place.tree.providers('/workers') == [], 'the nodes to go', 20)
+    wait_until(lambda: place.tree.providers('/workers') == [], 'the nodes to go')
 
 
 def test_a_lost_session_of_an_agent_takes_no_worker_out_of_use(world):
@@ -115,18 +115,18 @@ def test_a_lost_session_of_an_agent_takes_no_worker_out_of_use(world):
     agent.config.update(tree=place.url('/site', hosts=proxy.address), zookeeper_session_timeout=SESSION)
     agent.start()
     lb = place.balancer(resume='auto')
-    wait_until(knows(lb, agent.addresses), 'both slots', 30)
+    wait_until(knows(lb, agent.addresses), 'both slots')
     paths = ['/workers/providers/' + a for a in agent.addresses]
     before = [owner(place, p) for p in paths]
     load = Load([lb])
     proxy.blackhole()
-    wait_until(lambda: place.tree.providers('/workers') == [], 'the session to be over', 20)
+    wait_until(lambda: place.tree.providers('/workers') == [], 'the session to be over')
     load.go_on(50)
     # their streams say that they live
     assert knows(lb, agent.addresses)()
     proxy.pass_on()
     for path, session in zip(paths, before):
-        wait_until(registered_anew(place, path, session), 'a new registration', 20)
+        wait_until(registered_anew(place, path, session), 'a new registration')
     load.go_on(50)
     assert knows(lb, agent.addresses)()
     load.stop()
@@ -161,14 +161,14 @@ def test_a_lost_session_of_ours_is_begun_anew_without_a_failed_request(world):
     before = owner(place, path)
     load = Load([lb])
     proxy.blackhole()
-    wait_until(lambda: owner(place, path) is None, 'the session to be over', 20)
+    wait_until(lambda: owner(place, path) is None, 'the session to be over')
     place.tree.unregister('/workers', addresses[0])
     place.tree.set('', variance=3.5)
     load.go_on(20)
     # nobody has told it; with what it knew it goes on
     assert knows(lb, addresses)()
     proxy.pass_on()
-    wait_until(registered_anew(place, path, before), 'a new registration', 20)
+    wait_until(registered_anew(place, path, before), 'a new registration')
     wait_until(in_force(lb, 'variance', '3.5'), 'the setting')
     wait_until(knows(lb, addresses[1:]), 'the workers that are left')
     # the new session's watches work
@@ -188,12 +188,12 @@ def test_after_a_pause_longer_than_its_session_it_goes_on(world):
     path = provider_of(place)
     before = owner(place, path)
     freeze(lb.process.pid)
-    wait_until(lambda: owner(place, path) is None, 'the session to be over', 20)
+    wait_until(lambda: owner(place, path) is None, 'the session to be over')
     place.tree.register('/workers', addresses[1])
     place.tree.set('', variance=2)
     lb.process.kill(signal.SIGCONT)
     assert lb.get().status == 200
-    wait_until(registered_anew(place, path, before), 'a new registration', 20)
+    wait_until(registered_anew(place, path, before), 'a new registration')
     wait_until(knows(lb, addresses), 'both workers')
     wait_until(in_force(lb, 'variance', '2'), 'the setting')
 
@@ -245,17 +245,17 @@ def test_a_frozen_server_longer_than_every_session(world):
     wait_until(knows(lb, addresses[:3]), 'the workers')
     load = Load([lb])
     place.server.freeze()
-    wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen', 20)
+    wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen')
     rest(LONGER_THAN_A_SESSION)
     load.go_on(20)
     assert knows(lb, addresses[:3])()
     place.server.thaw()
-    wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree', 20)
+    wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree')
     place.tree.register('/workers', addresses[3])
     # those whose session went with the pause register again, as their owners would
     for w in addresses[:3]:
         place.tree.register('/workers', w)
-    wait_until(knows(lb, addresses), 'the workers', 20)
+    wait_until(knows(lb, addresses), 'the workers')
     load.stop()
 
 
@@ -274,7 +274,7 @@ def test_a_server_restarted_with_its_data(world):
         wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen')
         load.go_on(20)
         place.server.start()
-        wait_until(lambda: tree_of(lb)['connected'], 'the tree', 20)
+        wait_until(lambda: tree_of(lb)['connected'], 'the tree')
     place.tree.set('', variance=6)
     wait_until(in_force(lb, 'variance', '6'), 'the setting')
     assert knows(lb, addresses)()
@@ -296,17 +296,17 @@ def test_five_hundred_workers_come_and_go(world):
                for w in addresses[400:]]
     for p in pending:
         p.get()
-    wait_until(knows(lb, addresses), 'all workers', 30)
+    wait_until(knows(lb, addresses), 'all workers')
     print('500 workers known after %.2f s' % (time.monotonic() - began))
     load = Load([lb], rate=300, sites=1000)
     load.go_on(1000)
     assert len(load.by) > 250
     # a hundred and then another hundred leave: one lost session, and one after the other
     second.stop()
-    wait_until(knows(lb, addresses[:400]), 'a hundred less', 20)
+    wait_until(knows(lb, addresses[:400]), 'a hundred less')
     for w in addresses[300:400]:
         place.client.delete_async('/app/workers/providers/' + w)
-    wait_until(knows(lb, addresses[:300]), 'another hundred less', 20)
+    wait_until(knows(lb, addresses[:300]), 'another hundred less')
     load.by.clear()
     load.go_on(300)
     assert not set(load.by) - set(addresses[:300]), 'requests to workers that have left'
@@ -318,10 +318,10 @@ def test_without_any_server_it_starts_and_says_so(world):
     w, = workers(world, 1)
     lb = world.resumelb({'applications': {'app': {'tree': 'zookeeper://127.0.0.1:%d/app' % port, 'workers': [w]}},
                          'start_wait': '200ms'}, wait=False)
-    wait_until(lb.listening, 'the load balancer', 20)
+    wait_until(lb.listening, 'the load balancer')
     wait_until(lambda: lb.get().status == 200, 'an answer')
     assert not tree_of(lb)['connected']
-    wait_until(lambda: 'tree-unreachable hosts=127.0.0.1:%d path=/app' % port in lb.process.output(), 'who is away', 20)
+    wait_until(lambda: 'tree-unreachable hosts=127.0.0.1:%d path=/app' % port in lb.process.output(), 'who is away')
     assert lb.process.stop() == 0
 
 
@@ -333,4 +333,4 @@ def test_who_ends_in_order_leaves_nothing(world):
     assert lb.process.stop() == 0
     assert place.tree.providers('') == []
     # nearly always at once; but an event that comes while the library closes can take its farewell away
-    wait_until(lambda: session not in place.server.sessions(), 'the session to be over', 10)
+    wait_until(lambda: session not in place.server.sessions(), 'the session to be over')

@@ -95,10 +95,10 @@ class Chaos:
 
     def check(self):
         for lb in self.balancers:
-            wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree', 30)
-            wait_until(in_force(lb, 'variance', '9.5'), 'the setting', 30)
-            wait_until(knows(lb, self.there), 'the workers: %s' % sorted(self.there), 30)
-        wait_until(lambda: len(self.tree.providers('')) == 2, 'both load balancers', 30)
+            wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree')
+            wait_until(in_force(lb, 'variance', '9.5'), 'the setting')
+            wait_until(knows(lb, self.there), 'the workers: %s' % sorted(self.there))
+        wait_until(lambda: len(self.tree.providers('')) == 2, 'both load balancers')
 
 
 @pytest.mark.parametrize('turn', range(ROUNDS))
@@ -131,7 +131,7 @@ def test_a_server_that_lost_all_its_data(world):
     data = place.server.folder / place.server.name / 'data'
     data.rename(data.with_name('lost'))
     place.server.start()
-    wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree', 20)
+    wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree')
     load.go_on(100)
     assert knows(lb, addresses)()
     assert setting(lb, 'variance')['value'] == '2'

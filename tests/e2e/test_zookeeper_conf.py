@@ -5,7 +5,7 @@ import socket
 import ssl
 import subprocess
 
-from support.base import ROOT, free_port, wait_until
+from support.base import LIMIT, ROOT, free_port, wait_until
 from support.zookeeper import Server, Tree, connect
 from zookeeper_support import Load, in_force, knows, tree_of, workers
 
@@ -43,7 +43,7 @@ class Documented:
         for s in self.servers:
             s.start(wait=False)
         for s in self.servers:
-            s.wait_serving(60)
+            s.wait_serving()
 
     def tree(self):
         client = connect(self.hosts)
@@ -58,7 +58,7 @@ class Documented:
 def balancer(world, hosts):
     lb = world.resumelb({'applications': {'app': {
         'tree': 'zookeeper://%s/site' % hosts, 'provider_networks': ['loopback'], 'resume': 'measure'}}}, wait=False)
-    wait_until(lambda: lb.listening() and tree_of(lb)['connected'], 'the load balancer', 30)
+    wait_until(lambda: lb.listening() and tree_of(lb)['connected'], 'the load balancer')
     return lb
 
 
@@ -73,7 +73,7 @@ def test_the_documented_ensemble_serves_and_survives_a_server(world):
     load = Load([lb])
     next(s for s in servers.servers if s.mode() == 'leader').kill()
     tree.set('', variance=2.5)
-    wait_until(in_force(lb, 'variance', '2.5'), 'the setting', 20)
+    wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
     load.go_on(20)
     load.stop()
     # what monitoring asks for is answered, and the rest is not
@@ -134,7 +134,7 @@ def tls_version(world, port, certificate):
     if certificate:
         context.load_cert_chain(world.folder / 'client.pem', world.folder / 'client.key')
     try:
-        with socket.create_connection(('127.0.0.1', port), timeout=5) as s:
+        with socket.create_connection(('127.0.0.1', port), timeout=LIMIT) as s:
             with context.wrap_socket(s, server_hostname='zk1.example') as t:
                 t.sendall(b'srvr')
                 return t.version() if b'Mode' in t.recv(4096) else None
@@ -161,8 +161,8 @@ def test_through_the_documented_tunnels(world):
     for s in servers.servers:
         s.kill()
         tree.set('', variance=2 + servers.servers.index(s))
-        wait_until(in_force(lb, 'variance', '%d' % (2 + servers.servers.index(s))), 'the setting', 20)
+        wait_until(in_force(lb, 'variance', '%d' % (2 + servers.servers.index(s))), 'the setting')
         s.start(wait=False)
         s.wait_serving()
-    wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree', 20)
+    wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree')
     load.stop()

@@ -6,7 +6,7 @@ and the next connection tells the rest. None of it reaches ZooKeeper's client li
 import subprocess
 
 import pytest
-from support.base import BIN, wait_until
+from support.base import BIN, LIMIT, wait_until
 from support.http import get
 from zookeeper_damage_support import DAMAGES, GarblingProxy, anything, is_answer
 from zookeeper_support import Place, in_force, knows, picked, tree_of, workers
@@ -35,9 +35,9 @@ def test_no_damage_within_a_session_reaches_the_library(world, only):
         before = refused(lb)
         proxy.damage(damage, only=only)
         place.tree.set('', variance=2 + i)
-        wait_until(lambda: refused(lb) > before, 'a refusal of a frame: ' + name, 20)
+        wait_until(lambda: refused(lb) > before, 'a refusal of a frame: ' + name)
         assert picked(lb) == {address}, name
-        wait_until(in_force(lb, 'variance', str(2 + i)), 'the truth, after: ' + name, 30)
+        wait_until(in_force(lb, 'variance', str(2 + i)), 'the truth, after: ' + name)
         assert lb.process.alive(), name
     assert 'tree-frame-refused' in lb.process.output()
     assert 'resumelb_tree_refused_frames_total ' in get(lb.admin, '/metrics', host=lb.admin).text
@@ -50,7 +50,7 @@ def test_the_tool_goes_on_over_another_connection(world):
     for name, damage in DAMAGES.items():
         proxy.damage(damage, only=is_answer)
         done = subprocess.run([BIN / 'resumelbctl', 'tree', '--tree', place.url('', proxy.address), 'export'],
-                              capture_output=True, text=True, timeout=60, check=False)
+                              capture_output=True, text=True, timeout=LIMIT, check=False)
         assert done.returncode == 0, (name, done.stderr)
         assert 'variance = 2' in done.stdout, (name, done.stdout)
         assert not proxy.damages, name

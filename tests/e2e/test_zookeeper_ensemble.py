@@ -19,7 +19,7 @@ def settled(place, lb):
 def change_and_see(place, balancers, value):
     place.tree.set('', variance=value)
     for lb in balancers:
-        wait_until(in_force(lb, 'variance', '%g' % value), 'the setting', 20)
+        wait_until(in_force(lb, 'variance', '%g' % value), 'the setting')
 
 
 def start(world, count, addresses):
@@ -73,7 +73,7 @@ def test_without_a_majority_everything_goes_on_and_then_catches_up(world):
     load = Load([lb], rate=100)
     for server in place.servers[:2]:
         server.kill()
-    wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen', 20)
+    wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen')
     load.go_on(100)
     assert knows(lb, addresses[:2])()
     for server in place.servers[:2]:
@@ -81,8 +81,8 @@ def test_without_a_majority_everything_goes_on_and_then_catches_up(world):
     place.ensemble.wait_serving()
     for w in addresses:
         place.tree.register('/workers', w)
-    wait_until(knows(lb, addresses), 'the workers', 20)
-    wait_until(settled(place, lb), 'the tree', 20)
+    wait_until(knows(lb, addresses), 'the workers')
+    wait_until(settled(place, lb), 'the tree')
     change_and_see(place, [lb], 3)
     load.stop()
 
@@ -110,12 +110,12 @@ def test_no_get_fails_over_a_full_cycle_of_everything(world):
             change_and_see(place, balancers, 2 + turn + i / 10)
     end_session(place.hosts, others)
     for lb in balancers:
-        wait_until(knows(lb, addresses[:3]), 'two workers less', 20)
+        wait_until(knows(lb, addresses[:3]), 'two workers less')
     load.go_on(100)
     for server in place.servers:
         server.kill()
     for lb in balancers:
-        wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen', 20)
+        wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen')
     rest(WITHOUT_SECONDS)
     load.go_on(100)
     for lb in balancers:
@@ -127,9 +127,9 @@ def test_no_get_fails_over_a_full_cycle_of_everything(world):
     for w in (*addresses[:3], addresses[5]):
         place.tree.register('/workers', w)
     for lb in balancers:
-        wait_until(settled(place, lb), 'the tree', 30)
-        wait_until(knows(lb, [*addresses[:3], addresses[5]]), 'the workers', 30)
-    wait_until(lambda: len(place.tree.providers('')) == 2, 'both load balancers in the tree', 30)
+        wait_until(settled(place, lb), 'the tree')
+        wait_until(knows(lb, [*addresses[:3], addresses[5]]), 'the workers')
+    wait_until(lambda: len(place.tree.providers('')) == 2, 'both load balancers in the tree')
     change_and_see(place, balancers, 9)
     load.go_on(100)
     total = load.stop()

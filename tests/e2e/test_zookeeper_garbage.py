@@ -32,11 +32,11 @@ def test_garbage_in_place_of_a_greeting_is_forgotten_when_the_server_is_back(wor
     before = proxy.accepted
     proxy.garble(said)
     # a session of ours ends of it, or the next one; what matters is the one after those
-    wait_until(lambda: proxy.accepted >= before + 2, 'further tries', 30)
+    wait_until(lambda: proxy.accepted >= before + 2, 'further tries')
     assert setting_of(lb) == '2', 'going on with what was last known'
     proxy.pass_on()
     place.tree.set('', variance=3)
-    wait_until(in_force(lb, 'variance', '3'), 'the next setting', 30)
+    wait_until(in_force(lb, 'variance', '3'), 'the next setting')
     assert tree_of(lb)['connected']
 
 

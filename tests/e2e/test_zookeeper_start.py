@@ -59,10 +59,10 @@ def test_in_any_order(world, order):
     for letter in order:
         getattr(parts, letter)()
     lb, agent = parts.lb, parts.agent
-    wait_until(knows(lb, agent.addresses), 'the worker', 30)
-    wait_until(in_force(lb, 'variance', '2.5'), 'the setting', 20)
-    wait_until(lambda: agent.app()['settings']['history'] == {'value': '17', 'origin': 'tree'}, 'its setting', 20)
-    wait_until(lambda: tree_of(lb)['registered'], 'our registration', 20)
+    wait_until(knows(lb, agent.addresses), 'the worker')
+    wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
+    wait_until(lambda: agent.app()['settings']['history'] == {'value': '17', 'origin': 'tree'}, 'its setting')
+    wait_until(lambda: tree_of(lb)['registered'], 'our registration')
     load = Load([lb], rate=100)
     load.go_on(20)
     load.stop()

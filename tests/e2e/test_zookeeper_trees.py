@@ -68,7 +68,7 @@ def test_who_can_write_the_tree_cannot_run_code(world):
     agent.kill()
     agent.config.update(tree=place.url('/site'))
     agent.start()
-    wait_until(lambda: place.tree.providers('/workers'), 'the slot', 30)
+    wait_until(lambda: place.tree.providers('/workers'), 'the slot')
     place.tree.set('/workers', history=7, command=['/bin/sh', '-c', 'touch %s/run' % world.folder], user='root',
                    root='/', environment={'LD_PRELOAD': str(plugin)})
     app = wait_until(lambda: (lambda a: a['settings']['history']['value'] == '7' and a)(
@@ -147,14 +147,14 @@ def test_more_children_than_a_packet_holds_cost_nothing_but_themselves(world):
     for p in pending:
         p.get()
     place.tree.set('', variance=3)
-    wait_until(in_force(lb, 'variance', '3'), 'the settings in spite of it', 20)
+    wait_until(in_force(lb, 'variance', '3'), 'the settings in spite of it')
     load.go_on(50)
     assert a in lb.workers('app')
     pending = [place.client.delete_async(n) for n in names]
     for p in pending:
         p.get()
     place.tree.register('/workers', b)
-    wait_until(knows(lb, [a, b]), 'the list to be read again', 30)
+    wait_until(knows(lb, [a, b]), 'the list to be read again')
     place.tree.set('', variance=4)
     wait_until(in_force(lb, 'variance', '4'), 'the settings')
     load.stop()
@@ -320,7 +320,7 @@ def test_with_the_documented_permissions_programs_read_and_register_and_no_more(
     agent.config.update(tree=place.url('/site'), zookeeper_auth=auth)
     agent.start()
     lb = place.balancer(zookeeper_auth=auth, resume='auto')
-    wait_until(knows(lb, agent.addresses), 'the slot', 30)
+    wait_until(knows(lb, agent.addresses), 'the slot')
     wait_until(lambda: tree_of(lb)['registered'], 'our registration')
     assert lb.get().status == 200
     admin.set('/site/app', b'{"variance": 2.5}')
@@ -352,7 +352,7 @@ def test_a_node_that_cannot_be_read_is_said_and_read_when_it_can(world):
     admin.set_acls('/app', OPEN_ACL_UNSAFE)
     # an ACL fires no watch: it is looked at again now and then, or with the next change
     admin.set('/app', b'{"variance": 3.5}')
-    wait_until(in_force(lb, 'variance', '3.5'), 'the setting', 40)
+    wait_until(in_force(lb, 'variance', '3.5'), 'the setting')
 
 
 def remembered(folder, texts):
@@ -376,7 +376,7 @@ def test_what_was_known_last_serves_without_any_zookeeper(world):
     place.server.stop()
     lb.kill()
     lb.start(wait=False)
-    wait_until(lb.listening, 'the load balancer', 20)
+    wait_until(lb.listening, 'the load balancer')
     assert wait_until(lambda: lb.get(), 'an answer').status == 200
     assert knows(lb, addresses)()
     assert setting(lb, 'variance')['value'] == '2.5'
@@ -389,6 +389,6 @@ def test_what_was_known_last_serves_without_any_zookeeper(world):
     for w in addresses:
         place.tree.register('/workers', w)
     place.tree.unregister('/workers', addresses[0])
-    wait_until(in_force(lb, 'variance', '4'), 'the setting', 20)
-    wait_until(knows(lb, addresses[1:]), 'one less', 20)
+    wait_until(in_force(lb, 'variance', '4'), 'the setting')
+    wait_until(knows(lb, addresses[1:]), 'one less')
     load.stop()

@@ -5,7 +5,7 @@ import threading
 from kazoo.exceptions import NoNodeError
 
 from agent_upgrade_support import upgrade as upgrade_agent
-from support.base import PATIENCE, wait_until
+from support.base import LIMIT, wait_until
 from support.scripted import hello, serve
 from upgrade_support import upgrade as upgrade_balancer
 from zookeeper_support import Place, picked
@@ -36,7 +36,7 @@ class Watcher:
 
     def end(self):
         self.ending = True
-        self.thread.join(20 * PATIENCE)
+        self.thread.join(LIMIT)
         assert self.problem is None
         return self.seen
 
@@ -77,7 +77,7 @@ def test_an_agents_slots_are_registered_once_by_the_new_process_and_no_load_bala
     agent.start()
     lb = place.balancer(resume='auto')
     wanted = sorted(agent.addresses)
-    wait_until(lambda: picked(lb) == set(wanted), 'both workers', 30)
+    wait_until(lambda: picked(lb) == set(wanted), 'both workers')
     reader = place.connect()
     names = Watcher(world, lambda: reader.get_children(place.tree.path('/workers/providers')))
     workers = Watcher(world, lambda: lb.workers('app'))
@@ -87,7 +87,7 @@ def test_an_agents_slots_are_registered_once_by_the_new_process_and_no_load_bala
         workers.go_on()
         pid = upgrade_agent(agent)
         wait_until(lambda: all(str(pid) in (provider(place, '/workers', a) or (0, {}))[1].get('agent', '') for a in wanted),
-                   "the new one's", 20)
+                   "the new one's")
         after = {provider(place, '/workers', a)[0] for a in wanted}
         assert len(after) == 1 and after.isdisjoint(before)
         names.go_on()

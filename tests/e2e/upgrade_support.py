@@ -7,7 +7,7 @@ import threading
 
 import hpack
 
-from support.base import PATIENCE, wait_until
+from support.base import LIMIT, wait_until
 from support.certificates import blind_context
 from support.http import Client, CutShort, connect
 
@@ -33,13 +33,13 @@ class Successor:
     def kill(self, sig=signal.SIGKILL):
         os.kill(self.pid, sig)
 
-    def wait(self, seconds=20):
-        wait_until(lambda: not alive(self.pid), 'process %d to end' % self.pid, seconds)
+    def wait(self):
+        wait_until(lambda: not alive(self.pid), 'process %d to end' % self.pid)
 
-    def stop(self, seconds=20):
+    def stop(self):
         if self.alive():
             self.kill(signal.SIGTERM)
-            self.wait(seconds)
+            self.wait()
         return self.before.stop()
 
     def output(self):
@@ -54,21 +54,21 @@ def pid_of(lb):
         return None
 
 
-def follow(lb, old_pid, seconds=30):
+def follow(lb, old_pid):
     """Wait for another process to serve, which is LB's from then on."""
-    pid = wait_until(lambda: pid_of(lb) not in (None, old_pid) and pid_of(lb), 'a new process', seconds)
+    pid = wait_until(lambda: pid_of(lb) not in (None, old_pid) and pid_of(lb), 'a new process')
     before = lb.process
     lb.process = Successor(pid, before)
     lb.world.processes[:] = [p for p in lb.world.processes if p is not before] + [lb.process]
     return before
 
 
-def upgrade(lb, seconds=40):
+def upgrade(lb):
     """SIGUSR2, and wait until the new one serves alone."""
     old = lb.process
     old.kill(signal.SIGUSR2)
-    follow(lb, old.pid, seconds)
-    assert old.wait(seconds) in (0, None), lb.process.output()[-4000:]
+    follow(lb, old.pid)
+    assert old.wait() in (0, None), lb.process.output()[-4000:]
 
 
 class Http2:
@@ -162,7 +162,7 @@ class Load:
         if self.kind == 'tls':
             raw = connect(self.address, 30)
             return Client(self.address, sock=blind_context().wrap_socket(raw, server_hostname='test.example'))
-        return Client(self.address, seconds=30)
+        return Client(self.address)
 
     def _once(self, client, n):
         once = '%s-%d' % (self.name, n)
@@ -196,7 +196,7 @@ class Load:
 
     def stop(self):
         self.ending.set()
-        self.thread.join(40 * PATIENCE)
+        self.thread.join(LIMIT)
         assert not self.thread.is_alive()
 
 
@@ -209,10 +209,10 @@ class Loads:
     def failures(self):
         return [f for x in self.all for f in x.failures]
 
-    def go_on(self, n, seconds=60):
+    def go_on(self, n):
         """N more requests of each."""
         targets = [(x, x.done + n) for x in self.all]
-        wait_until(lambda: self.failures() or all(x.done >= t for x, t in targets), '%d more of each' % n, seconds)
+        wait_until(lambda: self.failures() or all(x.done >= t for x, t in targets), '%d more of each' % n)
         assert not self.failures(), self.failures()[:5]
 
     def stop(self):

@@ -5,7 +5,7 @@ import threading
 import time
 
 from support import many_workers
-from support.base import PATIENCE, free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.http import Client
 from support.zookeeper import Ensemble, Proxy, Server, Tree, connect
 
@@ -58,9 +58,9 @@ class Place:
                     'zookeeper_session_timeout': SESSION}
         settings.update(application)
         lb = self.world.resumelb({'applications': {'app': settings}, **(top or {})}, name=name, wait=False)
-        wait_until(lb.listening, 'the load balancer', 20)
+        wait_until(lb.listening, 'the load balancer')
         if wait:
-            wait_until(lambda: tree_of(lb)['connected'], 'the tree', 20)
+            wait_until(lambda: tree_of(lb)['connected'], 'the tree')
         return lb
 
 
@@ -120,7 +120,7 @@ class Load:
             n += 1
             began = time.monotonic()
             try:
-                c = c or Client(address, seconds=30)
+                c = c or Client(address)
                 r = c.request(host='site%d.example' % (n % sites))
                 problem = None if r.status == 200 else (r.status, r.text[:200])
             except Exception as e:
@@ -136,13 +136,13 @@ class Load:
     def go_on(self, n=50):
         """N more requests, none of which fails."""
         target = self.done + n
-        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n, 60)
+        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n)
         assert not self.failures, self.failures[:5]
 
     def stop(self):
         self.stopping.set()
         for t in self.threads:
-            t.join(40 * PATIENCE)
+            t.join(LIMIT)
         assert not self.failures, (len(self.failures), self.failures[:5])
         return self.done
 

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from .base import PATIENCE, wait_until
+from .base import LIMIT, wait_until
 
 PROGRAM = shutil.which('chromium')
 FLAGS = ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--no-proxy-server',
@@ -55,7 +55,7 @@ class Browser:
         if self.session:
             message['sessionId'] = self.session
         os.write(self.out, json.dumps(message).encode() + b'\0')
-        number, deadline = self.serial, time.monotonic() + 30 * PATIENCE
+        number, deadline = self.serial, time.monotonic() + LIMIT
         while number not in self.answers:
             self.read(deadline - time.monotonic())
         answer = self.answers.pop(number)

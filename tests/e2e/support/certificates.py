@@ -5,11 +5,12 @@ import socket
 import ssl
 import subprocess
 
+from .base import LIMIT
 from .http import connect
 
 
 def openssl(*args, **kw):
-    return subprocess.run(['openssl', *map(str, args)], check=True, capture_output=True, timeout=60, **kw)
+    return subprocess.run(['openssl', *map(str, args)], check=True, capture_output=True, timeout=LIMIT, **kw)
 
 
 def key_options(kind):

@@ -2,20 +2,20 @@
 """A raw HTTP/1.1 client: what goes over the wire is what the test says, and nothing is hidden from it."""
 import socket
 
-from .base import PATIENCE
+from .base import LIMIT
 
 
-def connect(address, seconds=20):
+def connect(address, seconds=LIMIT):
     """'host:port', '[ipv6]:port', 'unix:/path' or a (host, port) pair."""
     if isinstance(address, tuple):
-        return socket.create_connection(address, timeout=seconds * PATIENCE)
+        return socket.create_connection(address, timeout=seconds)
     if address.startswith('unix:'):
         s = socket.socket(socket.AF_UNIX)
-        s.settimeout(seconds * PATIENCE)
+        s.settimeout(seconds)
         s.connect(address[5:])
         return s
     host, _, port = address.rpartition(':')
-    return socket.create_connection((host.strip('[]'), int(port)), timeout=seconds * PATIENCE)
+    return socket.create_connection((host.strip('[]'), int(port)), timeout=seconds)
 
 
 class CutShort(Exception):
@@ -39,7 +39,7 @@ class Response:
 class Client:
     """One connection. request() = send() + receive()."""
 
-    def __init__(self, address, seconds=20, sock=None):
+    def __init__(self, address, seconds=LIMIT, sock=None):
         self.address = address
         self.sock = sock or connect(address, seconds)
         self.buffer = bytearray()      # bytes would make large bodies quadratic

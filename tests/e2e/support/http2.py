@@ -4,6 +4,8 @@ import socket
 import ssl
 import struct
 
+from .base import LIMIT
+
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED, WEIGHED = 1, 1, 4, 8, 0x20
 ERRORS = ('NO_ERROR PROTOCOL_ERROR INTERNAL_ERROR FLOW_CONTROL_ERROR SETTINGS_TIMEOUT STREAM_CLOSED FRAME_SIZE_ERROR '
@@ -166,7 +168,7 @@ class Stream:
 class Http2:
     """One connection. What comes is kept by stream; `goaway` and `closed` tell of its end."""
 
-    def __init__(self, port, settings=b'', seconds=20, preface=PREFACE, receive_bytes=None, source='127.0.0.1'):
+    def __init__(self, port, settings=b'', seconds=LIMIT, preface=PREFACE, receive_bytes=None, source='127.0.0.1'):
         raw = socket.socket()
         if receive_bytes:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)

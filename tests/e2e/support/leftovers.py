@@ -10,11 +10,10 @@ import re
 import signal
 import time
 
-from .base import PATIENCE
+from .base import LIMIT
 
 PR_SET_CHILD_SUBREAPER = 36
 # How long after a test's end what it has told to end may take.
-END_S = 5.0
 
 
 def adopt_orphans():
@@ -94,12 +93,12 @@ def end(before):
     Those that have come since BEFORE (of below()) and do not end by themselves, as texts. They are killed, so that
     the next test does not meet them.
     """
-    deadline = time.monotonic() + END_S * PATIENCE
+    deadline = time.monotonic() + LIMIT
     while _living_since(before) and time.monotonic() < deadline:
         time.sleep(0.02)
     told = {}
     left = _living_since(before)
-    while left and time.monotonic() < deadline + END_S:
+    while left and time.monotonic() < deadline + LIMIT:
         for pid in left:
             text = _describe(pid)
             if text and pid not in told:

@@ -20,7 +20,7 @@ import pathlib
 import re
 import subprocess
 
-from .base import BIN, PATIENCE, ROOT, free_ports, wait_until
+from .base import BIN, LIMIT, ROOT, free_ports, wait_until
 
 FENCE = re.compile(r'^(?:<!-- (?P<mark>[^\n]*?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$', re.M | re.S)
 MARKS = ('start', 'run', 'until', 'make')
@@ -90,7 +90,7 @@ class Page:
 
     def shell(self, command):
         done = subprocess.run(['/bin/bash', '-c', self.here(command)], cwd=self.folder, env=self.env, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60 * PATIENCE)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT)
         return done.returncode, done.stdout
 
     def write(self, name, text):
@@ -115,7 +115,7 @@ class Page:
             last[:] = self.shell(command)
             return last[0] == 0 and missing(list(map(self.here, expected)), last[1]) is None
         try:
-            wait_until(holds, '%s: %s' % (block.where, command), 40)
+            wait_until(holds, '%s: %s' % (block.where, command))
         except AssertionError as e:
             raise AssertionError('%s\n%s\n%s' % (e, last, self.logs()))
 

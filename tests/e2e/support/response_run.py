@@ -11,13 +11,12 @@ import h2.connection
 import h2.events
 import h2.exceptions
 
-from .base import PATIENCE, wait_until
+from .base import LIMIT, wait_until
 from .certificates import blind_context
 from .http import connect
 from .response_cases import ALL, BAD, CUT, FIN, HANG, LATE, PASS, RST, TIMEOUT
 from .scripted import Scripted
 
-CLIENT_S = 8.0
 # Of a HEAD's answer, and of these, nothing follows the head.
 BODYLESS = (204, 304)
 HOPS = ('keep-alive', 'proxy-connection', 'te', 'trailer')
@@ -114,7 +113,7 @@ class Http1:
 
     def __init__(self, subject, kind):
         self.version, _, self.wish = kind.partition(' ')
-        self.sock = connect(subject.plain, CLIENT_S)
+        self.sock = connect(subject.plain)
         self.buffer = bytearray()
 
     def close(self):
@@ -236,7 +235,7 @@ class Http2:
     def __init__(self, subject, kind):
         context = blind_context()
         context.set_alpn_protocols(['h2'])
-        raw = connect(subject.tls, CLIENT_S)
+        raw = connect(subject.tls)
         self.sock = context.wrap_socket(raw, server_hostname='test.example')
         assert self.sock.selected_alpn_protocol() == 'h2'
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding='latin-1'))
@@ -382,7 +381,7 @@ class Subject:
             kept = got.kept
             return None if self.hasty and got.status == 504 and not got.wrong else got
         try:
-            got = wait_until(answer, 'an answer in time', CLIENT_S)
+            got = wait_until(answer, 'an answer')
         finally:
             client.close()
         if (got.status, got.body) != (200, target.encode()) or got.wrong:
@@ -391,7 +390,7 @@ class Subject:
 
     def ask(self, case, kind, method):
         """(the client, its request's mark, what it has seen), of an attempt in which a paced case kept its pace."""
-        deadline = time.monotonic() + CLIENT_S * PATIENCE
+        deadline = time.monotonic() + LIMIT
         while True:
             self.asked += 1
             mark, began = '%d' % self.asked, time.monotonic()
@@ -420,7 +419,7 @@ class Subject:
         if not any(is_kind(k, case, method, seen) for k in wanted):
             wrong.append('not %s but %s' % ('/'.join(wanted), seen.short()))
         if self.player.seen.get(mark) and HANG not in case.wire:
-            self.player.event(mark).wait(CLIENT_S * PATIENCE)
+            self.player.event(mark).wait(LIMIT)
         wrong += self.follow(client, kind, seen, case)
         times = len(self.player.seen.get(mark, ()))
         if method not in ('GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS') and times > 1:

@@ -3,7 +3,7 @@
 import socket
 import threading
 
-from .base import PATIENCE, free_port, wait_until
+from .base import LIMIT, free_port, wait_until
 
 
 class Connection:
@@ -86,7 +86,7 @@ class Scripted:
                 sock, peer = self.listener.accept()
             except OSError:
                 return
-            sock.settimeout(60 * PATIENCE)
+            sock.settimeout(LIMIT)
             c = Connection(sock, number, self, peer)
             number += 1
             self.connections.append(c)

@@ -6,7 +6,7 @@ import signal
 import time
 
 from . import leftovers
-from .base import BIN, PATIENCE, Process, free_port, free_ports, wait_until
+from .base import BIN, LIMIT, Process, free_port, free_ports, wait_until
 from .http import get
 
 
@@ -42,7 +42,7 @@ class Resumelb:
         self.write_config()
         self.process = self.world.process([*self.wrapper, BIN / 'resumelb', '-c', self.path], self.name, env=self.env)
         if wait:
-            wait_until(self.ready, '%s to be ready: %s' % (self.name, self.process.output()[-2000:]), 20)
+            wait_until(self.ready, '%s to be ready: %s' % (self.name, self.process.output()[-2000:]))
 
     def listening(self):
         assert self.process.alive(), self.process.output()[-4000:]
@@ -136,7 +136,7 @@ class Gunicorn:
             ['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--bind', self.address, '--log-level=warning',
              '--worker-tmp-dir=/dev/shm', '--graceful-timeout=3', *self.extra, 'smallapp:application'],
             self.name, env=env, cwd=self.world.folder)
-        wait_until(self.up, 'gunicorn %s' % self.name, 20)
+        wait_until(self.up, 'gunicorn %s' % self.name)
 
     def up(self):
         assert self.process.alive(), self.process.output()[-3000:]
@@ -230,4 +230,4 @@ class World:
             leftovers.dismiss_keepers(p.output() for p in self.processes)
 
 
-__all__ = ['World', 'Resumelb', 'Gunicorn', 'PATIENCE']
+__all__ = ['World', 'Resumelb', 'Gunicorn', 'LIMIT']

@@ -10,10 +10,10 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from .base import PATIENCE, Process, ROOT, free_port, freeze, wait_until
+from .base import LIMIT, Process, ROOT, free_port, freeze, wait_until
 
 
-def four_letters(port, word, seconds=5):
+def four_letters(port, word, seconds=LIMIT):
     """The answer to one of the server's four letter words; '' when there is none."""
     try:
         with socket.create_connection(('127.0.0.1', port), timeout=seconds) as s:
@@ -56,7 +56,7 @@ class Server:
     def pid(self):
         return self.process.pid
 
-    def words(self, word, seconds=5):
+    def words(self, word, seconds=LIMIT):
         return four_letters(self.port, word, seconds)
 
     def mode(self):
@@ -71,8 +71,8 @@ class Server:
         assert self.process.alive(), self.process.output()[-4000:]
         return self.mode() is not None
 
-    def wait_serving(self, seconds=40):
-        wait_until(self.serving, '%s to serve' % self.name, seconds)
+    def wait_serving(self):
+        wait_until(self.serving, '%s to serve' % self.name)
 
     def figures(self):
         """mntr as a dict of texts."""
@@ -135,13 +135,13 @@ class Ensemble:
         self.wait_serving()
         return self
 
-    def wait_serving(self, seconds=60):
+    def wait_serving(self):
         for s in self.servers:
-            s.wait_serving(seconds)
+            s.wait_serving()
 
     def leader(self):
         return wait_until(lambda: next((s for s in self.servers if s.process.alive() and s.mode() == 'leader'), None),
-                          'a leader', 40)
+                          'a leader')
 
     def stop(self):
         for s in self.servers:
@@ -179,7 +179,7 @@ class Proxy:
                 return
             self.accepted += 1
             try:
-                server = socket.create_connection(('127.0.0.1', self.target_port), timeout=5)
+                server = socket.create_connection(('127.0.0.1', self.target_port), timeout=LIMIT)
             except OSError:
                 client.close()
                 continue
@@ -249,13 +249,13 @@ def _shut(s):
         pass
 
 
-def connect(hosts, seconds=20, timeout=6.0, **kw):
+def connect(hosts, timeout=6.0, **kw):
     """A kazoo client that is connected; TIMEOUT: of its session, which also decides how soon it leaves a dead server."""
     # What a Tree asks is asked again while a leader is elected.
     kw.setdefault('command_retry', {'max_tries': -1, 'delay': 0.02, 'max_delay': 0.2})
     client = KazooClient(hosts=hosts, timeout=timeout, **kw)
     try:
-        client.start(timeout=seconds * PATIENCE)
+        client.start(timeout=LIMIT)
     except KazooTimeoutError:
         client.close()
         raise AssertionError('kazoo cannot connect to %s' % hosts)
@@ -275,7 +275,7 @@ def end_session(hosts, client):
             second.stop()
             second.close()
         return lost.wait(0.5)
-    wait_until(ended, 'the session to end', 20)
+    wait_until(ended, 'the session to end')
 
 
 class Tree:
