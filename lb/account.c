@@ -217,16 +217,18 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
 
 static bool is_limited(const struct exchange *x)
 {
-    static const enum outcome ends[] = {OUTCOME_RATE_LIMITED,      OUTCOME_LIMIT_FULL,
-                                        OUTCOME_LIMIT_TIMEOUT,     OUTCOME_LIMIT_UNREACHABLE,
-                                        OUTCOME_LIMIT_CONNECTIONS, OUTCOME_STALE,
-                                        OUTCOME_COALESCED};
-
-    for (size_t i = 0; i < ARRAY_LEN(ends); ++i) {
-        if (x->outcome == ends[i])
-            return true;
+    switch (x->outcome) {
+    case OUTCOME_RATE_LIMITED:
+    case OUTCOME_LIMIT_FULL:
+    case OUTCOME_LIMIT_TIMEOUT:
+    case OUTCOME_LIMIT_UNREACHABLE:
+    case OUTCOME_LIMIT_CONNECTIONS:
+    case OUTCOME_STALE:
+    case OUTCOME_COALESCED:
+        return true;
+    default:
+        return x->step_us[STEP_LIMIT] >= WAIT_US_MIN;
     }
-    return x->step_us[STEP_LIMIT] >= WAIT_US_MIN;
 }
 
 static bool is_skilled(enum pick_reason r)
