@@ -18,7 +18,7 @@ def connect(address, seconds=LIMIT):
     return socket.create_connection((host.strip('[]'), int(port)), timeout=seconds)
 
 
-class CutShort(Exception):
+class CutShort(ConnectionError):
     """The connection ended before the response did."""
 
 
