@@ -17,9 +17,10 @@
 
 enum { RECORD_HEAD = 5 }; /* bytes: type, version, length */
 
-/* Length-prefixed, our preference first. */
-static const unsigned char http1_protocols[] = "\x08http/1.1";
-static const unsigned char http2_protocols[] = "\x02h2\x08http/1.1";
+/* Length-prefixed, our preference first. A client that offers HTTP/1.0 alone is served, too. */
+#define HTTP1_PROTOCOLS "\x08http/1.1\x08http/1.0"
+static const unsigned char http1_protocols[] = HTTP1_PROTOCOLS;
+static const unsigned char http2_protocols[] = "\x02h2" HTTP1_PROTOCOLS;
 
 struct offer {
     const unsigned char *bytes;

@@ -124,7 +124,7 @@ def test_tls_begins_behind_the_header(world, options, http2):
     front = Front(world, listen={'tls': pair.entry, 'http2': http2})
     proxy = HAProxy(world, options, front.address)
     port = proxy.address.rpartition(':')[2]
-    r = subprocess.run(['curl', '-sS', '--max-time', '20', '--cacert', pair.cert, '--interface', '127.0.0.77', '--resolve',
+    r = subprocess.run(['curl', '-sS', '--max-time', str(LIMIT), '--cacert', pair.cert, '--interface', '127.0.0.77', '--resolve',
                         'test.example:%s:127.0.0.1' % port, '-w', ' %{http_version} %{http_code}',
                         'https://test.example:%s/' % port], capture_output=True, text=True)
     assert r.stdout.endswith(' 2 200' if http2 else ' 1.1 200'), r.stdout + r.stderr

@@ -42,7 +42,7 @@ def test_every_request_goes_to_the_same_place_by_https(world, method, status):
 def test_a_client_that_follows_arrives(world):
     p = Pages(world)
     host, _, port = p.plain.rpartition(':')
-    r = subprocess.run(['curl', '-sS', '-L', '--max-time', '20', '--cacert', p.pair.cert, '-d', 'abc',
+    r = subprocess.run(['curl', '-sS', '-L', '--max-time', str(LIMIT), '--cacert', p.pair.cert, '-d', 'abc',
                         '--resolve', 'a.example:%s:127.0.0.1' % port, '--resolve', 'a.example:%d:127.0.0.1' % p.port,
                         '-w', ' %{http_code}', 'http://a.example:%s/x' % port], capture_output=True, text=True)
     assert r.stdout.endswith(' 200'), r.stdout + r.stderr

@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from support.base import free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair
 from support.http import Client, CutShort, get
 from support.scripted import hello, serve
@@ -94,7 +94,7 @@ def test_of_http2_too_they_are_413_and_417(world):
     t = Start(world, listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
 
     def curl(*args, data=b''):
-        r = subprocess.run(['curl', '-sS', '--http2', '--max-time', '20', '--cacert', pair.cert, '--resolve',
+        r = subprocess.run(['curl', '-sS', '--http2', '--max-time', str(LIMIT), '--cacert', pair.cert, '--resolve',
                             'a.example:%d:127.0.0.1' % port, '--data-binary', '@-', *args, '-o', '/dev/null', '-w', '%{http_code}',
                             'https://a.example:%d/' % port], input=data, capture_output=True)
         return r.stdout.decode()

@@ -25,7 +25,7 @@ def tls_client(address, certificate, alpn):
 
 
 def curl(*args):
-    return subprocess.run(['curl', '-sS', '--max-time', '20', *args], capture_output=True, text=True)
+    return subprocess.run(['curl', '-sS', '--max-time', str(LIMIT), *args], capture_output=True, text=True)
 
 
 def test_tls_and_http2_are_what_the_listener_says(world, certificate):

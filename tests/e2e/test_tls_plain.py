@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from support.base import free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair, dial
 from support.http import Client, connect, get
 from support.scripted import hello, serve
@@ -56,7 +56,7 @@ def is_told(got):
 @pytest.mark.parametrize('more', [[], ['-I'], ['-X', 'DELETE'], ['--http2-prior-knowledge'], ['-d', 'a' * 100_000]])
 def test_curl_is_told_to_use_https(world, more):
     front = Front(world)
-    r = subprocess.run(['curl', '-sS', '--max-time', '20', '-w', ' %{http_code}', *more, 'http://%s/x' % front.address],
+    r = subprocess.run(['curl', '-sS', '--max-time', str(LIMIT), '-w', ' %{http_code}', *more, 'http://%s/x' % front.address],
                        capture_output=True, text=True)
     if '--http2-prior-knowledge' in more:
         assert r.returncode != 0, r.stdout
