@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What policy adaptive promises, in virtual time: the scenarios of bench/affinity, with figures
- * that must be reached. Each figure is the median over nine seeds; nothing here depends on the
- * machine.
+ * that must be reached. Each figure is the median over three seeds, or over as many as
+ * RLB_SIM_SEEDS says, at most nine; nothing here depends on the machine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,14 +16,15 @@
 #include "common/base/text.h"
 #include "tests/sim/affinity.h"
 
-enum { SEEDS = 9, FIGURES_MAX = 8, CLIENTS = 64 };
+enum { SEEDS_USUAL = 3, SEEDS_MAX = 9, FIGURES_MAX = 8, CLIENTS = 64 };
 
 /* What one scenario has shown. */
 struct outcome {
     const char *names[FIGURES_MAX];
-    double values[FIGURES_MAX][SEEDS];
+    double values[FIGURES_MAX][SEEDS_MAX];
     size_t n;
-    int seed;
+    size_t seeds;
+    size_t seed;
 };
 
 static const enum pool_policy policy = POOL_POLICY_ADAPTIVE;
@@ -41,6 +42,15 @@ static void show(struct outcome *o, const char *name, double value)
     o->values[i][o->seed] = value;
 }
 
+static size_t seed_count(void)
+{
+    uint64_t n = 0;
+
+    if (!parse_u64(slice_of(getenv("RLB_SIM_SEEDS")), SEEDS_MAX, &n) || n == 0)
+        return SEEDS_USUAL;
+    return n;
+}
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a;
@@ -54,8 +64,8 @@ static double median(struct outcome *o, const char *name)
     for (size_t i = 0; i < o->n; ++i) {
         if (strcmp(o->names[i], name) != 0)
             continue;
-        qsort(o->values[i], SEEDS, sizeof(double), by_value);
-        return o->values[i][SEEDS / 2];
+        qsort(o->values[i], o->seeds, sizeof(double), by_value);
+        return o->values[i][o->seeds / 2];
     }
     UNREACHABLE();
 }
@@ -64,17 +74,17 @@ typedef void (*scenario_fn)(struct affinity *a, struct outcome *o);
 
 static struct outcome play(const char *name, scenario_fn scenario)
 {
-    struct outcome o = {0};
+    struct outcome o = {.seeds = seed_count()};
     uint64_t seed = random_seed();
 
-    for (o.seed = 0; o.seed < SEEDS; ++o.seed) {
+    for (o.seed = 0; o.seed < o.seeds; ++o.seed) {
         struct affinity *a = affinity_create(policy, seed + (uint64_t)o.seed);
 
         scenario(a, &o);
         affinity_destroy(a);
     }
     printf("%s, seeds %llu-%llu:", name, (unsigned long long)seed,
-           (unsigned long long)(seed + SEEDS - 1));
+           (unsigned long long)(seed + o.seeds - 1));
     for (size_t i = 0; i < o.n; ++i)
         printf("  %s %.3g", o.names[i], median(&o, o.names[i]));
     printf("\n");
