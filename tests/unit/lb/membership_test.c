@@ -4,11 +4,12 @@
 #include "common/base/clock.h"
 #include "lb/host_name.h"
 #include "lb/self_measure.h"
+#include "tests/support/wait_limit.h"
 #include "tests/unit/lb/control_fixture.h"
 
 #include <sys/stat.h>
 
-enum { PATIENCE_MS = 10000, PROVIDERS_MAX = 64 };
+enum { PROVIDERS_MAX = 64 };
 
 /* Self-measured workers at addresses where nobody is: they are in the pool while they are known. */
 struct world {
@@ -102,7 +103,7 @@ static void turn(const struct world *w)
 
 #define wait_for(w, cond)                                                                          \
     do {                                                                                           \
-        uint64_t deadline_us = clock_mono_us() + PATIENCE_MS * 1000;                               \
+        uint64_t deadline_us = clock_mono_us() + WAIT_LIMIT_MS * 1000;                             \
         while (!(cond) && clock_mono_us() < deadline_us)                                           \
             turn(w);                                                                               \
         if (!(cond))                                                                               \

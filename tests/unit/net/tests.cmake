@@ -15,7 +15,7 @@ endforeach()
 # The same when each request goes by libh2o.
 foreach(noun http_check http_conn http_reply http_rest http_reply_move http_server http_tap http_tap_spill)
   add_test(NAME unit.net.${noun}.long_way COMMAND unit.net ${noun})
-  set_tests_properties(unit.net.${noun}.long_way PROPERTIES LABELS unit TIMEOUT 60 ENVIRONMENT RLB_TEST_LONG_WAY=1)
+  set_tests_properties(unit.net.${noun}.long_way PROPERTIES LABELS unit TIMEOUT 300 ENVIRONMENT RLB_TEST_LONG_WAY=1)
 endforeach()
 foreach(noun counter_client counter_client_fault counter_client_rest counter_client_thread)
   rlb_unit_test(net/${noun} LINK rlb::net)

@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/tree/tree.h"
+#include "tests/support/wait_limit.h"
 
 #include <fcntl.h>
 #include <ftw.h>
@@ -22,8 +23,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-enum { PATIENCE_MS = 10000 };
 
 struct world {
     char folder[64]; /* removed at the end */
@@ -98,7 +97,7 @@ static inline int teardown(void **state)
 /* Turn the loop until COND holds; it is not evaluated again after that. */
 #define wait_for(w, cond)                                                                          \
     do {                                                                                           \
-        uint64_t deadline_us = clock_mono_us() + PATIENCE_MS * 1000;                               \
+        uint64_t deadline_us = clock_mono_us() + WAIT_LIMIT_MS * 1000;                             \
         bool holds = (cond);                                                                       \
         while (!holds && clock_mono_us() < deadline_us) {                                          \
             loop_turn((w)->loop, 5);                                                               \

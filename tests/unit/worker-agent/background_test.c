@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "tests/support/wait_limit.h"
 #include "worker-agent/background.h"
 
-enum { JOBS = 100, PATIENCE_MS = 20000 };
+enum { JOBS = 100 };
 
 struct job {
     struct background_job base;
@@ -51,7 +52,7 @@ static void jobs_are_worked_on_in_order_and_reported_once(void **state)
 {
     struct loop *l = loop_create(0);
     struct background *b = background_create(l);
-    uint64_t until_us = clock_mono_us() + PATIENCE_MS * 1000;
+    uint64_t until_us = clock_mono_us() + WAIT_LIMIT_MS * 1000;
     static struct job jobs[JOBS];
     unsigned clock = 0;
 

@@ -43,7 +43,7 @@ static void begin(struct fixture *f, const char *more)
                                             .tree = f->w->tree,
                                             .tree_url = f->url,
                                             .state_dir = f->w->folder,
-                                            .wait_ms = PATIENCE_MS,
+                                            .wait_ms = WAIT_LIMIT_MS,
                                             .changed = on_changed,
                                             .context = f};
 

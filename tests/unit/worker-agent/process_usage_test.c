@@ -18,9 +18,10 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "tests/support/wait_limit.h"
 #include "worker-agent/process_usage.h"
 
-enum { PATIENCE_MS = 20000, INTERVAL_MS = 20, MEMORY = 32 << 20 };
+enum { INTERVAL_MS = 20, MEMORY = 32 << 20 };
 
 struct fixture {
     struct loop *loop;
@@ -183,7 +184,7 @@ static void end(struct process *p)
 static void turn_until(struct fixture *f, bool (*condition)(const struct process *p),
                        const struct process *p)
 {
-    uint64_t until_us = clock_mono_us() + PATIENCE_MS * 1000;
+    uint64_t until_us = clock_mono_us() + WAIT_LIMIT_MS * 1000;
 
     while (!condition(p) && clock_mono_us() < until_us)
         loop_turn(f->loop, 10);

@@ -18,9 +18,10 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "tests/support/wait_limit.h"
 #include "worker-agent/restart_watch.h"
 
-enum { PATIENCE_MS = 20000, TURN_MS = 10 };
+enum { TURN_MS = 10 };
 
 /* In the same order as the default ones. */
 static const struct restart_times quick = {
@@ -172,7 +173,7 @@ static void turn_for(struct fixture *f, uint64_t ms)
 
 static void await_restarts(struct fixture *f, unsigned n)
 {
-    uint64_t until_us = clock_mono_us() + PATIENCE_MS * 1000;
+    uint64_t until_us = clock_mono_us() + WAIT_LIMIT_MS * 1000;
 
     while (f->told.restarts < n && clock_mono_us() < until_us)
         loop_turn(f->loop, TURN_MS);
@@ -181,7 +182,7 @@ static void await_restarts(struct fixture *f, unsigned n)
 
 static void await_one_shot(struct fixture *f, bool on)
 {
-    uint64_t until_us = clock_mono_us() + PATIENCE_MS * 1000;
+    uint64_t until_us = clock_mono_us() + WAIT_LIMIT_MS * 1000;
 
     while (f->told.one_shot != on && clock_mono_us() < until_us)
         loop_turn(f->loop, TURN_MS);
