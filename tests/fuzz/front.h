@@ -4,7 +4,9 @@
  * sends the input. What it answers is the handler's choice, by the length of the path. Bits of the
  * input's first byte: 0 the client reads nothing, 1 it half-closes, 2 it resets at the end,
  * 3 its bytes come in pieces, each after a turn of the loop, 4 all of HTTP/1 goes by libh2o;
- * over HTTP/2 also 5 by TLS, 6 no preface comes before, 7 as many streams as are announced do.
+ * 5 by TLS; over HTTP/2 also 6 no preface comes before, 7 as many streams as are announced do.
+ * The second byte, unless it is 0: the server's socket takes only a part of what is written, and
+ * the client reads pieces of so many times 16 bytes, one a turn.
  */
 #ifndef RLB_TESTS_FUZZ_FRONT_H
 #define RLB_TESTS_FUZZ_FRONT_H
@@ -39,11 +41,12 @@ enum { FRONT_TRIES = 100 };
 struct front {
     struct loop *loop;
     struct http_server *server;
-    struct sockaddr_storage addr[2]; /* the second has TLS */
-    socklen_t addr_len[2];
+    struct sockaddr_storage addr[4]; /* 1: with TLS; 2: with small buffers to send from */
+    socklen_t addr_len[4];
     SSL_CTX *ssl_client;
     SSL *ssl; /* of the present connection; NULL: it has none */
     unsigned answers;
+    size_t sip; /* what the present client reads at a time; 0: all there is */
 };
 
 struct front_call {
@@ -88,10 +91,10 @@ static inline void front_on_request(void *context, struct http_request *req, str
 }
 
 /* Self-signed, for this process alone. */
-static inline SSL_CTX *front_tls(void)
+static inline SSL_CTX *front_tls(bool http2)
 {
     struct diag d = {0};
-    SSL_CTX *ctx = http_tls_create(&(struct http_tls_options){.http2 = true}, &d);
+    SSL_CTX *ctx = http_tls_create(&(struct http_tls_options){.http2 = http2}, &d);
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *cert = X509_new();
 
@@ -112,11 +115,14 @@ static inline void front_listen(struct front *f, int which, const struct http_li
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int small = 4608; /* the kernel's least; accepted sockets have it from the listening one */
 
     f->addr_len[which] = sizeof(f->addr[which]);
     int failed = bind(fd, (struct sockaddr *)&a, sizeof(a)) != 0 || listen(fd, 16) != 0 ||
                  getsockname(fd, (struct sockaddr *)&f->addr[which], &f->addr_len[which]) != 0;
     ASSERT(!failed);
+    if ((which & 2) != 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     http_server_listen(f->server, fd, o);
 }
 
@@ -143,12 +149,15 @@ static inline void front_start(struct front *f, bool http2, bool long_way)
     signal(SIGPIPE, SIG_IGN);
     f->loop = loop_create(0);
     f->server = http_server_create(f->loop, &o);
-    front_listen(f, 0, &(struct http_listen_options){.http2 = http2});
-    if (!http2)
-        return;
-    front_listen(f, 1, &(struct http_listen_options){.http2 = true, .ssl = front_tls()});
+    for (int which = 0; which < 4; ++which)
+        front_listen(f, which,
+                     &(struct http_listen_options){
+                         .http2 = http2,
+                         .ssl = (which & 1) != 0 ? front_tls(http2) : NULL,
+                     });
     f->ssl_client = SSL_CTX_new(TLS_client_method());
-    SSL_CTX_set_alpn_protos(f->ssl_client, (const unsigned char *)"\x02h2", 3);
+    if (http2)
+        SSL_CTX_set_alpn_protos(f->ssl_client, (const unsigned char *)"\x02h2", 3);
 }
 
 static inline ssize_t front_recv(struct front *f, int client, char *p, size_t room)
@@ -181,6 +190,11 @@ static inline void front_turn(struct front *f, int client, unsigned mode)
     char buffer[16384];
 
     loop_turn(f->loop, 0);
+    if (f->sip != 0) {
+        if ((mode & FRONT_SILENT) == 0)
+            front_recv(f, client, buffer, f->sip);
+        return;
+    }
     while ((mode & FRONT_SILENT) == 0 && front_recv(f, client, buffer, sizeof(buffer)) > 0)
         loop_turn(f->loop, 0);
 }
@@ -205,7 +219,7 @@ static inline void front_send(struct front *f, int client, struct slice bytes, u
 static inline int front_client(struct front *f, unsigned mode)
 {
     static uint32_t number;
-    int tls = f->ssl_client != NULL && (mode & FRONT_TLS) != 0;
+    int which = ((mode & FRONT_TLS) != 0) + (f->sip != 0 ? 2 : 0);
     int small = 4096;
 
     for (int i = 0; i < FRONT_TRIES; ++i) {
@@ -215,10 +229,10 @@ static inline int front_client(struct front *f, unsigned mode)
         };
         int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-        if ((mode & FRONT_SILENT) != 0)
+        if ((mode & FRONT_SILENT) != 0 || f->sip != 0)
             setsockopt(client, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
         if (bind(client, (struct sockaddr *)&from, sizeof(from)) == 0 &&
-            connect(client, (struct sockaddr *)&f->addr[tls], f->addr_len[tls]) == 0)
+            connect(client, (struct sockaddr *)&f->addr[which], f->addr_len[which]) == 0)
             return client;
         close(client);
     }
@@ -231,15 +245,20 @@ static inline void front_talk(struct front *f, struct slice before, struct slice
                               unsigned mode)
 {
     struct linger reset = {.l_onoff = 1};
-    int client = front_client(f, mode);
+    int client;
 
-    if (f->ssl_client != NULL && (mode & FRONT_TLS) != 0)
+    /* The input's second byte. */
+    f->sip = bytes.len != 0 ? (size_t)(unsigned char)bytes.p[0] * 16 : 0;
+    if (bytes.len != 0)
+        bytes = (struct slice){bytes.p + 1, bytes.len - 1};
+    client = front_client(f, mode);
+    if ((mode & FRONT_TLS) != 0)
         front_handshake(f, client);
     front_send(f, client, before, mode);
     front_send(f, client, bytes, mode);
     if ((mode & FRONT_HALF) != 0)
         shutdown(client, SHUT_WR);
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < (f->sip != 0 ? 64 : 3); ++i)
         front_turn(f, client, mode);
     if ((mode & FRONT_RESET) != 0)
         setsockopt(client, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));

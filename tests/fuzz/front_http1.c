@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The front over HTTP/1, libh2o behind the tap, and the short way past it.
+ * The front over HTTP/1, libh2o behind the tap, and the short way past it,
+ * with TLS or without.
  */
 #include "tests/fuzz/front.h"
 
