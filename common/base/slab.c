@@ -8,8 +8,10 @@
 #include "common/base/checked.h"
 
 #include <stdalign.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifdef RLB_CHECKED
 /* A block of the heap for each object, freed with it: so it is seen who uses it after that, and
@@ -76,7 +78,10 @@ static struct block *map_block(void)
     char *p = mmap(NULL, (size_t)2 * SLAB_BLOCK_BYTES, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    ASSERT(p != MAP_FAILED);
+    if (p == MAP_FAILED) {
+        dprintf(STDERR_FILENO, "out of memory\n");
+        abort();
+    }
     size_t before = -(uintptr_t)p & (SLAB_BLOCK_BYTES - 1);
     if (before != 0)
         munmap(p, before);
