@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import threading
-import time
 
 import pytest
 
@@ -13,8 +12,8 @@ from faulty_support import DEAF_SERVERS, SERVERS, Load, Two, below, processes
 from support.base import LIMIT, wait_until
 from support.http import Client
 
-# How long processes are killed at random; the soak run takes a minute.
-KILLING_S = 60 if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else 8
+# How many processes are killed at random; many in the soak run.
+KILLS = 60 if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else 8
 
 both = pytest.mark.parametrize('server', sorted(SERVERS))
 
@@ -199,8 +198,7 @@ def test_processes_killed_at_random_under_load(world, server):
     lb = world.resumelb({'workers': agent.addresses, 'resume': 'stream', 'retries': 5}, wait=False)
     wait_until(lambda: lb.listening() and all(w['state'] == 'ready' for w in lb.workers().values()), 'the workers')
     clients, kills, seen = Clients(lb.address, 6), 0, set()
-    until = time.monotonic() + KILLING_S
-    while time.monotonic() < until:
+    while kills < KILLS:
         # at most one of the three is away at a time, or nobody could answer
         wait_until(lambda: all(s['state'] == 'ready' for s in agent.app()['slots']), 'all to be ready')
         found = processes()
@@ -216,7 +214,6 @@ def test_processes_killed_at_random_under_load(world, server):
         wait_until(lambda: clients.done > done + 20, 'requests to go on')
     clients.stop()
     assert not clients.failures, clients.failures[:5]
-    assert kills >= 5, kills
     agent.wait_ready()
     executed = agent.executed.read_text().split()
     assert len(executed) == len(set(executed))
