@@ -99,8 +99,9 @@ def test_paced_requests_come_in_the_times_of_the_log(world, tmp_path):
     when = []
     server = world.scripted(serve(lambda c, head, body: (when.append(time.monotonic()), c.answer(b'ok'))))
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/0'), (40, 'a.example', 'GET', '/1')])
+    began = time.monotonic()
     told = ctl('playback', '-j', '--speed', '40', log, 'http://' + server.address).json()
-    assert len(when) == 2 and when[1] - when[0] >= 0.95, 'not before it is due'
+    assert len(when) == 2 and when[1] - began >= 1, 'not before it is due'
     assert told['servers'][0]['seconds'] >= 0.95
 
 

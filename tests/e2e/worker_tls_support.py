@@ -98,7 +98,7 @@ def reasons(lb):
     """Of failures that the log tells of."""
     out = []
     for line in lb.process.output().splitlines():
-        if 'worker-tls-failed' in line:
+        if ' worker-tls-failed ' in line and ' folded=' not in line:
             out.append(line.split('reason="', 1)[1].rsplit('"', 1)[0])
     return out
 
