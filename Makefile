@@ -8,6 +8,8 @@ export CMAKE_C_COMPILER_LAUNCHER ?= ccache
 endif
 # End-to-end tests wait more than they work. No result depends on how many run at once.
 E2E_JOBS ?= $(shell expr $(JOBS) '*' 6)
+# Of instrumented programs fewer keep a core busy.
+ASAN_E2E_JOBS ?= $(shell expr $(JOBS) '*' 2)
 # More words for the end-to-end tests' runs.
 E2E_FLAGS ?=
 CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS)
@@ -91,7 +93,7 @@ asan: deps
 	@cmake --preset asan >/dev/null
 	@cmake --build --preset asan -j$(JOBS)
 	@$(CTEST) --test-dir build-asan -LE "docs|style|e2e"
-	@$(CTEST) --test-dir build-asan -L e2e -j$(E2E_JOBS) $(E2E_FLAGS)
+	@$(CTEST) --test-dir build-asan -L e2e -j$(ASAN_E2E_JOBS) $(E2E_FLAGS)
 
 tsan: deps
 	@cmake --preset tsan >/dev/null
