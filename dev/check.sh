@@ -36,7 +36,7 @@ check_lengths() {
 }
 
 check_includes() { dev/check-includes.sh || wrong "include edges"; }
-check_rows() { dev/check-rows.sh || wrong "rows that nothing reads"; }
+check_rows() { dev/check-rows || wrong "rows that nothing reads"; }
 
 check_docs() {
     build resumelb resumelb-agent resumelb-poolcounter # as they are now: docs of yesterday's programs prove nothing
