@@ -41,7 +41,7 @@ OPTIONS = [pytest.param(options, marks=SMALL, id=options) for options in (
     '--header-table-size=4096 --header-table-size=0 --header-table-size=8192')]
 OPTIONS += [pytest.param(options, id=options[:60]) for options in (
     '--header-table-size=65536', '--encoder-header-table-size=0', '--encoder-header-table-size=64', '--encoder-header-table-size=65536',
-    '--window-bits=10', '--window-bits=14', '--window-bits=30 --connection-window-bits=30', '--window-bits=14 --connection-window-bits=16',
+    '--window-bits=6', '--window-bits=10', '--window-bits=14', '--window-bits=30 --connection-window-bits=30', '--window-bits=14 --connection-window-bits=16',
     '--max-concurrent-streams=1', '--max-concurrent-streams=100', '--weight=1', '--weight=256', '--no-dep',
     '--continuation', '--padding=255', '--no-push', '--header=x-long:' + 'v' * 8000, '--header=:authority:test.example',
     '--trailer=x-end:1 --data=/dev/null', '--data=SENT', '--data=SENT --no-content-length', '--data=SENT --trailer=x-end:1',
@@ -64,6 +64,13 @@ def test_an_option_that_changes_the_protocol(front, options):
     assert front.lives()
 
 
+@pytest.mark.xfail(strict=True, reason='http2_window_updates counts each WINDOW_UPDATE, also one that returns what a DATA frame '
+                   'has consumed: only the front, which knows the windows, could exempt it')
+def test_a_download_with_small_windows_is_no_flood(world):
+    front = Front(world, lambda c, *_: c.answer(b'p' * 30_000), http2_window_updates='100')
+    assert nghttp(front, '--multiply=20', '--window-bits=6').stdout == b'p' * 30_000 * 20
+
+
 def h2load(front, n, *options):
     out = subprocess.run(['h2load', '-n', str(n), *map(str, options), 'https://127.0.0.1:%d/' % front.port],
                          capture_output=True, text=True, timeout=5 * LIMIT).stdout
@@ -77,7 +84,8 @@ def test_h2load_with_100_streams_and_windows_of_any_size(world):
     print('seed', seed)
     draw = random.Random(seed)
     for _ in range(10):
-        bits, all_bits = draw.randint(10, 30), draw.randint(16, 30)
+        # With windows of 64 bytes the bodies take less than 100,000 WINDOW_UPDATE frames, the limit for one second.
+        bits, all_bits = draw.randint(6, 30), draw.randint(16, 30)
         print('windows of %d and %d bits' % (bits, all_bits))
         h2load(front, 1000, '-c', draw.choice((1, 3, 10)), '-m', '100', '-w', bits, '-W', all_bits)
     assert front.lives()
