@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { RAW_DEADLINE_MS = 20000, RAW_TURN_MS = 5 };
+enum { RAW_DEADLINE_MS = 60000, RAW_TURN_MS = 5 };
 
 struct raw_peer {
     int fd;

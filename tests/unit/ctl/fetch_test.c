@@ -54,7 +54,7 @@ static void serve(int listener, int request, struct slice answer, enum behaviour
         at += n;
     }
     if (b == STAY_AFTER) {
-        alarm(60);
+        alarm(600);
         pause();
     }
     _exit(0);

@@ -128,7 +128,7 @@ static void wait_for_end(const struct program *p)
 {
     struct pollfd ended = {.fd = p->pidfd, .events = POLLIN};
 
-    assert_int_equal(poll(&ended, 1, 20000), 1);
+    assert_int_equal(poll(&ended, 1, 60000), 1);
 }
 
 static void how_it_ended_is_told(void **state)

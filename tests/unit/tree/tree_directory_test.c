@@ -241,8 +241,10 @@ static void a_burst_is_reported_at_once_and_then_seldom(void **state)
     turn_for(w, 25);
     uint64_t start_us = clock_mono_us();
     put_node(w, "/a", "{\"x\":0}");
-    wait_for(w, r.reports == 2);
-    uint64_t first_us = clock_mono_us() - start_us;
+    /* The first report waits for no pause: turns that wait for nothing are enough. */
+    for (int i = 0; i < 4; ++i)
+        loop_turn(w->loop, 0);
+    assert_int_equal(r.reports, 2);
     for (int i = 1; i <= CHANGES; ++i) {
         snprintf(text, sizeof(text), "{\"x\":%d}", i);
         put_node(w, "/a", text);
@@ -251,8 +253,6 @@ static void a_burst_is_reported_at_once_and_then_seldom(void **state)
     }
     wait_for(w, is_json(r.properties, text));
     uint64_t took_ms = (clock_mono_us() - start_us) / 1000;
-    /* The first report waits for no pause; 15 ms are for a loaded machine. */
-    assert_true(first_us < 15000);
     assert_true(r.reports >= 3);
     assert_true(r.reports <= 2 + 1 + took_ms / 20);
     unwatch(&r);

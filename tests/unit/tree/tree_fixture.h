@@ -231,7 +231,7 @@ static inline pid_t spawn_provider(const char *root, const char *path, const cha
             loop_turn(l, 5);
         if (write(ready[1], "x", 1) != 1)
             _exit(1);
-        alarm(60);
+        alarm(600);
         for (;;)
             loop_turn(l, 1000);
     }

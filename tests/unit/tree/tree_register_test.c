@@ -69,15 +69,14 @@ static void a_killed_process_is_gone_at_once(void **state)
         pid);
     turn_for(w, 25);
     kill(pid, SIGKILL);
-    uint64_t killed_us = clock_mono_us();
-    wait_for(w, json_object_size(r.providers) == 0);
-    uint64_t took_us = clock_mono_us() - killed_us;
     assert_int_equal(waitpid(pid, NULL, 0), pid);
+    /* The kernel told, and no timer: turns that wait for nothing are enough. */
+    for (int i = 0; i < 20; ++i)
+        loop_turn(w->loop, 0);
+    assert_int_equal(json_object_size(r.providers), 0);
     assert_true(r.providers_known);
     /* Its file is cleared away. */
     assert_int_equal(inode(at(w, "/lb/providers/10.0.0.1:80")), 0);
-    /* Far below the slow timer's 5 s: the kernel told. */
-    assert_true(took_us < 1000000);
     unwatch(&r);
 }
 
@@ -151,7 +150,7 @@ static pid_t spawn_claimant(const char *root, const char *name, int fd)
     struct tree_registration *r = tree_register(t, "/lb", name, properties);
     bool had = false;
 
-    alarm(60);
+    alarm(600);
     for (;;) {
         bool has = tree_registered(r);
 

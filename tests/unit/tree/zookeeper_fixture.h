@@ -72,7 +72,7 @@ static inline void connect_other(struct place *p)
 {
     p->other = zookeeper_init(server(), ignore, 30000, NULL, NULL, 0);
     assert_non_null(p->other);
-    for (int i = 0; zoo_state(p->other) != ZOO_CONNECTED_STATE && i < WAIT_LIMIT_MS; ++i)
+    for (uint64_t i = 0; zoo_state(p->other) != ZOO_CONNECTED_STATE && i < WAIT_LIMIT_MS; ++i)
         usleep(1000);
     assert_int_equal(zoo_state(p->other), ZOO_CONNECTED_STATE);
 }

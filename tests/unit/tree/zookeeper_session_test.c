@@ -23,7 +23,7 @@ static void end_session(struct place *p)
         zhandle_t *thief = zookeeper_init(server(), ignore, SESSION_MS, &id, NULL, 0);
 
         assert_in_range(tries, 0, 100);
-        for (int i = 0; zoo_state(thief) != ZOO_CONNECTED_STATE && i < WAIT_LIMIT_MS; ++i)
+        for (uint64_t i = 0; zoo_state(thief) != ZOO_CONNECTED_STATE && i < WAIT_LIMIT_MS; ++i)
             usleep(100);
         zookeeper_close(thief);
         turn_for(&p->world, 50);

@@ -67,7 +67,7 @@ static void read_all(int fd, char *out, size_t room)
         struct pollfd p = {.fd = fd, .events = POLLIN};
         ssize_t n;
 
-        assert_true(poll(&p, 1, 20000) == 1);
+        assert_true(poll(&p, 1, 60000) == 1);
         n = read(fd, out + len, room - 1 - len);
         assert_true(n >= 0 || errno == EAGAIN);
         if (n == 0)
