@@ -50,7 +50,7 @@ def end_with_parent():
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
 
 
-def fetch(port, path, host=None, timeout=5):
+def fetch(port, path, host=None, timeout=60):
     """(status, headers, body) of one GET."""
     c = http.client.HTTPConnection('127.0.0.1', port, timeout=timeout)
     try:

@@ -209,6 +209,13 @@ class TinyAgent(Agent):
         tmp.rename(folder / 'properties.json')
 
 
+    def change(self, **properties):
+        """The node of the application's workers has these settings alone; when this returns they are in effect."""
+        self.write_node(properties)
+        wait_until(lambda: all(self.app()['settings'][k] == {'value': v, 'origin': 'tree'} for k, v in properties.items()),
+                   'the settings of the tree')
+
+
 class Stream:
     """A resume stream, read in the background."""
 

@@ -54,7 +54,7 @@ def when_ready(server):
 
 SERVERS = {
     'gunicorn': ['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--log-level=warning', '--worker-tmp-dir=/dev/shm',
-                 'faulty:application'],
+                 '--timeout=600', 'faulty:application'],
     'uwsgi': ['/usr/bin/uwsgi', '--plugin=python3', '--http-socket={socket}', '--wsgi-file=faulty.py', '--master',
               '--processes=1', '--need-app', '--die-on-term', '--disable-logging'],
 }

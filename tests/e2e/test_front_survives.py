@@ -256,11 +256,11 @@ def http2(port, *fields, padding=b''):
 
 
 class Balancer:
-    def __init__(self, world, folder):
+    def __init__(self, world, folder, **settings):
         self.worker = world.scripted(serve(digest))
         self.plain, self.tls = free_port(), free_port()
         pair = Pair(world.folder, 'front', ['test.example'])
-        self.lb = world.resumelb({'workers': [self.worker.address], 'spill_dir': str(folder.path), **LARGE}, listen=[
+        self.lb = world.resumelb({'workers': [self.worker.address], 'spill_dir': str(folder.path), **LARGE, **settings}, listen=[
             {'address': '127.0.0.1:%d' % self.plain}, {'address': '127.0.0.1:%d' % self.tls, 'tls': pair.entry, 'http2': True}])
         self.process = self.lb.process
 

@@ -75,7 +75,7 @@ class Http2:
     """One connection with one request at a time, which leaves when it is told to (GOAWAY)."""
 
     def __init__(self, address, context):
-        self.sock = context.wrap_socket(connect(address, 30), server_hostname='test.example')
+        self.sock = context.wrap_socket(connect(address), server_hostname='test.example')
         assert self.sock.selected_alpn_protocol() == 'h2'
         self.encoder, self.decoder = hpack.Encoder(), hpack.Decoder()
         self.stream, self.leaving, self.last = -1, False, 1 << 31
@@ -160,7 +160,7 @@ class Load:
         if self.kind == 'h2':
             return Http2(self.address, http2_context())
         if self.kind == 'tls':
-            raw = connect(self.address, 30)
+            raw = connect(self.address)
             return Client(self.address, sock=blind_context().wrap_socket(raw, server_hostname='test.example'))
         return Client(self.address)
 

@@ -15,7 +15,7 @@ BIN = pathlib.Path(os.environ.get('RLB_BIN', ROOT / 'build' / 'bin'))
 # How much slower than others these programs are: 1, or what sanitizers make of it.
 SLOWNESS = float(os.environ.get('RLB_PATIENCE', '1'))
 # Seconds that any wait may take. Only what never comes reaches it: a busy machine is no failure.
-LIMIT = 120 * SLOWNESS
+LIMIT = 600 * SLOWNESS
 
 
 def wait_until(condition, what='condition', seconds=LIMIT):

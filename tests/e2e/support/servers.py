@@ -15,6 +15,23 @@ def yaml(value):
     return json.dumps(value)
 
 
+# Limits of time that a machine without time for our programs would reach: each as long as may be, where a test does not
+# say otherwise. What a limit does is the subject of tests that set it.
+TOP_PATIENCE = {
+    'drain_timeout': '10m', 'upgrade_timeout': '10m', 'header_timeout': '1h', 'body_timeout': '1h', 'send_timeout': '1h',
+    'keep_alive_timeout': '1h', 'min_body_rate_grace': '1h', 'min_send_rate_grace': '1h'}
+PATIENCE = {
+    'connect_timeout': '60s', 'first_byte_timeout': '10m', 'between_bytes_timeout': '10m', 'connection_wait_timeout': '10m',
+    'worker_wait_timeout': '10m', 'unsafe_reuse_idle': '60s', 'idle_connection_timeout': '1h', 'feed_silence': '10m',
+    'health_check_timeout': '10m', 'settings_hold': '1h', 'poison_window': '1h'}
+AGENT_TOP_PATIENCE = {
+    'drain_timeout': '10m', 'upgrade_timeout': '10m', 'adopt_timeout': '10m', 'settings_hold': '1h', 'header_timeout': '1h',
+    'body_timeout': '1h', 'send_timeout': '1h', 'keep_alive_timeout': '1h'}
+AGENT_PATIENCE = {
+    'start_timeout': '10m', 'queue_timeout': '10m', 'shutdown_timeout': '10m', 'connect_timeout': '60s', 'first_byte_timeout': '10m',
+    'between_bytes_timeout': '10m', 'unsafe_reuse_idle': '60s', 'idle_connection_timeout': '1h'}
+
+
 class Resumelb:
     """A running load balancer. `config` is the configuration as a dict, without listen and admin."""
 
@@ -35,8 +52,18 @@ class Resumelb:
         self.env = env
         self.start(wait)
 
+    def patient(self):
+        """The configuration, and what it does not say of limits of time."""
+        if 'applications' in self.config:
+            applications = {name: {**app, **{k: v for k, v in PATIENCE.items() if k not in app}}
+                            for name, app in self.config['applications'].items()}
+            full = {**self.config, 'applications': applications}
+        else:
+            full = {**self.config, **{k: v for k, v in PATIENCE.items() if k not in self.config}}
+        return {**full, **{k: v for k, v in TOP_PATIENCE.items() if k not in full}}
+
     def write_config(self):
-        self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.config.items()))
+        self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.patient().items()))
 
     def start(self, wait=True):
         self.write_config()
@@ -80,6 +107,11 @@ class Resumelb:
         self.write_config()
         self.process.kill(signal.SIGHUP)
 
+    def change(self, **settings):
+        """Other values of settings of the only application; when this returns they are those of new requests."""
+        self.reload(settings)
+        wait_until(lambda: all(self.app()['settings'][k]['value'] == v for k, v in settings.items()), 'the other settings')
+
     def kill(self):
         self.process.kill()
         self.process.wait()
@@ -104,6 +136,9 @@ def application(environ, start_response):
     delay = environ.get("HTTP_X_DELAY")
     if delay:
         time.sleep(float(delay))
+    gate = environ.get("HTTP_X_UNTIL")
+    while gate and not os.path.exists(gate):
+        time.sleep(0.005)
     status = environ.get("HTTP_X_STATUS", "200 OK")
     out = {"pid": os.getpid(), "served": served, "path": path, "host": environ.get("HTTP_HOST"),
            "method": environ["REQUEST_METHOD"], "body": len(body),
@@ -134,7 +169,7 @@ class Gunicorn:
         env.update(self.env or {})
         self.process = self.world.process(
             ['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--bind', self.address, '--log-level=warning',
-             '--worker-tmp-dir=/dev/shm', '--graceful-timeout=3', *self.extra, 'smallapp:application'],
+             '--worker-tmp-dir=/dev/shm', '--graceful-timeout=3', '--timeout=600', *self.extra, 'smallapp:application'],
             self.name, env=env, cwd=self.world.folder)
         wait_until(self.up, 'gunicorn %s' % self.name)
 
@@ -165,14 +200,15 @@ class Agent:
         application = {
             'root': str(world.folder),
             'command': ['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--log-level=warning',
-                        '--worker-tmp-dir=/dev/shm', 'smallapp:application'],
+                        '--worker-tmp-dir=/dev/shm', '--timeout=600', 'smallapp:application'],
             'environment': {'PYTHONDONTWRITEBYTECODE': '1', 'APP_NAME': name,
                             'APP_LOG': str(world.folder / 'executed.log')},
             'address': '127.0.0.1:%d+' % base, 'min_processes': slots, 'max_processes': slots,
-            'ready_probe': '/', 'history': 20}
+            'ready_probe': '/', 'history': 20, **AGENT_PATIENCE}
         application.update(settings)
         self.config = {'tree': 'directory:%s' % tree, 'state_dir': str(world.folder / (name + '-state')),
-                       'max_processes': 32, 'admin': {'address': self.admin}, 'applications': {app: application}}
+                       'max_processes': 32, 'admin': {'address': self.admin}, 'applications': {app: application},
+                       **AGENT_TOP_PATIENCE}
         self.path = world.folder / (name + '.yaml')
         self.start()
 
