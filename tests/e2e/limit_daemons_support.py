@@ -14,32 +14,39 @@ PROGRAMS = [ORIGINAL, OURS]
 WORKERS = 2             # of a key
 CLIENTS_PER_KEY = 4     # half of them at each load balancer
 DB_S = 0.1
-# Of one key: twice as many as may be at work always want to be. So where somebody is let through uncounted, the limit is
-# passed at once, and where it has not been passed for this long, nobody is.
-SETTLED_S = 2.0
 
 
 class Load:
     """For each key its clients, which GET without pause; every failure is remembered."""
 
     def __init__(self, addresses, hosts):
-        self.stopping, self.lock, self.failures, self.done = threading.Event(), threading.Lock(), [], 0
-        self.threads = [threading.Thread(target=self._run, args=(addresses[i % len(addresses)], host), daemon=True)
-                        for host in hosts for i in range(CLIENTS_PER_KEY)]
+        self.stopping, self.lock, self.failures = threading.Event(), threading.Lock(), []
+        clients = [(addresses[i % len(addresses)], host) for host in hosts for i in range(CLIENTS_PER_KEY)]
+        self.by_client = [0] * len(clients)
+        self.threads = [threading.Thread(target=self._run, args=(n, *client), daemon=True) for n, client in enumerate(clients)]
         for t in self.threads:
             t.start()
 
-    def _run(self, address, host):
+    @property
+    def done(self):
+        return sum(self.by_client)
+
+    def go_round(self):
+        """Each client has begun and ended a request from now on."""
+        targets = [n + 2 for n in self.by_client]
+        wait_until(lambda: all(n >= t for n, t in zip(self.by_client, targets)), 'each client to be answered')
+
+    def _run(self, n, address, host):
         client = None
         while not self.stopping.is_set():
             try:
-                client = client or Client(address, 60)
+                client = client or Client(address)
                 r = client.request('GET', '/page?db=%g' % DB_S, host)
                 wrong = None if r.status == 200 else (r.status, r.text[:200])
             except Exception as e:
                 wrong, client = (0, repr(e)), None
             with self.lock:
-                self.done += 1
+                self.by_client[n] += 1
                 if wrong:
                     self.failures.append((time.monotonic(), host, *wrong))
 
@@ -66,8 +73,8 @@ class Shared:
         config = {'workers': self.app.addresses, 'resume': 'measure', 'retries': 0,
                   'pool_counter_servers': [d.address for d in self.daemons],
                   # A daemon for which the machine has no time is not one that hangs, or has no connection.
-                  'pool_counter_connect_timeout': '5s', 'pool_counter_answer_timeout': '60s',
-                  'pool_counters': {'sites': {'where': 'daemon', 'workers': WORKERS, 'maxqueue': 1000, 'timeout': '60s'}}}
+                  'pool_counter_connect_timeout': '60s', 'pool_counter_answer_timeout': '60s',
+                  'pool_counters': {'sites': {'where': 'daemon', 'workers': WORKERS, 'maxqueue': 1000, 'timeout': '10m'}}}
         self.balancers = [world.resumelb(config, name='lb%d' % i) for i in range(2)]
         self.hosts = self._find_hosts(keys)
         self.outages = []
@@ -90,7 +97,8 @@ class Shared:
         raise AssertionError('too few keys: %r' % found)
 
     def load(self):
-        return Load([lb.address for lb in self.balancers], [h for hosts in self.hosts for h in hosts])
+        self.clients = Load([lb.address for lb in self.balancers], [h for hosts in self.hosts for h in hosts])
+        return self.clients
 
     def most(self, at, since=0.0, until=float('inf')):
         """The most at once of any key of daemon AT."""
@@ -103,22 +111,32 @@ class Shared:
         return o
 
     def wait_passed(self, o):
-        """Until more than the limit of one of its keys have been at work."""
+        """Until more than the limit of one of its keys have been at work, and no load balancer asks the daemon."""
         wait_until(lambda: self.most(o.at, o.began) > WORKERS, 'limits of a dead daemon to be passed')
+        self._wait_rests(o)
+        # Once each thread has seen the ends of its connections, nothing that the daemon had said ends its rest.
+        self.clients.go_round()
+        self._wait_rests(o)
+
+    def _wait_rests(self, o):
+        wait_until(lambda: all(self._server(lb, o.at)['resting'] for lb in self.balancers), 'the daemon to rest')
 
     def restart(self, o):
         self.daemons[o.at].start()
         o.back = time.monotonic()
 
-    def _settled(self, o):
-        since = time.monotonic() - SETTLED_S
-        if since < o.back or self.most(o.at, since) > WORKERS:
-            return False
-        counted = sum(e > since for h in self.hosts[o.at] for _, e in self.app.requests(host=h))
-        return counted > WORKERS and int(self.daemons[o.at].stats()['total_acquired']) > 0
+    def _server(self, lb, at):
+        (server,) = [s for s in lb.app()['pool_counter_servers'] if s['name'] == self.daemons[at].address]
+        return server
+
+    def _in_use(self, lb, at):
+        server = self._server(lb, at)
+        return not server['resting'] and server['connections'] > 0
 
     def wait_settled(self, o):
-        wait_until(lambda: self._settled(o), 'the limits to hold again')
+        """Until both load balancers ask the daemon again, and those that were let through uncounted have been served."""
+        wait_until(lambda: all(self._in_use(lb, o.at) for lb in self.balancers), 'the daemon to be asked again')
+        self.clients.go_round()
         o.over = time.monotonic()
 
     def passed_for_s(self, o):

@@ -140,6 +140,8 @@ def tls_listener(world, port):
 
 
 def balancer(world, app, counters, name='resumelb', **more):
+    # Whose turn comes at all is not for want of time on a busy machine.
+    counters = {name: {'timeout': '10m', **rule} for name, rule in counters.items()}
     config = {'workers': [app.address], 'resume': 'measure', 'retries': 0, 'pool_counters': counters}
     listen = more.pop('listen', None)
     if 'pool_counter_servers' in more:
@@ -188,7 +190,7 @@ class Poolcounterd:
             self.process = None
 
     def stats(self):
-        with socket.create_connection(('127.0.0.1', self.port), 10) as s:
+        with socket.create_connection(('127.0.0.1', self.port), LIMIT) as s:
             s.sendall(b'STATS FULL\n')
             data = b''
             while not data.endswith(b'\n\n'):

@@ -2,6 +2,7 @@
 """A pool counter daemon, ours or the original, on a listening socket of the test's; and clients of it."""
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -161,6 +162,11 @@ class Daemon:
     def times(self):
         """Seconds, of those below a minute."""
         return {k: float(v.rstrip('s')) for k, v in (line.split(': ') for line in self.full()) if k in TIMES}
+
+    def uptime(self):
+        """In seconds, below an hour."""
+        minutes, seconds = re.fullmatch(r'uptime: 0 days, 0h (\d+)m (\d+)s', self.ask('STATS uptime')).groups()
+        return 60 * int(minutes) + int(seconds)
 
     def wait_for(self, **figures):
         """Until the counters are those."""

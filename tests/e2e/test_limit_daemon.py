@@ -63,18 +63,23 @@ def test_who_leaves_gives_its_place_at_the_daemon_back(world, app, daemon):
 
 
 def test_over_its_limits_the_daemon_refuses_and_fractions_of_seconds_are_kept(world, app, daemon):
-    one, other = two(world, app, daemon, maxqueue=2, timeout='150ms')
+    one, other = two(world, app, daemon, maxqueue=2)
+    rule = other.config['pool_counters']['pages']
     first, = ask(one, 1)
-    assert other.get('/late', 'a.example').status == 503
-    ends(other, 'limit-timeout', 1)
+    for timeout, seconds in (('150ms', 0.15), ('10m', 600)):
+        other.reload({'pool_counters': {'pages': {**rule, 'timeout': timeout}}})
+        wait_until(lambda: other.app()['limits'][0]['figures']['timeout_s'] == seconds, 'the other time-out')
+        if timeout == '150ms':
+            assert other.get('/late', 'a.example').status == 503
+            ends(other, 'limit-timeout', 1)
     waiting = Asked(one.address, '/waits')
     waits(one, 1)
+    wait_until(lambda: figure(daemon, 'waiting_workers') == 1, 'it to wait at the daemon')
     r = other.get('/full', 'a.example')
     assert r.status == 503
     ends(other, 'limit-full', 1)
-    assert waiting.wait().status == 503
     app.let_all_go()
-    all_ok([first])
+    all_ok([first, waiting])
 
 
 def test_of_any_one_asks_for_all_of_its_load_balancer(world, app, daemon):

@@ -7,11 +7,16 @@ import pytest
 from limit_daemons_support import PROGRAMS, WORKERS, Shared
 from limit_support import Asked, HeldApp, Poolcounterd, balancer, ends, outcome, waits
 from poolcounter_support import ORIGINAL
-from support.base import freeze, wait_until
+from support.base import LIMIT, freeze, wait_until
 from support.http import Client
 
-# The defaults; that of connecting is longer.
-QUICK = {'pool_counter_answer_timeout': '250ms', 'pool_counter_connect_timeout': '5s'}
+# The default of a daemon's time to answer, once it hangs; before that none is too slow for a busy machine.
+QUICK = {'pool_counter_answer_timeout': '250ms'}
+
+
+def hang(lb, daemon):
+    freeze(daemon.process.pid)
+    lb.change(**QUICK)
 
 
 @pytest.mark.parametrize('program', PROGRAMS, ids=lambda p: str(p).rpartition('/')[2])
@@ -44,10 +49,9 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     app = HeldApp()
     world.closers.append(app.server.close)
     app.let_all_go()
-    lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '300ms'}}, pool_counter_servers=[daemon.address],
-                  **QUICK)
+    lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '300ms'}}, pool_counter_servers=[daemon.address])
     assert lb.get('/', 'a.example').status == 200
-    freeze(daemon.process.pid)
+    hang(lb, daemon)
     answers = []
 
     def passes():
@@ -72,13 +76,13 @@ def test_who_waits_at_a_daemon_that_hangs_goes_on_when_it_counts_as_unreachable(
     app = HeldApp()
     world.closers += [app.server.close, app.let_all_go]
     lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '10m'}}, threads='1',
-                  pool_counter_servers=[daemon.address], **QUICK)
+                  pool_counter_servers=[daemon.address])
     hosts = ['site%d.example' % i for i in range(4)]
     held = [Asked(lb.address, '/first', host) for host in hosts]
     app.under_way(4)
     waiting = [Asked(lb.address, '/second', host) for host in hosts]
     wait_until(lambda: int(daemon.stats()['waiting_workers']) == 4, 'one of each to wait at the daemon')
-    freeze(daemon.process.pid)
+    hang(lb, daemon)
     # Four locks go back; that nobody says so is how the daemon's silence is noticed.
     app.let_go(4)
     wait_until(lambda: 'counter-server-rests' in lb.process.output(), 'the silence to be noticed')
@@ -93,9 +97,9 @@ def test_no_visitor_waits_for_a_daemon_that_hangs_and_it_is_found_again_without_
     world.closers += [app.server.close, app.let_all_go]
     app.let_all_go()
     lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '10m'}}, threads='4',
-                  pool_counter_servers=[daemon.address], **QUICK)
+                  pool_counter_servers=[daemon.address])
     assert lb.get('/', 'a.example').status == 200
-    freeze(daemon.process.pid)
+    hang(lb, daemon)
     asked = [Asked(lb.address, '/', 'site%d.example' % i) for i in range(16)]
     assert [a.wait().status for a in asked] == [200] * 16
     # One loop found it out for all, and while it rests nobody asks.
@@ -153,7 +157,7 @@ def test_a_class_with_many_waiting_requests_takes_no_connection_from_another(wor
     world.closers += [app.server.close, app.let_all_go]
     lb = balancer(world, app, {'sites': {'key': '{SERVER_NAME}', 'where': 'daemon', 'maxqueue': 5000, 'timeout': '10m'}},
                   threads='1', pool_counter_servers=[daemon.address])
-    clients = [Client(lb.address, 60) for _ in range(1100)]
+    clients = [Client(lb.address) for _ in range(1100)]
     try:
         for c in clients:
             c.send('GET', '/', 'busy.example')
@@ -186,6 +190,6 @@ def test_slots_at_a_daemon_that_does_not_know_them_are_told_of_once_per_rule(wor
 
 
 def asked_directly(daemon, line):
-    with socket.create_connection(('127.0.0.1', daemon.port), 10) as s:
+    with socket.create_connection(('127.0.0.1', daemon.port), LIMIT) as s:
         s.sendall(line)
         return s.recv(1000)

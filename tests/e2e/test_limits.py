@@ -362,11 +362,12 @@ def test_a_connection_that_ends_takes_all_its_streams_out_of_the_queue(world, ap
 
 
 def test_who_has_no_time_left_while_it_waits_leaves_the_queue(world, app):
-    lb = balancer(world, app, {'sites': {'workers': 1, 'timeout': '60s'}}, total_timeout='300ms')
+    lb = balancer(world, app, {'sites': {'workers': 1}}, total_timeout='300ms')
     asked = ask(lb, 2)
     assert [a.wait().status for a in asked] == [504, 504]
     waits(lb, 0)
     app.let_all_go()
+    lb.change(total_timeout='10m')
     assert lb.get('/again', 'a.example').status == 200
 
 

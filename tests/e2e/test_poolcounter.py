@@ -96,7 +96,7 @@ def test_a_fourth_lock_that_waits_counts_as_one_of_four(pool):
 
 def test_who_waits_gets_no_further_lock_and_goes_on_waiting(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
-    waiter = pool.waiter('ACQ4ME k 1 9 99')
+    waiter = pool.waiter('ACQ4ME k 1 9 9999')
     assert waiter.ask('ACQ4ME other 1 1 1') == 'ERROR WAIT_FOR_RESPONSE'
     assert waiter.ask('ACQ4ANY ') == 'ERROR WAIT_FOR_RESPONSE'
     assert waiter.ask('foo') == 'ERROR BAD_COMMAND'
@@ -114,13 +114,13 @@ def test_maxqueue_counts_holders_too_and_also_when_a_slot_is_free(pool):
 
 def test_waiters_count_against_maxqueue(pool):
     pool.holders('ACQ4ME k 1 9 0')
-    pool.waiter('ACQ4ANY k 1 9 99')
+    pool.waiter('ACQ4ANY k 1 9 9999')
     assert pool.ask('ACQ4ME k 1 2 9') == 'QUEUE_FULL'
 
 
 def test_larger_workers_overtake_those_who_wait(pool):
     pool.holders('ACQ4ME k 1 9 0')
-    waiter = pool.waiter('ACQ4ME k 1 9 99')
+    waiter = pool.waiter('ACQ4ME k 1 9 9999')
     pool.holders('ACQ4ME k 2 9 9')
     assert waiter.is_silent()
     assert pool.counters()['waiting_workers'] == 1
@@ -137,7 +137,7 @@ def test_without_a_timeout_nobody_waits(pool):
 
 def test_an_old_waiters_own_workers_are_not_looked_at_again(pool):
     a, _ = pool.holders('ACQ4ME k 3 9 0', 'ACQ4ME k 3 9 0')
-    waiter = pool.waiter('ACQ4ME k 1 9 99')
+    waiter = pool.waiter('ACQ4ME k 1 9 9999')
     assert a.ask('RELEASE') == 'RELEASED'
     assert waiter.line() == 'LOCKED'
     assert pool.counters()['processing_workers'] == 2
@@ -153,7 +153,7 @@ def test_the_same_client_may_take_a_key_several_times_and_wait_for_itself(pool):
 
 def test_a_key_is_there_while_somebody_holds_or_waits(pool):
     a, = pool.holders('ACQ4ME k 1 9 0')
-    b = pool.waiter('ACQ4ME k 1 9 99')
+    b = pool.waiter('ACQ4ME k 1 9 9999')
     a.close()
     assert b.line() == 'LOCKED'
     assert pool.counters()['hashtable_entries'] == 1
@@ -180,10 +180,10 @@ def test_release_drops_the_newest_lock_whatever_key_it_names(pool):
 
 def test_release_wakes_every_anyone_and_then_the_oldest_me(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
-    first = pool.waiter('ACQ4ANY k 1 9 99')
-    me = pool.waiter('ACQ4ME k 1 9 99')
-    second = pool.waiter('ACQ4ANY k 1 9 99')
-    later = pool.waiter('ACQ4ME k 1 9 99')
+    first = pool.waiter('ACQ4ANY k 1 9 9999')
+    me = pool.waiter('ACQ4ME k 1 9 9999')
+    second = pool.waiter('ACQ4ANY k 1 9 9999')
+    later = pool.waiter('ACQ4ME k 1 9 9999')
     assert holder.ask('RELEASE') == 'RELEASED'
     assert [first.line(), second.line(), me.line()] == ['DONE', 'DONE', 'LOCKED']
     assert later.is_silent()
@@ -206,9 +206,9 @@ def test_anyone_is_woken_though_other_holders_remain(pool):
 
 def test_a_wait_given_up_wakes_the_other_anyones_and_no_me(pool):
     pool.holders('ACQ4ME k 1 9 0')
-    quitter = pool.waiter('ACQ4ME k 1 9 99')
-    anyone = pool.waiter('ACQ4ANY k 1 9 99')
-    me = pool.waiter('ACQ4ME k 1 9 99')
+    quitter = pool.waiter('ACQ4ME k 1 9 9999')
+    anyone = pool.waiter('ACQ4ANY k 1 9 9999')
+    me = pool.waiter('ACQ4ME k 1 9 9999')
     assert quitter.ask('RELEASE') == 'RELEASED'
     assert anyone.line() == 'DONE'
     assert me.is_silent()
@@ -222,8 +222,8 @@ def test_a_wait_given_up_wakes_the_other_anyones_and_no_me(pool):
 @pytest.mark.parametrize('how', ['close', 'reset', 'half-close'])
 def test_a_lost_holder_is_followed_by_me_before_anyone_and_nobody_is_done(pool, how):
     holder, = pool.holders('ACQ4ME k 1 9 0')
-    anyone = pool.waiter('ACQ4ANY k 1 9 99')
-    me = pool.waiter('ACQ4ME k 1 9 99')
+    anyone = pool.waiter('ACQ4ANY k 1 9 9999')
+    me = pool.waiter('ACQ4ME k 1 9 9999')
     if how == 'half-close':
         holder.sock.shutdown(socket.SHUT_WR)
         assert holder.ended()
@@ -241,8 +241,8 @@ def test_a_lost_holder_is_followed_by_me_before_anyone_and_nobody_is_done(pool, 
 
 def test_a_lost_waiter_just_leaves(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
-    waiter = pool.waiter('ACQ4ANY k 1 9 99')
-    other = pool.waiter('ACQ4ANY k 1 9 99')
+    waiter = pool.waiter('ACQ4ANY k 1 9 9999')
+    other = pool.waiter('ACQ4ANY k 1 9 9999')
     waiter.sock.shutdown(socket.SHUT_WR)
     assert waiter.ended()
     pool.wait_for(waiting_workers=1)
@@ -274,7 +274,7 @@ def test_a_wait_ends_after_its_timeout_and_what_is_held_stays(pool):
     c = pool.connect()
     assert c.ask('ACQ4ME mine 1 1 0') == 'LOCKED'
     assert c.ask('ACQ4ANY k 1 9 1') == 'TIMEOUT'
-    other = pool.waiter('ACQ4ANY k 1 9 99')
+    other = pool.waiter('ACQ4ANY k 1 9 9999')
     assert other.is_silent()
     figures = pool.counters()
     assert (figures['processing_workers'], figures['waiting_workers']) == (2, 1)
@@ -285,11 +285,11 @@ def test_a_wait_ends_after_its_timeout_and_what_is_held_stays(pool):
 
 def test_the_timer_of_an_answered_wait_is_over_with_it(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
-    waiter = pool.waiter('ACQ4ME k 1 9 1')
+    waiter = pool.waiter('ACQ4ME k 1 9 10')
     assert holder.ask('RELEASE') == 'RELEASED'
     assert waiter.line() == 'LOCKED'
-    # Another wait of one second starts later than the first one's, and so ends after it would have.
-    assert pool.ask('ACQ4ME k 1 9 1') == 'TIMEOUT'
+    # Another wait of the same time starts later than the first one's, and so ends after it would have.
+    assert pool.ask('ACQ4ME k 1 9 10') == 'TIMEOUT'
     assert waiter.is_silent()
     assert waiter.ask('RELEASE') == 'RELEASED'
 
@@ -318,7 +318,7 @@ def test_other_names_are_wrong_stats(pool, what):
 
 def test_who_waits_may_ask_for_stats(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
-    waiter = pool.waiter('ACQ4ME k 1 9 99')
+    waiter = pool.waiter('ACQ4ME k 1 9 9999')
     assert waiter.ask('STATS waiting_workers') == 'waiting_workers: 1'
     assert holder.ask('RELEASE') == 'RELEASED'
     assert waiter.line() == 'LOCKED'
@@ -326,7 +326,7 @@ def test_who_waits_may_ask_for_stats(pool):
 
 def test_times_are_summed_where_they_belong(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
-    anyone, me = pool.waiter('ACQ4ANY k 1 9 99'), pool.waiter('ACQ4ME k 1 9 99')
+    anyone, me = pool.waiter('ACQ4ANY k 1 9 9999'), pool.waiter('ACQ4ME k 1 9 9999')
     wait_until(lambda: pool.ask('STATS uptime') != 'uptime: 0 days, 0h 0m 0s', 'a second')
     assert holder.ask('RELEASE') == 'RELEASED'
     assert [anyone.line(), me.line()] == ['DONE', 'LOCKED']
@@ -336,7 +336,7 @@ def test_times_are_summed_where_they_belong(pool):
     assert times['waiting time for me'] == times['waiting time'] > 0
     assert times['waiting time for good'] > 0
     assert times['waiting time for anyone'] == times['wasted timeout time'] == 0
-    last = pool.waiter('ACQ4ANY k 1 9 99')
+    last = pool.waiter('ACQ4ANY k 1 9 9999')
     me.close()
     assert last.line() == 'LOCKED'
     times = pool.times()

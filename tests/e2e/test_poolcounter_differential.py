@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random conversations held with the original daemon and with ours, side by side: every reply, and every counter after
-every step, must be the same. RLB_SEED repeats a run; RLB_DIFFERENTIAL_SECONDS makes it longer."""
+every step, must be the same. RLB_SEED repeats a run; RLB_DIFFERENTIAL_CONVERSATIONS makes it longer."""
 import os
 import random
 import select
@@ -9,7 +9,7 @@ import time
 from poolcounter_support import COUNTERS, ORIGINAL, TIMES, Daemon
 from support.base import LIMIT
 
-SECONDS = float(os.environ.get('RLB_DIFFERENTIAL_SECONDS', '15'))
+CONVERSATIONS = int(os.environ.get('RLB_DIFFERENTIAL_CONVERSATIONS', '30'))
 CLIENTS = 6
 STEPS = 80  # of one conversation; then all clients leave
 SETTLE = LIMIT
@@ -216,8 +216,7 @@ def test_random_conversations_go_as_with_the_original(world):
     print('RLB_SEED=%d' % seed)
     rng = random.Random(seed)
     pair = Pair(Daemon(world, 'original', ORIGINAL), Daemon(world, 'ours'), rng)
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    for _ in range(CONVERSATIONS):
         for _ in range(STEPS):
             random_step(pair, rng)
         for i in range(CLIENTS):
@@ -227,7 +226,6 @@ def test_random_conversations_go_as_with_the_original(world):
         assert figures['total_acquired'] == figures['processed_count']
         del pair.trace[:]
     print('%d steps: %s' % (pair.steps, figures))
-    assert pair.steps > STEPS
     for counter in ('total_acquired', 'total_releases', 'full_queues', 'lock_mismatch', 'lock_while_waiting', 'release_mismatch'):
         assert figures[counter] > 0, 'the conversations never reached %s' % counter
 
@@ -240,7 +238,7 @@ def test_silent_waiters_time_out_as_with_the_original(world):
     pair = Pair(Daemon(world, 'original', ORIGINAL), Daemon(world, 'ours'), rng)
     pair.say(0, 'ACQ4ME k 1 9 0')
     for i in range(1, CLIENTS):
-        pair.say(i, '%s k 1 9 %d' % (rng.choice(('ACQ4ME', 'ACQ4ANY')), rng.randint(1, 2)))
+        pair.say(i, '%s k 1 9 %d' % (rng.choice(('ACQ4ME', 'ACQ4ANY')), rng.randint(14, 15)))
     for s in pair.sides:
         assert [s.clients[i].line() for i in range(1, CLIENTS)] == ['TIMEOUT'] * (CLIENTS - 1)
     pair.compare()

@@ -161,7 +161,7 @@ def test_a_service_managers_sockets_are_taken(world):
 def test_it_stops_at_once_with_0_and_closes_its_clients(world, number):
     pool = Daemon(world)
     holder, = pool.holders('ACQ4ME k 1 9 0')
-    waiter = pool.waiter('ACQ4ME k 1 9 99')
+    waiter = pool.waiter('ACQ4ME k 1 9 9999')
     pool.process.kill(number)
     assert holder.ended()
     assert waiter.ended()
@@ -188,8 +188,8 @@ def followers():
 def test_after_usr1_the_old_process_serves_its_clients_to_the_last(world, followers):
     pool = Daemon(world)
     holder, = pool.holders('ACQ4ME k 1 9 0')
-    waiter = pool.waiter('ACQ4ME k 1 9 99')
-    anyone = pool.waiter('ACQ4ANY k 1 9 1')
+    waiter = pool.waiter('ACQ4ME k 1 9 9999')
+    anyone = pool.waiter('ACQ4ANY k 1 9 10')
     followers.append(follow(pool))
     # The new one's pools are empty.
     new = pool.connect()
@@ -265,7 +265,7 @@ def test_pages_tell_who_holds_who_waits_and_of_what_type(world):
     pool = Daemon(world, config={'admin': {'address': '127.0.0.1:%d' % port}, 'max_types': 2})
     holder, = pool.holders('ACQ4ME <b>:1 1 9 0')
     pool.holders('ACQ4ME two:1 1 9 0', 'ACQ4ME three:1 1 9 0', 'ACQ4ME four:1 1 9 0')
-    waiter = pool.waiter('ACQ4ME <b>:1 1 9 99')
+    waiter = pool.waiter('ACQ4ME <b>:1 1 9 9999')
     assert pool.ask('ACQ4ME <b>:1 1 2 99') == 'QUEUE_FULL'
     assert pool.ask('ACQ4ANY <b>:1 1 9 0') == 'TIMEOUT'
     s = status(port)
