@@ -109,6 +109,7 @@ def test_a_first_request_that_is_not_answered_in_time_ends_the_process(world):
     pid = agent.pid()
     assert agent.get(headers=[('X-Until', '/nonexistent')]).status == 502
     wait_until(lambda: agent.figures()['spawn_failures'] == 1 and not alive(pid), 'its end')
+    agent.change(start_timeout='10m')
     # the next is not offered before it has shown that it serves
     wait_until(lambda: agent.slot()['state'] == 'starting' and agent.slot().get('process', {}).get('pid') not in (None, pid, 0), 'another')
     assert agent.get().status == 200
@@ -272,6 +273,7 @@ def test_a_process_that_does_not_answer_in_time_is_replaced(world):
     r = agent.get('/slow', headers=[('X-Until', '/nonexistent')])
     assert r.status == 504
     wait_until(lambda: not alive(pid), 'the stuck process to end')
+    agent.change(first_byte_timeout='10m')
     agent.wait_ready()
     assert agent.get().status == 200
     assert 'GET /slow' in agent.served() and agent.served().count('GET /slow') == 1

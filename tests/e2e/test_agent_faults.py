@@ -44,7 +44,7 @@ def test_a_server_that_exits_at_once(world, server):
 
 @both
 def test_a_server_that_never_gets_ready(world, server):
-    agent = Two(world, server, fault='never ready', start_timeout='1500ms', stop_timeout='300ms')
+    agent = Two(world, server, fault='never ready', start_timeout='10s', stop_timeout='300ms')
     agent.output_has('waiting for a database')
     waiting = Background(agent.addresses[0], 'POST', '/post', body=b'x')
     agent.output_has('process-start-timeout')
@@ -59,7 +59,7 @@ def test_a_server_that_never_gets_ready(world, server):
 
 @both
 def test_a_request_that_hangs(world, server):
-    agent = Two(world, server, first_byte_timeout='500ms', stop_timeout='300ms').wait_ready()
+    agent = Two(world, server, first_byte_timeout='10s', stop_timeout='300ms').wait_ready()
     pid = agent.pid()
     family = below([pid], processes())
     assert len(family) > 1

@@ -57,13 +57,16 @@ def test_an_application_without_a_process_is_served_in_the_order_of_asking(world
     restart(agent)
     paths = lambda: [row[1] for row in agent.seen() if row[1] != '/']
     waiting = lambda name: agent.json()['applications'][name]['figures']['requests_waiting']
-    first = Background(agent.front, target='/first', headers=[('X-Delay', '5')])
+    go = world.folder / 'go'
+    first = Background(agent.front, target='/first', headers=[('X-Until', str(go))])
     wait_until(lambda: agent.seen_path.exists() and '/first' in paths(), 'the first to run')
     second = Background(agent.front, target='/second')
     wait_until(lambda: waiting('app') == 1, 'the second to wait')
     third = Background(other, target='/third')
     wait_until(lambda: waiting('other') == 1, 'the third to wait')
     later = [Background(agent.front, target='/later') for _ in range(5)]
+    wait_until(lambda: waiting('app') == 6, 'the later ones to wait')
+    go.write_text('')
     assert {r.result().status for r in [first, second, third, *later]} == {200}
     assert paths() == ['/first', '/second', '/third'] + ['/later'] * 5
 
@@ -80,11 +83,12 @@ def test_a_third_application_is_served_while_two_keep_the_processes_busy(world):
 
 
 def test_under_light_load_the_processes_that_are_too_many_idle_and_end(world):
-    agent = FrontAgent(world, slots=3, min_processes=1, max_idle_time='3s')
+    agent = FrontAgent(world, slots=3, min_processes=1)
     agent.wait_ready()
     together = [Background(agent.addresses[n], 'GET', '/together') for n in range(3)]
     assert {r.result().status for r in together} == {200}
     assert processes_of(agent, 'app') == 3
+    agent.change(max_idle_time='3s')
     pids = set()
 
     def one_is_left():

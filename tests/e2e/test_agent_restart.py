@@ -47,7 +47,7 @@ class GunicornAgent(TinyAgent):
         settings.setdefault('respawn_delay', '20ms')
         Agent.__init__(self, world, 'agent', self.tree, slots=slots,
                        command=['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--log-level=warning',
-                                '--worker-tmp-dir=/dev/shm', 'marked:application'],
+                                '--worker-tmp-dir=/dev/shm', '--timeout=600', 'marked:application'],
                        environment={'PYTHONDONTWRITEBYTECODE': '1', 'SEEN': str(self.seen_path), **(env or {})},
                        **settings)
 
@@ -166,7 +166,7 @@ def test_a_file_from_before_does_nothing_but_for_processes_that_are_older(world)
 
 
 def test_a_restart_that_fails_leaves_the_old_process(world):
-    agent = GunicornAgent(world, start_timeout='5s').wait_ready()
+    agent = GunicornAgent(world).wait_ready()
     old = agent.pids()
     (world.folder / 'marked.py').write_text('syntax error')
     with Load(agent.addresses) as load:
@@ -242,11 +242,12 @@ def over_memory(agent):
 def test_a_limit_that_is_too_low_replaces_processes_more_and_more_seldom(world):
     agent = GunicornAgent(world, max_memory='1MiB').wait_ready()
     with Load(agent.addresses) as load:
-        wait_until(lambda: len(over_memory(agent)) == 4, 'the fourth to be replaced')
-        assert over_memory(agent) == [1000, 2000, 4000, 8000]
+        wait_until(lambda: len(over_memory(agent)) >= 4, 'the fourth to be replaced')
+        assert over_memory(agent)[:4] == [1000, 2000, 4000, 8000]
         shown = agent.app()['over_memory']
-        assert (shown['max_bytes'], shown['too_low'], shown['interval_s']) == (1 << 20, True, 8)
-        assert 0 <= shown['next_s'] <= 8
+        assert (shown['max_bytes'], shown['too_low']) == (1 << 20, True)
+        # A busy machine may show it after the fifth.
+        assert shown['interval_s'] * 1000 in over_memory(agent)[3:] and 0 <= shown['next_s'] <= shown['interval_s']
         assert 'max_memory is too low' in get(agent.admin, '/', host=agent.admin).text
         # said once
         told = [x for x in agent.process.output().splitlines() if 'max-memory-too-low' in x]

@@ -14,7 +14,7 @@ from agent_support import Background, TinyAgent, alive
 from agent_upgrade_support import agent_pid, follow, upgrade
 from support.base import BIN, LIMIT, free_port, wait_until
 from support.http import Client, get
-from zookeeper_support import Place
+from zookeeper_support import SESSION, Place
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
 
@@ -257,7 +257,7 @@ def test_in_a_zookeeper_no_request_is_lost(world):
     place = Place(world, root='/app')
     agent = world.agent('agent', 'unused', slots=2, max_queue=100)
     agent.kill()
-    agent.config.update(tree=place.url(''), zookeeper_session_timeout='2s')
+    agent.config.update(tree=place.url(''), zookeeper_session_timeout=SESSION)
     agent.start()
     lb = place.balancer(resume='auto')
     wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers')
@@ -324,7 +324,8 @@ TESTED = '#!/bin/sh\nfor a in "$@"; do [ "$a" = -t ] && exit 0; done\n'
     ('not a program\n', 'upgrade-refused'),
 ])
 def test_a_program_that_does_not_come_up_leaves_all_as_it_was(world, script, stage):
-    agent = Installed(world, top={'upgrade_timeout': '1s'}).wait_ready()
+    hangs = 'too long' in stage
+    agent = Installed(world, top={'upgrade_timeout': '1s'} if hangs else None).wait_ready()
     pid, process = agent.process.pid, agent.pid()
     load = Load(agent.address, 'load', True)
     agent.install(script)
@@ -334,6 +335,10 @@ def test_a_program_that_does_not_come_up_leaves_all_as_it_was(world, script, sta
     go_on([load], 10)
     assert agent_pid(agent) == pid and agent.pid() == process
     agent.install_true_one()
+    if hangs:
+        agent.path.write_text(agent.path.read_text().replace('upgrade_timeout: "1s"', 'upgrade_timeout: "10m"'))
+        agent.process.kill(signal.SIGHUP)
+        wait_until(lambda: 'configuration-read' in agent.process.output(), 'the longer time-out')
     upgrade(agent)
     go_on([load], 10)
     stop([load])
@@ -409,7 +414,8 @@ def test_kill_9_of_the_old_one_while_it_finishes(world):
     slot = lambda: agent.json()['applications']['app']['slots'][0]
     wait_until(lambda: agent_pid(agent) and slot()['state'] == 'ready', 'the agent')
     process = process_pids(agent)
-    running = Background(agent.addresses[0], 'POST', '/', [('X-Delay', '2'), ('X-Once', 'running')], b'x')
+    go = world.folder / 'go'
+    running = Background(agent.addresses[0], 'POST', '/', [('X-Until', str(go)), ('X-Once', 'running')], b'x')
     wait_until(lambda: slot()['running'] == 1, 'it to run')
     old = agent.process
     old.kill(signal.SIGUSR2)
@@ -420,6 +426,7 @@ def test_kill_9_of_the_old_one_while_it_finishes(world):
     old.wait()
     with pytest.raises(Exception):
         running.result()
+    go.write_text('')
     assert later.result().status == 200
     assert process_pids(agent) == process
     wait_until(lambda: sorted(executed(world)) == ['later', 'running'], 'both to be executed, once')
