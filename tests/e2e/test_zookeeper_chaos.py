@@ -6,7 +6,7 @@ import random
 import pytest
 from support.base import wait_until
 from support.zookeeper import Tree
-from zookeeper_support import Load, Place, in_force, knows, rest, setting, tree_of, workers
+from zookeeper_support import SHORT_SESSION, Load, Place, in_force, knows, rest, setting, tree_of, workers
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
 SEED = int(os.environ.get('RLB_SEED', random.randrange(1 << 30)))
@@ -21,7 +21,8 @@ class Chaos:
 
     def __init__(self, world, seed):
         self.random = random.Random(seed)
-        self.place = Place(world, count=3)
+        # Short sessions: what is frozen is soon left, and who is away for long has lost its nodes.
+        self.place = Place(world, count=3, timeout=6.0)
         self.tree = self.place.tree
         self.proxies = [self.place.proxy(s) for s in self.place.servers]
         self.addresses = workers(world, 12)
@@ -29,7 +30,8 @@ class Chaos:
         for w in self.addresses[:6]:
             self.join(w)
         hosts = ','.join(p.address for p in self.proxies)
-        self.balancers = [self.place.balancer('resumelb%d' % i, url=self.place.url(hosts=hosts), discovery_max_drop=1)
+        self.balancers = [self.place.balancer('resumelb%d' % i, url=self.place.url(hosts=hosts), discovery_max_drop=1,
+                                              zookeeper_session_timeout=SHORT_SESSION)
                           for i in range(2)]
         self.away = None    # the server that does not run, or is frozen
 

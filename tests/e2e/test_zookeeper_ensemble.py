@@ -5,11 +5,11 @@ import os
 
 from support.base import wait_until
 from support.zookeeper import Tree, end_session
-from zookeeper_support import SESSION_SECONDS, Load, Place, in_force, knows, rest, setting, tree_of, workers
+from zookeeper_support import SHORT_SESSION, SHORT_SESSION_SECONDS, Load, Place, in_force, knows, rest, setting, tree_of, workers
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
 # Without any server: some seconds longer than a session; in the soak run as long as an operator's lunch is short.
-WITHOUT_SECONDS = 20 if ROUNDS > 1 else SESSION_SECONDS * 2.5
+WITHOUT_SECONDS = 20 if ROUNDS > 1 else SHORT_SESSION_SECONDS * 2.5
 
 
 def settled(place, lb):
@@ -22,11 +22,11 @@ def change_and_see(place, balancers, value):
         wait_until(in_force(lb, 'variance', '%g' % value), 'the setting')
 
 
-def start(world, count, addresses):
+def start(world, count, addresses, **settings):
     place = Place(world, count=3)
     for w in addresses:
         place.tree.register('/workers', w)
-    balancers = [place.balancer('resumelb%d' % i) for i in range(count)]
+    balancers = [place.balancer('resumelb%d' % i, **settings) for i in range(count)]
     for lb in balancers:
         wait_until(knows(lb, addresses), 'the workers')
     return place, balancers
@@ -93,7 +93,7 @@ def test_no_get_fails_over_a_full_cycle_of_everything(world):
     at all for longer than every session, servers again. At the end everything is as the tree says.
     """
     addresses = workers(world, 6)
-    place, balancers = start(world, 2, addresses[:3])
+    place, balancers = start(world, 2, addresses[:3], zookeeper_session_timeout=SHORT_SESSION)
     others = place.connect()
     for w in addresses[3:5]:
         Tree(others, '/app').register('/workers', w)

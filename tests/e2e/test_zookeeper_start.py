@@ -8,7 +8,7 @@ import pytest
 from agent_support import TinyAgent
 from support.base import BIN, wait_until
 from support.zookeeper import Server, Tree, connect
-from zookeeper_support import Load, in_force, knows, tree_of
+from zookeeper_support import SESSION, Load, in_force, knows, tree_of
 
 # z: ZooKeeper, l: the load balancer, a: the agent, s: the settings in the tree.
 ALL_ORDERS = [''.join(o) for o in itertools.permutations('zlas')]
@@ -31,11 +31,11 @@ class Parts:
 
     def l(self):  # noqa: E743
         self.lb = self.world.resumelb({'start_wait': '100ms', 'applications': {'app': {
-            'tree': self.hosts + '/site/app', 'provider_networks': ['loopback'], 'zookeeper_session_timeout': '2s'}}}, wait=False)
+            'tree': self.hosts + '/site/app', 'provider_networks': ['loopback'], 'zookeeper_session_timeout': SESSION}}}, wait=False)
         wait_until(self.lb.listening, 'the load balancer')
 
     def a(self):
-        self.agent = TinyAgent(self.world, top={'tree': self.hosts + '/site', 'zookeeper_session_timeout': '2s'})
+        self.agent = TinyAgent(self.world, top={'tree': self.hosts + '/site', 'zookeeper_session_timeout': SESSION})
         self.agent.wait_listening()
 
     def s(self):

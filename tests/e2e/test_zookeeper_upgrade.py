@@ -8,7 +8,7 @@ from agent_upgrade_support import upgrade as upgrade_agent
 from support.base import LIMIT, wait_until
 from support.scripted import hello, serve
 from upgrade_support import upgrade as upgrade_balancer
-from zookeeper_support import Place, picked
+from zookeeper_support import SESSION, Place, picked
 
 UPGRADES = 3
 
@@ -73,7 +73,7 @@ def test_an_agents_slots_are_registered_once_by_the_new_process_and_no_load_bala
     place = Place(world, root='/app')
     agent = world.agent('agent', 'unused', slots=2)
     agent.kill()
-    agent.config.update(tree=place.url(''), zookeeper_session_timeout='2s')
+    agent.config.update(tree=place.url(''), zookeeper_session_timeout=SESSION)
     agent.start()
     lb = place.balancer(resume='auto')
     wanted = sorted(agent.addresses)

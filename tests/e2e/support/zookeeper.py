@@ -249,7 +249,7 @@ def _shut(s):
         pass
 
 
-def connect(hosts, timeout=6.0, **kw):
+def connect(hosts, timeout=20.0, **kw):
     """A kazoo client that is connected; TIMEOUT: of its session, which also decides how soon it leaves a dead server."""
     # What a Tree asks is asked again while a leader is elected.
     kw.setdefault('command_retry', {'max_tries': -1, 'delay': 0.02, 'max_delay': 0.2})
