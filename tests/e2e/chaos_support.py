@@ -11,13 +11,13 @@ from faulty_support import below, processes
 from support.base import BIN, ROOT, free_port, wait_until
 from support.servers import Agent, yaml
 from zookeeper_damage_support import DAMAGES, GarblingProxy
-from zookeeper_support import SESSION, Place, tree_of
+from zookeeper_support import SHORT_SESSION, Place, tree_of
 
 SUPPORT = ROOT / 'tests' / 'e2e' / 'support'
 # Under the address sanitizer what was freed is kept, so much of it: else memory would be flat only when that is full.
 SANITIZER = {'ASAN_OPTIONS': 'quarantine_size_mb=4:thread_local_quarantine_size_kb=64'}
-# How long something is stopped at most: far less than any time-out.
-STOP_S = 1.5
+# How many deeds long something is stopped at most.
+STOP = 5
 PROCESSES = 2    # of each agent
 
 
@@ -30,13 +30,13 @@ class ChaosAgent(Agent):
             world, name, 'unused', slots=PROCESSES, ready_probe='/', respawn_delay='50ms', respawn_delay_max='1s',
             root=str(world.folder / name), history=200,
             command=['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--worker-class=gthread', '--threads=1',
-                     '--keep-alive=75', '--log-level=warning', '--worker-tmp-dir=/dev/shm', 'chaos_app:application'],
+                     '--keep-alive=75', '--timeout=600', '--log-level=warning', '--worker-tmp-dir=/dev/shm', 'chaos_app:application'],
             environment={'PYTHONDONTWRITEBYTECODE': '1', 'PYTHONPATH': str(SUPPORT), 'APP_NAME': name,
                          'EXECUTED': str(executed)})
 
     def start(self):
         (self.world.folder / self.name / 'tmp').mkdir(parents=True, exist_ok=True)
-        self.config.update(tree=self.place.url('', self.hosts), zookeeper_session_timeout=SESSION)
+        self.config.update(tree=self.place.url('', self.hosts), zookeeper_session_timeout=SHORT_SESSION)
         self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.config.items()))
         self.process = self.world.process([BIN / 'resumelb-agent', '-c', self.path], self.name, env=SANITIZER)
 
@@ -106,7 +106,7 @@ class Stage:
         lb = self.world.resumelb({
             'applications': {'app': {
                 'tree': self.place.url(hosts=self.proxy.address), 'provider_networks': ['loopback'],
-                'zookeeper_session_timeout': SESSION,
+                'zookeeper_session_timeout': SHORT_SESSION,
                 'workers': [{'address': a} for a in [*self.good, *(a for a, _ in self.bad)]],
                 # as many tries as there are workers that may fail a request, for all that come
                 'retries': 8, 'retry_budget': 1}},
@@ -131,7 +131,8 @@ class Chaos:
     def __init__(self, stage, judge):
         self.stage, self.judge, self.tree = stage, judge, stage.tree
         self.random = random.Random('chaos %s' % stage.seed)
-        self.stopped = {}       # pid: when it goes on
+        self.steps = 0
+        self.stopped = {}       # pid: the step at which it goes on
         self.zookeeper_back = self.mortal_back = None
         self.listed_bad = 2
         self.deeds = []
@@ -152,7 +153,7 @@ class Chaos:
 
     def stop(self, pid):
         if pid is not None and send(pid, signal.SIGSTOP):
-            self.stopped[pid] = time.monotonic() + self.random.uniform(0.05, STOP_S)
+            self.stopped[pid] = self.steps + self.random.randint(1, STOP)
 
     def kill_a_process(self):
         agent, pid = self.victim()
@@ -176,7 +177,7 @@ class Chaos:
             self.judge.done_to('mortal')
             self.stage.mortal.kill()
             self.judge.done_to('mortal')
-            self.mortal_back = time.monotonic() + self.random.uniform(0, 3)
+            self.mortal_back = self.steps + self.random.randint(1, 10)
 
     def hang_up(self):
         for p in (self.stage.steady.process, self.stage.lb.process):
@@ -223,7 +224,7 @@ class Chaos:
         if self.zookeeper_back is None:
             server = self.stage.place.server
             self.random.choice([server.kill, server.freeze])()
-            self.zookeeper_back = time.monotonic() + self.random.uniform(0.5, 6)
+            self.zookeeper_back = self.steps + self.random.randint(2, 20)
 
     def zookeeper_comes(self):
         server = self.stage.place.server
@@ -256,13 +257,14 @@ class Chaos:
              damage_from_zookeeper, damage_from_zookeeper]
 
     def step(self):
-        self.undo(time.monotonic())
+        self.steps += 1
+        self.undo(self.steps)
         deed = self.random.choice(Chaos.DEEDS)
         self.log.append('%s %s' % (time.strftime('%H:%M:%S'), deed.__name__))
         deed(self)
 
     def undo(self, now):
-        """What has lasted long enough by NOW."""
+        """What has lasted long enough by step NOW."""
         for pid, until in list(self.stopped.items()):
             if now >= until:
                 send(pid, signal.SIGCONT)

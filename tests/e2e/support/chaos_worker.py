@@ -47,7 +47,7 @@ class Worker:
             threading.Thread(target=self.connection, args=(sock,), daemon=True).start()
 
     def connection(self, sock):
-        sock.settimeout(120)
+        sock.settimeout(3600)
         try:
             if self.bad and self.random.random() < 0.05:
                 raise Reset
