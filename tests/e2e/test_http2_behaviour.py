@@ -2,13 +2,14 @@
 """HTTP/2 between a client and a worker: what is joined, dropped, limited and told, and what no longer kills."""
 import json
 import re
+import signal
 import socket
 import struct
 import threading
 import urllib.request
 
 import pytest
-from support.base import LIMIT, SLOWNESS, wait_until
+from support.base import LIMIT, SLOWNESS, freeze, wait_until
 from support.http2 import (DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, block,
                            frame, literal, request)
 from test_http2 import Front, check_heads, echo
@@ -266,10 +267,14 @@ def test_a_drain_says_goaway_twice_and_takes_what_is_under_way(world):
     with front.connect() as c:
         assert c.get(1).status == '200'
         c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 3) + frame(DATA, b'a', 0, 3)).ping()
+        # While the process stands, a request is on its way to it, and the signal.
+        freeze(front.lb.process.pid)
+        c.send(frame(HEADERS, request(), WHOLE, 5))
         front.lb.process.popen.terminate()
+        front.lb.process.kill(signal.SIGCONT)
         c.until(lambda: c.goaway is not None)
         assert c.goaway == 'NO_ERROR' and c.last_stream == 0x7fffffff
-        assert c.get(5).status == '200'            # it was on its way
+        assert c.until_over(5).stream(5).status == '200'
         c.until(lambda: c.last_stream != 0x7fffffff or c.closed)
         assert c.last_stream == 5
         c.send(frame(DATA, b'b', END_STREAM, 3)).until_over(3)

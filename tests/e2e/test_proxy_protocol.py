@@ -83,9 +83,9 @@ class HAProxy:
         path.write_text('''
 defaults
   mode tcp
-  timeout connect 20s
-  timeout client 60s
-  timeout server 60s
+  timeout connect 600s
+  timeout client 600s
+  timeout server 600s
 listen passed_on
   bind %s %s
   server resumelb %s %s
@@ -157,7 +157,7 @@ def test_nobody_but_a_proxy_that_is_listed_says_that_a_client_has_tls(world):
     header = binary(more=b'\x20\0\5\1\0\0\0\0')
     assert closed(front.send(header + REQUEST)) and not front.worker.requests
     host, _, port = front.address.rpartition(':')
-    with Client(None, sock=socket.create_connection((host, int(port)), 20, source_address=('127.0.0.70', 0))) as c:
+    with Client(None, sock=socket.create_connection((host, int(port)), LIMIT, source_address=('127.0.0.70', 0))) as c:
         c.send_raw(header)
         assert c.request(headers=[('X-Forwarded-Proto', 'http')]).status == 200
     assert front.scheme() == 'https'
@@ -165,7 +165,7 @@ def test_nobody_but_a_proxy_that_is_listed_says_that_a_client_has_tls(world):
 
 def test_health_checks_of_haproxy_come_in_its_own_name(world):
     front = Front(world)
-    proxy = HAProxy(world, 'send-proxy-v2 check inter 100ms check-send-proxy', front.address)
+    proxy = HAProxy(world, 'send-proxy-v2 check inter 100ms fall 1000000 check-send-proxy', front.address)
     with Client(None, sock=proxy.dial()) as c:
         assert c.request().status == 200
     assert front.refused('malformed PROXY header') == front.refused('no PROXY header') == 0
@@ -256,7 +256,7 @@ def test_without_a_good_header_the_connection_is_closed_unanswered(world, data, 
 
 
 def test_a_header_that_does_not_come_in_time_is_not_waited_for(world):
-    front = Front(world, header_timeout='1s')
+    front = Front(world, header_timeout='5s')
     slow, silent = front.send(TEXT[:20]), front.send(b'')
     assert closed(slow) and closed(silent)
     assert front.refused('PROXY header not whole within header_timeout') == 2
@@ -275,7 +275,7 @@ def test_only_the_networks_listed_are_heard(world):
     host, _, port = front.address.rpartition(':')
     assert closed(front.send(TEXT + REQUEST))
     assert front.refused('PROXY header expected, and the peer is none of proxy_from') == 1
-    with Client(None, sock=socket.create_connection((host, int(port)), 20, source_address=('127.0.0.70', 0))) as c:
+    with Client(None, sock=socket.create_connection((host, int(port)), LIMIT, source_address=('127.0.0.70', 0))) as c:
         c.send_raw(TEXT)
         assert c.request().status == 200
     assert front.seen()[0] == '192.0.2.7'

@@ -148,7 +148,7 @@ def test_a_client_that_leaves_meanwhile_is_noticed(world, kind):
 
 @pytest.mark.parametrize('kind', KINDS)
 def test_its_time_out_ends_it_in_good_order(world, kind):
-    front = Front(world, keep_alive_timeout='3s')
+    front = Front(world, keep_alive_timeout='10s')
     with rested(front, kind) as c:
         assert c.sock.recv(1) == b''       # TLS would fail here, were it cut
         assert len(front.worker.requests) == 1
@@ -158,7 +158,7 @@ def test_its_time_out_ends_it_in_good_order(world, kind):
 def test_a_reload_leaves_it_and_the_end_closes_it(world, kind):
     front = Front(world)
     with rested(front, kind) as c:
-        front.lb.reload({'keep_alive_timeout': '60s'})
+        front.lb.reload({'keep_alive_timeout': '30m'})
         wait_until(lambda: 'reload' in front.lb.process.output(), 'the reload')
         assert c.request('GET', '/again').body == b'/again '
         front.lb.process.kill(signal.SIGTERM)

@@ -100,7 +100,7 @@ def test_other_nonsense_gets_nothing(world, data):
 
 
 def test_a_request_that_never_ends_is_bounded(world):
-    front = Front(world, header_timeout='1s')
+    front = Front(world, header_timeout='5s')
     with connect(front.address) as few, connect(front.address) as half:
         few.sendall(REQUEST[:4])
         half.sendall(REQUEST[:20])

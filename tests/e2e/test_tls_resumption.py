@@ -92,5 +92,5 @@ def test_a_session_ends_when_its_key_has_been_rotated_away(world, pairs, version
         visitor.session = kept
         return not visitor.visit()
     wait_until(forgotten, 'the key to go')
-    # whoever comes back in time has a ticket of the newest key each time
-    assert visitor.visit()
+    # whoever comes back in time, which a busy machine may prevent, has a ticket of the newest key each time
+    wait_until(visitor.visit, 'it to come back in time')

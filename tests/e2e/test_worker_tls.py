@@ -197,7 +197,7 @@ def test_a_worker_that_resets_in_the_handshake_is_left_for_another(world, pki):
 def test_a_handshake_that_hangs_ends_with_connect_timeout(world, pki):
     gate = threading.Event()
     bad, good = world.scripted(lambda c: gate.wait(LIMIT)), tls_server(world, pki.worker)
-    lb = balancer(world, bad.address, good.address, worker_tls={'ca': pki.ca}, connect_timeout='200ms')
+    lb = balancer(world, bad.address, good.address, worker_tls={'ca': pki.ca}, connect_timeout='5s')
     for _ in range(4):
         assert lb.get('/').body == b'scripted'
     gate.set()
