@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from agent_support import TinyAgent
-from support.base import LIMIT, wait_until
+from support.base import wait_until
 from support.http import Client, get
 from support.scripted import serve
 
@@ -112,49 +112,56 @@ def test_a_class_that_floods_stays_within_its_share_of_the_workers(world):
     agent = TinyAgent(world, slots=4).wait_ready()
     lb = balancer(world, agent, max_share=0.25, max_share_always=True)
     visit(lb, 2)
-    assert len(pids_of_a_flood(lb)) == 1
-    assert explain(lb, 'flood.example')['values']['homes_max'] == 1
+    before = lb.app('app')['picks']['copy']
+    pids_of_a_flood(lb)
+    # Its one home may be another by now, where the machine held the first one up; a second one it never had.
+    assert lb.app('app')['picks']['copy'] == before
+    told = explain(lb, 'flood.example')
+    assert told['values']['homes_max'] == 1 and told['steps'][0]['after'] == 1
     # It is live.
     lb.reload(config(agent, max_share=1, max_share_always=True))
     wait_until(lambda: lb.app('app')['settings']['max_share']['value'] == '1', 'the setting')
-    assert len(pids_of_a_flood(lb)) > 1
+    wait_until(lambda: len(pids_of_a_flood(lb)) > 1, 'further homes')
 
 
 def test_a_class_that_is_all_there_is_may_have_all_workers(world):
     agent = TinyAgent(world, slots=4).wait_ready()
     lb = balancer(world, agent, max_share=0.25)
-    assert len(pids_of_a_flood(lb)) == 4
+    pids = Counter()
+    wait_until(lambda: pids.update(pids_of_a_flood(lb)) or len(pids) == 4, 'all to be its homes')
     assert explain(lb, 'flood.example')['values']['homes_max'] == 4
 
 
 class SlowWorker:
-    """One request at a time, each 4 ms; while `go` is not set, none."""
+    """One request at a time, each 4 ms; while `go` is not set it fails each, when PATIENCE others have been answered."""
+    PATIENCE = 200
 
-    def __init__(self, world):
-        self.free, self.served = threading.Lock(), 0
+    def __init__(self, world, done):
+        self.free, self.served, self.done = threading.Lock(), 0, done
         self.go = threading.Event()
         self.go.set()
         self.address = world.scripted(serve(self.answer)).address
 
     def answer(self, c, head, body):
-        hung = not self.go.is_set()
-        self.go.wait(LIMIT)
+        if not self.go.is_set():
+            until = self.done() + self.PATIENCE
+            wait_until(lambda: self.go.is_set() or self.done() >= until, 'others to be answered')
+            c.reset()
+            raise ConnectionResetError
         with self.free:
             threading.Event().wait(.004)
-            self.served += not hung
-        try:
-            c.answer()
-        except OSError:     # the load balancer gave it up
-            pass
+            self.served += 1
+        c.answer()
 
 
 @pytest.mark.parametrize('sites', [3, 6])
 def test_a_worker_that_has_recovered_gets_its_share(world, sites):
     """Few classes, which all live elsewhere by then: it must draw some of them."""
-    workers = [SlowWorker(world) for _ in range(4)]
-    lb = world.resumelb({'workers': [w.address for w in workers], 'first_byte_timeout': '1s', 'eject_after': 1,
-                         'eject_time': '1s', 'eject_time_max': '1s'})
     done, ended = Counter(), threading.Event()
+    workers = [SlowWorker(world, lambda: sum(list(done.values()))) for _ in range(4)]
+    # Its requests, which hang, end by the number of others and not by time: so no worker is too slow but by itself.
+    lb = world.resumelb({'workers': [w.address for w in workers], 'eject_after': 1, 'eject_time': '1s', 'eject_time_max': '1s',
+                         'poison_deaths': 0, 'retry_budget': 1})
 
     def client(k):
         i = k

@@ -64,7 +64,7 @@ def test_time_that_a_class_waits_is_its_own(world):
             gate.wait(LIMIT)
         c.answer()
     w = world.scripted(serve(script))
-    lb = world.resumelb({'workers': [w.address], 'classifier': BY_HEADER, 'max_connections': 1, 'connection_wait_timeout': '30s'})
+    lb = world.resumelb({'workers': [w.address], 'classifier': BY_HEADER, 'max_connections': 1})
     ask(lb, 'held')
     ask(lb, 'waits')
     wait_until(lambda: {'held', 'waits'} <= set(figures(lb, 'requests_total')), 'the classes to have series')
@@ -74,11 +74,12 @@ def test_time_that_a_class_waits_is_its_own(world):
         second.send('GET', '/', headers=[('X-Class', 'waits')])
         began = time.monotonic()
         wait_until(lambda: lb.app()['backlog'] == 2, 'the second to wait')
-        wait_until(lambda: time.monotonic() - began > 0.2, 'it to have waited for a while')
+        # Long beside what the machine may add to the first one.
+        wait_until(lambda: time.monotonic() - began > 2, 'it to have waited for a while')
         gate.set()
         assert first.receive().status == second.receive().status == 200
     noted(lb, 4)
-    assert figures(lb, 'wait_seconds_total')['waits'] > 0.1
+    assert figures(lb, 'wait_seconds_total')['waits'] > 1
     assert figures(lb, 'wait_seconds_total')['waits'] <= figures(lb, 'seconds_total')['waits'] < 60
     assert figures(lb, 'wait_seconds_total')['held'] < figures(lb, 'wait_seconds_total')['waits']
 

@@ -42,9 +42,9 @@ class Terminal:
         return self.seen
 
     def screen(self):
-        """The lines drawn last, without colours."""
-        last = self.read().rpartition(b'\x1b[H')[2].replace(b'\x1b[K', b'')
-        return re.sub(rb'\x1b\[[0-9;]*m', b'', last).partition(b'\x1b[J')[0].decode().replace('\r', '').split('\n')
+        """The lines of the last screen that has been drawn to its end, without colours."""
+        last = self.read().rpartition(b'\x1b[J')[0].rpartition(b'\x1b[H')[2].replace(b'\x1b[K', b'')
+        return re.sub(rb'\x1b\[[0-9;]*m', b'', last).decode().replace('\r', '').split('\n')
 
     def wait(self, condition, what='the screen'):
         return wait_until(lambda: condition(self.screen()), what)
@@ -104,7 +104,7 @@ def test_workers_are_shown_with_their_rates(lb, start):
 
     def busy(screen):
         lb.get()
-        return re.search(r', [1-9][\d.]* requests/s', '\n'.join(screen))
+        return re.search(r', (?=[\d.]*[1-9])[\d.]+ requests/s', '\n'.join(screen))
     t.wait(busy, 'requests to be counted')
     assert any(line.startswith('default: policy round_robin, 30 workers') for line in t.screen())
     t.press(b'q')

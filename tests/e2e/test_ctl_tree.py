@@ -41,7 +41,7 @@ class Tool:
         self.url = url
 
     def argv(self, words):
-        return [str(w) for w in (BIN / 'resumelbctl', 'tree', '--tree', self.url, *words)]
+        return [str(w) for w in (BIN / 'resumelbctl', 'tree', '--tree', self.url, '--timeout', '600', *words)]
 
     def __call__(self, *words, code=0, text=None):
         done = subprocess.run(self.argv(words), input=text.encode() if text is not None else b'', capture_output=True,
@@ -596,7 +596,7 @@ def test_tool_waits_for_a_server_that_comes_back(server, zookeeper):
     zookeeper.tool.load(TALK)
     before = connections_to(server.port)
     server.freeze()
-    child = zookeeper.tool.start('--timeout', '60', 'export')
+    child = zookeeper.tool.start('export')
     try:
         # The kernel takes the connection; nobody answers.
         wait_until(lambda: connections_to(server.port) > before, 'the tool to connect')

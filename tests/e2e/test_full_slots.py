@@ -193,7 +193,7 @@ def test_who_is_refused_by_all_for_too_long_gets_503(world):
 
 
 def test_more_than_may_wait_of_those_refused_by_all_get_503_at_once(world):
-    agent, lb = alone(world, worker_wait_max=2, worker_wait_timeout='60s')
+    agent, lb = alone(world, worker_wait_max=2)
     with stuck(agent, lb) as asked:
         asked += [Asked(lb.address, 'GET', '/waits-%d' % i) for i in range(2)]
         wait_until(lambda: lb.app()['stats']['requests_waiting'] == 2, 'two to wait')
@@ -208,7 +208,7 @@ def test_more_than_may_wait_of_those_refused_by_all_get_503_at_once(world):
 
 
 def test_who_leaves_while_all_refuse_is_forgotten(world):
-    agent, lb = alone(world, worker_wait_timeout='60s')
+    agent, lb = alone(world)
     with stuck(agent, lb) as asked:
         with Client(lb.address) as c:
             c.send('GET', '/leaves', 'site')

@@ -37,7 +37,7 @@ class Checked:
 
 def start(world, *workers, **settings):
     return world.resumelb({'workers': [w if isinstance(w, str) else w.address for w in workers], 'pool': {'policy': 'classless'},
-                           'health_check_path': '/healthz', 'health_check_interval': '100ms', 'health_check_timeout': '10s',
+                           'health_check_path': '/healthz', 'health_check_interval': '100ms',
                            'health_check_unhealthy_after': 2, 'health_check_healthy_after': 2, **settings})
 
 
@@ -75,6 +75,7 @@ def test_a_check_that_hangs_fails_and_there_is_never_a_second_one(world):
     a.gate.clear()
     becomes(lb, a, 'unhealthy')
     assert lb.workers()[a.address]['check']['why'] == 'no answer in time'
+    lb.change(health_check_timeout='10m')
     a.gate.set()
     becomes(lb, a, 'ready')
     assert b.most == 1
@@ -119,7 +120,7 @@ def test_only_the_status_that_is_wanted_passes(world):
 def test_requests_wait_for_a_worker_when_all_are_unhealthy(world):
     a = Checked(world, b'a')
     a.status = '500 Oops'
-    lb = start(world, a, worker_wait_timeout='60s')
+    lb = start(world, a)
     becomes(lb, a, 'unhealthy')
     answers = []
     t = threading.Thread(target=lambda: answers.append(lb.get('/')))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of the whole host, from a node of its own: in a directory and in a ZooKeeper."""
+import itertools
 import json
 import os
 import shutil
@@ -255,14 +256,21 @@ def test_what_the_node_does_not_say_the_file_says(world, tree):
 
 
 def test_a_node_that_goes_is_held_and_then_given_up(world, tree):
-    agent = HostAgent(world, tree, top={'settings_hold': '700ms'})
-    for spoil in (lambda: tree.set_raw(HOST, '{"max_processes": '), lambda: tree.remove(HOST)):
+    agent = HostAgent(world, tree)
+    spoils = (lambda: tree.set_raw(HOST, '{"max_processes": '), lambda: tree.remove(HOST))
+    for hold, spoil in itertools.product(('1h', '1ms'), spoils):
+        if agent.config['settings_hold'] != hold:
+            agent.config['settings_hold'] = hold
+            rewrite(agent)
+            agent.wait_value('settings_hold', hold, 'yaml')
         tree.set(HOST, max_processes=2)
         agent.wait_value('max_processes', '2')
         wait_until(lambda: not agent.host()['held'], 'it not to be held')
         spoil()
-        wait_until(lambda: agent.host()['held'], 'it to be held')
-        assert agent.value('max_processes') == ('2', 'tree')
+        if hold == '1h':
+            wait_until(lambda: agent.host()['held'], 'it to be held')
+            assert agent.value('max_processes') == ('2', 'tree')
+            continue
         agent.wait_value('max_processes', '4', 'yaml')
         assert not agent.host()['held'] and agent.json()['max_processes'] == 4
 

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 
+from agent_support import alive
 from support.base import LIMIT, wait_until
 from support.http import Client, get
 
@@ -123,13 +124,12 @@ def test_after_its_own_death_the_skills_are_back_before_the_first_request(world)
     assert picks['new'] == 0 and picks['home'] >= 12
 
 
-def order_all(world, lb, delay):
-    """Eight POSTs to the one worker: one is executed and takes DELAY, the others wait. Their clients."""
+def order_all(world, lb, go):
+    """Eight POSTs to the one worker: one is executed, until the file GO is there, the others wait. Their clients."""
     clients = []
     for i in range(8):
-        # Any of them may be the last to be executed, after 7 * DELAY.
         c = Client(lb.address)
-        c.send('POST', body=b'order', headers=[('X-Once', 'order-%d' % i), ('X-Delay', delay)])
+        c.send('POST', body=b'order', headers=[('X-Once', 'order-%d' % i), ('X-Until', str(go))])
         clients.append(c)
     log = world.folder / 'executed.log'
     wait_until(lambda: log.exists() and log.read_text().count('\n') >= 1, 'the first to be executed')
@@ -166,8 +166,11 @@ def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_su
     # gunicorn's master: all that the agent has started there goes with it
     process = lambda: agent.json()['applications']['app']['slots'][0].get('process') or {'pid': None}
     victim, pid = process()['pid'], json.loads(lb.get().body)['pid']
-    clients = order_all(world, lb, '3')
+    go = world.folder / 'go'
+    clients = order_all(world, lb, go)
     os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: not alive(pid), 'the one that executes to be gone')
+    go.write_text('')
     statuses = statuses_of(clients)
     # the successor lives and serves: what it executes was not given up
     wait_until(lambda: process()['pid'] not in (None, victim), 'the successor')
@@ -183,9 +186,11 @@ def test_posts_that_wait_for_a_worker_without_agent_are_not_executed_by_its_succ
                             env={'APP_LOG': str(world.folder / 'executed.log')})
     lb = world.resumelb({'applications': {'app': {
         'hosts': ['test.example'], 'workers': [{'address': worker.address}], 'resume': 'measure',
-        'max_connections': 1, 'connection_wait_timeout': '20s'}}})
-    clients = order_all(world, lb, '1')
+        'max_connections': 1}}})
+    go = world.folder / 'go'
+    clients = order_all(world, lb, go)
     worker.kill()
+    go.write_text('')
     worker.start()
     statuses = statuses_of(clients)
     wait_until(lambda: lb.app('app')['backlog'] == 0, 'everything to be over')

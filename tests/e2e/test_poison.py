@@ -31,7 +31,7 @@ class Fragile:
         env = {'APP_LOG': str(self.log), 'PYTHONDONTWRITEBYTECODE': '1'}
         for i, a in enumerate(self.addresses):
             world.process(['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--bind', a, '--log-level=warning',
-                           '--worker-tmp-dir=/dev/shm', 'fragile_app:application'], 'fragile%d' % i, env=env, cwd=world.folder)
+                           '--worker-tmp-dir=/dev/shm', '--timeout=600', 'fragile_app:application'], 'fragile%d' % i, env=env, cwd=world.folder)
         for a in self.addresses:
             wait_until(lambda: self._up(a), 'gunicorn at %s' % a)
 
@@ -124,7 +124,7 @@ def test_what_waits_for_a_connection_when_its_path_is_held_does_not_go_out(world
                 return
             c.answer(b'hello')
     w = world.scripted(script)
-    lb = start(world, [w.address], poison_deaths=1, poison_hold='10m', connection_wait_timeout='60s')
+    lb = start(world, [w.address], poison_deaths=1, poison_hold='10m')
     clients = []
     for i in range(6):
         c = Client(lb.address)

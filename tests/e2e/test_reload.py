@@ -94,7 +94,7 @@ def test_host_names_of_workers_are_resolved(world):
     lb = world.resumelb({'workers': ['localhost:' + port]}, wait=False)
     wait_until(lambda: lb.listening() and w.address in lb.workers(), 'the worker')
     wait_until(lambda: lb.get().status == 200, 'an answer')
-    bad = world.resumelb({'workers': ['no-such-host.invalid:80'], 'start_wait': '20s'}, name='bad', wait=False)
+    bad = world.resumelb({'workers': ['no-such-host.invalid:80'], 'start_wait': '60s'}, name='bad', wait=False)
     wait_until(bad.listening, 'it: a failure is an answer')
     assert 'worker-not-resolved' in bad.process.output()
 
@@ -198,7 +198,7 @@ def test_clients_leave_descriptors_for_the_workers(world):
     for s in clients:
         selector.register(s, selectors.EVENT_READ)
     for _ in clients:
-        ready = selector.select(20)
+        ready = selector.select(LIMIT)
         assert ready, '%d are never served' % len(selector.get_map())
         s = ready[0][0].fileobj
         assert s.recv(65536).startswith(b'HTTP/1.1 200 ')

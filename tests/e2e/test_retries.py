@@ -137,6 +137,7 @@ def test_first_byte_timeout_is_a_504_and_the_worker_is_given_up(world):
     lb = world.resumelb(static(w.address, first_byte_timeout='200ms'))
     assert lb.get('/slow').status == 504
     wait_until(lambda: lb.app()['backlog'] == 0, 'the worker to be given up')
+    lb.change(first_byte_timeout='10m')
     assert lb.get('/quick').body == b'hello'
     gate.set()
 
@@ -352,6 +353,7 @@ def test_of_workers_that_all_time_out_only_eject_max_are_out(world):
     out = [w for w in lb.workers().values() if w['ejected']]
     assert [w['ejected_why'] for w in out] == ['first-byte-timeout'] * 2
     wait_until(lambda: lb.app()['stats']['ejections'] == 2, 'the count')
+    lb.change(first_byte_timeout='10m')
     gate.set()
     assert lb.get('/').body == b'hello'
 

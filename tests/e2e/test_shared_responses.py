@@ -5,7 +5,7 @@ import socket
 
 import pytest
 from limit_support import HeldApp, balancer, outcome, waits
-from support.base import free_port, wait_until
+from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair, blind_context, dial
 from support.http import Client
 from test_tls_clients import issue, with_certificate
@@ -34,7 +34,7 @@ class Visitor:
         before = lb.app()['stats']['requests']
         if self.source is not None:
             host, port = self.address.split(':')
-            client = Client(None, sock=socket.create_connection((host, int(port)), 60, (self.source, 0)))
+            client = Client(None, sock=socket.create_connection((host, int(port)), LIMIT, (self.source, 0)))
         elif self.context is not None:
             client = Client(None, sock=dial(self.address, None, self.context))
         else:

@@ -6,7 +6,7 @@ import signal
 import socket
 
 import pytest
-from support.base import wait_until
+from support.base import LIMIT, wait_until
 from support.browser import Browser
 from support.http import get
 from support.scripted import hello, serve
@@ -146,7 +146,7 @@ class Listener:
 
     def __init__(self, lb, query=''):
         host, port = lb.admin.split(':')
-        self.sock = socket.create_connection((host, int(port)), 10)
+        self.sock = socket.create_connection((host, int(port)), LIMIT)
         self.sock.sendall(('GET /live%s HTTP/1.1\r\nHost: %s\r\n\r\n' % (query, lb.admin)).encode())
         self.response = http.client.HTTPResponse(self.sock, method='GET')
         self.response.begin()

@@ -36,7 +36,7 @@ class TracedAgent(TinyAgent):
         (world.folder / 'traced.py').write_text(APP)
         Agent.__init__(self, world, 'agent', self.tree,
                        command=['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--log-level=warning',
-                                '--worker-tmp-dir=/dev/shm', 'traced:application'],
+                                '--worker-tmp-dir=/dev/shm', '--timeout=600', 'traced:application'],
                        environment={'PYTHONDONTWRITEBYTECODE': '1', 'HANGS': str(self.hangs)}, respawn_delay='20ms',
                        **settings)
 

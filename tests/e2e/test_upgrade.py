@@ -30,8 +30,7 @@ class Front:
         self.unix = 'unix:%s' % (world.folder / (name + '.sock'))
         self.listen = [{'address': self.plain}, {'address': self.tls, 'tls': pair.entry, 'http2': True},
                        {'address': self.unix}]
-        self.config = {'workers': [w.address for w in self.workers], 'upgrade_timeout': '20s', 'drain_timeout': '10s',
-                       **settings}
+        self.config = {'workers': [w.address for w in self.workers], **settings}
         self.lb = world.resumelb(self.config, listen=self.listen, name=name)
 
     def loads(self, pause=0.0):
@@ -150,7 +149,7 @@ def test_a_new_one_that_cannot_start_changes_nothing(world, broken):
 def test_a_new_one_that_hangs_is_given_up(world):
     binary = world.folder / 'resumelb'
     shutil.copy(BIN / 'resumelb', binary)
-    front = Front(world, upgrade_timeout='1s')
+    front = Front(world, upgrade_timeout='10s')
     front.lb.process.stop()
     front.lb.process = world.process([binary, '-c', front.lb.path], 'copy')
     wait_until(front.lb.ready, 'the copy')

@@ -90,7 +90,7 @@ def tree_lb(world, **settings):
 
 
 def test_requests_wait_for_a_worker_and_go_when_one_joins(world):
-    tree, lb = tree_lb(world, worker_wait_timeout='20s')
+    tree, lb = tree_lb(world)
     clients = [Client(lb.address) for _ in range(30)]
     for c in clients:
         c.send()
@@ -111,7 +111,7 @@ def test_no_worker_in_time_is_a_503_with_retry_after(world):
 
 
 def test_the_queue_is_bounded(world):
-    tree, lb = tree_lb(world, worker_wait_timeout='20s', worker_wait_max=5)
+    tree, lb = tree_lb(world, worker_wait_max=5)
     clients = [Client(lb.address) for _ in range(5)]
     for c in clients:
         c.send()
@@ -129,7 +129,7 @@ def test_the_queue_is_bounded(world):
 
 
 def test_a_worker_with_another_incarnation_is_a_new_worker(world):
-    tree, lb = tree_lb(world, worker_wait_timeout='20s')
+    tree, lb = tree_lb(world)
     w = feeding(world, 'first', skills={'a.example': 50.0})
     tree.register(w.address)
     assert lb.get(host='a.example').body == b'hello'
@@ -138,7 +138,7 @@ def test_a_worker_with_another_incarnation_is_a_new_worker(world):
 
 
 def test_a_provider_whose_owner_ended_is_gone_and_its_stream_decides(world):
-    tree, lb = tree_lb(world, worker_wait_timeout='20s')
+    tree, lb = tree_lb(world)
     a, b = feeding(world, 'a'), feeding(world, 'b')
     tree.register(a.address)
     tree.register(b.address)
@@ -282,8 +282,8 @@ def test_who_is_timed_out_with_a_turn_on_its_way_ends_well(world):
                     '-keyout', tls['key'], '-out', tls['certificate'], '-days', '2', '-subj', '/CN=test.example'],
                    check=True, capture_output=True)
     lb = world.resumelb({'applications': {'app': {
-        'tree': 'directory:%s' % tree.path, 'resume': 'measure', 'worker_wait_timeout': '30s',
-        'total_timeout': '2s'}}}, wait=False, threads=1,
+        'tree': 'directory:%s' % tree.path, 'resume': 'measure', 
+        'total_timeout': '15s'}}}, wait=False, threads=1,
         listen=[{'address': '127.0.0.1:%d' % port, 'tls': tls, 'http2': True}])
     wait_until(lb.listening, 'the load balancer')
     wait_until(lambda: 'listening addresses' in lb.process.output(), 'its listeners')
