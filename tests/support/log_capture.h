@@ -22,7 +22,7 @@ struct log_capture {
 
 static inline void log_capture_start(struct log_capture *c)
 {
-    char path[] = "/tmp/log_capture.XXXXXX";
+    char path[] = RLB_TEST_DIR "/log_capture.XXXXXX";
 
     *c = (struct log_capture){.file = mkstemp(path), .real_stderr = dup(STDERR_FILENO)};
     assert_true(c->file >= 0);

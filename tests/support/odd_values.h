@@ -105,7 +105,7 @@ static inline size_t odd_values_try(const struct odd_program *p)
     static const char *const odd[] = {"true",  "\"x\"", "5",      "[]",         "[1]",
                                       "[[1]]", "{}",    "{a: b}", "[{a: [b]}]", "{a: {b: {c: d}}}",
                                       "~"};
-    char file[] = "/tmp/rlb-odd-values-XXXXXX";
+    char file[] = RLB_TEST_DIR "/rlb-odd-values-XXXXXX";
     struct text yaml = {0};
     size_t read = 0;
 

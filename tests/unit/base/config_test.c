@@ -225,7 +225,7 @@ static void reading_tells_why_a_file_cannot_be_read(void **state)
 
 static void reading_takes_a_file(void **state)
 {
-    char path[] = "/tmp/config_test.XXXXXX";
+    char path[] = RLB_TEST_DIR "/config_test.XXXXXX";
     int fd = mkstemp(path);
     struct config c;
     struct diag d = {0};

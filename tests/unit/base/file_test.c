@@ -25,7 +25,7 @@ static int make_folder(void **state)
 {
     struct folder *f = xcalloc(1, sizeof(*f));
 
-    snprintf(f->path, sizeof(f->path), "/tmp/file_test.XXXXXX");
+    snprintf(f->path, sizeof(f->path), RLB_TEST_DIR "/file_test.XXXXXX");
     if (mkdtemp(f->path) == NULL)
         return -1;
     f->file = xasprintf("%s/kept", f->path);

@@ -327,7 +327,7 @@ static void put_in_place(const char *from, const char *path)
 
 static void a_new_version_at_the_old_path_is_loaded_while_the_old_one_serves(void **state)
 {
-    char folder[] = "/tmp/registry_test.XXXXXX";
+    char folder[] = RLB_TEST_DIR "/registry_test.XXXXXX";
 
     (void)state;
     assert_non_null(mkdtemp(folder));

@@ -228,7 +228,7 @@ static void unix_sockets_are_reached(void **state)
     int status = 0;
 
     (void)state;
-    snprintf(un.sun_path, sizeof(un.sun_path), "/tmp/rlb-fetch-%d.sock", (int)getpid());
+    snprintf(un.sun_path, sizeof(un.sun_path), RLB_TEST_DIR "/rlb-fetch-%d.sock", (int)getpid());
     snprintf(p.address, sizeof(p.address), "unix:%s", un.sun_path);
     assert_int_equal(bind(listener, (struct sockaddr *)&un, sizeof(un)), 0);
     start_on(&p, listener, SLICE_LIT("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), STAY_AFTER);
@@ -276,7 +276,7 @@ static void who_cannot_be_reached_is_said_with_the_reason(void **state)
     snprintf(address, sizeof(address), "127.0.0.1:%d", ntohs(in.sin_port));
     expect_nobody(address, ERR_CONNECT_REFUSED, "connection refused");
 
-    snprintf(un.sun_path, sizeof(un.sun_path), "/tmp/rlb-nobody-%d.sock", (int)getpid());
+    snprintf(un.sun_path, sizeof(un.sun_path), RLB_TEST_DIR "/rlb-nobody-%d.sock", (int)getpid());
     snprintf(address, sizeof(address), "unix:%s", un.sun_path);
     assert_int_equal(bind(there, (struct sockaddr *)&un, sizeof(un)), 0);
     expect_nobody(address, ERR_CONNECT_REFUSED, "connection refused");
@@ -313,7 +313,7 @@ static int ask_with(const char *address, const char *token_file)
 
 static int ask_peer(const char *answer, const char *token)
 {
-    char path[] = "/tmp/rlb-token-XXXXXX";
+    char path[] = RLB_TEST_DIR "/rlb-token-XXXXXX";
     int fd = mkstemp(path);
     struct peer p;
 

@@ -28,7 +28,7 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
 
-    strcpy(f->folder, "/tmp/access-log-XXXXXX");
+    strcpy(f->folder, RLB_TEST_DIR "/access-log-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     snprintf(f->file, sizeof(f->file), "%s/log", f->folder);
     snprintf(f->moved, sizeof(f->moved), "%s/log.1", f->folder);

@@ -31,7 +31,7 @@ static int set_up(void **state)
 {
     struct fixture *f = xcalloc(1, sizeof(*f));
 
-    strcpy(f->folder, "/tmp/rlb-configuration-XXXXXX");
+    strcpy(f->folder, RLB_TEST_DIR "/rlb-configuration-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     f->path = xasprintf("%s/c.yaml", f->folder);
     *state = f;

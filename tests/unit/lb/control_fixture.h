@@ -32,7 +32,7 @@ static inline struct control *control_create_bare(const char *yaml)
     struct control *c = xcalloc(1, sizeof(*c));
     struct diag d = {0};
 
-    strcpy(c->folder, "/tmp/rlb-control-XXXXXX");
+    strcpy(c->folder, RLB_TEST_DIR "/rlb-control-XXXXXX");
     assert_non_null(mkdtemp(c->folder));
     char *path = xasprintf("%s/c.yaml", c->folder);
     FILE *out = fopen(path, "w");

@@ -26,7 +26,7 @@ static int setup(void **state)
 {
     struct world *w = xcalloc(1, sizeof(*w));
 
-    snprintf(w->state, sizeof(w->state), "/tmp/rlb-drained-XXXXXX");
+    snprintf(w->state, sizeof(w->state), RLB_TEST_DIR "/rlb-drained-XXXXXX");
     assert_non_null(mkdtemp(w->state));
     snprintf(w->folder, sizeof(w->folder), "%s/shop", w->state);
     snprintf(w->file, sizeof(w->file), "%s/drained.json", w->folder);

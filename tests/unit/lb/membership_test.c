@@ -70,9 +70,9 @@ static int set_up(void **state)
 {
     struct world *w = xcalloc(1, sizeof(*w));
 
-    strcpy(w->root, "/tmp/rlb-members-XXXXXX");
+    strcpy(w->root, RLB_TEST_DIR "/rlb-members-XXXXXX");
     assert_non_null(mkdtemp(w->root));
-    strcpy(w->state, "/tmp/rlb-members-XXXXXX");
+    strcpy(w->state, RLB_TEST_DIR "/rlb-members-XXXXXX");
     assert_non_null(mkdtemp(w->state));
     *state = w;
     return 0;

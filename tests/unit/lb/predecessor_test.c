@@ -176,7 +176,7 @@ static void the_admin_socket_and_listeners_are_not_mixed_up(void **state)
 
 static void a_lock_of_another_folder_stays_with_the_one_before(void **state)
 {
-    char folder[] = "/tmp/predecessor-XXXXXX";
+    char folder[] = RLB_TEST_DIR "/predecessor-XXXXXX";
     char path[64];
 
     (void)state;

@@ -146,7 +146,7 @@ static void what_this_process_listens_at_is_never_allowed(void **state)
 
 static void a_unix_socket_is_known_under_any_path(void **state)
 {
-    char folder[] = "/tmp/rlb-limits-XXXXXX";
+    char folder[] = RLB_TEST_DIR "/rlb-limits-XXXXXX";
     char path[64];
     char alias[64];
     char by_folder[96];
@@ -157,7 +157,8 @@ static void a_unix_socket_is_known_under_any_path(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof(path), "unix:%s/a", folder);
     snprintf(alias, sizeof(alias), "unix:%s/b", folder);
-    snprintf(by_folder, sizeof(by_folder), "unix:%s/../%s/a", folder, folder + strlen("/tmp/"));
+    snprintf(by_folder, sizeof(by_folder), "unix:%s/../%s/a", folder,
+             folder + strlen(RLB_TEST_DIR "/"));
     struct addr own = parsed(path);
     const struct provider_limits l = {.own = &own, .nown = 1};
     assert_int_equal(addr_listen(&own, &o, &fd), ERR_OK);

@@ -339,7 +339,7 @@ static struct addr socket_path(char folder[64], char path[80])
 {
     char text[100];
 
-    snprintf(folder, 64, "/tmp/rlb-addr-XXXXXX");
+    snprintf(folder, 64, RLB_TEST_DIR "/rlb-addr-XXXXXX");
     assert_non_null(mkdtemp(folder));
     snprintf(path, 80, "%s/s", folder);
     snprintf(text, sizeof(text), "unix:%s", path);

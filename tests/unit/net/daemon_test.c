@@ -248,7 +248,7 @@ static int manager_socket(bool abstract, char name[108])
     if (abstract)
         snprintf(name, 108, "@rlb-notify-%d", (int)getpid());
     else
-        snprintf(name, 108, "/tmp/rlb-notify-%d", (int)getpid());
+        snprintf(name, 108, RLB_TEST_DIR "/rlb-notify-%d", (int)getpid());
     strcpy(sa.sun_path, name);
     size_t len = offsetof(struct sockaddr_un, sun_path) + strlen(name) + (abstract ? 0 : 1);
     if (abstract)

@@ -32,7 +32,7 @@ static void make_file(const char *name, mode_t mode)
 static int make_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/rlb-program-XXXXXX");
+    snprintf(folder, sizeof(folder), RLB_TEST_DIR "/rlb-program-XXXXXX");
     if (mkdtemp(folder) == NULL)
         return -1;
     make_file("agent", 0755);

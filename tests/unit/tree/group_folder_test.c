@@ -19,7 +19,7 @@
 /* Nobody's, which is not that of the test. */
 enum { OTHER_GROUP = 65533 };
 
-static char base[] = "/tmp/rlb-group-XXXXXX";
+static char base[] = RLB_TEST_DIR "/rlb-group-XXXXXX";
 
 static int setup(void **state)
 {

@@ -20,7 +20,7 @@ static int setup(void **state)
 {
     struct place *p = xcalloc(1, sizeof(*p));
 
-    snprintf(p->folder, sizeof(p->folder), "/tmp/rlb-provider-XXXXXX");
+    snprintf(p->folder, sizeof(p->folder), RLB_TEST_DIR "/rlb-provider-XXXXXX");
     assert_non_null(mkdtemp(p->folder));
     snprintf(p->path, sizeof(p->path), "%s/x", p->folder);
     *state = p;

@@ -36,7 +36,7 @@ static int setup(void **state)
     struct world *w = xcalloc(1, sizeof(*w));
     const struct store_options o = {.timeout_ms = 200};
 
-    snprintf(w->folder, sizeof(w->folder), "/tmp/rlb-store-XXXXXX");
+    snprintf(w->folder, sizeof(w->folder), RLB_TEST_DIR "/rlb-store-XXXXXX");
     assert_non_null(mkdtemp(w->folder));
     char *url = xasprintf("directory:%s/tree//", w->folder);
     assert_int_equal(store_open(slice_of(url), &o, &w->store, &w->diag), ERR_OK);

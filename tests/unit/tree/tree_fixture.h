@@ -61,7 +61,7 @@ static inline int setup(void **state)
 {
     struct world *w = xcalloc(1, sizeof(*w));
 
-    snprintf(w->folder, sizeof(w->folder), "/tmp/rlb-tree-XXXXXX");
+    snprintf(w->folder, sizeof(w->folder), RLB_TEST_DIR "/rlb-tree-XXXXXX");
     assert_non_null(mkdtemp(w->folder));
     snprintf(w->root, sizeof(w->root), "%s/tree", w->folder);
     w->loop = loop_create(0);

@@ -139,7 +139,7 @@ static void hosts_and_path_are_bounded(void **state)
 
 static int setup(void **state)
 {
-    char *path = xstrdup("/tmp/rlb-auth-XXXXXX");
+    char *path = xstrdup(RLB_TEST_DIR "/rlb-auth-XXXXXX");
     int fd = mkstemp(path);
 
     assert_true(fd >= 0);

@@ -132,7 +132,7 @@ static void write_file(const char *folder, const char *name, const char *text)
 
 static void where_descriptors_are_not_told_the_user_decides(void **state)
 {
-    char folder[] = "/tmp/port-owner-XXXXXX";
+    char folder[] = RLB_TEST_DIR "/port-owner-XXXXXX";
     char net[64];
     char pid[64];
     uid_t foreign = 0;

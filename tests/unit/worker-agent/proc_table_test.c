@@ -30,7 +30,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 static int make_proc(void **state)
 {
     (void)state;
-    snprintf(proc, sizeof(proc), "/tmp/rlb-proc-XXXXXX");
+    snprintf(proc, sizeof(proc), RLB_TEST_DIR "/rlb-proc-XXXXXX");
     return mkdtemp(proc) != NULL ? 0 : -1;
 }
 

@@ -71,7 +71,7 @@ static int set_up_with(void **state, const struct restart_times *times)
 {
     struct fixture *f = xcalloc(1, sizeof(*f));
 
-    snprintf(f->root, sizeof(f->root), "/tmp/rlb-restart-XXXXXX");
+    snprintf(f->root, sizeof(f->root), RLB_TEST_DIR "/rlb-restart-XXXXXX");
     assert_non_null(mkdtemp(f->root));
     f->loop = loop_create(0);
     f->times = *times;

@@ -18,7 +18,7 @@ static char folder[64];
 static int make_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/rlb-store-XXXXXX");
+    snprintf(folder, sizeof(folder), RLB_TEST_DIR "/rlb-store-XXXXXX");
     return mkdtemp(folder) != NULL ? 0 : -1;
 }
 

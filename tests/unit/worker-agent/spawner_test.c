@@ -25,7 +25,7 @@ static struct spawner spawner;
 static int make_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/rlb-spawn-XXXXXX");
+    snprintf(folder, sizeof(folder), RLB_TEST_DIR "/rlb-spawn-XXXXXX");
     if (mkdtemp(folder) == NULL)
         return -1;
     spawner =
