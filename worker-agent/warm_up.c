@@ -89,7 +89,7 @@ static void try_next(struct warm_up *w)
     if (w->at == w->n)
         end(w);
     else
-        w->attempt = http1_connect(w->loop, &w->addr, WARM_UP_TOTAL_MS, on_connected, w);
+        w->attempt = http1_connect(w->loop, &w->addr, w->limit_ms, on_connected, w);
 }
 
 static void on_total(struct timer *t)
@@ -115,7 +115,7 @@ static char *make_head(const struct warm_target *t)
 }
 
 bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
-                   const struct warm_targets *targets)
+                   const struct warm_targets *targets, unsigned limit_ms)
 {
     const struct warm_target *top[WARM_WANTED_MAX];
     size_t n = warm_targets_top(targets, top);
@@ -124,13 +124,14 @@ bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
         return false;
     w->loop = l;
     w->addr = *a;
+    w->limit_ms = limit_ms;
     w->heads = xcalloc(n, sizeof(char *));
     for (w->n = 0; w->n < n; ++w->n)
         w->heads[w->n] = make_head(top[w->n]);
     w->at = 0;
     w->answered = w->failed = 0;
     timer_init(&w->total, on_total);
-    timer_start(l, &w->total, WARM_UP_TOTAL_MS);
+    timer_start(l, &w->total, limit_ms);
     try_next(w);
     return true;
 }

@@ -15,7 +15,7 @@
 #include "worker-agent/warm_targets.h"
 
 enum {
-    /* All of them together: a replacement waits for so long at most. */
+    /* All of them together: a replacement waits for at most this long. */
     WARM_UP_TOTAL_MS = 10000,
 };
 
@@ -24,6 +24,7 @@ struct warm_up {
     struct addr addr;
     char **heads;
     size_t n, at;
+    unsigned limit_ms;
     struct http1_connect *attempt;
     struct http1_conn *conn;
     int status; /* of the present one; 0: no answer yet */
@@ -32,9 +33,12 @@ struct warm_up {
     void (*done)(struct warm_up *w); /* once, later, unless stopped */
 };
 
-/* W is zeroed or stopped. False: there is nothing to replay, and no done(). */
+/*
+ * W is zeroed or stopped. All requests together take at most LIMIT_MS. Returns false if there is
+ * nothing to replay; done() is not called then.
+ */
 bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
-                   const struct warm_targets *targets);
+                   const struct warm_targets *targets, unsigned limit_ms);
 /* Harmless when it is not under way. */
 void warm_up_stop(struct warm_up *w);
 static inline bool warm_up_running(const struct warm_up *w)

@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include <malloc.h>
+
 #include "common/base/settings.h"
 
 struct odd_row {
@@ -105,6 +107,8 @@ static inline size_t odd_values_try(const struct odd_program *p)
     static const char *const odd[] = {"true",  "\"x\"", "5",      "[]",         "[1]",
                                       "[[1]]", "{}",    "{a: b}", "[{a: [b]}]", "{a: {b: {c: d}}}",
                                       "~"};
+    /* Returning the heap to the system after each configuration costs more than reading it. */
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
     char file[] = RLB_TEST_DIR "/rlb-odd-values-XXXXXX";
     struct text yaml = {0};
     size_t read = 0;
