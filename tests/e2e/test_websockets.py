@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python's `websockets` at both ends: a thousand idle ones beside ordinary requests, and all that the protocol has, through a tunnel."""
+import asyncio
+import hashlib
+import random
+
+import pytest
+import websockets
+from support.base import LIMIT, free_port, wait_until
+from support.certificates import Pair, blind_context, dial
+from support.http import Client, get
+from support.websocket_worker import PUSHED, REFUSED, WebSocketWorker, raise_descriptor_limit
+from test_http2_behaviour import metric
+from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK, InvalidStatusCode
+
+MANY = 1000
+TUNNELS = 'resumelb_tunnels{application="default"}'
+AT_ONCE = 50            # handshakes
+SIZES = [0, 1, 125, 126, 65535, 65536, 1 << 20]
+
+
+@pytest.fixture(scope='module', autouse=True)
+def versions():
+    print('websockets', websockets.__version__)
+
+
+class Site:
+    """A worker for both, and the load balancer in front of it, by a plain or a TLS listener."""
+
+    def __init__(self, world, tls, worker=None, **settings):
+        raise_descriptor_limit()
+        self.worker = WebSocketWorker(world, **(worker or {}))
+        self.address = '127.0.0.1:%d' % free_port()
+        more = {'tls': Pair(world.folder, 'site', ['test.example']).entry, 'http2': True} if tls else {}
+        self.lb = world.resumelb({'workers': [self.worker.address], **settings}, listen=[{'address': self.address, **more}])
+        self.url, self.tls = '%s://%s' % ('wss' if tls else 'ws', self.address), tls
+
+    def connect(self, path='/echo', **options):
+        if self.tls:
+            options.update(ssl=blind_context(), server_hostname='test.example')
+        return websockets.connect(self.url + path, ping_interval=None, max_size=None, open_timeout=LIMIT, **{'close_timeout': LIMIT, **options})
+
+    def ordinary(self, path='/'):
+        if not self.tls:
+            return get(self.address, path)
+        with Client(None, sock=dial(self.address, 'test.example')) as c:
+            return c.request(target=path)
+
+    def closed(self, count):
+        wait_until(lambda: len(self.worker.closes) == count, '%d to be closed' % count)
+        wait_until(lambda: metric(self.lb, TUNNELS) == 0, 'no tunnel to be left')
+        return self.worker.closes
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 2 * LIMIT))
+
+
+@pytest.fixture(params=[False, True], ids=['plain', 'tls'])
+def tls(request):
+    return request.param
+
+
+async def open_many(site, count):
+    """All of them, AT_ONCE of them at once. After the first that fails, which is raised, no more are begun."""
+    room, opened, failures = asyncio.Semaphore(AT_ONCE), [], []
+
+    async def one():
+        async with room:
+            try:
+                if not failures:
+                    opened.append(await site.connect())
+            except InvalidStatusCode as e:
+                failures.append(e)
+    await asyncio.gather(*(one() for _ in range(count)))
+    if failures:
+        for ws in opened:
+            ws.transport.abort()
+        raise failures[0]
+    return opened
+
+
+async def idle_beside_ordinary_requests(site):
+    loop = asyncio.get_running_loop()
+    opened = await open_many(site, MANY)
+    assert metric(site.lb, TUNNELS) == MANY
+    for _ in range(200):
+        r = await loop.run_in_executor(None, site.ordinary)
+        assert r.status == 200 and r.body == b'ordinary', r.status
+    for i in range(0, MANY, AT_ONCE):
+        part = opened[i:i + AT_ONCE]
+        await asyncio.gather(*(ws.send('%d' % (i + n)) for n, ws in enumerate(part)))
+        assert await asyncio.gather(*(ws.recv() for ws in part)) == ['%d' % (i + n) for n in range(len(part))]
+    for i in range(0, MANY, AT_ONCE):
+        await asyncio.gather(*(ws.close() for ws in opened[i:i + AT_ONCE]))
+
+
+# Room for the WebSockets and for the requests beside them; no limit; and what there is without a word of the user.
+ROOM = [pytest.param({'max_connections': MANY + 16}, id='room for both'), pytest.param({'max_connections': 0}, id='no limit'),
+        pytest.param({}, id='defaults', marks=pytest.mark.xfail(
+            strict=True, raises=InvalidStatusCode, reason='tunnels count in max_connections: of the 65th on a handshake is answered 503'))]
+
+
+@pytest.mark.parametrize('settings', ROOM)
+def test_a_thousand_idle_websockets_do_not_keep_a_worker_from_ordinary_requests(world, tls, settings):
+    site = Site(world, tls, **settings)
+    run(idle_beside_ordinary_requests(site))
+    assert site.worker.gets == 200
+    assert {(code, path) for path, code, _ in site.closed(MANY)} == {(1000, '/echo')}
+
+
+# ---- messages ----
+
+COMPRESSION = pytest.mark.parametrize('compression', [None, 'deflate'], ids=['as it is', 'permessage-deflate'])
+
+
+def messages(seed):
+    """Binary ones that do not compress, text that does, one after the other, of each size."""
+    draw = random.Random(seed)
+    for size in SIZES:
+        yield draw.randbytes(size)
+        yield ('caf\u00e9 ' * (size // 6 + 1))[:size]
+
+
+@COMPRESSION
+def test_messages_of_each_size_come_back_as_they_were(world, tls, compression):
+    site = Site(world, tls, {'compression': compression})
+
+    async def talk():
+        async with site.connect(compression=compression) as ws:
+            assert [e.name for e in ws.extensions] == (['permessage-deflate'] if compression else [])
+            for message in messages(1):         # one by one
+                await ws.send(message)
+                assert await ws.recv() == message
+            everything = list(messages(2))      # and all behind each other, while the first come back
+            sending = asyncio.ensure_future(send_all(ws, everything))
+            for message in everything:
+                assert await ws.recv() == message
+            await sending
+    run(talk())
+    assert site.closed(1) == [('/echo', 1000, '')]
+
+
+async def send_all(ws, everything):
+    for message in everything:
+        await ws.send(message)
+
+
+@COMPRESSION
+def test_each_side_sends_without_an_answer(world, tls, compression):
+    site = Site(world, tls, {'compression': compression})
+
+    async def talk():
+        for size in (1, 1000, 1 << 20):
+            async with site.connect('/push/%d' % size, compression=compression) as ws:
+                for i in range(PUSHED):
+                    assert await ws.recv() == bytes([i]) * size
+            async with site.connect('/digest', compression=compression) as ws:
+                sent = [random.Random(size + i).randbytes(size) for i in range(PUSHED)]
+                await send_all(ws, [*sent, 'end'])
+                assert await ws.recv() == hashlib.sha256(b''.join(sent)).hexdigest()
+            async with site.connect(compression=compression) as ws:     # one message in pieces
+                await ws.send([b'x' * size] * 5)
+                assert await ws.recv() == b'x' * (5 * size)
+    run(talk())
+    assert {code for _, code, _ in site.closed(9)} == {1000}
+
+
+def test_pings_and_pongs_of_both_sides(world, tls):
+    site = Site(world, tls)
+
+    async def talk():
+        async with site.connect() as ws:
+            for data in (b'', b'x', b'p' * 125):
+                await (await ws.ping(data))
+            await ws.pong(b'one that is no answer')
+            await ws.send('after')
+            assert await ws.recv() == 'after'
+        async with site.connect('/ping') as ws:
+            assert await ws.recv() == 'all pongs came'
+    run(talk())
+    site.closed(2)
+
+
+# ---- ends ----
+
+CODES = [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 3000, 3999, 4000, 4999]
+
+
+def test_close_codes_of_both_sides(world, tls):
+    site = Site(world, tls)
+
+    async def talk():
+        for code in CODES:
+            async with site.connect('/echo/%d' % code) as ws:
+                await ws.close(code, 'reason %d' % code)
+            async with site.connect('/close/%d' % code) as ws:
+                await ws.send('now')
+                with pytest.raises(ConnectionClosedOK if code in (1000, 1001) else ConnectionClosedError):
+                    await ws.recv()
+                assert (ws.close_code, ws.close_reason) == (code, 'because')
+    run(talk())
+    seen = site.closed(2 * len(CODES))
+    assert sorted(c for c in seen if c[0].startswith('/echo')) == sorted(('/echo/%d' % c, c, 'reason %d' % c) for c in CODES)
+    assert sorted(c for c in seen if c[0].startswith('/close')) == sorted(('/close/%d' % c, c, 'because') for c in CODES)
+
+
+def test_an_end_without_a_close_frame_is_passed_on(world, tls):
+    site = Site(world, tls)
+
+    async def talk():
+        async with site.connect('/abort') as ws:
+            await ws.send('now')
+            with pytest.raises(ConnectionClosedError):
+                await ws.recv()
+            assert ws.close_code == 1006
+        ws = await site.connect()
+        await ws.send('x')
+        assert await ws.recv() == 'x'
+        ws.transport.abort()
+        await ws.wait_closed()
+    run(talk())
+    assert [code for _, code, _ in site.closed(2)] == [1006, 1006]
+
+
+# ---- handshakes ----
+
+def test_subprotocols_are_negotiated_with_the_worker(world, tls):
+    site = Site(world, tls, {'subprotocols': ['chat.v2', 'chat.v1']})
+    offers = {('chat.v1',): 'chat.v1', ('chat.v1', 'chat.v2'): None, ('other',): None, (): None}
+
+    async def talk():
+        for offer, chosen in offers.items():
+            async with site.connect(subprotocols=list(offer) or None) as ws:
+                if len(offer) == 2:         # which of two is the worker's to say: one of them
+                    assert ws.subprotocol in offer
+                else:
+                    assert ws.subprotocol == chosen
+                await ws.send('x')
+                assert await ws.recv() == 'x'
+    run(talk())
+    site.closed(len(offers))
+
+
+def test_a_refused_upgrade_is_passed_on_whole(world, tls):
+    site = Site(world, tls)
+
+    async def talk():
+        for path, status in REFUSED.items():
+            with pytest.raises(InvalidStatusCode) as refused:
+                await site.connect(path, close_timeout=1)       # it waits in vain: the connection is for more requests
+            assert refused.value.status_code == status
+            assert refused.value.headers['X-Reason'] == 'not here'
+        async with site.connect() as ws:            # and the next one is let in
+            await ws.send('x')
+            assert await ws.recv() == 'x'
+    run(talk())
+    handshake = [('Connection', 'Upgrade'), ('Upgrade', 'websocket'), ('Sec-WebSocket-Version', '13'),
+                 ('Sec-WebSocket-Key', 'dGhlIHNhbXBsZSBub25jZQ==')]
+    with Client(None, sock=dial(site.address, 'test.example')) if tls else Client(site.address) as c:
+        for _ in range(3):
+            r = c.request(target='/403', headers=handshake)
+            assert (r.status, r.body) == (403, b'refused by the worker')
+        assert c.request().body == b'ordinary'
+    site.closed(1)
