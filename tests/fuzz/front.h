@@ -4,13 +4,17 @@
  * sends the input. What it answers is the handler's choice, by the length of the path. Bits of the
  * input's first byte: 0 the client reads nothing, 1 it half-closes, 2 it resets at the end,
  * 3 its bytes come in pieces, each after a turn of the loop, 4 all of HTTP/1 goes by libh2o;
- * 5 by TLS; over HTTP/2 also 6 no preface comes before, 7 as many streams as are announced do.
+ * 5 by TLS, 7 FRONT_REQUESTS requests come before: over HTTP/2 as many streams as are announced,
+ * over HTTP/1 pipelined; over HTTP/2 also 6 no preface comes before.
  * The second byte, unless it is 0: the server's socket takes only a part of what is written, and
  * the client reads pieces of so many times 16 bytes, one a turn.
+ * With bit 7 the third byte: two bits each, the path lengths of four requests in a row, less one.
  */
 #ifndef RLB_TESTS_FUZZ_FRONT_H
 #define RLB_TESTS_FUZZ_FRONT_H
 
+#include "common/base/list.h"
+#include "common/base/text.h"
 #include "common/net/http_server.h"
 #include "common/net/http_tls.h"
 #include "tests/fuzz/fuzz.h"
@@ -32,8 +36,11 @@ enum {
     FRONT_LONG_WAY = 16,
     FRONT_TLS = 32,
     FRONT_NO_PREFACE = 64,
-    FRONT_STREAMS = 128,
+    FRONT_MANY = 128,
 };
+
+/* Requests that come before the input with FRONT_MANY. */
+enum { FRONT_REQUESTS = 100 };
 
 /* Addresses that a connection is tried from. */
 enum { FRONT_TRIES = 100 };
@@ -44,20 +51,25 @@ struct front {
     struct sockaddr_storage addr[4]; /* 1: with TLS; 2: with small buffers to send from */
     socklen_t addr_len[4];
     SSL_CTX *ssl_client;
-    SSL *ssl; /* of the present connection; NULL: it has none */
+    SSL *ssl;         /* of the present connection; NULL: it has none */
+    struct list late; /* calls that are answered one a turn */
     unsigned answers;
     size_t sip; /* what the present client reads at a time; 0: all there is */
 };
 
 struct front_call {
     struct http_reply reply;
+    struct list late_node; /* in front.late, or alone */
     char body[70000];
 };
 
 static inline void front_on_gone(void *context, bool done)
 {
+    struct front_call *call = context;
+
     (void)done;
-    free(context);
+    list_remove(&call->late_node);
+    free(call);
 }
 
 static const struct http_reply_events front_events = {.gone = front_on_gone};
@@ -76,9 +88,12 @@ static inline void front_on_request(void *context, struct http_request *req, str
         ASSERT(memchr(req->fields.at[i].value.p, '\n', req->fields.at[i].value.len) == NULL);
     ++f->answers;
     memset(call->body, 'x', sizeof(call->body));
+    list_init(&call->late_node);
     http_reply_init(&call->reply, req, conn, &front_events, call);
+    if (len % 8 == 7)
+        list_push_back(&f->late, &call->late_node);
     if (len % 4 == 3)
-        return; /* never answered: it ends with the connection */
+        return; /* answered in a later turn, or never: it ends with the connection */
     if (len % 4 == 2) {
         req->res.status = 200;
         http_reply_start(&call->reply, 10);
@@ -147,6 +162,7 @@ static inline void front_start(struct front *f, bool http2, bool long_way)
     };
 
     signal(SIGPIPE, SIG_IGN);
+    list_init(&f->late);
     f->loop = loop_create(0);
     f->server = http_server_create(f->loop, &o);
     for (int which = 0; which < 4; ++which)
@@ -185,11 +201,25 @@ static inline void front_handshake(struct front *f, int client)
     ASSERT(SSL_is_init_finished(f->ssl));
 }
 
+/* Such an answer begins outside of any event of its connection, which may be closing. */
+static inline void front_answer_late(struct front *f)
+{
+    struct list *first = list_pop_front(&f->late);
+
+    if (first == NULL)
+        return;
+    struct front_call *call = list_entry(first, struct front_call, late_node);
+
+    http_reply_simple(&call->reply, 200, "text/plain",
+                      (struct slice){call->body, sizeof(call->body)});
+}
+
 static inline void front_turn(struct front *f, int client, unsigned mode)
 {
     char buffer[16384];
 
     loop_turn(f->loop, 0);
+    front_answer_late(f);
     if (f->sip != 0) {
         if ((mode & FRONT_SILENT) == 0)
             front_recv(f, client, buffer, f->sip);
@@ -240,6 +270,23 @@ static inline int front_client(struct front *f, unsigned mode)
     return -1;
 }
 
+/* The next byte of what BYTES has left; 0 at its end. */
+static inline unsigned front_take(struct slice *bytes)
+{
+    if (bytes->len == 0)
+        return 0;
+    unsigned byte = (unsigned char)bytes->p[0];
+
+    *bytes = (struct slice){bytes->p + 1, bytes->len - 1};
+    return byte;
+}
+
+/* The path of the Ith of the requests that come before, by the input's third byte. */
+static inline struct slice front_path(unsigned lengths, unsigned i)
+{
+    return (struct slice){"/abc", 1 + (lengths >> i % 4 * 2 & 3)};
+}
+
 /* One connection, from its start to its end; a leak or a request left behind is a failure. */
 static inline void front_talk(struct front *f, struct slice before, struct slice bytes,
                               unsigned mode)
@@ -247,10 +294,6 @@ static inline void front_talk(struct front *f, struct slice before, struct slice
     struct linger reset = {.l_onoff = 1};
     int client;
 
-    /* The input's second byte. */
-    f->sip = bytes.len != 0 ? (size_t)(unsigned char)bytes.p[0] * 16 : 0;
-    if (bytes.len != 0)
-        bytes = (struct slice){bytes.p + 1, bytes.len - 1};
     client = front_client(f, mode);
     if ((mode & FRONT_TLS) != 0)
         front_handshake(f, client);
@@ -268,6 +311,7 @@ static inline void front_talk(struct front *f, struct slice before, struct slice
     ERR_clear_error();
     for (int i = 0; i < 1000 && http_server_connections(f->server) != 0; ++i) {
         loop_turn(f->loop, i < 20 ? 0 : 1);
+        front_answer_late(f);
         if (i == 20)
             http_server_cut(f->server);
     }
