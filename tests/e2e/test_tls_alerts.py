@@ -34,8 +34,8 @@ class Site:
 
     def __call__(self, *options, listener='open', say=REQUEST, name='first.example'):
         names = ['-servername', name] if name else ['-noservername']
-        # With -ign_eof it stays until the end of the answer, and a line that is R alone is no command.
-        stays = [] if say == RENEGOTIATE else ['-ign_eof']
+        # With -ign_eof it stays until the server closes, and a line that is R alone is no command.
+        stays = [] if say in (RENEGOTIATE, '') else ['-ign_eof']
         return subprocess.run(['openssl', 's_client', '-connect', self.addresses[listener], *names, *stays, *map(str, options)],
                               input=say, capture_output=True, text=True, timeout=LIMIT)
 
