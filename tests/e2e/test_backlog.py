@@ -224,8 +224,9 @@ def test_a_report_is_taken_and_no_client_sees_it(world, kind):
     w = Reporter(world)
     w.first = [w.line('one')]
     w.response, method = RESPONSES[kind]
-    lb = balancer(world, 'on', [w.address])
-    off = balancer(world, 'off', [w.address], pool={'backlog_shared': False})
+    # what is refused waits for another worker, of which there is none
+    lb = balancer(world, 'on', [w.address], worker_wait_timeout='1s')
+    off = balancer(world, 'off', [w.address], pool={'backlog_shared': False}, worker_wait_timeout='1s')
     for version in (b'1.1', b'1.0'):
         for each in (lb, off):
             got = raw(each.address, method, version)

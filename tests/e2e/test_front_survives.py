@@ -256,11 +256,13 @@ def http2(port, *fields, padding=b''):
 
 
 class Balancer:
-    def __init__(self, world, folder, **settings):
+    def __init__(self, world, folder):
         self.worker = world.scripted(serve(digest))
         self.plain, self.tls = free_port(), free_port()
         pair = Pair(world.folder, 'front', ['test.example'])
-        self.lb = world.resumelb({'workers': [self.worker.address], 'spill_dir': str(folder.path), **LARGE, **settings}, listen=[
+        # Without descriptors nothing else ends the wait for a connection.
+        self.lb = world.resumelb({'workers': [self.worker.address], 'spill_dir': str(folder.path), 'connection_wait_timeout': '5s',
+                                  'worker_wait_timeout': '5s', **LARGE}, listen=[
             {'address': '127.0.0.1:%d' % self.plain}, {'address': '127.0.0.1:%d' % self.tls, 'tls': pair.entry, 'http2': True}])
         self.process = self.lb.process
 

@@ -35,8 +35,7 @@ def script(c):
 
 class Front(Balancer):
     def __init__(self, world, folder):
-        # without descriptors nothing else ends the wait for a worker
-        super().__init__(world, folder, connection_wait_timeout='5s', worker_wait_timeout='5s')
+        super().__init__(world, folder)
         self.worker.script = script
 
     def sockets(self):

@@ -14,8 +14,9 @@ from support.http import Client
 QUICK = {'pool_counter_answer_timeout': '250ms'}
 
 
-def hang(lb, daemon):
+def hang(lb, daemon, **rule):
     freeze(daemon.process.pid)
+    lb.config['pool_counters']['sites'].update(rule)
     lb.change(**QUICK)
 
 
@@ -49,9 +50,9 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     app = HeldApp()
     world.closers.append(app.server.close)
     app.let_all_go()
-    lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '300ms'}}, pool_counter_servers=[daemon.address])
+    lb = balancer(world, app, {'sites': {'where': 'daemon'}}, pool_counter_servers=[daemon.address])
     assert lb.get('/', 'a.example').status == 200
-    hang(lb, daemon)
+    hang(lb, daemon, timeout='300ms')
     answers = []
 
     def passes():
@@ -63,6 +64,8 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     # From time to time it is probed, which no request waits for.
     while 'rest_ms=2000' not in lb.process.output():
         assert lb.get('/', 'a.example').status == 200
+    lb.config['pool_counters']['sites'].update(timeout='10m')
+    lb.change(pool_counter_answer_timeout='1m')
     daemon.process.send_signal(signal.SIGCONT)
     acquired = int(daemon.stats()['total_acquired'])
 

@@ -149,8 +149,9 @@ def test_a_standby_speaks_tls_as_its_worker_does(world, tmp_path):
     standby = world.scripted(tls_script(pki.worker.server_context(), by_name(b'standby')))
     own_port = free_port()
     own = '127.0.0.1:%d' % own_port
+    # A handshake that the impostor does not take part in ends by this.
     lb = world.resumelb({'workers': [{'address': own, 'standby': standby.address}], 'worker_tls': {'ca': pki.ca},
-                         'eject_time': '100ms', 'eject_time_max': '100ms'})
+                         'connect_timeout': '3s', 'eject_time': '100ms', 'eject_time_max': '100ms'})
     wait_until(lambda: lb.get('/').body == b'standby', 'the standby')
     # Somebody else at its address, who cannot show its certificate: it does not go back.
     impostor = world.scripted(by_name(b'impostor'), port=own_port)

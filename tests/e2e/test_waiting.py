@@ -166,7 +166,7 @@ def test_providers_of_another_application_are_refused(world):
 
 
 def test_live_settings_follow_the_tree_and_bad_ones_are_refused(world):
-    tree, lb = tree_lb(world, pool={'variance': 6})
+    tree, lb = tree_lb(world, pool={'variance': 6}, worker_wait_timeout='100ms')
     setting = lambda name: lb.app()['settings'][name]
     assert setting('variance') == {'value': '6', 'origin': 'yaml'}
     tree.set(variance=2.5, retries=7, connect_timeout='1s')

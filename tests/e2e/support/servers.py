@@ -21,8 +21,8 @@ TOP_PATIENCE = {
     'drain_timeout': '10m', 'upgrade_timeout': '10m', 'header_timeout': '1h', 'body_timeout': '1h', 'send_timeout': '1h',
     'keep_alive_timeout': '1h', 'min_body_rate_grace': '1h', 'min_send_rate_grace': '1h'}
 PATIENCE = {
-    'connect_timeout': '60s', 'first_byte_timeout': '10m', 'between_bytes_timeout': '10m', 'connection_wait_timeout': '10m',
-    'worker_wait_timeout': '10m', 'unsafe_reuse_idle': '60s', 'idle_connection_timeout': '1h', 'feed_silence': '10m',
+    'connect_timeout': '60s', 'first_byte_timeout': '10m', 'between_bytes_timeout': '10m', 'connection_wait_timeout': '2m',
+    'worker_wait_timeout': '2m', 'unsafe_reuse_idle': '60s', 'idle_connection_timeout': '1h', 'feed_silence': '10m',
     'health_check_timeout': '10m', 'settings_hold': '1h', 'poison_window': '1h'}
 AGENT_TOP_PATIENCE = {
     'drain_timeout': '10m', 'upgrade_timeout': '10m', 'adopt_timeout': '10m', 'settings_hold': '1h', 'header_timeout': '1h',
