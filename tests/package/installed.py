@@ -21,7 +21,7 @@ asked, wrong = 0, []
 while not os.path.exists('/run/stop') or asked == 0:
     asked += 1
     try:
-        c = http.client.HTTPConnection('127.0.0.1', 8080, timeout=60)
+        c = http.client.HTTPConnection('127.0.0.1', 8080, timeout=PATIENCE)
         c.request('GET', '/', headers={'Host': 'site%d.example' % (asked % 7)})
         r = c.getresponse()
         body = r.read()

@@ -150,7 +150,7 @@ class Machine:
     def journal(self):
         p = self.popen('journalctl --no-pager -n 60 -o cat; systemctl --no-pager --failed', stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT)
-        return p.communicate(timeout=60)[0]
+        return p.communicate(timeout=PATIENCE)[0]
 
     def close(self):
         self.outside.kill()
