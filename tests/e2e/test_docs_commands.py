@@ -10,7 +10,7 @@ from support.base import BIN, LIMIT, ROOT
 from support.pages import Page, blocks, missing
 from support.servers import World
 
-PAGES = ('README.md', 'docs/tutorial.md', 'docs/migration.md', 'docs/faq.md')
+PAGES = ('README.md', 'docs/tutorial.md', 'docs/migration.md', 'docs/faq.md', 'docs/applications.md')
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ print compared.
 A comment before a fenced block says what the block is:
 
     <!-- file: NAME -->       the text of a file, NAME being absolute or below the page's folder
+    <!-- append: NAME -->     more of the text of a file that a block before has written
     <!-- start -->            `$ ` lines are programs that stay in the foreground, each in a terminal of its own
     <!-- run -->              `$ ` lines are run once and exit 0; what follows each is found in what it prints, line by
                               line, in order; `...` stands for anything within a line
@@ -32,10 +33,12 @@ class Block:
     def __init__(self, page, match):
         self.mark, self.language, self.text = match['mark'], match['language'], match['text']
         self.where = '%s:%d' % (page, match.string.count('\n', 0, match.start('text')))
+        heading = match.string.rfind('\n## ', 0, match.start())
+        self.section = match.string[heading + 4:].split('\n')[0] if heading >= 0 else None
 
     @property
     def known(self):
-        return self.mark is not None and (self.mark in MARKS or self.mark.startswith(('file: ', 'not run: ')))
+        return self.mark is not None and (self.mark in MARKS or self.mark.startswith(('file: ', 'append: ', 'not run: ')))
 
     def commands(self):
         """[(command, [line that it prints])]"""
@@ -98,6 +101,19 @@ class Page:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.here(text))
 
+    def append(self, name, text):
+        path = self.folder / self.here(name)
+        path.write_text(path.read_text() + self.here(text))
+
+    def write_block(self, block):
+        """Whether it is the text of a file, or more of it."""
+        kind, _, name = (block.mark or '').partition(': ')
+        if kind == 'file':
+            self.write(name, block.text)
+        elif kind == 'append':
+            self.append(name, block.text)
+        return kind in ('file', 'append')
+
     def start(self, command):
         argv = ['/bin/bash', '-c', 'exec ' + self.here(command.replace('dev/', '%s/dev/' % ROOT))]
         self.started.append(self.world.process(argv, 'started%d' % len(self.started), env=self.env, cwd=self.folder))
@@ -130,9 +146,7 @@ class Page:
         """All of it. The number of commands run."""
         count = 0
         for block in self.blocks:
-            if block.mark and block.mark.startswith('file: '):
-                self.write(block.mark[6:], block.text)
-            elif block.mark in ('start', 'run', 'until'):
+            if not self.write_block(block) and block.mark in ('start', 'run', 'until'):
                 for command, expected in block.commands():
                     count += 1
                     if block.mark == 'start':

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Django site under gunicorn: its admin, sessions, uploads, streams and files through the load balancer, over HTTP/1.1 and HTTP/2."""
+import hashlib
+import os
+import random
+import re
+import subprocess
+
+import pytest
+
+import apps_support
+from apps_support import CLIENT, DOWNLOAD, PROTOCOLS
+from support.base import LIMIT
+
+PASSWORD = 'correct horse'
+
+
+def manage(root, *words):
+    """A command of Django's manage.py."""
+    env = {**os.environ, 'DJANGO_SETTINGS_MODULE': 'mysite.settings', 'DJANGO_SUPERUSER_PASSWORD': PASSWORD, 'PYTHONDONTWRITEBYTECODE': '1'}
+    return subprocess.run(['/usr/bin/python3', '-m', 'django', *words], cwd=root, env={**env, 'PYTHONPATH': str(root)}, check=True,
+                          capture_output=True, text=True, timeout=LIMIT).stdout
+
+
+def prepare(site):
+    print('Django', manage(site.root, 'version').strip(), subprocess.run(
+        ['gunicorn', '--version'], check=True, capture_output=True, text=True, timeout=LIMIT).stdout.strip())
+    manage(site.root, 'migrate', '--verbosity=0')
+    manage(site.root, 'createsuperuser', '--noinput', '--username=root', '--email=root@django.example')
+    site.names = [line.strip() for line in manage(site.root, 'findstatic', 'admin/css/base.css', '--verbosity=0').splitlines()]
+
+
+@pytest.fixture(scope='module', params=['agent', 'workers'])
+def site(request):
+    with apps_support.site('Django', request.param, prepare) as found:
+        yield found
+
+
+class Browser:
+    """curl with a jar of cookies, as a browser that sends forms with their tokens."""
+
+    def __init__(self, site, protocol, folder):
+        self.site, self.protocol, self.jar = site, protocol, folder / 'jar'
+        self.jar.touch()
+
+    def get(self, target, *options):
+        return self.site.curl(self.protocol, target, '-b', self.jar, '-c', self.jar, *options)
+
+    def token(self, page):
+        return re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)[1]
+
+    def post(self, target, page, **fields):
+        """The form of PAGE, with the Referer and Origin that a browser sends."""
+        fields['csrfmiddlewaretoken'] = self.token(page)
+        base = self.site.base(self.protocol)
+        data = [word for key, value in fields.items() for word in ('--data-urlencode', '%s=%s' % (key, value))]
+        return self.get(target, '-H', 'Origin: ' + base, '-H', 'Referer: ' + base + target, *data)
+
+    def log_in(self):
+        page = self.get('/admin/login/?next=/admin/')
+        answer = self.post('/admin/login/?next=/admin/', page, username='root', password=PASSWORD)
+        assert answer.status == 302 and answer['Location'] == '/admin/', answer.text
+        return self
+
+
+@pytest.fixture(params=PROTOCOLS)
+def browser(request, site, tmp_path):
+    return Browser(site, request.param, tmp_path)
+
+
+def test_the_admin_is_used_from_log_in_to_log_out(browser):
+    answer = browser.get('/admin/')
+    assert answer.status == 302 and answer['Location'] == '/admin/login/?next=/admin/'
+    wrong = browser.post('/admin/login/', browser.get('/admin/login/'), username='root', password='wrong')
+    assert wrong.status == 200 and 'errornote' in wrong.text
+    browser.log_in()
+    assert 'Site administration' in browser.get('/admin/').text
+    # A name with what forms and pages have to encode.
+    name = 'Editörs & Söhne <%s>' % browser.protocol
+    answer = browser.post('/admin/auth/group/add/', browser.get('/admin/auth/group/add/'), name=name)
+    assert answer.status == 302 and answer['Location'] == '/admin/auth/group/'
+    listed = browser.get('/admin/auth/group/').text
+    assert name.replace('&', '&amp;').replace('<', '&lt;').replace('>', '&gt;') in listed
+    answer = browser.post('/admin/auth/user/add/', browser.get('/admin/auth/user/add/'), username='reader-' + browser.protocol,
+                          password1='a long pass phrase', password2='a long pass phrase')
+    assert re.fullmatch(r'/admin/auth/user/\d+/change/', answer['Location'])
+    assert 'reader-' + browser.protocol in browser.get('/admin/auth/user/').text
+    assert 'Logged out' in browser.get('/admin/logout/').text
+    assert browser.get('/admin/')['Location'] == '/admin/login/?next=/admin/'
+
+
+def test_a_post_without_the_token_is_forbidden(browser):
+    page = browser.get('/admin/login/')
+    fields = ['-d', 'username=root', '-d', 'password=' + PASSWORD.replace(' ', '+')]
+    base = browser.site.base(browser.protocol)
+    answer = browser.get('/admin/login/', '-H', 'Referer: %s/admin/login/' % base, *fields)
+    assert answer.status == 403 and 'CSRF verification failed' in answer.text
+    fields += ['-d', 'csrfmiddlewaretoken=' + browser.token(page)]
+    if browser.protocol == 'http2':
+        # Django checks the Referer of what it takes for HTTPS only: it has to know that this is.
+        answer = browser.get('/admin/login/', '-H', 'Referer: https://elsewhere.example/', *fields)
+        assert answer.status == 403 and 'CSRF verification failed' in answer.text
+    assert browser.get('/admin/login/', '-H', 'Referer: %s/admin/login/' % base, *fields).status == 302
+
+
+def test_a_session_goes_on_in_another_process(browser):
+    """Each of the two workers is drained once."""
+    browser.log_in()
+    site = browser.site
+    numbers = set()
+    for worker in site.lb.workers(site.application):
+        site.act('drain', worker)
+        page = browser.get('/admin/password_change/')
+        assert page.status == 200 and 'Password change' in page.text
+        numbers.add(page['X-Pid'])
+        # A form of one process goes to the other.
+        answer = browser.post('/admin/auth/group/add/', browser.get('/admin/auth/group/add/'), name='%s %s' % (browser.protocol, worker))
+        assert answer.status == 302
+        site.act('undrain', worker)
+    assert len(numbers) == 2
+
+
+def test_an_upload_of_50_megabytes_arrives_unchanged(browser):
+    data = random.Random(50).randbytes(50_000_000)
+    file = browser.site.world.folder / 'upload.bin'
+    file.write_bytes(data)
+    token = browser.get('/upload').text
+    base = browser.site.base(browser.protocol)
+    answer = browser.get('/upload', '-H', 'Referer: %s/' % base, '-H', 'X-CSRFToken: ' + token, '-F', 'file=@%s;filename=a b.bin' % file)
+    assert answer.json == {'length': len(data), 'sha256': hashlib.sha256(data).hexdigest(), 'name': 'a b.bin'}
+    file.unlink()
+
+
+def test_the_first_piece_of_a_stream_arrives_before_the_last_is_made(browser):
+    browser.site.stream(browser.protocol)
+
+
+def test_a_download_and_its_range(browser):
+    """Django's FileResponse has no ranges: a request for one gets the whole file, and 200."""
+    whole = browser.get('/file')
+    assert (whole.status, whole.body) == (200, DOWNLOAD)
+    assert whole['Content-Length'] == str(len(DOWNLOAD)) and whole['Content-Disposition'] == 'attachment; filename="download.bin"'
+    part = browser.get('/file', '-r', '1000-1999')
+    assert (part.status, part.body) == (200, DOWNLOAD)
+    head = browser.get('/file', '-I')
+    assert (head.status, head['Content-Length']) == (200, str(len(DOWNLOAD)))
+
+
+def test_static_files_of_the_admin(browser):
+    answer = browser.get('/static/admin/css/base.css')
+    with open(browser.site.names[0], 'rb') as file:
+        assert answer.body == file.read()
+    assert answer['Content-Type'] == 'text/css'
+    assert browser.get('/static/admin/css/base.css', '-H', 'If-Modified-Since: ' + answer['Last-Modified']).status == 304
+    assert browser.get('/static/admin/nothing.css').status == 404
+
+
+def test_what_the_site_knows_of_the_client_and_of_itself(browser):
+    site, protocol = browser.site, browser.protocol
+    scheme, base = ('https' if protocol == 'http2' else 'http'), site.base(protocol)
+    lies = ['-H', 'X-Forwarded-For: 192.0.2.1', '-H', 'X-Forwarded-Proto: ' + ('http' if scheme == 'https' else 'https'),
+            '-H', 'X-Forwarded-Host: elsewhere.example']
+    for options in ([], lies):
+        assert browser.get('/environment', *options).json == {
+            'address': CLIENT, 'scheme': scheme, 'host': base.partition('://')[2], 'url': base + '/environment',
+            'for': CLIENT, 'proto': scheme}
+
+
+def test_error_pages_are_the_sites_own(browser):
+    missing, broken = browser.get('/missing'), browser.get('/broken')
+    assert missing.status == 404 and 'The requested resource was not found on this server.' in missing.text
+    assert broken.status == 500 and '<h1>Server Error (500)</h1>' in broken.text
+    if browser.site.behind == 'workers':
+        for answer, target in ((missing, '/missing'), (broken, '/broken')):
+            direct = browser.site.direct(browser.site.addresses[0], target)
+            assert (answer.status, answer.body, answer['Content-Type']) == (direct.status, direct.body, direct['Content-Type'])
