@@ -34,6 +34,7 @@ class Terminal:
             env={**os.environ, 'TERM': 'xterm', 'NO_COLOR': '', **(env or {})})
 
     def resize(self, rows, columns):
+        self.rows = rows
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
 
     def read(self):
@@ -43,7 +44,10 @@ class Terminal:
 
     def screen(self):
         """The lines of the last screen that has been drawn to its end, without colours."""
-        last = self.read().rpartition(b'\x1b[J')[0].rpartition(b'\x1b[H')[2].replace(b'\x1b[K', b'')
+        *before, last = [b'', b'', *self.read().split(b'\x1b[H')[1:]]
+        if b'\x1b[J' not in last and last.count(b'\n') + 1 < self.rows:
+            last = before[-1]
+        last = last.replace(b'\x1b[K', b'').partition(b'\x1b[J')[0]
         return re.sub(rb'\x1b\[[0-9;]*m', b'', last).decode().replace('\r', '').split('\n')
 
     def wait(self, condition, what='the screen'):
