@@ -15,8 +15,7 @@
 
 #include "common/base/text.h"
 #include "lb/pool.h"
-#include "sim/draw.h"
-#include "tests/sim/seed.h"
+#include "tests/sim/random.h"
 
 enum { STEPS = 20000, WORKERS = 6, REQUESTS = 24, CLASSES = 60, EXCLUDED_MAX = 4 };
 
@@ -31,7 +30,7 @@ struct request {
 struct walk {
     struct pool *pool;
     struct pool_settings settings;
-    struct draw draw;
+    struct random random;
     struct worker *workers[WORKERS];
     bool available[WORKERS];
     struct request requests[REQUESTS];
@@ -43,7 +42,7 @@ struct walk {
 
 static uint32_t below(struct walk *w, uint32_t n)
 {
-    return draw_below(&w->draw, n);
+    return random_below(&w->random, n);
 }
 
 /* As the loops do, but the wake-up stays undelivered until the walk comes by. */
@@ -315,7 +314,7 @@ static void run(uint64_t seed)
                                                   .max_classes = 40,
                                                   .max_waiting = REQUESTS / 2};
     struct walk w = {
-        .settings = settings, .pool = pool_create(&settings, ""), .draw = draw_of(seed)};
+        .settings = settings, .pool = pool_create(&settings, ""), .random = random_of(seed)};
 
     list_init(&w.released);
     for (size_t i = 0; i < REQUESTS; ++i)
@@ -334,7 +333,7 @@ static void every_walk_keeps_the_pool_consistent_and_serves_who_waits(void **sta
 {
     (void)state;
     for (uint64_t i = 0; i < 5; ++i)
-        run(simulation_seed() + i);
+        run(random_seed() + i);
 }
 
 int main(void)
