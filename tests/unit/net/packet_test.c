@@ -70,6 +70,24 @@ static void nothing_there_is_busy_and_a_closed_peer_is_closed(void **state)
     json_decref(m);
 }
 
+static void what_a_peer_sent_arrives_though_it_closed_without_reading(void **state)
+{
+    json_t *m = json_pack("{s:s}", "op", "bye");
+    json_t *got = NULL;
+    int passed;
+
+    (void)state;
+    assert_int_equal(packet_send(pair[0], m, -1), ERR_OK);
+    assert_int_equal(packet_send(pair[1], m, -1), ERR_OK);
+    close(pair[1]);
+    pair[1] = -1;
+    assert_int_equal(packet_receive(pair[0], &got, &passed), ERR_OK);
+    assert_true(json_equal(m, got));
+    json_decref(got);
+    assert_int_equal(packet_receive(pair[0], &got, &passed), ERR_PEER_CLOSED);
+    json_decref(m);
+}
+
 static void what_is_no_object_is_dropped_with_its_descriptor(void **state)
 {
     static const char *const bad[] = {"{", "[]", "7", "{\"a\":1,\"a\":2}"};
@@ -129,6 +147,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_message_arrives_whole_with_its_descriptor),
         TEST(nothing_there_is_busy_and_a_closed_peer_is_closed),
+        TEST(what_a_peer_sent_arrives_though_it_closed_without_reading),
         TEST(what_is_no_object_is_dropped_with_its_descriptor),
         TEST(a_message_over_the_limit_is_neither_sent_nor_taken),
         TEST(a_full_socket_is_busy),
