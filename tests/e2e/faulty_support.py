@@ -4,7 +4,7 @@ import os
 import pathlib
 import threading
 
-from support.base import LIMIT, free_port, wait_until
+from support.base import LIMIT, PACE, free_port, wait_until
 from support.http import Client, get
 from support.servers import Agent
 
@@ -102,7 +102,7 @@ class Load:
 
     def run(self):
         client, n = None, 0
-        while not self.stopping.is_set():
+        while not self.stopping.wait(PACE):
             n += 1
             try:
                 client = client or Client(self.address)

@@ -6,7 +6,7 @@ import time
 from counted_support import Counted, most_at_once
 from limit_support import Poolcounterd
 from poolcounter_support import ORIGINAL, OURS
-from support.base import LIMIT, wait_until
+from support.base import LIMIT, PACE, wait_until
 from support.http import Client
 
 PROGRAMS = [ORIGINAL, OURS]
@@ -38,7 +38,7 @@ class Load:
 
     def _run(self, n, address, host):
         client = None
-        while not self.stopping.is_set():
+        while not self.stopping.wait(PACE):
             try:
                 client = client or Client(address)
                 r = client.request('GET', '/page?db=%g' % DB_S, host)

@@ -7,8 +7,8 @@ import random
 import signal
 import threading
 
-from support.base import wait_until
-from support.http import get
+from support.base import PACE, wait_until
+from support.http import BodyCutShort, CutShort, get
 from test_agent_restart import GunicornAgent
 
 # How many are killed; more in `make soak`.
@@ -23,7 +23,7 @@ class Clients:
     def __init__(self, address, n):
         self.address = address
         self.counts = {'GET': 0, 'POST': 0}
-        self.failed, self.lost_posts, self.posts = [], [], []
+        self.failed, self.lost_posts, self.cut_short, self.posts = [], [], [], []
         self.lock, self.stopping = threading.Lock(), threading.Event()
         self.threads = [threading.Thread(target=self._run, args=(k,)) for k in range(n)]
         for t in self.threads:
@@ -31,22 +31,27 @@ class Clients:
 
     def _run(self, k):
         for i in itertools.count():
-            if self.stopping.is_set():
+            if self.stopping.wait(PACE):
                 return
             method = 'POST' if (i + k) % 4 == 0 else 'GET'
             target = '/%s/%d/%d' % (method, k, i)
+            cut_short = False
             try:
                 status = get(self.address, target, method=method, host='site%d.example' % (i % 7),
                              body=b'x' if method == 'POST' else None).status
+            except CutShort as e:
+                status, cut_short = repr(e), isinstance(e, BodyCutShort) or method == 'POST'
             except Exception as e:
                 status = repr(e)
             with self.lock:
                 self.counts[method] += 1
                 if method == 'POST':
                     self.posts.append(target)
-                # one that a killed process had got is lost, and not repeated; its answer may be cut short
-                if method == 'POST' and (status == 502 or 'CutShort' in str(status)):
+                # one that a killed process had got is lost, and not repeated
+                if method == 'POST' and (status == 502 or cut_short):
                     self.lost_posts.append(target)
+                elif cut_short:
+                    self.cut_short.append(target)
                 elif status != 200:
                     self.failed.append((target, status))
 
@@ -82,6 +87,8 @@ def test_spent_restarted_and_killed_at_once_no_get_fails_and_no_post_runs_twice(
     print('%s, %d POSTs lost to a killed process, %d died, %d replaced, %d spawned' % (
         clients.counts, len(clients.lost_posts), figures['deaths'], figures['replaced'], figures['spawns']))
     assert clients.failed == []
+    # A response that had begun when its process was killed cannot be had from another one.
+    assert len(clients.cut_short) <= agent.process.output().count('response_begun=yes'), clients.cut_short
     executed = [path for _, path, *_ in agent.seen() if path.startswith('/POST/')]
     assert len(executed) == len(set(executed)), 'none twice'
     assert set(clients.posts) - set(clients.lost_posts) <= set(executed) <= set(clients.posts)

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from agent_support import STREAM, Background, TinyAgent, alive
-from support.base import BIN, Process, wait_until
+from support.base import BIN, PACE, Process, wait_until
 from support.http import Client, CutShort, get
 
 FINGERPRINT = '0123456789abcdef'
@@ -140,7 +140,7 @@ def test_sigterm_under_load_loses_no_request(world):
 
     def load(k):
         for i in itertools.count():
-            if stop.is_set():
+            if stop.wait(PACE):
                 return
             try:
                 c = Client(agent.addresses[k % 2])

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from agent_support import Background, Stream, TinyAgent, alive
-from support.base import LIMIT, free_port, wait_until
+from support.base import LIMIT, PACE, free_port, wait_until
 from support.http import Client, get
 from test_agent_life import classified, rewrite, setting
 
@@ -273,7 +273,7 @@ def load(ask, enough, threads=4):
 
     def run(k):
         for i in itertools.count():
-            if stop.is_set():
+            if stop.wait(PACE):
                 return
             method = 'POST' if (i + k) % 2 else 'GET'
             target = '/%s/%d/%d' % (method, k, i)

@@ -8,7 +8,7 @@ import signal
 import threading
 
 from agent_support import TinyAgent, alive
-from support.base import freeze, wait_until
+from support.base import PACE, freeze, wait_until
 from support.http import get
 from support.servers import APP, Agent
 from test_agent_life import rewrite
@@ -75,7 +75,7 @@ class Load:
             t.start()
 
     def _run(self, address, n):
-        while not self.stopping.is_set():
+        while not self.stopping.wait(PACE):
             try:
                 # With a cookie it is nothing to warm up with.
                 self.statuses[get(address, '/load/%d' % n, headers=[('Cookie', 'load=1')]).status] += 1

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from agent_support import Background, TinyAgent, alive
-from support.base import BIN, LIMIT, wait_until
+from support.base import BIN, LIMIT, PACE, wait_until
 from support.http import Client, get
 
 TOKEN = 'a-word-that-nobody-guesses'
@@ -146,7 +146,7 @@ def test_the_status_is_right_under_load(world):
 
     def load(n):
         with Client(agent.addresses[n]) as c:
-            while not stop.is_set():
+            while not stop.wait(PACE):
                 r = c.request(target='/x', headers=[('X-Delay', '0.002')])
                 assert r.status == 200
                 pids[n].add(int(r['X-Pid']))

@@ -10,7 +10,7 @@ import pytest
 
 from agent_support import TinyAgent
 from agent_upgrade_support import upgrade
-from support.base import BIN, LIMIT, free_port, wait_until
+from support.base import BIN, LIMIT, PACE, free_port, wait_until
 from support.certificates import Authority, dial
 from support.http import Client, CutShort, connect
 from worker_tls_support import NAME, Pki, reasons
@@ -110,7 +110,7 @@ def test_a_new_agent_takes_over_with_tls_on_and_no_request_is_lost(world, pki, t
     def run(i, method):
         try:
             with Client(lb.address) as c:
-                while not ending.is_set():
+                while not ending.wait(PACE):
                     r = c.request(method, '/%s' % method, body=b'x' if method == 'POST' else b'')
                     done[i] += 1
                     if r.status != 200:

@@ -12,7 +12,7 @@ import pytest
 
 from agent_support import Background, TinyAgent, alive
 from agent_upgrade_support import agent_pid, follow, upgrade
-from support.base import BIN, LIMIT, free_port, wait_until
+from support.base import BIN, LIMIT, PACE, free_port, wait_until
 from support.http import Client, get
 from zookeeper_support import SESSION, Place
 
@@ -53,7 +53,7 @@ class Load:
 
     def __init__(self, address, name, posts, keep=True, host='site%d.example'):
         self.address, self.name, self.posts, self.keep, self.host = address, name, posts, keep, host
-        self.stopping, self.failures, self.done, self.sent = False, [], 0, []
+        self.stopping, self.failures, self.done, self.sent = threading.Event(), [], 0, []
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -67,7 +67,7 @@ class Load:
 
     def _run(self):
         client, n = None, 0
-        while not self.stopping:
+        while not self.stopping.wait(PACE):
             n += 1
             try:
                 client = client or Client(self.address)
@@ -83,7 +83,7 @@ class Load:
             self.done += 1
 
     def stop(self):
-        self.stopping = True
+        self.stopping.set()
         self.thread.join(LIMIT)
         assert not self.thread.is_alive()
 
@@ -107,7 +107,7 @@ def go_on(all_loads, n):
 
 def stop(all_loads):
     for x in all_loads:
-        x.stopping = True
+        x.stopping.set()
     for x in all_loads:
         x.stop()
     failures = [f for x in all_loads for f in x.failures]

@@ -5,7 +5,7 @@ import threading
 import time
 
 from agent_support import TinyAgent
-from support.base import LIMIT, wait_until
+from support.base import LIMIT, PACE, wait_until
 from support.http import Client
 from test_feeds import Agent, becomes, in_pool, pool, state
 
@@ -294,7 +294,7 @@ class Load:
 
     def run(self, i):
         with Client(self.lb.address) as c:
-            while not self.stopping.is_set():
+            while not self.stopping.wait(PACE):
                 i += 1
                 r = c.request('POST' if i % 3 == 0 else 'GET', '/%d' % i, 'site%d' % (i % self.hosts),
                               [('X-Delay', str(self.delay))], b'x' if i % 3 == 0 else None)

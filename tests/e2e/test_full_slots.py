@@ -7,7 +7,7 @@ import threading
 import time
 
 from agent_support import TinyAgent
-from support.base import LIMIT, freeze, wait_until
+from support.base import LIMIT, PACE, freeze, wait_until
 from support.http import Client
 
 
@@ -28,7 +28,7 @@ class Load:
     def run(self, n):
         with Client(self.address) as c:
             i = n
-            while not self.stopping.is_set():
+            while not self.stopping.wait(PACE):
                 i += 1
                 post = i % 3 == 0
                 r = c.request('POST' if post else 'GET', '/load-%d-%d' % (n, i), 'site%d' % (i % self.hosts),

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from agent_support import TinyAgent, alive
-from support.base import free_port, wait_until
+from support.base import PACE, free_port, wait_until
 from support.http import Client, get
 
 SITES = ['site%d.example' % i for i in range(24)]
@@ -74,7 +74,7 @@ class Load:
             t.start()
 
     def _run(self, who):
-        while not self.stopping.is_set():
+        while not self.stopping.wait(PACE):
             try:
                 r = self.lb.get(host=SITES[(self.n[who] * 7 + who) % len(SITES)])
                 if r.status != 200:

@@ -7,7 +7,7 @@ import threading
 import time
 
 from agent_support import alive
-from support.base import LIMIT, wait_until
+from support.base import LIMIT, PACE, wait_until
 from support.http import Client, get
 
 
@@ -27,7 +27,7 @@ class Load:
 
     def _run(self, i, sites):
         c, n = None, 0
-        while not self.stopping.is_set():
+        while not self.stopping.wait(PACE):
             n += 1
             try:
                 c = c or Client(self.lb.address)

@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 import pytest
-from support.base import BIN, LIMIT, ROOT, wait_until
+from support.base import BIN, LIMIT, PACE, ROOT, wait_until
 from support.http import Client
 from support.scripted import hello, serve
 from test_waiting import Tree
@@ -216,7 +216,7 @@ def test_rules_that_change_all_the_time_lose_no_request(world):
 
     def client():
         with Client(lb.address) as c:
-            while not over.is_set():
+            while not over.wait(PACE):
                 answers.append(c.request().status)
     threads = [threading.Thread(target=client) for _ in range(8)]
     for t in threads:

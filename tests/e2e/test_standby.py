@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from support.base import BIN, LIMIT, free_port, wait_until
+from support.base import BIN, LIMIT, PACE, free_port, wait_until
 from support.http import Client, CutShort, get
 from support.scripted import Scripted, serve
 from worker_tls_support import Pki, tls_script
@@ -24,7 +24,7 @@ def load(lb, seconds_done, failed, threads=4):
                         if r.status != 200:
                             failed.append((r.status, r.body[:200]))
                         good[i] += 1
-                        if seconds_done.is_set():
+                        if seconds_done.wait(PACE):
                             return
             except (OSError, CutShort) as e:
                 failed.append(repr(e))

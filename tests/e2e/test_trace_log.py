@@ -8,7 +8,7 @@ import threading
 
 from agent_support import Background, TinyAgent
 from ctl_support import ctl
-from support.base import wait_until
+from support.base import PACE, wait_until
 from support.http import get
 from support.servers import Agent
 
@@ -104,7 +104,7 @@ def test_rotation_loses_no_record(world):
     served = []
 
     def ask():
-        while not done.is_set():
+        while not done.wait(PACE):
             assert get(agent.address, '/').status == 200
             served.append(1)
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from support.base import BIN, LIMIT, free_port, wait_until
+from support.base import BIN, LIMIT, PACE, free_port, wait_until
 from support.certificates import Pair, shown
 from support.http import Client, get
 from support.scripted import hello, serve
@@ -33,7 +33,7 @@ class Front:
         self.config = {'workers': [w.address for w in self.workers], **settings}
         self.lb = world.resumelb(self.config, listen=self.listen, name=name)
 
-    def loads(self, pause=0.0):
+    def loads(self, pause=PACE):
         plans = [(address, kind, posts, keep) for address, kind in
                  ((self.plain, 'plain'), (self.tls, 'tls'), (self.unix, 'plain'))
                  for posts in (False, True) for keep in (False, True)]

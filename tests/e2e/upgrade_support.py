@@ -7,7 +7,7 @@ import threading
 
 import hpack
 
-from support.base import LIMIT, wait_until
+from support.base import LIMIT, PACE, wait_until
 from support.certificates import blind_context
 from support.http import Client, CutShort, connect
 
@@ -148,7 +148,7 @@ class Load:
     long as it lives, or on one each. A client leaves a connection that it is told to leave, and repeats nothing.
     """
 
-    def __init__(self, address, kind, posts, keep, pause=0.0, target='/'):
+    def __init__(self, address, kind, posts, keep, pause=PACE, target='/'):
         self.address, self.kind, self.posts, self.keep = address, kind, posts, keep
         self.pause, self.target = pause, target
         self.name = '%s-%s-%s-%d' % (kind, 'post' if posts else 'get', 'keep' if keep else 'fresh', id(self))
@@ -203,7 +203,7 @@ class Load:
 class Loads:
     """Several at once."""
 
-    def __init__(self, plans, pause=0.0, target='/'):
+    def __init__(self, plans, pause=PACE, target='/'):
         self.all = [Load(*plan, pause=pause, target=target) for plan in plans]
 
     def failures(self):

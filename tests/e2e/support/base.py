@@ -16,6 +16,8 @@ BIN = pathlib.Path(os.environ.get('RLB_BIN', ROOT / 'build' / 'bin'))
 SLOWNESS = float(os.environ.get('RLB_PATIENCE', '1'))
 # Seconds that any wait may take. Only what never comes reaches it: a busy machine is no failure.
 LIMIT = 600 * SLOWNESS
+# Seconds between two requests of a client that asks all the time: the processor is for what is tested, too.
+PACE = 0.005
 
 
 def wait_until(condition, what='condition', seconds=LIMIT):

@@ -22,6 +22,10 @@ class CutShort(ConnectionError):
     """The connection ended before the response did."""
 
 
+class BodyCutShort(CutShort):
+    """It ended when the response's head was there."""
+
+
 class Response:
     def __init__(self, status, reason, headers, body, version):
         self.status, self.reason, self.headers, self.body, self.version = status, reason, headers, body, version
@@ -77,7 +81,7 @@ class Client:
     def _need(self, n):
         while len(self.buffer) < n:
             if not self._more():
-                raise CutShort('%d bytes of %d' % (len(self.buffer), n))
+                raise BodyCutShort('%d bytes of %d' % (len(self.buffer), n))
         data = bytes(self.buffer[:n])
         del self.buffer[:n]
         return data
@@ -125,7 +129,7 @@ class Client:
                     return bytes(body)
                 body += self._need(size)
                 if self._need(2) != b'\r\n':
-                    raise CutShort('chunk without its end')
+                    raise BodyCutShort('chunk without its end')
         if 'content-length' in low:
             return self._need(int(low['content-length']))
         while self._more():
