@@ -29,7 +29,10 @@ struct source_entry *sources_join(struct sources *s, const struct sockaddr *a)
         if (entry == NULL)
             return NULL;
         *entry = (struct source_entry){.key = key};
-        map_add(&s->map, &entry->node, &entry->key, sizeof(entry->key));
+        if (!map_try_add(&s->map, &entry->node, &entry->key, sizeof(entry->key))) {
+            free(entry);
+            return NULL;
+        }
     }
     ++entry->clients;
     return entry;

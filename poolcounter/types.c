@@ -31,6 +31,9 @@ struct type_entry *types_get(struct types *t, struct slice name)
     char *bytes = (char *)(entry + 1);
     memcpy(bytes, name.p, name.len);
     *entry = (struct type_entry){.name = {bytes, name.len}};
-    map_add(&t->map, &entry->node, bytes, name.len);
+    if (!map_try_add(&t->map, &entry->node, bytes, name.len)) {
+        free(entry);
+        return &t->others;
+    }
     return entry;
 }

@@ -18,12 +18,16 @@ void assert_failed(const char *expr, const char *file, int line, const char *fun
     abort();
 }
 
+void out_of_memory(void)
+{
+    dprintf(STDERR_FILENO, "out of memory\n");
+    abort();
+}
+
 static void *checked(void *p)
 {
-    if (p == NULL) {
-        dprintf(STDERR_FILENO, "out of memory\n");
-        abort();
-    }
+    if (p == NULL)
+        out_of_memory();
     return p;
 }
 

@@ -52,6 +52,7 @@ void assert_failed(const char *expr, const char *file, int line, const char *fun
  * Memory. Sizes that come from outside are bounded before they get here, so running out is not an
  * event to handle: these abort instead of returning NULL. Free with free().
  */
+void out_of_memory(void) no_return rare;
 void *xmalloc(size_t bytes) returns_nonnull_ __attribute__((malloc));
 void *xcalloc(size_t n, size_t bytes) returns_nonnull_ __attribute__((malloc));
 /* Zeroed, from the start of a cache line: for what one thread writes and others do not. BYTES is of

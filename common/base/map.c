@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define HASH_KEYCMP(a, b, len) (!same_bytes((a), (b), (len)))
 #define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = (unsigned)map_hash((keyptr), (keylen)))
-#define uthash_malloc(sz) xmalloc(sz)
-#define HASH_NONFATAL_OOM 0
+#define HASH_NONFATAL_OOM 1 /* then what could not be added has no table */
 
 #include "common/base/map.h"
 
@@ -74,9 +73,16 @@ uint64_t map_hash(const void *key, size_t len)
 }
 
 /* What the macros nest is not ours to cut up. NOLINTBEGIN(readability-function-size) */
-void map_add(struct map *m, struct map_node *node, const void *key, size_t len)
+bool map_try_add(struct map *m, struct map_node *node, const void *key, size_t len)
 {
     HASH_ADD_KEYPTR(hh, m->first, key, len, node);
+    return node->hh.tbl != NULL;
+}
+
+void map_add(struct map *m, struct map_node *node, const void *key, size_t len)
+{
+    if (!map_try_add(m, node, key, len))
+        out_of_memory();
 }
 
 struct map_node *map_find_hashed(const struct map *m, const void *key, size_t len, uint64_t hash)

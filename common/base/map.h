@@ -29,6 +29,8 @@ uint64_t map_hash(const void *key, size_t len);
 
 /* NODE is in no table, and no entry of M has this key; the key is borrowed until map_remove. */
 void map_add(struct map *m, struct map_node *node, const void *key, size_t len);
+/* The same. False: out of memory, and NODE is in no table. */
+bool map_try_add(struct map *m, struct map_node *node, const void *key, size_t len);
 /* The entry with that key, or NULL. */
 struct map_node *map_find(const struct map *m, const void *key, size_t len);
 /* The same, for who looks in several tables. HASH: the key's map_hash. */

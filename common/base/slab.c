@@ -78,10 +78,8 @@ static struct block *map_block(void)
     char *p = mmap(NULL, (size_t)2 * SLAB_BLOCK_BYTES, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (p == MAP_FAILED) {
-        dprintf(STDERR_FILENO, "out of memory\n");
-        abort();
-    }
+    if (p == MAP_FAILED)
+        out_of_memory();
     size_t before = -(uintptr_t)p & (SLAB_BLOCK_BYTES - 1);
     if (before != 0)
         munmap(p, before);

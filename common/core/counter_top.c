@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entries are found by key in a map, and the least of them is the root of a binary heap: with
- * weights, a sum may leap over many others, so the paper's list of buckets would not be O(1). An
- * entry's memory for its key stays with it when the key is replaced, and only grows.
+ * Entries are found by the hash of their key, and the least of them is the root of a binary heap:
+ * with weights, a sum may leap over many others, so the paper's list of buckets would not be O(1).
+ * The number of entries is fixed, so all memory but that of keys is allocated at creation. The
+ * memory of an entry's key stays with it when the key is replaced, and only grows.
  */
 #include "common/core/counter_top.h"
 
@@ -12,17 +13,18 @@
 #include "common/core/counter.h"
 
 struct entry {
-    struct map_node node;
+    struct entry *next; /* of those with the same bucket */
+    uint64_t hash;      /* of the key */
     char *key;
-    size_t room; /* of key */
-    size_t at;   /* where in the heap */
+    size_t len, room; /* of key */
+    size_t at;        /* where in the heap */
     uint64_t waited_us, over_us, waits;
 };
 
 struct counter_top {
-    struct map map;
     struct entry *entries;
-    struct entry **heap; /* none has more than its children, at 2i+1 and 2i+2 */
+    struct entry **buckets; /* as many as there can be entries */
+    struct entry **heap;    /* none has more than its children, at 2i+1 and 2i+2 */
     size_t count, max;
     uint64_t total_us;
 };
@@ -34,6 +36,7 @@ struct counter_top *counter_top_create(size_t entries)
     ASSERT(entries >= 1);
     top->max = entries;
     top->entries = xcalloc(entries, sizeof(*top->entries));
+    top->buckets = xcalloc(entries, sizeof(struct entry *));
     top->heap = xcalloc(entries, sizeof(struct entry *));
     return top;
 }
@@ -42,10 +45,10 @@ void counter_top_destroy(struct counter_top *top)
 {
     if (top == NULL)
         return;
-    map_clear(&top->map);
     for (size_t i = 0; i < top->max; ++i)
         free(top->entries[i].key);
     free(top->entries);
+    free(top->buckets);
     free(top->heap);
     free(top);
 }
@@ -81,34 +84,74 @@ static void move_down(struct counter_top *top, struct entry *e)
     place(top, e, at);
 }
 
-static void set_key(struct counter_top *top, struct entry *e, struct slice key)
+static struct entry **bucket_of(const struct counter_top *top, uint64_t hash)
 {
-    if (e->key == NULL || key.len > e->room) {
-        e->key = xrealloc(e->key, key.len + 1); /* an empty one has memory, too */
-        e->room = key.len;
-    }
-    memcpy(e->key, key.p, key.len);
-    map_add(&top->map, &e->node, e->key, key.len);
+    return &top->buckets[hash % top->max];
 }
 
-static struct entry *new_entry(struct counter_top *top)
+static struct entry *find(const struct counter_top *top, struct slice key, uint64_t hash)
 {
-    struct entry *e = &top->entries[top->count];
+    struct entry *e = *bucket_of(top, hash);
 
-    e->waited_us = 0;
-    e->over_us = 0;
-    place(top, e, top->count++);
-    move_up(top, e);
+    while (e != NULL &&
+           (e->hash != hash || e->len != key.len || memcmp(e->key, key.p, key.len) != 0))
+        e = e->next;
     return e;
 }
 
-/* The one with the least makes room; its sum is what the new one's may be too large by. */
-static struct entry *replaced_entry(struct counter_top *top)
+/* False: out of memory. */
+static bool has_room(struct entry *e, size_t len)
 {
-    struct entry *e = top->heap[0];
+    if (e->key != NULL && len <= e->room)
+        return true;
+    char *p = realloc(e->key, len + 1); /* an empty one has memory, too */
+    if (p == NULL)
+        return false;
+    e->key = p;
+    e->room = len;
+    return true;
+}
 
-    map_remove(&top->map, &e->node);
-    e->over_us = e->waited_us;
+static void set_key(struct counter_top *top, struct entry *e, struct slice key, uint64_t hash)
+{
+    struct entry **bucket = bucket_of(top, hash);
+
+    memcpy(e->key, key.p, key.len);
+    e->len = key.len;
+    e->hash = hash;
+    e->next = *bucket;
+    *bucket = e;
+}
+
+static void forget_key(struct counter_top *top, const struct entry *e)
+{
+    struct entry **link = bucket_of(top, e->hash);
+
+    while (*link != e)
+        link = &(*link)->next;
+    *link = e->next;
+}
+
+/* An entry for KEY, which has none. NULL: out of memory. */
+static struct entry *add_entry(struct counter_top *top, struct slice key, uint64_t hash)
+{
+    bool full = top->count == top->max;
+    struct entry *e = full ? top->heap[0] : &top->entries[top->count];
+
+    if (!has_room(e, key.len))
+        return NULL;
+    if (full) {
+        /* The one with the least makes room; its sum is what the new one's may be too large by. */
+        forget_key(top, e);
+        e->over_us = e->waited_us;
+    } else {
+        e->waited_us = 0;
+        e->over_us = 0;
+        place(top, e, top->count++);
+        move_up(top, e);
+    }
+    e->waits = 0;
+    set_key(top, e, key, hash);
     return e;
 }
 
@@ -120,13 +163,13 @@ void counter_top_add(struct counter_top *top, struct slice key, uint64_t waited_
         key.len = COUNTER_NAME_MAX;
     if (key.p == NULL)
         key.p = "";
-    struct entry *e = map_entry(map_find(&top->map, key.p, key.len), struct entry, node);
+    uint64_t hash = map_hash(key.p, key.len);
+    struct entry *e = find(top, key, hash);
 
-    if (e == NULL) {
-        e = top->count < top->max ? new_entry(top) : replaced_entry(top);
-        e->waits = 0;
-        set_key(top, e, key);
-    }
+    if (e == NULL)
+        e = add_entry(top, key, hash);
+    if (e == NULL)
+        return;
     e->waited_us += waited_us;
     ++e->waits;
     top->total_us += waited_us;
@@ -135,7 +178,7 @@ void counter_top_add(struct counter_top *top, struct slice key, uint64_t waited_
 
 void counter_top_clear(struct counter_top *top)
 {
-    map_clear(&top->map);
+    memset(top->buckets, 0, top->max * sizeof(struct entry *));
     top->count = 0;
     top->total_us = 0;
 }
@@ -163,7 +206,7 @@ size_t counter_top_read(const struct counter_top *top, struct counter_top_row *r
     for (size_t i = 0; i < top->count; ++i) {
         const struct entry *e = &top->entries[i];
 
-        all[i] = (struct counter_top_row){.key = map_key(&e->node),
+        all[i] = (struct counter_top_row){.key = {e->key, e->len},
                                           .waited_us = e->waited_us,
                                           .over_us = e->over_us,
                                           .waits = e->waits};
@@ -182,11 +225,11 @@ void counter_top_check(const struct counter_top *top)
     uint64_t sum_us = 0;
 
     ASSERT(top->count <= top->max);
-    ASSERT(map_count(&top->map) == top->count);
     for (size_t i = 0; i < top->count; ++i) {
         const struct entry *e = top->heap[i];
 
         ASSERT(e->at == i);
+        ASSERT(find(top, (struct slice){e->key, e->len}, e->hash) == e);
         ASSERT(i == 0 || top->heap[(i - 1) / 2]->waited_us <= e->waited_us);
         ASSERT(e->over_us < e->waited_us);
         ASSERT(e->waits >= 1);

@@ -32,7 +32,8 @@ void counter_top_destroy(struct counter_top *top);
 
 /*
  * KEY has cost WAITED_US microseconds of waiting. Keeps a copy of at most COUNTER_NAME_MAX bytes
- * (counter.h): no table has longer keys. Cost: O(log entries).
+ * (counter.h): no table has longer keys. Without memory for that copy, nothing is added. Cost:
+ * O(log entries).
  */
 void counter_top_add(struct counter_top *top, struct slice key, uint64_t waited_us);
 /* Forget all. */

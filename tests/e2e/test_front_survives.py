@@ -256,13 +256,13 @@ def http2(port, *fields, padding=b''):
 
 
 class Balancer:
-    def __init__(self, world, folder):
+    def __init__(self, world, folder, **settings):
         self.worker = world.scripted(serve(digest))
         self.plain, self.tls = free_port(), free_port()
         pair = Pair(world.folder, 'front', ['test.example'])
         # Without descriptors nothing else ends the wait for a connection.
         self.lb = world.resumelb({'workers': [self.worker.address], 'spill_dir': str(folder.path), 'connection_wait_timeout': '5s',
-                                  'worker_wait_timeout': '5s', **LARGE}, listen=[
+                                  'worker_wait_timeout': '5s', **LARGE, **settings}, listen=[
             {'address': '127.0.0.1:%d' % self.plain}, {'address': '127.0.0.1:%d' % self.tls, 'tls': pair.entry, 'http2': True}])
         self.process = self.lb.process
 

@@ -2,18 +2,22 @@
 """Descriptors, disk or memory run out while requests of each kind are under way: each gets its documented answer."""
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import re
 import resource
 import signal
+import subprocess
 
 import pytest
 
+from agent_support import TinyAgent
+from poolcounter_support import Daemon
 from support.base import SLOWNESS, wait_until
 from support.http import Client, CutShort, connect
 from support.http2 import END_HEADERS, HEADERS, Http2, frame, request
-from test_front_survives import BODY, GET, Balancer, Folder, descriptors, pieces_of
+from test_front_survives import BODY, GET, LARGE, Balancer, Folder, descriptors, pieces_of
 
 UPGRADE = [('Connection', 'Upgrade'), ('Upgrade', 'websocket')]
 RIGHT = 200, hashlib.sha256(BODY).hexdigest().encode()
@@ -34,8 +38,8 @@ def script(c):
 
 
 class Front(Balancer):
-    def __init__(self, world, folder):
-        super().__init__(world, folder)
+    def __init__(self, world, folder, **settings):
+        super().__init__(world, folder, **settings)
         self.worker.script = script
 
     def sockets(self):
@@ -88,6 +92,23 @@ def ended(c, rest):
         return None
 
 
+class Room(Folder):
+    """May also become one that cannot be written to, although files in it are open."""
+
+    def fail(self, how):
+        if how == 'not to be written':
+            subprocess.run(['mount', '--bind', self.path, self.path], check=True)
+            subprocess.run(['mount', '-o', 'remount,bind,ro', self.path], check=True)
+        else:
+            super().fail(how)
+
+    def mend(self, how):
+        if how == 'not to be written':
+            subprocess.run(['umount', '-l', self.path], check=True)
+        else:
+            super().mend(how)
+
+
 def bodies_kept(process, folder):
     links = pathlib.Path('/proc/%d/fd' % process.pid).iterdir()
     with contextlib.suppress(FileNotFoundError):    # one is closed meanwhile
@@ -96,9 +117,9 @@ def bodies_kept(process, folder):
 
 
 @pytest.mark.parametrize('part', [FEW, HALF])
-@pytest.mark.parametrize('how', ['full', 'gone'])
+@pytest.mark.parametrize('how', ['full', 'gone', 'not to be written'])
 def test_uploads_under_way_are_whole_or_503_and_tunnels_go_on_when_there_is_no_room(world, how, part):
-    folder = Folder(world)
+    folder = Room(world)
     front = Front(world, folder)
     with contextlib.ExitStack() as stack:
         under_way = UnderWay(front, part, stack)
@@ -143,22 +164,157 @@ def size_of(process):
         return int(re.search(r'^VmSize:\s+(\d+) kB', f.read(), re.M)[1]) * 1024
 
 
-@pytest.mark.skipif(SLOWNESS != 1, reason='a sanitizer maps memory of its own')
-def test_a_process_without_memory_ends_with_a_plain_word_and_the_next_one_serves(world):
-    front = Front(world, Folder(world))
+WITHOUT_SANITIZER = pytest.mark.skipif(SLOWNESS != 1, reason='a sanitizer maps memory of its own')
+MIB = 1 << 20
+IN_MEMORY = {'body_spill': '2MiB'}
+
+
+def limit_memory(process, spare):
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (size_of(process) + spare, resource.RLIM_INFINITY))
+
+
+def ends_for_lack_of_memory(process):
+    wait_until(lambda: not process.alive(), 'its end')
+    assert process.wait() == -signal.SIGABRT
+    assert re.search('out of memory|no memory', process.output())
+
+
+def use_up(process, port, stack):
+    """Uploads that wait for their last byte, each with its body in memory, until PROCESS is no more."""
+    with contextlib.suppress(OSError):
+        while process.alive():
+            client = stack.enter_context(Client('127.0.0.1:%d' % port))
+            client.send('POST', headers=[('Content-Length', str(len(BODY)))], body=BODY[:-1])
+
+
+@WITHOUT_SANITIZER
+@pytest.mark.parametrize('spare', [0, 8 * MIB, 32 * MIB, 128 * MIB])
+def test_a_process_without_memory_ends_with_a_plain_word_and_the_next_one_serves(world, spare):
+    front = Front(world, Folder(world), **IN_MEMORY)
     with contextlib.ExitStack() as stack:
         under_way = UnderWay(front, FEW, stack)
-        resource.prlimit(front.process.pid, resource.RLIMIT_AS, (size_of(front.process), resource.RLIM_INFINITY))
+        limit_memory(front.process, spare)
         found = under_way.uploads()
         assert all(f is None or f == RIGHT or f[0] in (502, 503) for f in found.values()), found
-        with contextlib.suppress(OSError, CutShort):
-            while front.process.alive():
-                client = stack.enter_context(Client('127.0.0.1:%d' % front.plain))
-                client.send('POST', headers=[('Content-Length', str(len(BODY)))], body=BODY[:60000])
-        wait_until(lambda: not front.process.alive(), 'its end')
-    assert front.process.wait() == -signal.SIGABRT
-    assert re.search('out of memory|no memory', front.process.output())
+        if spare >= 32 * MIB:       # enough for these
+            assert set(found.values()) == {RIGHT} and front.process.alive()
+            under_way.tunnels_work()
+        use_up(front.process, front.plain, stack)
+        ends_for_lack_of_memory(front.process)
+        for c in under_way.tunnels.values():        # as documented, they end with the process
+            assert ended(c, b'still here') is None
     front.lb.start()
     front.process = front.lb.process
     for name, upload in front.uploads():
         assert upload() == RIGHT, name
+
+
+# ---- an agent ----
+
+class AgentUnderWay:
+    """A tunnel, and an upload of each kind of which a part has been sent, at an agent with a process for each."""
+
+    def __init__(self, world, stack, **settings):
+        self.agent = TinyAgent(world, slots=4, top={'spill_dir': str(world.folder), **settings}).wait_ready()
+        self.tunnel, self.sized, self.chunked = (stack.enter_context(Client(self.agent.addresses[n])) for n in range(3))
+        assert self.tunnel.request(headers=UPGRADE).status == 101
+        self.sized.send('POST', headers=[('Content-Length', str(len(BODY)))], body=BODY[:HALF])
+        self.chunked.send('POST', headers=[('Transfer-Encoding', 'chunked')], body=b'%x\r\n%s' % (len(BODY), BODY[:HALF]))
+
+    def uploads(self):
+        """[(status, bytes of the body that arrived), or None where the connection ended]."""
+        answers = ended(self.sized, BODY[HALF:]), ended(self.chunked, BODY[HALF:] + b'\r\n0\r\n\r\n')
+        return [a and (a[0], json.loads(a[1])['body'] if a[0] == 200 else None) for a in answers]
+
+    def tunnel_works(self):
+        self.tunnel.send_raw(b'still here')
+        assert self.tunnel._need(10) == b'STILL HERE'
+
+
+WHOLE_UPLOAD = 200, len(BODY)
+
+
+@pytest.mark.parametrize('limit', [64, 128, 300])
+def test_an_agents_requests_under_way_are_answered_and_its_tunnel_goes_on_without_descriptors(world, limit):
+    with contextlib.ExitStack() as stack:
+        under_way = AgentUnderWay(world, stack, **LARGE)
+        agent = under_way.agent
+        limit = max(limit, descriptors(agent.process) + 1)
+        resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (limit, 20000))
+        waiting = [stack.enter_context(Client(agent.addresses[3])) for _ in range(limit)]
+        for c in waiting:
+            c.send_raw(GET)
+        wait_until(lambda: descriptors(agent.process) == limit, 'all descriptors to be in use')
+        found = under_way.uploads()
+        under_way.tunnel_works()
+        assert all(f is not None and (f == WHOLE_UPLOAD or f[0] in (502, 503)) for f in found), found
+        assert agent.process.alive()
+        resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (20000, 20000))
+        for c in waiting:
+            assert c.receive().status in (200, 502, 503)
+        assert agent.get(n=3).status == 200
+
+
+@WITHOUT_SANITIZER
+@pytest.mark.parametrize('spare', [0, 8 * MIB, 32 * MIB, 128 * MIB])
+def test_an_agent_without_memory_ends_with_a_plain_word_and_the_next_one_takes_its_processes(world, spare):
+    with contextlib.ExitStack() as stack:
+        under_way = AgentUnderWay(world, stack, **IN_MEMORY)
+        agent = under_way.agent
+        pids = [agent.pid(n) for n in range(4)]
+        limit_memory(agent.process, spare)
+        found = under_way.uploads()
+        assert all(f in (None, WHOLE_UPLOAD) or f[0] in (502, 503) for f in found), found
+        if spare >= 32 * MIB:
+            assert found == [WHOLE_UPLOAD] * 2 and agent.process.alive()
+            under_way.tunnel_works()
+        use_up(agent.process, int(agent.addresses[3].rpartition(':')[2]), stack)
+        ends_for_lack_of_memory(agent.process)
+        assert ended(under_way.tunnel, b'still here') is None
+    agent.start()
+    agent.wait_ready()
+    assert [agent.pid(n) for n in range(4)] == pids
+    assert agent.get(n=3, method='POST', body=BODY).status == 200
+
+
+# ---- the daemon of pool counters ----
+
+@pytest.mark.parametrize('limit', [64, 128, 300])
+def test_locks_are_released_and_handed_over_without_descriptors(world, limit):
+    pool = Daemon(world)
+    (holder,) = pool.holders('ACQ4ME k 1 9 600')
+    waiter = pool.waiter('ACQ4ME k 1 9 600')
+    resource.prlimit(pool.process.pid, resource.RLIMIT_NOFILE, (limit, 20000))
+    others = [pool.connect() for _ in range(limit)]
+    wait_until(lambda: descriptors(pool.process) == limit, 'all descriptors to be in use')
+    assert holder.ask('RELEASE') == 'RELEASED' and waiter.line() == 'LOCKED'
+    assert others[0].ask('ACQ4ME other 1 9 600') == 'LOCKED'
+    assert pool.process.alive()
+    resource.prlimit(pool.process.pid, resource.RLIMIT_NOFILE, (20000, 20000))
+    assert [c.ask('RELEASE') for c in others] == ['RELEASED'] + ['NOT_LOCKED'] * (limit - 1)
+    assert waiter.ask('RELEASE') == 'RELEASED' and pool.ask('ACQ4ME k 1 9 0') == 'LOCKED'
+
+
+def one_more_key(pool):
+    """What a client is answered that asks for a key of its own; None: its connection was closed."""
+    number = len(pool.streams)
+    return pool.connect().ask_or_none('ACQ4ME %d%s 1 9 600' % (number, 'k' * 900))
+
+
+@WITHOUT_SANITIZER
+@pytest.mark.parametrize('spare', [0, 2 * MIB, 4 * MIB])
+def test_a_daemon_without_memory_refuses_new_keys_and_keeps_its_locks(world, spare):
+    # One heap, so that there is no reserve of 64 MiB for each thread.
+    pool = Daemon(world, env={'MALLOC_ARENA_MAX': '1'})
+    (holder,) = pool.holders('ACQ4ME k 1 9 600')
+    waiter = pool.waiter('ACQ4ME k 1 9 600')
+    limit_memory(pool.process, spare)
+    while (answer := one_more_key(pool)) == 'LOCKED':
+        pass
+    assert answer in ('ERROR OUT_OF_MEMORY', None)
+    assert {one_more_key(pool) for _ in range(20)} <= {'LOCKED', 'ERROR OUT_OF_MEMORY', None}
+    assert holder.ask('RELEASE') == 'RELEASED' and waiter.line() == 'LOCKED'
+    assert pool.process.alive()
+    resource.prlimit(pool.process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert waiter.ask('RELEASE') == 'RELEASED' and pool.ask('ACQ4ME k 1 9 0') == 'LOCKED'
+    assert one_more_key(pool) == 'LOCKED'
