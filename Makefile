@@ -83,9 +83,9 @@ bench:
 	@bench/peers/run
 
 # The long forms of tests that have one: a million classes, sustained load with deaths, chaos ten times as long, flat memory a hundred times,
-# nine seeds of each adaptive scenario.
+# 90 seeds of each adaptive scenario.
 soak: deps all
-	RLB_SIM_SEEDS=9 $(CTEST) --test-dir build -R '^sim\.adaptive$$'
+	RLB_SIM_SEEDS=90 $(CTEST) --test-dir build -R '^sim\.adaptive$$'
 	RLB_FLOOD=1000000 RLB_SOAK_ROUNDS=8 RLB_CHAOS_DEEDS=2000 RLB_MEMORY_REQUESTS=400000 $(CTEST) --test-dir build -L e2e
 
 # Unit, oracle, sim and end-to-end tests under the address and undefined sanitizers; then the threaded ones under tsan.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What policy adaptive promises, in virtual time: the scenarios of bench/affinity, with figures
- * that must be reached. Each figure is the median over three seeds, or over as many as
- * RLB_SIM_SEEDS says, at most nine; nothing here depends on the machine.
+ * What policy adaptive promises, in virtual time (sim/world.h): the scenarios of bench/affinity,
+ * with figures that must be reached by the median over SEEDS_ALL seeds, as many as `make soak`
+ * plays (RLB_SIM_SEEDS). The median over fewer may differ by NOISE; nothing here depends on the
+ * machine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,20 +15,38 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
-#include "tests/sim/affinity.h"
+#include "sim/figures.h"
+#include "sim/workload.h"
+#include "tests/sim/seed.h"
 
-enum { SEEDS_USUAL = 3, SEEDS_MAX = 9, FIGURES_MAX = 8, CLIENTS = 64 };
+enum { SEEDS_USUAL = 3, SEEDS_ALL = 90, FIGURES_MAX = 8, CLIENTS = 64, WORKERS = 16, SITES = 500 };
+static const double NOISE = 0.15;
+
+/* A world, and what has been drawn and measured in it. */
+struct play {
+    struct world *world;
+    uint64_t seed;
+    unsigned phases;
+    struct trace trace;
+    struct world_record *records; /* of the last phase */
+};
+
+/* A phase of a play: its requests, and how they come. */
+struct phase {
+    struct workload_part part; /* seeds are those of the play */
+    unsigned clients;          /* 0: at part.rate */
+    const struct world_event *events;
+    size_t nevents;
+};
 
 /* What one scenario has shown. */
 struct outcome {
     const char *names[FIGURES_MAX];
-    double values[FIGURES_MAX][SEEDS_MAX];
+    double values[FIGURES_MAX][SEEDS_ALL];
     size_t n;
     size_t seeds;
     size_t seed;
 };
-
-static const enum pool_policy policy = POOL_POLICY_ADAPTIVE;
 
 static void show(struct outcome *o, const char *name, double value)
 {
@@ -46,9 +65,14 @@ static size_t seed_count(void)
 {
     uint64_t n = 0;
 
-    if (!parse_u64(slice_of(getenv("RLB_SIM_SEEDS")), SEEDS_MAX, &n) || n == 0)
+    if (!parse_u64(slice_of(getenv("RLB_SIM_SEEDS")), SEEDS_ALL, &n) || n == 0)
         return SEEDS_USUAL;
     return n;
+}
+
+static double noise(size_t seeds)
+{
+    return seeds < SEEDS_ALL ? NOISE : 0;
 }
 
 static int by_value(const void *a, const void *b)
@@ -70,18 +94,101 @@ static double median(struct outcome *o, const char *name)
     UNREACHABLE();
 }
 
-typedef void (*scenario_fn)(struct affinity *a, struct outcome *o);
+typedef void (*scenario_fn)(struct play *p, struct outcome *o);
 
-static struct outcome play(const char *name, scenario_fn scenario)
+static void begin(struct play *p, uint64_t seed, unsigned db_slots)
+{
+    const struct world_options o = {.workers = WORKERS,
+                                    .cache = 2000,
+                                    .base_ns = 10000000,
+                                    .hit_ns = 20000,
+                                    .load_ns = 2000000,
+                                    .db_slots = db_slots,
+                                    .history = 200,
+                                    .balancers = 1,
+                                    /* As a proxy measures it. */
+                                    .queue_is_service = true};
+    const struct pool_settings s = {.policy = POOL_POLICY_ADAPTIVE,
+                                    .variance = 4,
+                                    .backlog_history = 9,
+                                    .max_share = 0.4375,
+                                    .unskilled_score = 1,
+                                    .max_classes = 100000,
+                                    .max_waiting = 1};
+
+    *p = (struct play){.world = world_create(&o, &s), .seed = seed};
+}
+
+static void end(struct play *p)
+{
+    world_destroy(p->world);
+    trace_fini(&p->trace);
+    free(p->records);
+}
+
+static void run(struct play *p, const struct phase *ph)
+{
+    const struct workload w = {
+        .sites = SITES, .zipf = 0.9, .site_objects = 60, .request_objects = 20, .seed = p->seed};
+    struct workload_part part = ph->part;
+    struct names names;
+
+    part.seed = ++p->phases;
+    trace_fini(&p->trace);
+    assert_int_equal(workload_draw(&w, &part, &p->trace), ERR_OK);
+    uint32_t *classes = xcalloc(p->trace.n, sizeof(*classes));
+    names_init(&names, SITES + 1);
+    for (size_t i = 0; i < p->trace.n; ++i) {
+        const struct trace_page *page = &p->trace.pages[p->trace.requests[i].page];
+
+        assert_true(names_intern(&names, trace_host(&p->trace, page), &classes[i]));
+    }
+    p->records = xrealloc(p->records, p->trace.n * sizeof(*p->records));
+    world_run(p->world,
+              &(struct world_run){.trace = &p->trace,
+                                  .classes = classes,
+                                  .names = &names,
+                                  .clients = ph->clients,
+                                  .speed = 1,
+                                  .events = ph->events,
+                                  .nevents = ph->nevents},
+              p->records);
+    names_fini(&names);
+    free(classes);
+}
+
+enum { TAG_ANY = -1 };
+
+/* Of the requests [FROM, TO) of the last phase, those with TAG. */
+static struct figures figures(const struct play *p, size_t from, size_t to, int tag)
+{
+    const struct figures_part part = {.from = from, .to = to, .tag = tag};
+    struct figures f;
+
+    figures_of(p->records, &part, WORKERS, &f);
+    assert_int_equal(f.failed, 0);
+    return f;
+}
+
+/* Of the requests [FROM, TO) of the last phase, the part that the workers [FIRST, LAST) had. */
+static double share(const struct play *p, size_t from, size_t to, unsigned first, unsigned last)
+{
+    return figures_share(p->records, &(struct figures_part){.from = from, .to = to, .tag = TAG_ANY},
+                         first, last);
+}
+
+/* With a database that serves DB_SLOTS at a time; 0: any number. */
+static struct outcome play_with(const char *name, unsigned db_slots, scenario_fn scenario)
 {
     struct outcome o = {.seeds = seed_count()};
-    uint64_t seed = random_seed();
+    uint64_t seed = simulation_seed();
 
     for (o.seed = 0; o.seed < o.seeds; ++o.seed) {
-        struct affinity *a = affinity_create(policy, seed + (uint64_t)o.seed);
+        struct play p;
 
-        scenario(a, &o);
-        affinity_destroy(a);
+        begin(&p, seed + (uint64_t)o.seed, db_slots);
+        scenario(&p, &o);
+        end(&p);
     }
     printf("%s, seeds %llu-%llu:", name, (unsigned long long)seed,
            (unsigned long long)(seed + o.seeds - 1));
@@ -91,28 +198,43 @@ static struct outcome play(const char *name, scenario_fn scenario)
     return o;
 }
 
-static void warm_up(struct affinity *a, size_t requests)
+static struct outcome play(const char *name, scenario_fn scenario)
 {
-    affinity_run(a, &(struct phase){.requests = requests, .clients = CLIENTS});
+    return play_with(name, 0, scenario);
 }
 
-#define assert_at_most(o, name, limit) assert_true(median((o), (name)) <= (limit))
-#define assert_at_least(o, name, limit) assert_true(median((o), (name)) >= (limit))
+static void run_closed(struct play *p, size_t requests, unsigned clients)
+{
+    run(p, &(struct phase){.part = {.n = requests}, .clients = clients});
+}
+
+static void run_open(struct play *p, size_t requests, double rate)
+{
+    run(p, &(struct phase){.part = {.n = requests, .rate = rate}});
+}
+
+#define assert_at_most(o, name, limit)                                                             \
+    assert_true(median((o), (name)) <= (limit) * (1 + noise((o)->seeds)))
+#define assert_at_least(o, name, limit)                                                            \
+    assert_true(median((o), (name)) >= (limit) * (1 - noise((o)->seeds)))
 
 /* ---- steady ---- */
 
-static void steady(struct affinity *a, struct outcome *o)
+static void steady(struct play *p, struct outcome *o)
 {
-    warm_up(a, 10000);
-    const struct record *r = affinity_run(a, &(struct phase){.requests = 8000, .clients = CLIENTS});
-    struct figures f = affinity_figures(r, 0, 8000, TAG_ANY);
+    struct world_overlap overlap;
+
+    run_closed(p, 10000, CLIENTS);
+    run_closed(p, 8000, CLIENTS);
+    struct figures f = figures(p, 0, 8000, TAG_ANY);
     show(o, "loads", f.loads);
     show(o, "rate", f.rate);
-    show(o, "p99", f.p99);
-    show(o, "busiest", f.busiest);
-    show(o, "overlap", affinity_overlap(a));
-    r = affinity_run(a, &(struct phase){.requests = 4000, .rate = 400});
-    show(o, "open loads", affinity_figures(r, 0, 4000, TAG_ANY).loads);
+    show(o, "p99", f.p99_ms);
+    show(o, "busiest", f.share_max);
+    world_overlap(p->world, &overlap);
+    show(o, "overlap", (double)overlap.shared / (double)overlap.distinct);
+    run_open(p, 4000, 400);
+    show(o, "open loads", figures(p, 0, 4000, TAG_ANY).loads);
 }
 
 static void steady_work_has_few_loads_much_throughput_and_even_workers(void **state)
@@ -127,21 +249,21 @@ static void steady_work_has_few_loads_much_throughput_and_even_workers(void **st
     assert_at_most(&o, "open loads", 0.90);
 }
 
-static void light(struct affinity *a, struct outcome *o)
+static void light(struct play *p, struct outcome *o)
 {
-    affinity_run(a, &(struct phase){.requests = 8000, .clients = 8});
-    const struct record *r = affinity_run(a, &(struct phase){.requests = 4000, .clients = 8});
-    struct figures f = affinity_figures(r, 0, 4000, TAG_ANY);
+    run_closed(p, 8000, 8);
+    run_closed(p, 4000, 8);
+    struct figures f = figures(p, 0, 4000, TAG_ANY);
     show(o, "loads", f.loads);
     show(o, "rate", f.rate);
 }
 
 /* So few requests that who has more to do is a matter of chance. */
-static void quiet(struct affinity *a, struct outcome *o)
+static void quiet(struct play *p, struct outcome *o)
 {
-    affinity_run(a, &(struct phase){.requests = 8000, .rate = 10});
-    const struct record *r = affinity_run(a, &(struct phase){.requests = 4000, .rate = 10});
-    show(o, "loads", affinity_figures(r, 0, 4000, TAG_ANY).loads);
+    run_open(p, 8000, 10);
+    run_open(p, 4000, 10);
+    show(o, "loads", figures(p, 0, 4000, TAG_ANY).loads);
 }
 
 static void quiet_work_keeps_its_caches(void **state)
@@ -164,30 +286,32 @@ static void light_work_keeps_its_caches(void **state)
 
 enum { HOT_FROM = 1500, HOT_TO = 9000, HOT_ALL = 10500, HOT_LATE = (HOT_FROM + HOT_TO) / 2 };
 
-static void flood(struct affinity *a, struct outcome *o, bool crawls)
+static void flood(struct play *p, struct outcome *o, bool crawls)
 {
-    warm_up(a, 8000);
-    const struct record *r = affinity_run(
-        a, &(struct phase){.requests = HOT_ALL,
-                           .rate = 300,
-                           .attack = {HOT_FROM, HOT_TO, .share = 0.6, .crawls = crawls}});
-    struct figures others = affinity_figures(r, HOT_LATE, HOT_TO, 0);
-    struct figures hot = affinity_figures(r, HOT_LATE, HOT_TO, 1);
-    show(o, "others' p90", others.p90);
-    show(o, "others' p99", others.p99);
-    show(o, "hot p99", hot.p99);
-    show(o, "hot workers", (double)hot.workers);
-    show(o, "all of it: others' p99", affinity_figures(r, HOT_FROM, HOT_TO, 0).p99);
+    run_closed(p, 8000, CLIENTS);
+    run(p, &(struct phase){.part = {.n = HOT_ALL,
+                                    .rate = 300,
+                                    .hot = crawls ? WORKLOAD_CRAWL : WORKLOAD_FLASH,
+                                    .hot_from = HOT_FROM,
+                                    .hot_to = HOT_TO,
+                                    .hot_share = 0.6}});
+    struct figures others = figures(p, HOT_LATE, HOT_TO, TRACE_TAG_NORMAL);
+    struct figures hot = figures(p, HOT_LATE, HOT_TO, TRACE_TAG_SPECIAL);
+    show(o, "others' p90", others.p90_ms);
+    show(o, "others' p99", others.p99_ms);
+    show(o, "hot p99", hot.p99_ms);
+    show(o, "hot workers", hot.workers);
+    show(o, "all of it: others' p99", figures(p, HOT_FROM, HOT_TO, TRACE_TAG_NORMAL).p99_ms);
 }
 
-static void flash(struct affinity *a, struct outcome *o)
+static void flash(struct play *p, struct outcome *o)
 {
-    flood(a, o, false);
+    flood(p, o, false);
 }
 
-static void crawl(struct affinity *a, struct outcome *o)
+static void crawl(struct play *p, struct outcome *o)
 {
-    flood(a, o, true);
+    flood(p, o, true);
 }
 
 static void others_hardly_notice_a_flash_crowd(void **state)
@@ -213,25 +337,26 @@ static void others_hardly_notice_an_endless_crawl(void **state)
 
 /* ---- workers come and go ---- */
 
-static void new_workers(struct affinity *a, struct outcome *o)
+static void new_workers(struct play *p, struct outcome *o)
 {
-    enum { FIRST = AFFINITY_WORKERS * 3 / 4, ALL = 4500, STARTED = 1500 };
-    double share = 0;
+    enum { FIRST = WORKERS * 3 / 4, ALL = 4500, STARTED = 1500 };
+    struct world_event killed[WORKERS - FIRST];
+    struct world_event started[WORKERS - FIRST];
 
-    affinity_kill(a, FIRST, AFFINITY_WORKERS);
-    warm_up(a, 8000);
-    const struct record *r = affinity_run(
-        a, &(struct phase){.requests = ALL,
-                           .rate = 150,
-                           .events = {{STARTED, FIRST, AFFINITY_WORKERS, .start = true}},
-                           .nevents = 1});
-    struct figures f = affinity_figures(r, ALL - STARTED, ALL, TAG_ANY);
-    for (int w = FIRST; w < AFFINITY_WORKERS; ++w)
-        share += f.share[w];
-    show(o, "share", share);
-    show(o, "loads", f.loads);
-    r = affinity_run(a, &(struct phase){.requests = 6000, .clients = CLIENTS});
-    show(o, "full rate", affinity_figures(r, 4000, 6000, TAG_ANY).rate);
+    for (unsigned i = 0; i < ARRAY_LEN(killed); ++i) {
+        killed[i] = (struct world_event){0, WORLD_KILL, FIRST + i};
+        started[i] = (struct world_event){STARTED, WORLD_START, FIRST + i};
+    }
+    run(p, &(struct phase){.part = {.n = 8000},
+                           .clients = CLIENTS,
+                           .events = killed,
+                           .nevents = ARRAY_LEN(killed)});
+    run(p, &(struct phase){
+               .part = {.n = ALL, .rate = 150}, .events = started, .nevents = ARRAY_LEN(started)});
+    show(o, "share", share(p, ALL - STARTED, ALL, FIRST, WORKERS));
+    show(o, "loads", figures(p, ALL - STARTED, ALL, TAG_ANY).loads);
+    run_closed(p, 6000, CLIENTS);
+    show(o, "full rate", figures(p, 4000, 6000, TAG_ANY).rate);
 }
 
 static void new_workers_draw_their_share_under_light_load(void **state)
@@ -242,23 +367,21 @@ static void new_workers_draw_their_share_under_light_load(void **state)
     assert_at_least(&o, "share", 0.20);
 }
 
-static void crash(struct affinity *a, struct outcome *o)
+static void crash(struct play *p, struct outcome *o)
 {
     enum { DOWN = 2000, UP = 5000, ALL = 8000, VICTIM = 5 };
+    static const struct world_event events[] = {{DOWN, WORLD_KILL, VICTIM},
+                                                {UP, WORLD_START, VICTIM}};
 
-    warm_up(a, 10000);
-    const struct record *r =
-        affinity_run(a, &(struct phase){.requests = ALL,
-                                        .clients = CLIENTS,
-                                        .events = {{DOWN, VICTIM, VICTIM + 1, .start = false},
-                                                   {UP, VICTIM, VICTIM + 1, .start = true}},
-                                        .nevents = 2});
-    struct figures last = affinity_figures(r, ALL - 1000, ALL, TAG_ANY);
-    show(o, "share of fair", last.share[VICTIM] * AFFINITY_WORKERS);
-    show(o, "p99 while down", affinity_figures(r, DOWN, UP, TAG_ANY).p99);
-    r = affinity_run(a, &(struct phase){.requests = 8000, .clients = CLIENTS});
-    struct figures after = affinity_figures(r, 0, 8000, TAG_ANY);
-    show(o, "later share of fair", after.share[VICTIM] * AFFINITY_WORKERS);
+    run_closed(p, 10000, CLIENTS);
+    run(p, &(struct phase){.part = {.n = ALL},
+                           .clients = CLIENTS,
+                           .events = events,
+                           .nevents = ARRAY_LEN(events)});
+    show(o, "share of fair", share(p, ALL - 1000, ALL, VICTIM, VICTIM + 1) * WORKERS);
+    show(o, "p99 while down", figures(p, DOWN, UP, TAG_ANY).p99_ms);
+    run_closed(p, 8000, CLIENTS);
+    show(o, "later share of fair", share(p, 0, 8000, VICTIM, VICTIM + 1) * WORKERS);
 }
 
 static void a_replaced_worker_comes_to_its_share(void **state)
@@ -273,13 +396,14 @@ static void a_replaced_worker_comes_to_its_share(void **state)
 
 /* ---- work that differs, work that changes ---- */
 
-static void hetero(struct affinity *a, struct outcome *o)
+static void hetero(struct play *p, struct outcome *o)
 {
-    affinity_run(a, &(struct phase){.requests = 6000, .clients = CLIENTS, .costly = 0.1});
-    const struct record *r =
-        affinity_run(a, &(struct phase){.requests = 6000, .clients = CLIENTS, .costly = 0.1});
-    show(o, "rate", affinity_figures(r, 0, 6000, TAG_ANY).rate);
-    show(o, "cheap p99", affinity_figures(r, 0, 6000, 0).p99);
+    const struct phase ph = {.part = {.n = 6000, .costly = true}, .clients = CLIENTS};
+
+    run(p, &ph);
+    run(p, &ph);
+    show(o, "rate", figures(p, 0, 6000, TAG_ANY).rate);
+    show(o, "cheap p99", figures(p, 0, 6000, TRACE_TAG_NORMAL).p99_ms);
 }
 
 static void classes_of_different_cost_are_balanced_by_work(void **state)
@@ -292,14 +416,13 @@ static void classes_of_different_cost_are_balanced_by_work(void **state)
     assert_at_most(&o, "cheap p99", 280);
 }
 
-static void shift(struct affinity *a, struct outcome *o)
+static void shift(struct play *p, struct outcome *o)
 {
-    warm_up(a, 10000);
-    warm_up(a, 2000);
-    const struct record *r = affinity_run(
-        a, &(struct phase){.requests = 8000, .clients = CLIENTS, .rotate = AFFINITY_SITES / 2});
-    show(o, "loads", affinity_figures(r, 0, 2000, TAG_ANY).loads);
-    show(o, "last rate", affinity_figures(r, 6000, 8000, TAG_ANY).rate);
+    run_closed(p, 10000, CLIENTS);
+    run_closed(p, 2000, CLIENTS);
+    run(p, &(struct phase){.part = {.n = 8000, .shift = SITES / 2}, .clients = CLIENTS});
+    show(o, "loads", figures(p, 0, 2000, TAG_ANY).loads);
+    show(o, "last rate", figures(p, 6000, 8000, TAG_ANY).rate);
 }
 
 static void a_shift_of_popularity_is_followed(void **state)
@@ -310,17 +433,16 @@ static void a_shift_of_popularity_is_followed(void **state)
     assert_at_most(&o, "loads", 2.1);
 }
 
-static void shared_database(struct affinity *a, struct outcome *o)
+static void shared_database(struct play *p, struct outcome *o)
 {
-    affinity_limit_database(a, 6);
-    warm_up(a, 6000);
-    const struct record *r = affinity_run(a, &(struct phase){.requests = 6000, .clients = CLIENTS});
-    show(o, "rate", affinity_figures(r, 0, 6000, TAG_ANY).rate);
+    run_closed(p, 6000, CLIENTS);
+    run_closed(p, 6000, CLIENTS);
+    show(o, "rate", figures(p, 0, 6000, TAG_ANY).rate);
 }
 
 static void a_shared_database_is_spared(void **state)
 {
-    struct outcome o = play("shareddb", shared_database);
+    struct outcome o = play_with("shareddb", 6, shared_database);
 
     (void)state;
     assert_at_least(&o, "rate", 890);

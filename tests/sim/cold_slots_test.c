@@ -20,7 +20,8 @@
 #include "common/base/text.h"
 #include "common/core/meter.h"
 #include "lb/pool.h"
-#include "tests/sim/random.h"
+#include "sim/draw.h"
+#include "tests/sim/seed.h"
 
 enum {
     SLOTS = 8,
@@ -58,7 +59,7 @@ struct slot {
 };
 
 struct sim {
-    struct random random;
+    struct draw draw;
     struct pool *pool;
     bool all_in; /* cold ones are in the pool from the start, for comparison */
     struct slot slots[SLOTS];
@@ -268,8 +269,8 @@ static void run(struct sim *m, const struct stretch *t)
     for (; m->now_ms < end_ms; ++m->now_ms) {
         for (int i = 0; i < SLOTS; ++i)
             live(m, i);
-        if (random_unit(&m->random) < t->rate / 1000)
-            ask(m, t->classes != 0 ? (int)random_below(&m->random, (uint32_t)t->classes)
+        if (draw_unit(&m->draw) < t->rate / 1000)
+            ask(m, t->classes != 0 ? (int)draw_below(&m->draw, (uint32_t)t->classes)
                                    : m->fresh_class++);
         if (m->now_ms % LOOK_MS == 0)
             look(m);
@@ -303,7 +304,7 @@ static void start(struct sim *m, enum pool_policy policy, bool all_in, uint64_t 
                                      .max_classes = 10000,
                                      .spawn_backlog = 2};
 
-    *m = (struct sim){.random = random_of(seed),
+    *m = (struct sim){.draw = draw_of(seed),
                       .pool = pool_create(&settings, ""),
                       .all_in = all_in,
                       .called = -1,
@@ -354,7 +355,7 @@ static void new_classes_do_not_start_every_process(void **state)
     struct sim m;
 
     (void)state;
-    for (uint64_t seed = random_seed(); seed < random_seed() + 3; ++seed) {
+    for (uint64_t seed = simulation_seed(); seed < simulation_seed() + 3; ++seed) {
         start(&m, POOL_POLICY_RESUME, false, seed);
         run(&m, &new_classes);
         tell_of(&m, "new classes", seed);
@@ -405,14 +406,14 @@ static void overload_starts_one_after_the_other(enum pool_policy policy, const s
 static void overload_starts_one_after_the_other_by_skills(void **state)
 {
     (void)state;
-    for (uint64_t seed = random_seed(); seed < random_seed() + 3; ++seed)
+    for (uint64_t seed = simulation_seed(); seed < simulation_seed() + 3; ++seed)
         overload_starts_one_after_the_other(POOL_POLICY_RESUME, &heavy, seed);
 }
 
 static void overload_starts_one_after_the_other_by_the_least_backlog(void **state)
 {
     (void)state;
-    for (uint64_t seed = random_seed(); seed < random_seed() + 3; ++seed)
+    for (uint64_t seed = simulation_seed(); seed < simulation_seed() + 3; ++seed)
         overload_starts_one_after_the_other(POOL_POLICY_CLASSLESS, &heavy_few, seed);
 }
 

@@ -18,7 +18,8 @@
 #include "common/base/text.h"
 #include "common/core/meter.h"
 #include "lb/pool.h"
-#include "tests/sim/random.h"
+#include "sim/draw.h"
+#include "tests/sim/seed.h"
 #include "tests/sim/small_cache.h"
 
 enum { WORKERS = 8, CLIENTS = 16, CLASSES = 200, REQUESTS = 60000, HISTORY = 200 };
@@ -45,7 +46,7 @@ struct sim_worker {
 
 struct sim {
     struct pool *pool;
-    struct random random;
+    struct draw draw;
     double cumulative[CLASSES]; /* of the probabilities of classes */
     struct sim_worker workers[WORKERS];
     struct client clients[CLIENTS];
@@ -61,7 +62,7 @@ static struct slice class_of(int cls, char name[16])
 
 static int draw_class(struct sim *s)
 {
-    double at = random_unit(&s->random) * s->cumulative[CLASSES - 1];
+    double at = draw_unit(&s->draw) * s->cumulative[CLASSES - 1];
     int cls = 0;
 
     while (s->cumulative[cls] <= at)
@@ -150,7 +151,7 @@ static void start(struct sim *s, uint64_t seed, enum pool_policy policy)
         .history = HISTORY, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 10000};
     double sum = 0;
 
-    *s = (struct sim){.pool = pool_create(&settings, ""), .random = random_of(seed)};
+    *s = (struct sim){.pool = pool_create(&settings, ""), .draw = draw_of(seed)};
     for (int i = 0; i < CLASSES; ++i)
         s->cumulative[i] = sum += pow(i + 1, -ZIPF);
     for (int i = 0; i < WORKERS; ++i) {
@@ -209,7 +210,7 @@ static void resumes_save_loads_and_time(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < 3; ++i) {
-        uint64_t seed = random_seed() + i;
+        uint64_t seed = simulation_seed() + i;
         struct outcome classless = run(seed, POOL_POLICY_CLASSLESS);
         struct outcome resume = run(seed, POOL_POLICY_RESUME);
 
@@ -225,8 +226,8 @@ static void resumes_save_loads_and_time(void **state)
 static void the_same_seed_gives_the_same_outcome(void **state)
 {
     (void)state;
-    struct outcome a = run(random_seed(), POOL_POLICY_RESUME);
-    struct outcome b = run(random_seed(), POOL_POLICY_RESUME);
+    struct outcome a = run(simulation_seed(), POOL_POLICY_RESUME);
+    struct outcome b = run(simulation_seed(), POOL_POLICY_RESUME);
     assert_true(a.loads_per_request == b.loads_per_request);
     assert_true(a.requests_per_s == b.requests_per_s);
 }

@@ -15,7 +15,8 @@
 
 #include "common/base/text.h"
 #include "lb/pool.h"
-#include "tests/sim/random.h"
+#include "sim/draw.h"
+#include "tests/sim/seed.h"
 
 enum { STEPS = 20000, WORKERS = 6, REQUESTS = 24, CLASSES = 60, EXCLUDED_MAX = 4 };
 
@@ -30,7 +31,7 @@ struct request {
 struct walk {
     struct pool *pool;
     struct pool_settings settings;
-    struct random random;
+    struct draw draw;
     struct worker *workers[WORKERS];
     bool available[WORKERS];
     struct request requests[REQUESTS];
@@ -42,7 +43,7 @@ struct walk {
 
 static uint32_t below(struct walk *w, uint32_t n)
 {
-    return random_below(&w->random, n);
+    return draw_below(&w->draw, n);
 }
 
 /* As the loops do, but the wake-up stays undelivered until the walk comes by. */
@@ -314,7 +315,7 @@ static void run(uint64_t seed)
                                                   .max_classes = 40,
                                                   .max_waiting = REQUESTS / 2};
     struct walk w = {
-        .settings = settings, .pool = pool_create(&settings, ""), .random = random_of(seed)};
+        .settings = settings, .pool = pool_create(&settings, ""), .draw = draw_of(seed)};
 
     list_init(&w.released);
     for (size_t i = 0; i < REQUESTS; ++i)
@@ -333,7 +334,7 @@ static void every_walk_keeps_the_pool_consistent_and_serves_who_waits(void **sta
 {
     (void)state;
     for (uint64_t i = 0; i < 5; ++i)
-        run(random_seed() + i);
+        run(simulation_seed() + i);
 }
 
 int main(void)

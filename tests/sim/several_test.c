@@ -22,7 +22,8 @@
 #include "common/base/text.h"
 #include "common/core/meter.h"
 #include "lb/pool.h"
-#include "tests/sim/random.h"
+#include "sim/draw.h"
+#include "tests/sim/seed.h"
 #include "tests/sim/small_cache.h"
 
 enum {
@@ -80,7 +81,7 @@ struct balancer {
 };
 
 struct sim {
-    struct random random;
+    struct draw draw;
     int nbalancers;
     struct balancer balancers[BALANCERS_MAX];
     struct sim_worker workers[WORKERS];
@@ -187,7 +188,7 @@ static void ask(struct sim *s, int balancer)
 
     assert_non_null(j);
     j->balancer = balancer;
-    j->cls = b->traffic.first + (int)random_below(&s->random, (uint32_t)b->traffic.classes);
+    j->cls = b->traffic.first + (int)draw_below(&s->draw, (uint32_t)b->traffic.classes);
     j->asked_s = s->now_s;
     j->due_s = s->now_s + TRANSIT_S;
     struct pool_request r = {.cls = class_of(j->cls, name)};
@@ -195,7 +196,7 @@ static void ask(struct sim *s, int balancer)
     j->worker = (int)((struct sim_worker *)worker_context(j->pick.worker) - s->workers);
     push(&s->to_worker, j);
     ++s->asked;
-    b->next_s = s->now_s - log(1 - random_unit(&s->random)) / b->traffic.rate;
+    b->next_s = s->now_s - log(1 - draw_unit(&s->draw)) / b->traffic.rate;
 }
 
 static void take_response(struct sim *s)
@@ -268,7 +269,7 @@ static void start(struct sim *s, const struct story *story, bool shared, uint64_
     struct meter_settings measure = {
         .history = HISTORY, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 10000};
 
-    *s = (struct sim){.random = random_of(seed), .nbalancers = story->nbalancers};
+    *s = (struct sim){.draw = draw_of(seed), .nbalancers = story->nbalancers};
     s->took_s = calloc(REQUESTS, sizeof(*s->took_s));
     assert_non_null(s->took_s);
     for (int i = 0; i < s->nbalancers; ++i) {
@@ -401,10 +402,10 @@ static void a_worker_that_one_has_filled_is_spared_by_the_others(void **state)
 
     (void)state;
     for (uint64_t i = 0; i < 3; ++i) {
-        compare("two", &two, random_seed() + i, &with, &without);
+        compare("two", &two, simulation_seed() + i, &with, &without);
         assert_true(with.p99_ms < 0.5 * without.p99_ms);
         assert_true(with.longest < without.longest);
-        compare("four", &four, random_seed() + i, &with, &without);
+        compare("four", &four, simulation_seed() + i, &with, &without);
         assert_true(with.p99_ms < 0.5 * without.p99_ms);
         assert_true(with.longest < without.longest);
     }
@@ -416,7 +417,7 @@ static void load_balancers_with_the_same_traffic_are_better_off_too(void **state
 
     (void)state;
     for (uint64_t i = 0; i < 3; ++i) {
-        compare("alike", &alike, random_seed() + i, &with, &without);
+        compare("alike", &alike, simulation_seed() + i, &with, &without);
         assert_true(with.mean_ms < without.mean_ms);
         assert_true(with.p99_ms < without.p99_ms);
     }
@@ -428,7 +429,7 @@ static void the_least_backlog_of_all_is_served_sooner_than_that_of_one(void **st
 
     (void)state;
     for (uint64_t i = 0; i < 3; ++i) {
-        compare("classless", &two_classless, random_seed() + i, &with, &without);
+        compare("classless", &two_classless, simulation_seed() + i, &with, &without);
         assert_true(with.mean_ms < without.mean_ms);
     }
 }
@@ -436,8 +437,8 @@ static void the_least_backlog_of_all_is_served_sooner_than_that_of_one(void **st
 static void the_same_seed_gives_the_same_outcome(void **state)
 {
     (void)state;
-    struct outcome a = run(&four, true, random_seed());
-    struct outcome b = run(&four, true, random_seed());
+    struct outcome a = run(&four, true, simulation_seed());
+    struct outcome b = run(&four, true, simulation_seed());
     assert_true(a.mean_ms == b.mean_ms);
     assert_true(a.p99_ms == b.p99_ms);
 }
@@ -470,7 +471,7 @@ static void what_a_load_balancer_had_that_is_gone_is_forgotten(void **state)
     struct sim s;
 
     (void)state;
-    start(&s, &two, true, random_seed());
+    start(&s, &two, true, simulation_seed());
     while (s.asked < LEARNING)
         step(&s);
     assert_true(others(&s, 1) > 0);
@@ -533,7 +534,7 @@ static void the_next_life_of_a_worker_begins_with_nothing_in_hand(void **state)
     int busiest = 0;
 
     (void)state;
-    start(&s, &two, true, random_seed());
+    start(&s, &two, true, simulation_seed());
     while (s.asked < LEARNING)
         step(&s);
     for (int i = 0; i < WORKERS; ++i) {
