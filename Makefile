@@ -6,13 +6,14 @@ JOBS ?= $(shell nproc)
 ifneq ($(shell command -v ccache 2>/dev/null),)
 export CMAKE_C_COMPILER_LAUNCHER ?= ccache
 endif
-# End-to-end tests wait more than they work. No result depends on how many run at once.
+# All tests wait, end-to-end tests more than they work. No result depends on how many run at once.
+CHECK_JOBS ?= $(shell expr $(JOBS) '*' 3)
 E2E_JOBS ?= $(shell expr $(JOBS) '*' 6)
 # Of instrumented programs fewer keep a core busy.
 ASAN_E2E_JOBS ?= $(shell expr $(JOBS) '*' 2)
 # More words for the end-to-end tests' runs.
 E2E_FLAGS ?=
-CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS)
+CTEST = ctest --output-on-failure --no-tests=error -j$(CHECK_JOBS)
 
 all:
 	@cmake --preset dev >/dev/null
