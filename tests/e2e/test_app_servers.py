@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flask under gunicorn and under uWSGI, Express, PHP's own server and Puma: what their applications do, through the load balancer."""
+"""
+Flask under gunicorn and under uWSGI, Express, PHP's own server and Puma: what their applications do, through the load balancer.
+Each is behind an agent and listed as `workers`, and is asked over HTTP/1.1 and over HTTP/2: each of the four combinations with
+two servers at least.
+"""
+import functools
 import hashlib
-import itertools
 import random
 import subprocess
 from urllib.parse import unquote_plus
@@ -23,28 +27,32 @@ SERVERS = {
 PACKAGES = {'Flask': 'python3-flask', 'uWSGI': 'python3-flask', 'Node': 'node-express', 'PHP': 'php-cli', 'Puma': 'ruby-rack'}
 WITH_RANGES = ('Flask', 'uWSGI', 'Node', 'Puma')
 WITH_FORM_FILES = ('Flask', 'uWSGI', 'PHP', 'Puma')
+SITES = [(server, behind, PROTOCOLS[(n + m) % 2]) for n, server in enumerate(SERVERS) for m, behind in enumerate(('agent', 'workers'))]
+UPLOAD, STREAMED = random.Random(5).randbytes(5_000_000), random.Random(6).randbytes(3_000_000)
 
 
+@functools.cache
 def print_versions(name):
     said = subprocess.run(SERVERS[name][0], check=True, capture_output=True, text=True, timeout=LIMIT).stdout.splitlines()[0]
     package = subprocess.run(['dpkg-query', '--show', PACKAGES[name]], check=True, capture_output=True, text=True, timeout=LIMIT).stdout
     print(said, '/', package.strip())
 
 
-@pytest.fixture(scope='module', params=itertools.product(SERVERS, ['agent', 'workers']), ids='-'.join)
+@pytest.fixture(scope='module', params=SITES, ids='-'.join)
 def site(request):
-    server, behind = request.param
+    server, behind, protocol = request.param
     print_versions(server)
     with apps_support.site(server, behind) as found:
-        found.server = server
+        found.server, found.protocol = server, protocol
         yield found
 
 
-@pytest.fixture(params=PROTOCOLS)
-def protocol(request):
-    return request.param
+@pytest.fixture
+def protocol(site):
+    return site.protocol
 
 
+@functools.cache
 def digest(data):
     return {'length': len(data), 'sha256': hashlib.sha256(data).hexdigest()}
 
@@ -86,20 +94,18 @@ def test_cookies_and_redirects(site, protocol):
 
 
 def test_uploads(site, protocol):
-    data = random.Random(5).randbytes(5_000_000)
     file = site.world.folder / 'upload.bin'
-    file.write_bytes(data)
+    file.write_bytes(UPLOAD)
     binary = ['-H', 'Content-Type: application/octet-stream']
-    assert site.curl(protocol, '/upload', *binary, '--data-binary', '@%s' % file).json == digest(data)
+    assert site.curl(protocol, '/upload', *binary, '--data-binary', '@%s' % file).json == digest(UPLOAD)
     if site.server in WITH_FORM_FILES:
-        assert site.curl(protocol, '/upload', '-F', 'file=@%s' % file).json == digest(data)
+        assert site.curl(protocol, '/upload', '-F', 'file=@%s' % file).json == digest(UPLOAD)
 
 
 def test_an_upload_of_unknown_length(site, protocol):
     """Chunks of HTTP/1.1, frames of HTTP/2: the process gets a Content-Length."""
-    data = random.Random(6).randbytes(3_000_000)
-    answer = site.curl(protocol, '/upload', '-X', 'POST', '-H', 'Content-Type: application/octet-stream', '-T', '-', data=data)
-    assert answer.json == digest(data)
+    answer = site.curl(protocol, '/upload', '-X', 'POST', '-H', 'Content-Type: application/octet-stream', '-T', '-', data=STREAMED)
+    assert answer.json == digest(STREAMED)
 
 
 def test_the_first_piece_of_a_stream_arrives_before_the_last_is_made(site, protocol):
