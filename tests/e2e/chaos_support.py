@@ -135,7 +135,7 @@ class Chaos:
         self.stopped = {}       # pid: the step at which it goes on
         self.zookeeper_back = self.mortal_back = None
         self.listed_bad = 2
-        self.deeds = []
+        self.deeds = []         # those to come, of DEEDS in an order of chance: each kind has its share in a short run too
         self.log = []
 
     # ---- to processes ----
@@ -259,7 +259,9 @@ class Chaos:
     def step(self):
         self.steps += 1
         self.undo(self.steps)
-        deed = self.random.choice(Chaos.DEEDS)
+        if not self.deeds:
+            self.deeds = self.random.sample(Chaos.DEEDS, len(Chaos.DEEDS))
+        deed = self.deeds.pop()
         self.log.append('%s %s' % (time.strftime('%H:%M:%S'), deed.__name__))
         deed(self)
 
