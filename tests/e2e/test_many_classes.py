@@ -9,7 +9,9 @@ import threading
 
 from support.base import LIMIT, wait_until
 
-DISTINCT = int(os.environ.get('RLB_FLOOD', '150000'))
+DISTINCT = int(os.environ.get('RLB_FLOOD', '30000'))
+CLASSES = min(100_000, 2 * DISTINCT // 3)      # max_classes: less than come, and no more than the default
+BOUND_KIB = 20 * 1024 + CLASSES * 1.8           # of resident memory: what there is without classes, and what each may cost
 BODY = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
 
@@ -51,7 +53,7 @@ class Fast:
         self.listener.close()
 
 
-def flood(lb, first, count, known, every=90_000):
+def flood(lb, first, count, known, every):
     """Pipelined requests with distinct Hosts; of them, every known one is asked for once in EVERY."""
     s = socket.create_connection(('127.0.0.1', lb.port))
     s.settimeout(LIMIT)
@@ -80,17 +82,18 @@ def rss_kib(pid):
 def test_a_flood_of_hosts_costs_bounded_memory_and_known_classes_keep_their_skills(world):
     workers = [Fast() for _ in range(2)]
     world.closers += [w.close for w in workers]
-    lb = world.resumelb({'workers': [w.address for w in workers], 'state_dir': str(world.folder / 'state')})
+    lb = world.resumelb({'workers': [w.address for w in workers], 'state_dir': str(world.folder / 'state'),
+                         'pool': {'max_classes': CLASSES}})
     known = ['known-%d.example' % i for i in range(100)]
     # Known is what is asked for again in a later sweep, a tenth of max_classes requests on.
     for i in range(3):
-        flood(lb, i * 100_000, 12_000, known)
+        flood(lb, i * 100_000, 12 * CLASSES // 100, known, CLASSES)
     half = DISTINCT // 2
     failures = []
 
     def run(first):
         try:
-            flood(lb, first, half, known, 45_000)
+            flood(lb, first, half, known, 45 * CLASSES // 100)
         except Exception as e:
             failures.append(e)
     threads = [threading.Thread(target=run, args=(1_000_000 + i * 10_000_000,)) for i in range(2)]
@@ -101,10 +104,10 @@ def test_a_flood_of_hosts_costs_bounded_memory_and_known_classes_keep_their_skil
     assert not failures, failures
     app = wait_until(lambda: (app := lb.app())['backlog'] == 0 and app, 'rest')
     assert app['stats']['requests'] >= DISTINCT
-    assert app['classes'] <= 100_000
+    assert app['classes'] <= CLASSES
     resumes = lb.json('/resumes.json')['applications']['default']
     kept = {c for skills in resumes.values() for c in skills}
     assert set(known) <= kept
     if 'asan' not in str(lb.process.popen.args[0]) and 'tsan' not in str(lb.process.popen.args[0]):
-        assert rss_kib(lb.process.pid) <= 200 * 1024, rss_kib(lb.process.pid)
+        assert rss_kib(lb.process.pid) <= BOUND_KIB, rss_kib(lb.process.pid)
     print('distinct %d, classes kept %d, RSS %d KiB' % (DISTINCT, app['classes'], rss_kib(lb.process.pid)))
