@@ -27,16 +27,10 @@ def lb(world):
 
 
 @pytest.fixture
-def open_browser():
-    browsers = []
-
-    def make(**kw):
-        browsers.append(Browser(**kw))
-        return browsers[-1]
-
-    yield make
-    for b in browsers:
-        b.close()
+def browser():
+    b = Browser()
+    yield b
+    b.close()
 
 
 def text(browser):
@@ -47,8 +41,7 @@ def live(browser):
     return browser.js('document.getElementById("live").textContent') == 'live'
 
 
-def test_the_page_shows_what_there_is_and_loads_only_what_is_ours(lb, open_browser):
-    b = open_browser()
+def the_page_shows_what_there_is_and_loads_only_what_is_ours(lb, b):
     b.open('http://%s/' % lb.admin)
     wait_until(lambda: live(b), 'it to be live')
     shown = text(b)
@@ -65,8 +58,8 @@ def test_the_page_shows_what_there_is_and_loads_only_what_is_ours(lb, open_brows
         assert get(lb.admin, link, host=lb.admin).status == 200, link
 
 
-def test_the_page_is_live_and_can_be_paused_sorted_and_searched_by_keyboard(lb, open_browser):
-    b = open_browser()
+def the_page_is_live_and_can_be_paused_sorted_and_searched_by_keyboard(lb, b):
+    b.renew()
     b.open('http://%s/' % lb.admin)
     wait_until(lambda: live(b), 'it to be live')
     assert lb.get(host='fresh.example').status == 200
@@ -97,8 +90,8 @@ def test_the_page_is_live_and_can_be_paused_sorted_and_searched_by_keyboard(lb, 
     assert b.complaints == []
 
 
-def test_every_control_is_reached_by_the_tab_key(lb, open_browser):
-    b = open_browser()
+def every_control_is_reached_by_the_tab_key(lb, b):
+    b.renew()
     b.open('http://%s/' % lb.admin)
     wait_until(lambda: live(b), 'it to be live')
     seen = []
@@ -109,9 +102,8 @@ def test_every_control_is_reached_by_the_tab_key(lb, open_browser):
     assert seen[1:3] == ['q', 'pause'] and seen[3:8] == ['status', 'resumes', 'settings', 'events', 'metrics'], seen
 
 
-@pytest.mark.parametrize('dark', [False, True])
-def test_the_page_follows_the_scheme_and_fits_a_phone(lb, open_browser, dark):
-    b = open_browser(width=390, height=844, dark=dark, mobile=True)
+def the_page_follows_the_scheme_and_fits_a_phone(lb, b, dark):
+    b.renew(width=390, height=844, dark=dark, mobile=True)
     b.open('http://%s/' % lb.admin)
     wait_until(lambda: live(b), 'it to be live')
     ground = [int(x) for x in b.js('getComputedStyle(document.body).backgroundColor')[4:-1].split(',')]
@@ -120,13 +112,23 @@ def test_the_page_follows_the_scheme_and_fits_a_phone(lb, open_browser, dark):
     assert b.picture()[:4] == b'\x89PNG'
 
 
-def test_the_page_is_whole_without_scripts(lb, open_browser):
-    b = open_browser(scripts=False)
+def the_page_is_whole_without_scripts(lb, b):
+    b.renew(scripts=False)
     b.call('Page.navigate', url='http://%s/?q=class-1' % lb.admin)
     html = wait_until(lambda: '</html>' in b.html() and 'class-1.example' in b.html() and b.html(), 'the page')
     assert 'class-2.example</th>' not in html, 'the search works by a form'
     assert 'Who serves what' in html and 'Settings of the application' in html
     assert b.complaints == [] and all('page.js' not in r for r in b.requests)
+
+
+def test_the_page_in_a_browser(lb, browser):
+    """One after the other, each on a page of its own."""
+    the_page_shows_what_there_is_and_loads_only_what_is_ours(lb, browser)
+    every_control_is_reached_by_the_tab_key(lb, browser)
+    for dark in (False, True):
+        the_page_follows_the_scheme_and_fits_a_phone(lb, browser, dark)
+    the_page_is_whole_without_scripts(lb, browser)
+    the_page_is_live_and_can_be_paused_sorted_and_searched_by_keyboard(lb, browser)
 
 
 def test_hostile_names_are_text(lb):

@@ -15,7 +15,8 @@ from .base import LIMIT, wait_until
 PROGRAM = shutil.which('chromium')
 FLAGS = ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--no-proxy-server',
          '--disable-background-networking', '--disable-component-update', '--disable-extensions', '--disable-sync',
-         '--hide-scrollbars', '--force-device-scale-factor=1', '--lang=en', '--remote-debugging-pipe']
+         '--disable-breakpad', '--disable-features=SpareRendererForSitePerProcess', '--in-process-gpu', '--hide-scrollbars',
+         '--force-device-scale-factor=1', '--lang=en', '--remote-debugging-pipe']
 
 
 def place(to_read, to_write):
@@ -37,10 +38,17 @@ class Browser:
             preexec_fn=lambda: place(to_read, to_write), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
         os.close(to_write)
-        self.buffer, self.serial, self.session = b'', 0, None
-        self.requests, self.complaints, self.answers = [], [], {}
-        target = self.call('Target.createTarget', url='about:blank')['targetId']
-        self.session = self.call('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
+        self.buffer, self.serial, self.session, self.target = b'', 0, None, None
+        self.renew(width, height, dark, scripts, mobile)
+
+    def renew(self, width=1280, height=900, dark=False, scripts=True, mobile=False):
+        """Another page in place of the one that there is, which leaves nothing to it. A program that starts costs seconds."""
+        if self.target:
+            self.call('Page.close')
+        self.session, self.requests, self.complaints, self.answers = None, [], [], {}
+        context = self.call('Target.createBrowserContext')['browserContextId']
+        self.target = self.call('Target.createTarget', url='about:blank', browserContextId=context)['targetId']
+        self.session = self.call('Target.attachToTarget', targetId=self.target, flatten=True)['sessionId']
         for domain in ('Page', 'Runtime', 'Network', 'Log'):
             self.call(domain + '.enable')
         self.call('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1, mobile=mobile)
@@ -72,7 +80,7 @@ class Browser:
         for m in map(json.loads, messages):
             if 'id' in m:
                 self.answers[m['id']] = m
-            else:
+            elif m.get('sessionId') == self.session:        # not of the page before this one
                 self.on_event(m['method'], m['params'])
 
     def on_event(self, method, p):
