@@ -102,7 +102,7 @@ class Place:
             command = command.replace(' ' + asks[1], ' %s --address %s' % (asks[1], self.lb.admin), 1)
         # Less of it is the same code.
         if re.match(r'resumelbctl simulate', command):
-            command += ' --requests 100'
+            command = command.replace('--random 20', '--random 2') + ' --requests 100'
         return command
 
     def shell(self, command):
