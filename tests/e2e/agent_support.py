@@ -11,34 +11,45 @@ from support.servers import Agent
 
 STREAM = '/.well-known/resumelb/resume'
 
-# One request at a time, over an inherited socket, a port or a path; scripted by request headers. It is
-# quick to start, keeps connections, and does nothing behind our back.
+# One request at a time, over an inherited socket, a port or a path; scripted by request headers. It keeps connections,
+# does nothing behind our back, and starts soon: most of the time that the modules socket and json take is their import.
 SERVER = r'''
-import json, os, select, socket, sys, time
+import os, select, sys, time
+from _json import encode_basestring_ascii as quote
+from _socket import AF_INET, AF_UNIX, SO_REUSEADDR, SOL_SOCKET, socket
 if os.environ.get("BOOT_DELAY"):
     time.sleep(float(os.environ["BOOT_DELAY"]))
 if os.environ.get("BOOT_FAIL") and os.path.exists(os.environ["BOOT_FAIL"]):
     print("cannot start: " + os.environ["BOOT_FAIL"], flush=True)
     sys.exit(3)
 if len(sys.argv) > 1 and sys.argv[1].startswith("/"):
-    listener = socket.socket(socket.AF_UNIX)
+    listener = socket(AF_UNIX)
     listener.bind(sys.argv[1])
     listener.listen(64)
 elif len(sys.argv) > 1:
-    listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+    listener = socket(AF_INET)
+    listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", int(sys.argv[1])))
+    listener.listen(64)
 else:
     assert os.environ["LISTEN_FDS"] == "1" and os.environ["LISTEN_PID"] == str(os.getpid()), os.environ
-    listener = socket.socket(fileno=3)
+    listener = socket(fileno=3)
 if os.environ.get("CHILD"):
     child = os.fork()
     if child == 0:
         os.setsid() if os.environ["CHILD"] == "escape" else None
         time.sleep(3600)
     open(os.environ["CHILD_PID"], "w").write(str(child))
-served = 0
+served, leaked = 0, []
 def log(text):
     with open(os.environ["SERVER_LOG"], "a") as f:
         f.write(text + "\n")
+def json(value):
+    if isinstance(value, dict):
+        return "{%s}" % ", ".join("%s: %s" % (quote(k), json(v)) for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ", ".join(map(json, value))
+    return quote(value) if isinstance(value, str) else str(value)
 def serve(conn, stream):
     """One request. True: the connection may have another."""
     global served
@@ -56,6 +67,14 @@ def serve(conn, stream):
     h = dict(headers)
     body = stream.read(int(h.get("content-length", 0)))
     served += 1
+    warm_up = h.get("resumelb-warm-up", "-")
+    if "SEEN" in os.environ:
+        with open(os.environ["SEEN"], "a") as f:
+            print(os.getpid(), target, warm_up, h.get("host"), h.get("resumelb-class", "-"), file=f)
+    leaked.append(bytearray(int(os.environ.get("LEAK", "0"))))
+    if target == "/hangs" and warm_up != "-":
+        conn.recv(1)            # until the agent has given it up
+        return False
     if target != "/probe":
         log("%s %s" % (method, target))
     if "x-delay" in h:
@@ -65,14 +84,13 @@ def serve(conn, stream):
     while "x-until" in h and not os.path.exists(h["x-until"]):
         time.sleep(0.005)
     if h.get("upgrade"):
-        stream.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n" % h["upgrade"].encode())
-        stream.flush()
+        conn.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n" % h["upgrade"].encode())
         while True:
             data = conn.recv(1000)
             if not data:
                 return False
             conn.sendall(data.upper())
-    status = h.get("x-status", "200 OK")
+    status = "500 While Cold" if target == "/breaks" and warm_up != "-" else h.get("x-status", "200 OK")
     if target == "/probe" and os.environ.get("PROBE_STATUS_FILE"):
         try:
             status = open(os.environ["PROBE_STATUS_FILE"]).read().strip()
@@ -82,23 +100,23 @@ def serve(conn, stream):
            "body": len(body), "env": dict(os.environ), "cwd": os.getcwd(), "uid": os.getuid(),
            "gid": os.getgid(), "groups": os.getgroups(), "pgid": os.getpgid(0), "ppid": os.getppid(),
            "fds": sorted(int(f) for f in os.listdir("/proc/self/fd")), "stdin": os.readlink("/proc/self/fd/0")}
-    data = json.dumps(out).encode() + b"x" * int(h.get("x-bytes", 0))
+    data = json(out).encode() + b"x" * int(h.get("x-bytes", 0))
     keep = h.get("x-close") is None
-    stream.write(("HTTP/1.1 %s\r\nContent-Length: %d\r\nX-Pid: %d\r\n%s%s\r\n" % (
+    head = ("HTTP/1.1 %s\r\nContent-Length: %d\r\nX-Pid: %d\r\n%s%s\r\n" % (
         status, len(data), os.getpid(), "" if keep else "Connection: close\r\n",
-        "Resumelb-Unprocessed: 1\r\nResumelb-Backlog: 999\r\nX-Kept: yes\r\n" if "x-forge" in h else "")).encode())
+        "Resumelb-Unprocessed: 1\r\nResumelb-Backlog: 999\r\nX-Kept: yes\r\n" if "x-forge" in h else "")).encode()
     if target != "/probe":
         log("done %s" % target)
     if "x-head-only" in h:
-        stream.flush()
+        conn.sendall(head)
         os._exit(8)
     if "x-body-until" in h:
-        stream.flush()
+        conn.sendall(head)
+        head = b""
         while not os.path.exists(h["x-body-until"]):
             time.sleep(0.005)
     half = int(h.get("x-cut", 0))
-    stream.write(data[:half] if half else data)
-    stream.flush()
+    conn.sendall(head + (data[:half] if half else data))
     return keep and not half
 # A kept connection ends when its peer ends it. A server that does so by itself, sooner than unsafe_reuse_idle,
 # loses now and then a POST that was on its way, which is nobody's to send again.
@@ -106,8 +124,8 @@ kept = {}
 while True:
     for ready in select.select([listener, *kept], [], [])[0]:
         if ready is listener:
-            conn, _ = listener.accept()
-            kept[conn] = conn.makefile("rwb")
+            conn = socket(fileno=listener._accept()[0])
+            kept[conn] = open(conn.fileno(), "rb", closefd=False)
             continue
         try:
             keep = serve(ready, kept[ready])
@@ -115,10 +133,7 @@ while True:
             keep = False
         if keep:
             continue
-        try:
-            kept.pop(ready).close()
-        except OSError:
-            pass
+        kept.pop(ready)
         ready.close()
 '''
 

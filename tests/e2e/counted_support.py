@@ -4,6 +4,7 @@ import pathlib
 
 from support.base import free_port, wait_until
 from support.http import get
+from support.servers import GUNICORN
 
 # ?cpu=S burns S seconds of processor time, ?db=S waits so long for a database; while APP_HANG is there, that of the
 # class hot.example answers nothing for APP_HANG_S seconds. /up is for us. A line for each request that was worked on:
@@ -53,9 +54,7 @@ class Counted:
                'PYTHONDONTWRITEBYTECODE': '1'}
         kind = ['--worker-class=gthread', '--threads=%d' % threads, '--keep-alive=60'] if threads > 1 else []
         self.processes = [world.process(
-            ['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--bind', a, '--log-level=warning',
-             '--worker-tmp-dir=/dev/shm', '--graceful-timeout=1', '--timeout=600', *kind, 'counted_app:application'],
-            'counted%d' % i, env=env, cwd=world.folder) for i, a in enumerate(self.addresses)]
+            [*GUNICORN, '--bind', a, '--graceful-timeout=1', *kind, 'counted_app:application'], 'counted%d' % i, env=env, cwd=world.folder) for i, a in enumerate(self.addresses)]
         for a, p in zip(self.addresses, self.processes):
             wait_until(lambda: self._up(a, p), 'gunicorn at %s' % a)
 

@@ -6,6 +6,7 @@ import threading
 from support.base import BIN, LIMIT, free_port, wait_until
 from support.http import Client, get
 from support.scripted import serve
+from support.servers import GUNICORN
 
 APP = '''
 import os, signal
@@ -30,8 +31,7 @@ class Fragile:
         self.addresses = ['127.0.0.1:%d' % free_port() for _ in range(n)]
         env = {'APP_LOG': str(self.log), 'PYTHONDONTWRITEBYTECODE': '1'}
         for i, a in enumerate(self.addresses):
-            world.process(['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--bind', a, '--log-level=warning',
-                           '--worker-tmp-dir=/dev/shm', '--timeout=600', 'fragile_app:application'], 'fragile%d' % i, env=env, cwd=world.folder)
+            world.process([*GUNICORN, '--bind', a, 'fragile_app:application'], 'fragile%d' % i, env=env, cwd=world.folder)
         for a in self.addresses:
             wait_until(lambda: self._up(a), 'gunicorn at %s' % a)
 
