@@ -13,21 +13,27 @@ def agent_pid(agent):
         return None
 
 
-def upgrade(agent):
-    """SIGUSR2, and wait until the new one serves alone."""
+def begin_upgrade(agent):
+    """SIGUSR2, and wait until the new one serves; the old one, which may have requests."""
     old = agent.process
     old_pid = old.pid
     old.kill(signal.SIGUSR2)
-    pid = wait_until(lambda: agent_pid(agent) not in (None, old_pid) and agent_pid(agent), 'a new agent')
-    follow(agent, pid)
+    follow(agent, wait_until(lambda: (pid := agent_pid(agent)) not in (None, old_pid) and pid, 'a new agent'))
+    return old
+
+
+def upgrade(agent):
+    """SIGUSR2, and wait until the new one serves alone: its number."""
+    old = begin_upgrade(agent)
     if isinstance(old, Successor):
         old.wait()
     else:
         assert old.wait() == 0, agent.process.output()[-4000:]
-    return pid
+    return agent.process.pid
 
 
 def follow(agent, pid):
     agent.process = Successor(pid, agent.process)
+    agent.process.at_the_end = agent.process.before.at_the_end
     agent.world.processes[:] = [p for p in agent.world.processes if p is not agent.process.before]
     agent.world.processes.append(agent.process)

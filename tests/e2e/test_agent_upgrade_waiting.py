@@ -5,7 +5,7 @@ import os
 import signal
 
 from agent_support import Background, TinyAgent
-from agent_upgrade_support import agent_pid, follow
+from agent_upgrade_support import begin_upgrade
 from support.base import free_port, wait_until
 from support.http import Client
 
@@ -35,12 +35,7 @@ class Crowded:
         return self.agent.app()['queue']['waiting']
 
     def upgrade(self):
-        """Until the new one serves; the old one has requests."""
-        old = self.agent.process
-        old.kill(signal.SIGUSR2)
-        follow(self.agent, wait_until(lambda: agent_pid(self.agent) not in (None, old.pid) and agent_pid(self.agent),
-                                      'a new agent'))
-        return old
+        return begin_upgrade(self.agent)
 
     def end(self):
         """The other application has nothing to do any more: its process gives way."""
@@ -97,9 +92,7 @@ def test_a_request_whose_only_process_dies_after_the_upgrade_is_passed_on(world)
     wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
     waiting = [Background(own, 'POST', '/waiting%d' % i, (), b'x') for i in range(3)]
     wait_until(lambda: agent.app()['queue']['waiting'] == 3, 'the others to wait')
-    old = agent.process
-    old.kill(signal.SIGUSR2)
-    follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent'))
+    old = begin_upgrade(agent)
     os.kill(pid, signal.SIGKILL)
     assert running.result().status == 502
     assert [x.result().status for x in waiting] == [200] * 3
