@@ -1,57 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things die under load, one after the other; no GET fails while another worker lives."""
+"""
+Things die under load, one after the other; no GET fails while another worker lives. Where processes die they are gunicorns.
+"""
 import json
 import os
 import signal
-import threading
-import time
 
-from agent_support import alive
-from support.base import LIMIT, PACE, wait_until
+from agent_support import TinyAgent, alive
+from load_support import Load
+from support.base import wait_until
 from support.http import Client, get
-
+from support.servers import Agent
 
 # The soak run goes round more often.
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
-
-
-class Load:
-    """Clients that GET without pause, each its own sites; remembers every failure."""
-
-    def __init__(self, lb, clients=6, sites=12):
-        self.lb, self.stopping = lb, threading.Event()
-        self.failures, self.done, self.lock = [], 0, threading.Lock()
-        self.threads = [threading.Thread(target=self._run, args=(i, sites), daemon=True) for i in range(clients)]
-        for t in self.threads:
-            t.start()
-
-    def _run(self, i, sites):
-        c, n = None, 0
-        while not self.stopping.wait(PACE):
-            n += 1
-            try:
-                c = c or Client(self.lb.address)
-                r = c.request(host='site%d.example' % ((n + i) % sites))
-                if r.status != 200:
-                    self.failures.append((time.time(), r.status, r.text[:200]))
-            except Exception as e:
-                if not self.stopping.is_set():
-                    self.failures.append((time.time(), repr(e)))
-                c = None
-            with self.lock:
-                self.done += 1
-
-    def go_on(self, n=200):
-        """N more requests from now."""
-        target = self.done + n
-        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n)
-        assert not self.failures, self.failures[:5]
-
-    def stop(self):
-        self.stopping.set()
-        for t in self.threads:
-            t.join(LIMIT)
-        assert not self.failures, self.failures[:5]
 
 
 def parent_of(pid):
@@ -67,9 +29,9 @@ def all_ready(lb, n):
     return lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == n
 
 
-def start(world):
+def start(world, kind=TinyAgent):
     tree = world.folder / 'tree'
-    agents = [world.agent('agent%d' % i, tree) for i in range(2)]
+    agents = [kind(world, name='agent%d' % i, slots=2, **({'tree': tree} if kind is Agent else {})) for i in range(2)]
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app')}},
                          'state_dir': str(world.folder / 'lb-state')}, wait=False)
     wait_until(lb.listening, 'the load balancer')
@@ -78,36 +40,35 @@ def start(world):
 
 
 def test_no_get_fails_while_another_worker_lives(world):
-    agents, lb = start(world)
-    load = Load(lb)
-    load.go_on(300)
+    agents, lb = start(world, Agent)
+    load = Load([lb.address], clients=6, sites=12)
+    load.go_on(30)
     for turn in range(ROUNDS):
         # application processes, one after the other
         for i in range(4):
             victim = json.loads(lb.get(host='site%d.example' % (turn % 12)).body)['pid']
             # gunicorn's worker dies under its master, or the master, which is what the agent started
             os.kill(victim if i % 2 == 0 else parent_of(victim), signal.SIGKILL)
-            load.go_on(150)
+            load.go_on(20)
         wait_until(all_ready(lb, 4), 'all workers again')
         # a whole agent, with all its slots; its successor takes the processes over
         agents[turn % 2].kill()
-        load.go_on(300)
+        load.go_on(30)
         agents[turn % 2].start()
         wait_until(all_ready(lb, 4), 'all workers again')
-        load.go_on(300)
+        load.go_on(30)
     # an agent's orderly end
     agents[1].process.popen.terminate()
     assert agents[1].process.wait() == 0
-    load.go_on(300)
+    load.go_on(30)
     load.stop()
-    wait_until(lambda: lb.app('app')['stats']['requests'] > 1000, 'the count')
+    wait_until(lambda: lb.app('app')['stats']['requests'] >= load.done, 'the count')
 
 
 def test_after_its_own_death_the_skills_are_back_before_the_first_request(world):
     agents, lb = start(world)
-    load = Load(lb)
-    load.go_on(600)
-    load.stop()
+    with Load([lb.address], clients=6, sites=12) as load:
+        load.go_on(60)
     known = lb.json('/resumes.json')['applications']['app']
     lb.kill()
     lb.start(wait=False)
