@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's pool: processes on demand, within a budget, replaced without losing a request."""
-import itertools
 import json
 import os
 import random
 import signal
-import threading
 
 import pytest
 
 from agent_support import Background, Stream, TinyAgent, alive
-from support.base import LIMIT, PACE, free_port, wait_until
+from load_support import Load
+from support.base import free_port, wait_until
 from support.http import Client, get
 from test_agent_life import classified, rewrite, setting
 
 # The soak run goes on for longer.
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
+KILLS, SPAWNS = (8 * ROUNDS, 15) if ROUNDS > 1 else (5, 10)
 
 # Answers many at a time, upgrades connections, and can be made to accept none any more.
 THREADED = r'''
@@ -266,52 +266,25 @@ def test_what_it_has_may_take_shutdown_timeout_only(world):
 
 # ---- replacement ----
 
-def load(ask, enough, threads=4):
-    """GETs and POSTs, each of its own, until ENOUGH; what was answered otherwise than with 200, and all POSTs' targets."""
-    failed, posts, lock = [], [], threading.Lock()
-    stop = threading.Event()
+def load_of(address):
+    return Load([address], clients=4, posts=2, keep=False)
 
-    def run(k):
-        for i in itertools.count():
-            if stop.wait(PACE):
-                return
-            method = 'POST' if (i + k) % 2 else 'GET'
-            target = '/%s/%d/%d' % (method, k, i)
-            try:
-                status = ask(k, method, target)
-            except Exception as e:
-                status = repr(e)
-            with lock:
-                if status != 200:
-                    failed.append((method, target, status))
-                if method == 'POST':
-                    posts.append('POST ' + target)
-    running = [threading.Thread(target=run, args=(k,)) for k in range(threads)]
-    for t in running:
-        t.start()
-    try:
-        wait_until(lambda: failed or enough(), 'enough replacements under load', LIMIT * ROUNDS)
-    finally:
-        stop.set()
-        for t in running:
-            t.join()
-    return failed, posts
+
+def posts_of(agent):
+    """The targets of the POSTs that were executed."""
+    return sorted(line.split()[1] for line in agent.served() if line.startswith('POST'))
 
 
 @pytest.mark.parametrize('overlap', [True, False])
 def test_processes_are_replaced_under_load_without_losing_a_request(world, overlap):
     agent = PoolAgent(world, slots=2, min_processes=2, max_processes=2, max_requests=10,
                       top={'max_processes': 2, 'replace_overlap': overlap}).wait_ready()
-
-    def ask(k, method, target):
-        return agent.ask(target, method=method, body=b'x' if method == 'POST' else None).status
-    failed, posts = load(ask, lambda: agent.figures()['spawns'] >= 15)
-    assert failed == []
+    with load_of(agent.front) as load:
+        wait_until(lambda: load.failures or agent.figures()['spawns'] >= SPAWNS, 'enough replacements')
     figures = agent.figures()
     assert figures['deaths'] == 0 and figures['failures'] == 0
-    assert (figures['replaced'] > 5) == overlap
-    executed = [line for line in agent.served() if line.startswith('POST')]
-    assert sorted(executed) == sorted(posts), 'each once'
+    assert (figures['replaced'] > SPAWNS // 3) == overlap
+    assert posts_of(agent) == sorted(load.posts), 'each once'
     wait_until(lambda: agent.processes() == 2, 'the last replacement to be over')
 
 
@@ -320,14 +293,9 @@ def test_a_load_balancer_notices_nothing_of_replacements(world):
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (agent.tree / 'app')}}}, wait=False)
     wait_until(lb.listening, 'the load balancer')
     wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers')
-
-    def ask(k, method, target):
-        return get(lb.address, target, method=method, host='site%d.example' % k,
-                   body=b'x' if method == 'POST' else None).status
-    failed, posts = load(ask, lambda: agent.figures()['replaced'] >= 10)
-    assert failed == []
-    executed = [line for line in agent.served() if line.startswith('POST')]
-    assert sorted(executed) == sorted(posts), 'each once'
+    with load_of(lb.address) as load:
+        wait_until(lambda: load.failures or agent.figures()['replaced'] >= 10, 'enough replacements')
+    assert posts_of(agent) == sorted(load.posts), 'each once'
 
 
 def test_replacements_and_deaths_together_lose_no_get_and_repeat_no_post(world):
@@ -335,27 +303,20 @@ def test_replacements_and_deaths_together_lose_no_get_and_repeat_no_post(world):
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (agent.tree / 'app')}}}, wait=False)
     wait_until(lb.listening, 'the load balancer')
     wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 3, 'three workers')
-    kills, asked = [], itertools.count()
-
-    def kill_one():
-        """One each time that so many more requests were answered, whichever."""
-        if next(asked) % 150 == 149:
+    kills = 0
+    with Load([lb.address], clients=4, posts=2, sites=3, keep=False, lossy=True) as load:
+        while kills < KILLS or agent.figures()['replaced'] < KILLS:
+            load.go_on(25)
             pids = [slot['process']['pid'] for slot in agent.app()['slots'] if (slot.get('process') or {}).get('pid')]
             if pids:
-                kills.append(random.choice(pids))
-                os.kill(kills[-1], signal.SIGKILL)
-
-    def ask(k, method, target):
-        status = get(lb.address, target, method=method, host='site%d.example' % (k % 3),
-                     body=b'x' if method == 'POST' else None).status
-        kill_one()
-        # a POST that a killed process had got is lost, and not repeated
-        return 200 if method == 'POST' and status == 502 else status
-    failed, posts = load(ask, lambda: len(kills) >= 8 * ROUNDS and agent.figures()['replaced'] >= 8)
-    assert failed == []
-    executed = [line for line in agent.served() if line.startswith('POST')]
+                os.kill(random.choice(pids), signal.SIGKILL)
+                kills += 1
+    # A POST that a killed process had got is lost, and not repeated.
+    assert {outcome for _, outcome in load.lost} <= {502}
+    assert len(load.cut_short) <= agent.process.output().count('response_begun=yes'), load.cut_short
+    executed = posts_of(agent)
     assert len(executed) == len(set(executed)), 'none twice'
-    assert set(executed) <= set(posts)
+    assert set(executed) <= set(load.posts)
     agent.wait_ready()
 
 

@@ -4,13 +4,13 @@ import json
 import signal
 import ssl
 import subprocess
-import threading
 
 import pytest
 
 from agent_support import TinyAgent
 from agent_upgrade_support import upgrade
-from support.base import BIN, LIMIT, PACE, free_port, wait_until
+from load_support import Load
+from support.base import BIN, LIMIT, free_port, wait_until
 from support.certificates import Authority, dial
 from support.http import Client, CutShort, connect
 from worker_tls_support import NAME, Pki, reasons
@@ -105,31 +105,10 @@ def test_a_new_agent_takes_over_with_tls_on_and_no_request_is_lost(world, pki, t
     lb = balancer(world, agent, {'ca': pki.ca, **pki.balancer.entry})
     wait_until(lambda: [w['state'] for w in lb.workers('app').values()] == ['ready'] * 2, 'both slots')
     pids = [agent.pid(n) for n in range(2)]
-    failed, done, ending = [], [0, 0], threading.Event()
-
-    def run(i, method):
-        try:
-            with Client(lb.address) as c:
-                while not ending.wait(PACE):
-                    r = c.request(method, '/%s' % method, body=b'x' if method == 'POST' else b'')
-                    done[i] += 1
-                    if r.status != 200:
-                        failed.append((method, r.status, r.text[:200]))
-        except (OSError, CutShort) as e:
-            failed.append((method, repr(e)))
-    threads = [threading.Thread(target=run, args=(i, m)) for i, m in enumerate(('GET', 'POST'))]
-    for t in threads:
-        t.start()
-    try:
+    with Load([lb.address], clients=2, posts=2) as load:
         for _ in range(3):
-            target = [n + 20 for n in done]
-            wait_until(lambda: failed or all(n >= t for n, t in zip(done, target)), 'requests')
+            load.go_on(20)
             upgrade(agent)
-    finally:
-        ending.set()
-        for t in threads:
-            t.join()
-    assert failed == []
     assert [agent.pid(n) for n in range(2)] == pids
     # The new one asks for certificates as the old one did.
     assert ask(agent, client(pki, pki.balancer)).status == 200

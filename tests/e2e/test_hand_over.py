@@ -2,11 +2,11 @@
 """Policy adaptive, when a worker says that it will leave: its classes live elsewhere before it has gone, and no request fails."""
 import json
 import signal
-import threading
 
 import pytest
 from agent_support import TinyAgent, alive
-from support.base import PACE, free_port, wait_until
+from load_support import Load
+from support.base import free_port, wait_until
 from support.http import Client, get
 
 SITES = ['site%d.example' % i for i in range(24)]
@@ -63,37 +63,8 @@ class Balancer:
         return client
 
 
-class Load:
-    """Clients that ask for one site after the other until stopped."""
-
-    def __init__(self, lb, clients=4):
-        self.lb, self.n, self.bad = lb, [0] * clients, []
-        self.stopping = threading.Event()
-        self.threads = [threading.Thread(target=self._run, args=(i,)) for i in range(clients)]
-        for t in self.threads:
-            t.start()
-
-    def _run(self, who):
-        while not self.stopping.wait(PACE):
-            try:
-                r = self.lb.get(host=SITES[(self.n[who] * 7 + who) % len(SITES)])
-                if r.status != 200:
-                    self.bad.append((r.status, r.text[:200]))
-            except Exception as e:  # any failure is one that a client has seen
-                self.bad.append(repr(e))
-            self.n[who] += 1
-
-    def more(self, n):
-        target = sum(self.n) + n
-        wait_until(lambda: sum(self.n) >= target, '%d more requests' % n)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stopping.set()
-        for t in self.threads:
-            t.join()
+def load_of(b):
+    return Load([b.lb.address], clients=4, keep=False, sites=len(SITES))
 
 
 def test_a_drained_worker_has_no_class_left_while_it_ends_what_it_has(world):
@@ -143,12 +114,11 @@ def test_an_agent_that_stops_under_load_fails_no_request(world):
     first = TinyAgent(world, slots=2, name='first').wait_ready()
     second = TinyAgent(world, slots=2, name='second').wait_ready()
     b = Balancer(world, [first, second])
-    with Load(b.lb) as load:
-        load.more(200)
+    with load_of(b) as load:
+        load.go_on(40)
         first.process.kill(signal.SIGTERM)
         assert first.process.wait() == 0
-        load.more(200)
-    assert not load.bad, load.bad[:5]
+        load.go_on(40)
 
 
 def incarnations(b):
@@ -183,13 +153,12 @@ def test_a_rolling_restart_under_load_fails_no_request(world):
     (world.folder / 'tmp').mkdir(mode=0o755)
     agent = TinyAgent(world, slots=4).wait_ready()
     b = Balancer(world, [agent])
-    with Load(b.lb) as load:
-        load.more(200)
+    with load_of(b) as load:
+        load.go_on(40)
         lives = incarnations(b)
         pids = [slot['process']['pid'] for slot in agent.app()['slots']]
         (world.folder / 'tmp' / 'restart.txt').touch()
         wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'four new processes')
-        load.more(200)
-    assert not load.bad, load.bad[:5]
+        load.go_on(40)
     wait_until(lambda: not any(alive(p) for p in pids), 'the old ones to end')
     assert set(b.homes()) == set(SITES)
