@@ -20,6 +20,7 @@ from support.http import get
 from zookeeper_support import SESSION, Place
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
+UPGRADES = 5 * ROUNDS if ROUNDS > 1 else 2
 
 
 def test_a_new_agent_serves_with_the_same_processes(world):
@@ -96,7 +97,7 @@ def test_no_request_is_lost_and_none_comes_twice(world):
     incarnations = {w['incarnation'] for w in lb.workers('app').values()}
     all_loads = loads(lb, agent)
     go_on(all_loads, 20)
-    for _ in range(4 * ROUNDS):
+    for _ in range(UPGRADES):
         upgrade(agent)
         go_on(all_loads, 15)
     stop(all_loads)
@@ -105,8 +106,8 @@ def test_no_request_is_lost_and_none_comes_twice(world):
     sent = sent_by(all_loads)
     assert sorted(executed(world)) == sent
     done = sum(x.done for x in all_loads)
-    print('%d requests over %d upgrades, %d of them POSTs' % (done, 4 * ROUNDS, len(sent)))
-    assert done >= 6 * 80
+    print('%d requests over %d upgrades, %d of them POSTs' % (done, UPGRADES, len(sent)))
+    assert done >= 6 * (20 + 15 * UPGRADES)
 
 
 def test_a_request_under_way_is_finished_by_the_old_one(world):
@@ -160,9 +161,9 @@ def test_processes_are_replaced_meanwhile(world):
     lb = behind_a_load_balancer(world)
     all_loads = loads(lb, agent)
     go_on(all_loads, 10)
-    for _ in range(3 * ROUNDS):
+    for _ in range(UPGRADES):
         upgrade(agent)
-        go_on(all_loads, 20)
+        go_on(all_loads, 15)
     stop(all_loads)
     assert agent.process.output().count('process-spawned') > 2
     assert sorted(x.split()[1] for x in agent.served() if x.startswith('POST')) == sent_by(all_loads)
@@ -220,7 +221,7 @@ def test_in_a_zookeeper_no_request_is_lost(world):
     go_on(all_loads, 10)
     for _ in range(2):
         pid = upgrade(agent)
-        go_on(all_loads, 20)
+        go_on(all_loads, 10)
         wait_until(lambda: all(str(pid) in place.tree.properties('/workers/providers/' + a).get('agent', '')
                                for a in agent.addresses if a in place.tree.providers('/workers'))
                    and place.tree.providers('/workers') == sorted(agent.addresses), 'its registrations')
