@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from faulty_support import below, processes
+from faulty_support import below
 from support.base import BIN, ROOT, free_port, wait_until
 from support.servers import Agent, yaml
 from zookeeper_damage_support import DAMAGES, GarblingProxy
@@ -47,7 +47,7 @@ class ChaosAgent(Agent):
         except (OSError, AssertionError):
             return []
         roots = {s['process']['pid'] for s in slots if s.get('process')}
-        return sorted(below(roots, processes()) & set(processes()))
+        return sorted(below(roots))
 
 
 def resident_kib(pid):

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two applications on one agent, each of a real server: one that is made to fail, and one that must not notice."""
+"""Two applications on one agent: one of a real server, that is made to fail, and one that must not notice."""
+import glob
 import os
 import pathlib
-import threading
 
-from support.base import LIMIT, PACE, free_port, wait_until
-from support.http import Client, get
-from support.servers import Agent
+from agent_support import SERVER
+from load_support import Load
+from support.base import free_port, wait_until
+from support.http import get
+from support.servers import GUNICORN, Agent
 
 # What both serve. What is wrong is in the environment, or in the request's path.
 APPLICATION = r'''
-import os, subprocess, time
+import os, time
 fault = os.environ.get("FAULT", "")
 if fault == "exits at once":
     print("cannot go on: no database", flush=True)
@@ -35,6 +37,7 @@ def application(environ, start_response):
     if path == "/slow":
         time.sleep(0.01)
     if path == "/children":
+        import subprocess       # here, as each start would pay for it
         for new_group in (False, True):
             child = subprocess.Popen(["/bin/sleep", "3600"], start_new_session=new_group)
             with open(os.environ["CHILDREN"], "a") as f:
@@ -53,10 +56,9 @@ def when_ready(server):
 '''
 
 SERVERS = {
-    'gunicorn': ['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--log-level=warning', '--worker-tmp-dir=/dev/shm',
-                 '--timeout=600', 'faulty:application'],
+    'gunicorn': [*GUNICORN, 'faulty:application'],
     'uwsgi': ['/usr/bin/uwsgi', '--plugin=python3', '--http-socket={socket}', '--wsgi-file=faulty.py', '--master',
-              '--processes=1', '--need-app', '--die-on-term', '--disable-logging'],
+              '--processes=1', '--need-app', '--die-on-term', '--disable-logging', '--no-site'],
 }
 # How each is made to ignore SIGTERM: uWSGI takes it for a reload unless it is told otherwise.
 DEAF_SERVERS = {
@@ -65,89 +67,57 @@ DEAF_SERVERS = {
 }
 
 
-def processes():
-    """{pid: (parent, state)} of all there are, but for orphans that the run has adopted and that are dead."""
-    found = {}
-    for entry in os.listdir('/proc'):
-        if not entry.isdigit():
+def state_of(pid):
+    """As in /proc; None: it is gone, or nothing but an orphan that the run has adopted and that is dead."""
+    try:
+        state, parent = pathlib.Path('/proc/%d/stat' % pid).read_text().rpartition(')')[2].split()[:2]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if (state, int(parent)) == ('Z', os.getpid()) else state
+
+
+def below(roots):
+    """Those of ROOTS that there are, and their descendants."""
+    family, line = set(), list(roots)
+    while line:
+        pid = line.pop()
+        if pid in family or state_of(pid) is None:
             continue
-        try:
-            fields = pathlib.Path('/proc/%s/stat' % entry).read_text().rpartition(')')[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if (fields[0], fields[1]) != ('Z', str(os.getpid())):
-            found[int(entry)] = (int(fields[1]), fields[0])
-    return found
-
-
-def below(roots, found):
-    """ROOTS and their descendants."""
-    family = set(roots)
-    grown = True
-    while grown:
-        more = {p for p, (parent, _) in found.items() if parent in family} - family
-        family |= more
-        grown = bool(more)
-    return family
-
-
-class Load:
-    """One client that asks without pause; whatever is not 200 is a failure."""
-
-    def __init__(self, address, target='/'):
-        self.address, self.target = address, target
-        self.stopping, self.failures, self.done = threading.Event(), [], 0
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
-
-    def run(self):
-        client, n = None, 0
-        while not self.stopping.wait(PACE):
-            n += 1
+        family.add(pid)
+        for children in glob.glob('/proc/%d/task/*/children' % pid):
             try:
-                client = client or Client(self.address)
-                r = client.request(target=self.target, host='site%d' % (n % 5))
-                if r.status != 200:
-                    self.failures.append((n, r.status, r.text[:200]))
-            except Exception as e:
-                self.failures.append((n, repr(e)))
-                client = None
-            self.done += 1
-
-    def go_on(self, n=20):
-        target = self.done + n
-        wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n)
-        assert not self.failures, self.failures[:5]
-
-    def stop(self):
-        self.stopping.set()
-        self.thread.join(LIMIT)
-        assert not self.failures, self.failures[:5]
+                line += map(int, pathlib.Path(children).read_text().split())
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+    return family
 
 
 class Two(Agent):
     """`app` is the faulty application, `good` the other one, which is asked all the time."""
 
-    def __init__(self, world, server, command=None, slots=1, fault='', **settings):
+    def __init__(self, world, server, command=None, slots=1, fault='', top=None, **settings):
+        self.top = top or {}
         (world.folder / 'faulty.py').write_text(APPLICATION)
         (world.folder / 'deaf.py').write_text(DEAF)
+        (world.folder / 'tinyserver.py').write_text(SERVER)
         self.executed, self.children = world.folder / 'executed', world.folder / 'children'
         environment = {'PYTHONDONTWRITEBYTECODE': '1', 'EXECUTED': str(self.executed), 'CHILDREN': str(self.children)}
         self.good = '127.0.0.1:%d' % free_port()
         self.good_config = {
-            'root': str(world.folder), 'command': SERVERS[server], 'environment': environment, 'ready_probe': '/',
-            'address': '%s+' % self.good, 'min_processes': 1, 'max_processes': 1}
+            'root': str(world.folder), 'command': ['/usr/bin/python3', '-S', '-E', 'tinyserver.py'],
+            'environment': {'SERVER_LOG': str(world.folder / 'good.log')}, 'ready_probe': '/', 'address': '%s+' % self.good, 'min_processes': 1, 'max_processes': 1}
         settings.setdefault('respawn_delay', '20ms')
         super().__init__(world, 'agent', world.folder / 'tree', slots=slots, command=command or SERVERS[server],
                          environment=dict(environment, FAULT=fault), **settings)
 
     def start(self):
         self.config['applications']['good'] = self.good_config
+        self.config.update(self.top)
         super().start()
         wait_until(lambda: self.state_of('good') == 'ready', 'the good application')
         self.good_pid = self.good_process()['pid']
         self.keeper = self.json()['keeper_pid']
-        self.load = Load(self.good)
+        self.load = Load([self.good])
 
     def app(self, name='app'):
         return self.json()['applications'][name]
@@ -186,10 +156,9 @@ class Two(Agent):
         def clean():
             slots = [s for a in self.json()['applications'].values() for s in a['slots']]
             pids = {s['process']['pid'] for s in slots if s.get('process')}
-            found = processes()
-            under = below([self.keeper], found) - {self.keeper}
-            expected = below(pids & set(found), found) | set(but)
-            return under == expected and not [p for p in under if found[p][1] == 'Z']
+            under = below([self.keeper]) - {self.keeper}
+            expected = below(pids) | set(but)
+            return under == expected and not [p for p in under if state_of(p) == 'Z']
         wait_until(clean, 'no zombie and no orphan')
 
     def unharmed(self, but=()):
@@ -202,7 +171,7 @@ class Two(Agent):
 
     def end(self):
         """Stop; nobody outlives it."""
-        everybody = below([self.keeper], processes())
+        everybody = below([self.keeper])
         self.load.stop()
         assert self.process.stop() == 0
-        wait_until(lambda: not everybody & set(processes()), 'all to be gone')
+        wait_until(lambda: not any(map(state_of, everybody)), 'all to be gone')
