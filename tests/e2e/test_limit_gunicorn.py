@@ -1,22 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pool counters before real application servers: gunicorns of one process and one request at a time each."""
+import pytest
 from counted_support import Counted, most_at_once
 from limit_support import Asked, outcome, waits
 from support.base import wait_until
+from support.servers import World
 
 CLIENTS = 200
 HOT = 'hot.example'
 
 
-def start(world, n, counters, **more):
-    app = Counted(world, n, hang_s=600)
-    lb = world.resumelb({'workers': app.addresses, 'resume': 'measure', 'max_connections': 1, 'pool_counters': counters,
-                         **more})
-    return app, lb
+@pytest.fixture(scope='module')
+def started(tmp_path_factory):
+    """The gunicorns of all tests."""
+    w = World(tmp_path_factory.mktemp('gunicorns'))
+    yield Counted(w, 4, hang_s=600)
+    w.close()
 
 
-def test_of_a_page_that_200_want_at_once_there_is_one_rendering(world):
-    app, lb = start(world, 4, {'page': {'mode': 'any', 'maxqueue': 1000, 'timeout': '10m'}})
+@pytest.fixture
+def app(started):
+    started.forget()
+    return started
+
+
+def balancer(world, app, counters, **more):
+    return world.resumelb({'workers': app.addresses, 'resume': 'measure', 'max_connections': 1, 'pool_counters': counters,
+                           **more})
+
+
+def test_of_a_page_that_200_want_at_once_there_is_one_rendering(world, app):
+    lb = balancer(world, app, {'page': {'mode': 'any', 'maxqueue': 1000, 'timeout': '10m'}})
     for wave in (1, 2):
         app.hang()
         asked = [Asked(lb.address, '/page?cpu=0.05', HOT) for _ in range(CLIENTS)]
@@ -29,9 +43,9 @@ def test_of_a_page_that_200_want_at_once_there_is_one_rendering(world):
     wait_until(lambda: outcome(lb, 'coalesced') == 2 * (CLIENTS - 1), 'all others to share')
 
 
-def test_of_a_page_that_many_want_at_once_only_as_many_as_workers_are_rendered_at_a_time(world):
+def test_of_a_page_that_many_want_at_once_only_as_many_as_workers_are_rendered_at_a_time(world, app):
     # By skills, two would rather stand in line at the one process that knows the page.
-    app, lb = start(world, 4, {'page': {'workers': 2, 'maxqueue': 1000, 'timeout': '10m'}}, pool={'policy': 'classless'})
+    lb = balancer(world, app, {'page': {'workers': 2, 'maxqueue': 1000, 'timeout': '10m'}}, pool={'policy': 'classless'})
     app.hang()
     asked = [Asked(lb.address, '/page?db=0.02', HOT) for _ in range(40)]
     waits(lb, 38)
@@ -41,9 +55,9 @@ def test_of_a_page_that_many_want_at_once_only_as_many_as_workers_are_rendered_a
     assert most_at_once(app.requests(path='/page')) == 2
 
 
-def test_while_the_database_of_one_class_hangs_the_others_are_served(world):
+def test_while_the_database_of_one_class_hangs_the_others_are_served(world, app):
     counters = {'sites': {'workers': 2, 'maxqueue': 6, 'timeout': '100ms'}}
-    app, lb = start(world, 4, counters, connection_wait_timeout='300ms')
+    lb = balancer(world, app, counters, connection_wait_timeout='300ms')
     app.hang()
     asked = [Asked(lb.address, '/page', HOT) for _ in range(2)]
     wait_until(lambda: sum(w['backlog'] for w in lb.workers().values()) == 2, 'two to be stuck')

@@ -10,13 +10,23 @@ from counted_support import Counted
 from ctl_support import ctl
 from support.base import wait_until
 from support.http import Client, get
+from support.servers import World
 
 SITES = ['site%d.example' % i for i in range(13)]  # prime to the number of workers: each would meet all of them
 
 
+@pytest.fixture(scope='module')
+def started(tmp_path_factory):
+    """The gunicorns of all tests."""
+    w = World(tmp_path_factory.mktemp('gunicorns'))
+    yield Counted(w, 3)
+    w.close()
+
+
 @pytest.fixture
-def gunicorns(world):
-    return Counted(world, 3)
+def gunicorns(started):
+    started.forget()
+    return started
 
 
 def balancer(world, workers, **pool):
