@@ -31,7 +31,7 @@ class Fragile:
         self.addresses = ['127.0.0.1:%d' % free_port() for _ in range(n)]
         env = {'APP_LOG': str(self.log), 'PYTHONDONTWRITEBYTECODE': '1'}
         for i, a in enumerate(self.addresses):
-            world.process([*GUNICORN, '--bind', a, 'fragile_app:application'], 'fragile%d' % i, env=env, cwd=world.folder)
+            world.process([*GUNICORN, '--bind', a, '--graceful-timeout=1', 'fragile_app:application'], 'fragile%d' % i, env=env, cwd=world.folder)
         for a in self.addresses:
             wait_until(lambda: self._up(a), 'gunicorn at %s' % a)
 
