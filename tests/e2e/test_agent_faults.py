@@ -43,7 +43,7 @@ def test_a_server_that_exits_at_once(world, server):
 
 @both
 def test_a_server_that_never_gets_ready(world, server):
-    agent = Two(world, server, fault='never ready', start_timeout='3s', stop_timeout='300ms')
+    agent = Two(world, server, fault='never ready', start_timeout='10s', stop_timeout='300ms')
     agent.output_has('waiting for a database')
     waiting = Background(agent.addresses[0], 'POST', '/post', body=b'x')
     agent.output_has('process-start-timeout')
@@ -58,7 +58,7 @@ def test_a_server_that_never_gets_ready(world, server):
 
 @both
 def test_a_request_that_hangs(world, server):
-    agent = Two(world, server, first_byte_timeout='5s', stop_timeout='300ms').wait_ready()
+    agent = Two(world, server, first_byte_timeout='10s', stop_timeout='300ms').wait_ready()
     pid = agent.pid()
     family = below([pid])
     assert len(family) > 1
