@@ -343,7 +343,7 @@ class Http2(Kind):
                                      'began': time.monotonic()}
 
     def events(self):
-        data = self.client.recv(1 << 18)
+        data = self.client.recv(1 << 16)
         if not data:
             raise CutShort('the connection')
         for e in self.h2.receive_data(self.without_goaway(data)):

@@ -23,33 +23,46 @@ def adopt_orphans():
         raise OSError(ctypes.get_errno(), 'PR_SET_CHILD_SUBREAPER')
 
 
-def _all():
-    """{pid: (parent, state, start)} of the whole machine."""
-    found = {}
-    for entry in pathlib.Path('/proc').iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = (entry / 'stat').read_text().rpartition(')')[2].split()
-        except OSError:
-            continue
-        found[int(entry.name)] = (int(fields[1]), fields[0], int(fields[19]))
+def _children(pid):
+    """What all its threads have started, and what it has adopted."""
+    found = set()
+    try:
+        for task in os.listdir('/proc/%d/task' % pid):
+            with open('/proc/%d/task/%s/children' % (pid, task)) as f:
+                found.update(map(int, f.read().split()))
+    except OSError:     # it ends
+        pass
     return found
+
+
+def _tree():
+    """The processes below this one."""
+    found, line = set(), [os.getpid()]
+    while line:
+        fresh = _children(line.pop()) - found
+        found |= fresh
+        line += fresh
+    return found
+
+
+def _state(pid):
+    """(state, start); None: it is gone."""
+    try:
+        with open('/proc/%d/stat' % pid) as f:
+            fields = f.read().rpartition(')')[2].split()
+    except OSError:
+        return None
+    return fields[0], int(fields[19])
 
 
 def below():
     """{(pid, start): state} of all processes below this one; a number that is used again is another process."""
-    processes = _all()
-    children = {}
-    for pid, (parent, _, _) in processes.items():
-        children.setdefault(parent, []).append(pid)
-    found, line = {}, [os.getpid()]
-    while line:
-        for pid in children.get(line.pop(), []):
-            _, state, start = processes[pid]
-            found[pid, start] = state
-            line.append(pid)
-    return found
+    # A list that changes while it is read may lack some: as often as it takes to find the same twice.
+    last, pids = None, _tree()
+    while pids != last:
+        last, pids = pids, _tree()
+    states = {pid: _state(pid) for pid in pids}
+    return {(pid, state[1]): state[0] for pid, state in states.items() if state}
 
 
 def _reap(pid):

@@ -120,7 +120,7 @@ class Http1:
         self.sock.close()
 
     def more(self):
-        data = self.sock.recv(1 << 18)
+        data = self.sock.recv(1 << 16)
         self.buffer += data
         return bool(data)
 
