@@ -31,6 +31,22 @@ def world(tmp_path):
     w.close()
 
 
+@pytest.fixture(scope='module')
+def zookeeper_of_the_file(tmp_path_factory):
+    """One ZooKeeper for all tests of a file that leave it as it is: starting one takes longer than most of them."""
+    from support.zookeeper import Shared    # here, for most files are without it
+    shared = Shared(tmp_path_factory.mktemp('zookeeper'))
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture
+def zookeeper_server(zookeeper_of_the_file):
+    """That one, empty. It outlives the test; no test kills, stops or freezes it."""
+    zookeeper_of_the_file.empty()
+    return zookeeper_of_the_file.server
+
+
 @pytest.fixture
 def open_world():
     """A world that other users may enter, which pytest's own folders do not let them."""
@@ -50,3 +66,5 @@ def pytest_runtest_makereport(item, call):
     if report.failed and isinstance(w, World):
         for p in w.processes:
             report.sections.append(('log of %s' % p.name, p.output()[-5000:]))
+    if report.failed and 'zookeeper_server' in item.funcargs:
+        report.sections.append(('log of the ZooKeeper', item.funcargs['zookeeper_server'].process.output()[-5000:]))

@@ -19,7 +19,7 @@ DATABASE = {'workers': 4, 'match': {'path': 'prefix:/report'}}
 class DirectoryTree:
     """The application's node in a directory."""
 
-    def __init__(self, world):
+    def __init__(self, world, _):
         self.tree = Tree(world.folder / 'tree')
         self.url = 'directory:%s' % self.tree.path
 
@@ -33,8 +33,8 @@ class DirectoryTree:
 class ZooKeeperTree:
     """The same in a ZooKeeper."""
 
-    def __init__(self, world):
-        self.place = Place(world)
+    def __init__(self, world, server):
+        self.place = Place(world, server=server)
         self.url = self.place.url()
 
     def set(self, name, **properties):
@@ -45,8 +45,8 @@ class ZooKeeperTree:
 
 
 @pytest.fixture(params=[DirectoryTree, ZooKeeperTree], ids=['directory', 'zookeeper'])
-def tree(request, world):
-    return request.param(world)
+def tree(request, world, zookeeper_server):
+    return request.param(world, zookeeper_server)
 
 
 def balancer(world, tree, **config):
@@ -141,7 +141,7 @@ def test_sighup_adds_changes_and_removes_rules_or_does_nothing(world, tree):
 
 
 def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
-    tree = DirectoryTree(world)
+    tree = DirectoryTree(world, None)
     lb = balancer(world, tree, pool_counters={'database': DATABASE}, settings_hold='1h')
     tree.set('database', workers=2)
     tree.set('search', workers=3, key='all')
@@ -193,7 +193,7 @@ def test_more_workers_let_those_go_on_that_wait_and_fewer_bind_at_once(world, tr
 
 
 def test_a_daemon_that_the_tree_asks_for_and_nobody_named_is_told_of_and_servers_may_come_later(world):
-    tree = DirectoryTree(world)
+    tree = DirectoryTree(world, None)
     lb = balancer(world, tree)
     tree.set('all', key='all', workers=1, where='daemon')
     wait_until(lambda: value(lb, 'all', 'where') == ('daemon', 'tree'), 'the rule')
@@ -210,7 +210,7 @@ def test_a_daemon_that_the_tree_asks_for_and_nobody_named_is_told_of_and_servers
 
 
 def test_rules_that_change_all_the_time_lose_no_request(world):
-    tree = DirectoryTree(world)
+    tree = DirectoryTree(world, None)
     lb = balancer(world, tree, pool_counters={'all': {'key': 'all', 'workers': 2, 'timeout': '10m'}}, settings_hold='1ms')
     over, answers = threading.Event(), []
 

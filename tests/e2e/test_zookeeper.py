@@ -28,9 +28,9 @@ def registered_anew(place, path, before):
     return lambda: owner(place, path) not in (None, before)
 
 
-def behind_a_proxy(world, **settings):
+def behind_a_proxy(world, zookeeper_server, **settings):
     """A balancer that has its ZooKeeper by way of a proxy, and knows three workers."""
-    place = Place(world)
+    place = Place(world, server=zookeeper_server)
     proxy = place.proxy()
     addresses = workers(world, 3)
     for w in addresses:
@@ -40,8 +40,8 @@ def behind_a_proxy(world, **settings):
     return place, proxy, addresses, lb
 
 
-def test_workers_registered_by_another_program_are_found_and_it_finds_us(world):
-    place = Place(world)
+def test_workers_registered_by_another_program_are_found_and_it_finds_us(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     a, b = workers(world, 2)
     place.tree.register('/workers', a)
     lb = place.balancer()
@@ -63,8 +63,8 @@ def test_workers_registered_by_another_program_are_found_and_it_finds_us(world):
     assert place.tree.providers('') == []
 
 
-def test_self_measured_workers_get_skills_and_stay_with_their_sites(world):
-    place = Place(world)
+def test_self_measured_workers_get_skills_and_stay_with_their_sites(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     addresses = workers(world, 4)
     place.tree.set('', history=20)
     for w in addresses:
@@ -77,8 +77,8 @@ def test_self_measured_workers_get_skills_and_stay_with_their_sites(world):
     assert first == again
 
 
-def test_an_agent_in_the_tree_serves_and_streams_its_resumes(world):
-    place = Place(world, root='/site/app')
+def test_an_agent_in_the_tree_serves_and_streams_its_resumes(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server, root='/site/app')
     agent = world.agent('agent', 'unused', slots=2)
     agent.kill()
     agent.config.update(tree=place.url('/site'), zookeeper_session_timeout='10s')
@@ -107,8 +107,8 @@ def test_an_agent_in_the_tree_serves_and_streams_its_resumes(world):
     wait_until(lambda: place.tree.providers('/workers') == [], 'the nodes to go')
 
 
-def test_a_lost_session_of_an_agent_takes_no_worker_out_of_use(world):
-    place = Place(world, root='/site/app')
+def test_a_lost_session_of_an_agent_takes_no_worker_out_of_use(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server, root='/site/app')
     proxy = place.proxy()
     agent = world.agent('agent', 'unused', slots=2)
     agent.kill()
@@ -132,8 +132,8 @@ def test_a_lost_session_of_an_agent_takes_no_worker_out_of_use(world):
     load.stop()
 
 
-def test_a_cut_connection_changes_nothing_and_loses_no_session(world):
-    place, proxy, addresses, lb = behind_a_proxy(world)
+def test_a_cut_connection_changes_nothing_and_loses_no_session(world, zookeeper_server):
+    place, proxy, addresses, lb = behind_a_proxy(world, zookeeper_server)
     path = provider_of(place)
     before = owner(place, path)
     load = Load([lb])
@@ -155,8 +155,8 @@ def test_a_cut_connection_changes_nothing_and_loses_no_session(world):
     load.stop()
 
 
-def test_a_lost_session_of_ours_is_begun_anew_without_a_failed_request(world):
-    place, proxy, addresses, lb = behind_a_proxy(world, zookeeper_session_timeout=SHORT_SESSION)
+def test_a_lost_session_of_ours_is_begun_anew_without_a_failed_request(world, zookeeper_server):
+    place, proxy, addresses, lb = behind_a_proxy(world, zookeeper_server, zookeeper_session_timeout=SHORT_SESSION)
     path = provider_of(place)
     before = owner(place, path)
     load = Load([lb])
@@ -179,8 +179,8 @@ def test_a_lost_session_of_ours_is_begun_anew_without_a_failed_request(world):
     load.stop()
 
 
-def test_after_a_pause_longer_than_its_session_it_goes_on(world):
-    place = Place(world)
+def test_after_a_pause_longer_than_its_session_it_goes_on(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     addresses = workers(world, 2)
     place.tree.register('/workers', addresses[0])
     lb = place.balancer(zookeeper_session_timeout=SHORT_SESSION)
@@ -198,9 +198,9 @@ def test_after_a_pause_longer_than_its_session_it_goes_on(world):
     wait_until(in_force(lb, 'variance', '2'), 'the setting')
 
 
-def test_a_session_ended_by_another_is_begun_anew(world):
+def test_a_session_ended_by_another_is_begun_anew(world, zookeeper_server):
     """The provider's session is closed by who has its id and password: here those of a registered worker's."""
-    place = Place(world)
+    place = Place(world, server=zookeeper_server)
     addresses = workers(world, 3)
     other = place.connect()
     Tree(other, '/app').register('/workers', addresses[0])
@@ -215,8 +215,8 @@ def test_a_session_ended_by_another_is_begun_anew(world):
     load.stop()
 
 
-def test_a_registration_deleted_by_hand_comes_back(world):
-    place = Place(world)
+def test_a_registration_deleted_by_hand_comes_back(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     w, = workers(world, 1)
     lb = place.balancer()
     path = provider_of(place)
@@ -281,8 +281,8 @@ def test_a_server_restarted_with_its_data(world):
     load.stop()
 
 
-def test_five_hundred_workers_come_and_go(world):
-    place = Place(world)
+def test_five_hundred_workers_come_and_go(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     addresses = workers(world, 500)
     lb = place.balancer()
     began = time.monotonic()
@@ -326,8 +326,8 @@ def test_without_any_server_it_starts_and_says_so(world):
     assert lb.process.stop() == 0
 
 
-def test_who_ends_in_order_leaves_nothing(world):
-    place = Place(world)
+def test_who_ends_in_order_leaves_nothing(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     lb = place.balancer()
     session = owner(place, provider_of(place))
     assert session in place.server.sessions()

@@ -23,8 +23,8 @@ def refused(lb):
 
 
 @pytest.mark.parametrize('only', [is_answer, anything], ids=['in an answer', 'in whatever comes next'])
-def test_no_damage_within_a_session_reaches_the_library(world, only):
-    place = Place(world)
+def test_no_damage_within_a_session_reaches_the_library(world, zookeeper_server, only):
+    place = Place(world, server=zookeeper_server)
     proxy = behind(world, place)
     [address] = workers(world, 1)
     place.tree.register('/workers', address)
@@ -43,8 +43,8 @@ def test_no_damage_within_a_session_reaches_the_library(world, only):
     assert 'resumelb_tree_refused_frames_total ' in get(lb.admin, '/metrics', host=lb.admin).text
 
 
-def test_the_tool_goes_on_over_another_connection(world):
-    place = Place(world)
+def test_the_tool_goes_on_over_another_connection(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     proxy = behind(world, place)
     place.tree.set('', variance=2)
     for name, damage in DAMAGES.items():

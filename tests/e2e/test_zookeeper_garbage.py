@@ -22,8 +22,8 @@ def greeting(timeout_ms):
     greeting(0x7fffffff), greeting(-1), greeting(0), greeting(-0x80000000)],
     ids=['noise', 'a frame of noise', 'a frame without end', 'a frame of less than nothing', 'a session of weeks',
          'a session of less than nothing', 'a session of no time', 'a session of less than that'])
-def test_garbage_in_place_of_a_greeting_is_forgotten_when_the_server_is_back(world, said):
-    place = Place(world)
+def test_garbage_in_place_of_a_greeting_is_forgotten_when_the_server_is_back(world, zookeeper_server, said):
+    place = Place(world, server=zookeeper_server)
     proxy = GarblingProxy(place.server.port)
     world.closers.append(proxy.close)
     place.tree.set('', variance=2)

@@ -17,8 +17,8 @@ def refused(lb):
     return {r['name']: r['why'] for r in lb.app('app')['refused']}
 
 
-def test_a_thousand_changes_in_a_row_end_in_the_last_one(world):
-    place = Place(world)
+def test_a_thousand_changes_in_a_row_end_in_the_last_one(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     w, = workers(world, 1)
     place.tree.register('/workers', w)
     lb = place.balancer()
@@ -33,8 +33,8 @@ def test_a_thousand_changes_in_a_row_end_in_the_last_one(world):
     load.stop()
 
 
-def test_bad_values_are_refused_alone_and_good_ones_beside_them_hold(world):
-    place = Place(world)
+def test_bad_values_are_refused_alone_and_good_ones_beside_them_hold(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     lb = place.balancer(pool={'variance': 6})
     place.tree.set('', variance=2.5, retries=7)
     wait_until(in_force(lb, 'variance', '2.5'), 'the settings')
@@ -48,8 +48,8 @@ def test_bad_values_are_refused_alone_and_good_ones_beside_them_hold(world):
                setting(lb, 'variance')['value'] == '6', 'the value of the file')
 
 
-def test_who_can_write_the_tree_cannot_run_code(world):
-    place = Place(world, root='/site/app')
+def test_who_can_write_the_tree_cannot_run_code(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server, root='/site/app')
     plugin = world.folder / 'evil.so'
     plugin.write_bytes(b'\x7fELF')
     lb = place.balancer()
@@ -73,8 +73,8 @@ def test_who_can_write_the_tree_cannot_run_code(world):
     assert not (world.folder / 'run').exists()
 
 
-def test_nodes_of_garbage_hold_what_was_and_good_ones_follow(world):
-    place = Place(world)
+def test_nodes_of_garbage_hold_what_was_and_good_ones_follow(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     a, b = workers(world, 2)
     place.tree.register('/workers', a)
     place.tree.set('', variance=2)
@@ -100,8 +100,8 @@ def test_nodes_of_garbage_hold_what_was_and_good_ones_follow(world):
     load.stop()
 
 
-def test_providers_of_garbage_are_refused_alone(world):
-    place = Place(world)
+def test_providers_of_garbage_are_refused_alone(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     good, odd = workers(world, 2)
     place.tree.register('/workers', good)
     names = ['no-address', 'two words:1', '%2F', '\u00fc.example:80', '127.0.0.1:99999', ':80', '127.0.0.1:0', 'x' * 300,
@@ -127,9 +127,9 @@ def test_providers_of_garbage_are_refused_alone(world):
     load.stop()
 
 
-def test_more_children_than_a_packet_holds_cost_nothing_but_themselves(world):
+def test_more_children_than_a_packet_holds_cost_nothing_but_themselves(world, zookeeper_server):
     """The client library gives up its connection over such a list; what else is in the tree stays alive."""
-    place = Place(world)
+    place = Place(world, server=zookeeper_server)
     a, b = workers(world, 2)
     place.tree.register('/workers', a)
     place.tree.set('', variance=2)
@@ -154,8 +154,8 @@ def test_more_children_than_a_packet_holds_cost_nothing_but_themselves(world):
     load.stop()
 
 
-def test_a_path_that_is_not_there_yet_is_waited_for(world):
-    place = Place(world, root='/not/there/yet')
+def test_a_path_that_is_not_there_yet_is_waited_for(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server, root='/not/there/yet')
     w, = workers(world, 1)
     lb = place.balancer(url=place.url('/not/there/yet/app'))
     tree = Tree(place.client, '/not/there/yet/app')
@@ -167,8 +167,8 @@ def test_a_path_that_is_not_there_yet_is_waited_for(world):
     assert lb.get()['X-Worker'] == w
 
 
-def test_the_tree_reaches_no_service_that_only_this_machine_may_use(world):
-    place = Place(world)
+def test_the_tree_reaches_no_service_that_only_this_machine_may_use(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     w, = workers(world, 1)
     port = w.rsplit(':', 1)[1]
     # None: the default.
@@ -197,9 +197,9 @@ def test_the_tree_reaches_no_service_that_only_this_machine_may_use(world):
     assert len(refused_providers()) == len(own + loopback)
 
 
-def linked(world):
+def linked(world, zookeeper_server):
     """A site with two pools; the application's workers and a setting are links."""
-    place = Place(world, root='/site')
+    place = Place(world, server=zookeeper_server, root='/site')
     blue, green = workers(world, 2)
     place.tree.register('/pools/blue/workers', blue)
     place.tree.register('/pools/green/workers', green)
@@ -210,8 +210,8 @@ def linked(world):
     return place, lb, blue, green
 
 
-def test_links_are_followed_and_so_are_their_changes(world):
-    place, lb, blue, green = linked(world)
+def test_links_are_followed_and_so_are_their_changes(world, zookeeper_server):
+    place, lb, blue, green = linked(world, zookeeper_server)
     wait_until(knows(lb, [blue]), 'the linked workers')
     wait_until(in_force(lb, 'variance', '2.5'), 'the linked setting')
     load = Load([lb], rate=50)
@@ -244,8 +244,8 @@ def test_links_are_followed_and_so_are_their_changes(world):
     ({'workers ->': '/site/a/workers', 'variance =>': '/site/a'},
      {'/a': {'workers ->': '/site/b/workers', 'variance =>': '/site/b'}, '/b': {'workers ->': '/site/a/workers', 'variance =>': '/site/a'}}),
 ])
-def test_loops_of_links_are_said_and_do_no_harm(world, properties, elsewhere):
-    place, lb, blue, green = linked(world)
+def test_loops_of_links_are_said_and_do_no_harm(world, zookeeper_server, properties, elsewhere):
+    place, lb, blue, green = linked(world, zookeeper_server)
     wait_until(knows(lb, [blue]), 'the linked workers')
     wait_until(in_force(lb, 'variance', '2.5'), 'the linked setting')
     for path, node in elsewhere.items():
@@ -268,8 +268,8 @@ def auth_file(world, text, name='auth'):
     return str(path)
 
 
-def test_with_an_identity_our_nodes_are_ours_alone(world):
-    place = Place(world)
+def test_with_an_identity_our_nodes_are_ours_alone(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     w, = workers(world, 1)
     readers = [make_digest_acl('lb', 's3cret', all=True), make_digest_acl('admin', 'pw', all=True)]
     admin = place.connect(auth_data=[('digest', 'admin:pw')])
@@ -304,8 +304,8 @@ def lock_down(admin, root):
         admin.create(root + path, b'', acl=[ops, make_digest_acl('site', 'PASSWORD', read=True, **more)])
 
 
-def test_with_the_documented_permissions_programs_read_and_register_and_no_more(world):
-    place = Place(world, root='/site/app')
+def test_with_the_documented_permissions_programs_read_and_register_and_no_more(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server, root='/site/app')
     admin = place.connect(auth_data=[('digest', 'ops:SECRET')])
     lock_down(admin, '/site')
     auth = auth_file(world, 'site:PASSWORD')
@@ -331,8 +331,8 @@ def test_with_the_documented_permissions_programs_read_and_register_and_no_more(
         thief.set('/site/app/workers/providers/' + agent.addresses[0], b'{}')
 
 
-def test_a_node_that_cannot_be_read_is_said_and_read_when_it_can(world):
-    place = Place(world)
+def test_a_node_that_cannot_be_read_is_said_and_read_when_it_can(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     w, = workers(world, 1)
     place.tree.register('/workers', w)
     admin = place.connect(auth_data=[('digest', 'admin:pw')])

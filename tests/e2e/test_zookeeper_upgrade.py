@@ -50,8 +50,8 @@ def provider(place, path, name):
         return None
 
 
-def test_a_load_balancer_is_registered_once_and_by_the_new_process(world):
-    place = Place(world)
+def test_a_load_balancer_is_registered_once_and_by_the_new_process(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server)
     w = world.scripted(serve(hello))
     lb = place.balancer(workers=[w.address])
     wait_until(lambda: place.tree.providers('') == [lb.address], 'its registration')
@@ -69,8 +69,8 @@ def test_a_load_balancer_is_registered_once_and_by_the_new_process(world):
     assert {(lb.address,)} <= names.end() <= {(), (lb.address,)}
 
 
-def test_an_agents_slots_are_registered_once_by_the_new_process_and_no_load_balancer_misses_one(world):
-    place = Place(world, root='/app')
+def test_an_agents_slots_are_registered_once_by_the_new_process_and_no_load_balancer_misses_one(world, zookeeper_server):
+    place = Place(world, server=zookeeper_server, root='/app')
     agent = world.agent('agent', 'unused', slots=2)
     agent.kill()
     agent.config.update(tree=place.url(''), zookeeper_session_timeout=SESSION)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real ZooKeeper servers, one or three, a client of them, and what goes wrong with them."""
+import base64
+import hashlib
 import json
 import signal
 import socket
@@ -113,6 +115,28 @@ class Server:
         """The same data again, whatever became of the last process."""
         self.stop()
         self.start(wait)
+
+
+class Shared:
+    """A server that one test after the other has for itself, and a client of it that may do anything."""
+
+    def __init__(self, folder):
+        identity = 'super:tests'
+        digest = base64.b64encode(hashlib.sha1(identity.encode()).digest()).decode()
+        self.server = Server(folder, more=['DigestAuthenticationProvider.superDigest=super:' + digest]).start()
+        self.client = connect(self.server.address, timeout=60.0, auth_data=[('digest', identity)])
+
+    def empty(self):
+        assert self.server.process.alive(), 'the ZooKeeper has ended:\n' + self.server.process.output()[-4000:]
+        tree = Tree(self.client)
+        for name in self.client.get_children('/'):
+            if name != 'zookeeper':
+                tree.remove('/' + name)
+
+    def stop(self):
+        self.client.stop()
+        self.client.close()
+        self.server.stop()
 
 
 class Ensemble:
