@@ -35,16 +35,6 @@ def _children(pid):
     return found
 
 
-def _tree():
-    """The processes below this one."""
-    found, line = set(), [os.getpid()]
-    while line:
-        fresh = _children(line.pop()) - found
-        found |= fresh
-        line += fresh
-    return found
-
-
 def _state(pid):
     """(state, start); None: it is gone."""
     try:
@@ -55,12 +45,30 @@ def _state(pid):
     return fields[0], int(fields[19])
 
 
-def below():
-    """{(pid, start): state} of all processes below this one; a number that is used again is another process."""
+def _tree(known):
+    """The processes below this one, but for KNOWN ones and what is below them."""
+    numbers = {pid for pid, _ in known}
+
+    def is_known(pid):
+        state = _state(pid) if pid in numbers else None
+        return state is not None and (pid, state[1]) in known
+    found, line = set(), [os.getpid()]
+    while line:
+        fresh = {pid for pid in _children(line.pop()) - found if not is_known(pid)}
+        found |= fresh
+        line += fresh
+    return found
+
+
+def below(known=()):
+    """
+    {(pid, start): state} of all processes below this one; a number that is used again is another process. Without KNOWN ones
+    and what is below them: that is theirs, not the test's.
+    """
     # A list that changes while it is read may lack some: as often as it takes to find the same twice.
-    last, pids = None, _tree()
+    last, pids = None, _tree(known)
     while pids != last:
-        last, pids = pids, _tree()
+        last, pids = pids, _tree(known)
     states = {pid: _state(pid) for pid in pids}
     return {(pid, state[1]): state[0] for pid, state in states.items() if state}
 
@@ -73,7 +81,7 @@ def _reap(pid):
 
 
 def _living_since(before):
-    found = {key: state for key, state in below().items() if key not in before}
+    found = below(before)
     for (pid, _), state in found.items():
         if state == 'Z':
             _reap(pid)
