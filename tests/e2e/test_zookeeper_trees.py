@@ -136,7 +136,7 @@ def test_more_children_than_a_packet_holds_cost_nothing_but_themselves(world, zo
     lb = place.balancer()
     wait_until(knows(lb, [a]), 'the worker')
     load = Load([lb], rate=50)
-    names = ['/app/workers/providers/%06d-%s' % (i, 'x' * 93) for i in range(12000)]
+    names = ['/app/workers/providers/%06d-%s' % (i, 'x' * 993) for i in range(1200)]
     pending = [place.client.create_async(n, b'{}', acl=OPEN_ACL_UNSAFE) for n in names]
     for p in pending:
         p.get()

@@ -25,7 +25,7 @@ def wait_until(condition, what='condition', seconds=LIMIT):
     The first true value that condition() gives; AssertionError after the deadline. An entry that is missing from what the
     condition looks at may only not be there yet.
     """
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     pause = 0.002
     while True:
         value, missing = None, None
@@ -35,10 +35,12 @@ def wait_until(condition, what='condition', seconds=LIMIT):
             missing = e
         if value:
             return value
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > seconds:
             raise AssertionError('timed out waiting for %s' % what) from missing
         time.sleep(pause)
-        pause = min(pause * 1.5, 0.05)
+        # What takes long may take a little longer: a look takes from what is waited for.
+        pause = min(pause * 1.5, max(0.05, waited / 20), 0.25)
 
 
 def freeze(pid):
