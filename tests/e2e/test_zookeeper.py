@@ -299,7 +299,7 @@ def test_five_hundred_workers_come_and_go(world, zookeeper_server):
     wait_until(knows(lb, addresses), 'all workers')
     print('500 workers known after %.2f s' % (time.monotonic() - began))
     load = Load([lb], rate=300, sites=1000)
-    load.go_on(600)
+    load.go_on(1000)
     assert len(load.by) > 250
     # a hundred and then another hundred leave: one lost session, and one after the other
     second.stop()
