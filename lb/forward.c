@@ -363,7 +363,7 @@ static bool may_move(const struct exchange *x)
     return x->version < 0x200 && http_conn_ssl(x->conn) == NULL && x->copy_maker == NULL;
 }
 
-static ssize_t on_moving(void *context, int fd, size_t max)
+static ssize_t on_moving(void *context, struct transport *from, size_t max)
 {
     struct exchange *x = context;
 
@@ -371,7 +371,7 @@ static ssize_t on_moving(void *context, int fd, size_t max)
         errno = ENOTSUP;
         return -1;
     }
-    ssize_t n = http_reply_move(&x->reply, fd, max);
+    ssize_t n = http_reply_move(&x->reply, from, max);
     if (n > 0)
         make_room(x);
     return n;
@@ -446,8 +446,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
      * handshake is measured, here as at the agent.
      */
     exchange_release_place(x);
-    http_reply_tunnel(&x->reply, http1_take_socket(&x->http),
-                      exchange_settings(x)->tunnel_idle_timeout_ms, &end);
+    const struct http1_upgraded upgraded = http1_take_upgraded(&x->http);
+    http_reply_tunnel(&x->reply, &upgraded, exchange_settings(x)->tunnel_idle_timeout_ms, &end);
 }
 
 /* ---- the request ---- */

@@ -309,10 +309,10 @@ static void on_body(void *context, struct http1_body *body, bool last)
         pause_if_full(x);
 }
 
-static ssize_t on_moving(void *context, int fd, size_t max)
+static ssize_t on_moving(void *context, struct transport *from, size_t max)
 {
     struct exchange *x = context;
-    ssize_t n = http_reply_move(x->reply, fd, max);
+    ssize_t n = http_reply_move(x->reply, from, max);
 
     if (n > 0) {
         count_buffered(x);
@@ -370,8 +370,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
     }
     struct http_request *req = x->reply->req;
     http_request_answer(req, "Upgrade", SLICE_LIT("websocket"));
-    http_reply_tunnel(x->reply, http1_take_socket(&x->conn), settings(x)->tunnel_idle_timeout_ms,
-                      &end);
+    const struct http1_upgraded upgraded = http1_take_upgraded(&x->conn);
+    http_reply_tunnel(x->reply, &upgraded, settings(x)->tunnel_idle_timeout_ms, &end);
 }
 
 static const struct http1_events http1_exchange_events = {on_head, on_body, on_moving, on_error,

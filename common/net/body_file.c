@@ -4,13 +4,13 @@
  * mapping would be brought in one by one, filled with zeros first.
  */
 #include "common/net/body_file.h"
+#include "common/net/transport.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <unistd.h>
 
 enum {
@@ -166,15 +166,12 @@ struct slice body_file_map(struct body_file *f)
     return (struct slice){f->map, f->bytes};
 }
 
-ssize_t body_file_send(const struct body_file *f, int fd, size_t left)
+ssize_t body_file_send(const struct body_file *f, struct transport *to, size_t left)
 {
     off_t at = (off_t)(f->bytes - left);
-    ssize_t n;
 
     ASSERT(left <= f->bytes);
-    do
-        n = sendfile(fd, f->fd, &at, left < SEND_MAX ? left : SEND_MAX);
-    while (n == -1 && errno == EINTR);
+    ssize_t n = transport_send_file(to, f->fd, at, left < SEND_MAX ? left : SEND_MAX);
     if (n == 0 && left != 0) {
         /* Somebody has cut it short. */
         errno = EIO;

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 struct body_file;
+struct transport;
 
 /* In FOLDER. NULL with errno: no file can be made there. */
 struct body_file *body_file_create(const char *folder);
@@ -43,9 +44,9 @@ bool body_file_add(struct body_file *f, struct slice bytes) must_check;
  */
 struct slice body_file_map(struct body_file *f);
 /*
- * Send what is left, the last LEFT bytes, to the socket FD without copying it, a piece at most.
- * As send(2) that does not wait.
+ * Send what is left, the last LEFT bytes, without copying it, a piece at most. As
+ * transport_send_file.
  */
-ssize_t body_file_send(const struct body_file *f, int fd, size_t left);
+ssize_t body_file_send(const struct body_file *f, struct transport *to, size_t left);
 
 #endif

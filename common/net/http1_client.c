@@ -24,9 +24,7 @@
 #include "common/net/http1_body.h"
 #include "common/net/http1_conn.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 enum {
     HEAD_READ_BYTES = HTTP1_INPUT_BYTES,
@@ -102,8 +100,8 @@ static void complete(struct http1_conn *c)
     bool reusable = c->x.keep_alive && wholly_written(&c->x) && unread_bytes(c) == 0;
 
     /* What TLS has read ahead may be its own, or an end, or bytes that nobody has asked for. */
-    if (reusable && c->tls != NULL && tls_link_more(c->tls))
-        reusable = tls_link_quiet(c->tls);
+    if (reusable && transport_read_ahead(&c->transport))
+        reusable = transport_is_quiet(&c->transport);
 
     c->x.times.last_byte_us = loop_now_us(c->loop);
     if (!reusable)
@@ -113,7 +111,7 @@ static void complete(struct http1_conn *c)
 
 static rare enum err error_of_end(const struct http1_conn *c, ssize_t n)
 {
-    if (c->tls != NULL && tls_link_broken(c->tls))
+    if (c->transport.tls != NULL && tls_link_broken(c->transport.tls))
         return ERR_TLS_FAILED;
     if (c->x.out.failed && !c->x.any_received)
         return ERR_WRITE_FAILED;
@@ -209,7 +207,7 @@ static void begin(struct http1_exchange *x, const struct http1_request *r)
 void http1_request(struct http1_conn *c, const struct http1_request *r)
 {
     ASSERT(c->x.state == EXCHANGE_NONE);
-    ASSERT(c->watch != NULL);
+    ASSERT(c->transport.watch != NULL);
     ASSERT(r->head.len != 0);
     drop_input(c);
     ++c->serial;
@@ -280,7 +278,7 @@ static bool read_body_once(struct http1_conn *c)
 {
     size_t room = http1_next_read_bytes(&c->x);
     struct held_body *h = held_body_create(room);
-    ssize_t n = http1_conn_recv(c, h->bytes, room);
+    ssize_t n = transport_recv(&c->transport, h->bytes, room);
 
     if (n <= 0) {
         bool nothing_yet = n == -1 && (errno == EAGAIN || errno == EINTR);
@@ -303,7 +301,7 @@ static bool read_body_once(struct http1_conn *c)
 /* Whether bytes of bodies may go their way without being read. */
 static bool moves(const struct http1_conn *c)
 {
-    return c->x.request.moves && c->tls == NULL;
+    return c->x.request.moves && c->transport.tls == NULL;
 }
 
 static bool may_move_body(const struct http1_conn *c)
@@ -319,7 +317,7 @@ static bool move_body_once(struct http1_conn *c)
     const struct http1_request r = c->x.request;
     size_t room = at_least(c->x.room_bytes, HTTP1_BODY_READ_MIN);
     size_t max = c->x.framing.left < room ? (size_t)c->x.framing.left : room;
-    ssize_t n = r.events->on_moving(r.context, c->fd, max);
+    ssize_t n = r.events->on_moving(r.context, &c->transport, max);
 
     if (n == -1 && errno == ENOTSUP)
         return read_body_once(c);
@@ -488,7 +486,7 @@ static void read_head(struct http1_conn *c)
     struct http1_input *in = &c->in;
     size_t room = head_room(c);
     uint64_t serial = c->serial;
-    ssize_t n = http1_conn_recv(c, in->p + in->len, room);
+    ssize_t n = transport_recv(&c->transport, in->p + in->len, room);
 
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -511,7 +509,7 @@ static void read_head(struct http1_conn *c)
 /* What TLS has read ahead shows in no poll. */
 static void read_ahead_later(struct http1_conn *c)
 {
-    if (c->tls != NULL && is_reading(c) && tls_link_more(c->tls))
+    if (is_reading(c) && transport_read_ahead(&c->transport))
         loop_defer(c->loop, &c->work);
 }
 
@@ -575,7 +573,7 @@ void http1_cancel(struct http1_conn *c)
 {
     if (c->x.state == EXCHANGE_NONE)
         return;
-    http1_conn_reset_at_close(c);
+    transport_reset_at_close(&c->transport);
     leave_exchange(c);
     c->dead = true;
     http1_conn_read_stop(c);

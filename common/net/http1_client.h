@@ -12,7 +12,7 @@
 
 #include "common/net/addr.h"
 #include "common/net/conn_pool.h"
-#include "common/net/worker_tls.h"
+#include "common/net/transport.h"
 #include "common/wire/http1_head.h"
 
 struct body_file;
@@ -96,7 +96,7 @@ struct http1_events {
      * done now: on_body gets them then. After the last one comes on_body with LAST and no bytes.
      * It may pause, but not end, the exchange.
      */
-    ssize_t (*on_moving)(void *context, int fd, size_t max);
+    ssize_t (*on_moving)(void *context, struct transport *from, size_t max);
     /*
      * The exchange has failed (http1_any_received and http1_any_written tell how far it got). The
      * connection is not reusable.
@@ -104,7 +104,8 @@ struct http1_events {
      * ERR_TIMEOUT, ERR_TLS_FAILED (why is in the log).
      */
     void (*on_error)(void *context, enum err e);
-    /* 101: the connection is now a tunnel, to be had by http1_take_socket. HEAD as for on_head. */
+    /* 101: the connection is now a tunnel, to be had by http1_take_upgraded. HEAD as for on_head.
+     */
     void (*on_upgrade)(void *context, const struct http1_head *head);
 };
 
@@ -148,11 +149,16 @@ struct http1_times http1_times(const struct http1_conn *c);
 /* Why the last exchange of C (or NULL) failed with E: what is wrong with the response, or E's text.
  */
 const char *http1_failure_text(const struct http1_conn *c, enum err e);
+/* What an upgraded connection was made of: the byte stream, and bytes that were read behind the
+ * 101. Both are the taker's. */
+struct http1_upgraded {
+    struct transport transport;
+    struct text early;
+};
 /*
- * Hand out the socket of an upgraded connection and free the rest; its input holds early bytes. Its
- * TLS stays with it (tls_link_of).
- * From on_upgrade on, also within it. A connection that counts in a pool is forgotten there first.
+ * Hand it out and free the rest. From on_upgrade on, also within it. A connection that counts in a
+ * pool is forgotten there first.
  */
-struct st_h2o_socket_t *http1_take_socket(struct http1_conn **c);
+struct http1_upgraded http1_take_upgraded(struct http1_conn **c);
 
 #endif

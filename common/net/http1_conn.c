@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Worker connections, without libh2o: its connect hides why it failed, its sockets read without a
- * bound and hide errno, and to take one from loop to loop costs four system calls. Ours is a
- * descriptor and a watch; every read is bounded and goes straight to where the bytes stay.
- * Interest in reading is never given up but for back-pressure, which costs no system call on reuse
- * and shows the end of an idle connection at once. With TLS (tls_link.h) all that stays the same.
+ * Worker connections. Every read is bounded and goes straight to where the bytes stay. Interest in
+ * reading is never given up but for back-pressure, which costs no system call on reuse and shows
+ * the end of an idle connection at once.
  */
 #include "common/net/http1_conn.h"
 
 #include "common/net/body_file.h"
 
-#include <errno.h>
-#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum {
     /* A unix socket whose backlog is full says so at once instead of letting us wait. */
@@ -26,9 +20,7 @@ struct http1_connect {
     struct loop *loop;
     struct addr addr;
     struct tls_peer *peer; /* counted; NULL: plain */
-    int fd;                /* -1: none */
-    struct watch *watch;   /* of FD, once it is asked for anything */
-    struct tls_link *tls;  /* while its handshake goes on */
+    struct transport transport;
     struct timer timeout;
     struct timer again;
     struct loop_deferred end; /* what is known at once is told later */
@@ -43,23 +35,21 @@ static void on_readable(void *context);
 
 void http1_conn_read_start(struct http1_conn *c)
 {
-    if (c->watch == NULL)
-        c->watch = watch_start_as_is(c->loop, c->fd, on_readable, c);
-    watch_read(c->watch, true);
+    transport_read(&c->transport, true);
     c->quiet_since = loop_waits(c->loop);
 }
 
 void http1_conn_read_stop(struct http1_conn *c)
 {
-    if (c->watch != NULL)
-        watch_read(c->watch, false);
+    if (transport_is_open(&c->transport))
+        transport_read(&c->transport, false);
 }
 
 /* Bytes or an end without a request: whoever has the connection finds it dead; the pool drops it.
  */
 static rare void on_idle_event(struct http1_conn *c)
 {
-    if (c->tls != NULL && !c->dead && tls_link_quiet(c->tls))
+    if (c->transport.tls != NULL && !c->dead && transport_is_quiet(&c->transport))
         return; /* a session ticket */
     c->dead = true;
     http1_conn_read_stop(c);
@@ -87,54 +77,36 @@ static void on_writable(void *context)
 /* HEAD, then what is left of the body, LEFT bytes, from its file. */
 static apart ssize_t send_file(struct http1_conn *c, struct slice head, size_t left)
 {
-    int fd = c->fd;
+    struct iovec iov = {writable(head.p), head.len};
     ssize_t sent = 0;
 
     if (head.len != 0) {
-        do
-            sent = send(fd, head.p, head.len, MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE);
-        while (sent == -1 && errno == EINTR);
+        sent = transport_send(&c->transport, &iov, 1, MSG_MORE);
         if (sent < 0 || (size_t)sent < head.len)
             return sent;
     }
-    ssize_t n = body_file_send(c->x.request.body_file, fd, left);
+    ssize_t n = body_file_send(c->x.request.body_file, &c->transport, left);
     /* The next one tells of the error. */
     return n >= 0 ? sent + n : sent != 0 ? sent : n;
 }
 
 ssize_t http1_conn_send(struct http1_conn *c, struct slice head, struct slice body)
 {
-    if (c->tls != NULL)
-        return tls_link_send(c->tls, head, body);
-    if (c->x.request.body_file != NULL && body.len != 0)
+    if (c->x.request.body_file != NULL && body.len != 0 && c->transport.tls == NULL)
         return send_file(c, head, body.len);
     struct iovec iov[2] = {
         {writable(head.p), head.len},
         {writable(body.p), body.len},
     };
     bool has_head = head.len != 0;
-    ssize_t n;
 
-    do
-        n = sys_send_pieces(c->fd, has_head ? iov : iov + 1, has_head && body.len != 0 ? 2 : 1,
-                            MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (n == -1 && errno == EINTR);
-    return n;
-}
-
-void http1_conn_reset_at_close(struct http1_conn *c)
-{
-    struct linger reset = {.l_onoff = 1, .l_linger = 0};
-    int fd = c->fd;
-    int queued = 0;
-
-    if (ioctl(fd, SIOCOUTQ, &queued) == 0 && queued != 0)
-        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    return transport_send(&c->transport, has_head ? iov : iov + 1,
+                          has_head && body.len != 0 ? 2 : 1, 0);
 }
 
 void http1_conn_await_writable(struct http1_conn *c)
 {
-    watch_write(c->watch, on_writable);
+    transport_await_writable(&c->transport, on_writable);
 }
 
 static void run_work(struct loop_deferred *d)
@@ -165,14 +137,9 @@ static struct http1_conn *create_conn(struct http1_connect *a)
 
     list_init(&c->pooled.stack_node);
     c->loop = a->loop;
-    c->fd = a->fd;
-    c->watch = a->watch;
-    c->tls = a->tls;
-    a->fd = -1;
-    a->watch = NULL;
-    a->tls = NULL;
-    if (c->watch != NULL)
-        watch_hand_over(c->watch, on_readable, c);
+    c->transport = a->transport;
+    a->transport = TRANSPORT_CLOSED;
+    transport_attach(&c->transport, c->loop, on_readable, c);
     c->work.run = run_work;
     c->free_later.run = free_conn;
     deadline_init(&c->deadline, on_timer);
@@ -189,15 +156,7 @@ void http1_close(struct http1_conn *c)
     ++c->serial;
     deadline_stop(&c->deadline);
     list_remove(&c->work.node);
-    if (c->tls != NULL)
-        tls_link_bye(c->tls);
-    tls_link_destroy(c->tls);
-    c->tls = NULL;
-    watch_stop(c->watch);
-    c->watch = NULL;
-    if (c->fd != -1)
-        close(c->fd);
-    c->fd = -1;
+    transport_close(&c->transport);
     loop_defer(c->loop, &c->free_later);
 }
 
@@ -218,8 +177,8 @@ struct loop *http1_loop(const struct http1_conn *c)
 
 bool http1_is_tls(const struct http1_conn *c, bool *resumed)
 {
-    *resumed = c->tls != NULL && tls_link_resumed(c->tls);
-    return c->tls != NULL;
+    *resumed = c->transport.tls != NULL && tls_link_resumed(c->transport.tls);
+    return c->transport.tls != NULL;
 }
 
 bool http1_reusable(const struct http1_conn *c)
@@ -249,25 +208,17 @@ struct http1_times http1_times(const struct http1_conn *c)
     return c->x.times;
 }
 
-struct st_h2o_socket_t *http1_take_socket(struct http1_conn **cp)
+struct http1_upgraded http1_take_upgraded(struct http1_conn **cp)
 {
     struct http1_conn *c = *cp;
-    size_t early = c->in.len - c->in.used;
+    struct http1_upgraded u = {.transport = c->transport};
 
     ASSERT(c->x.state == EXCHANGE_TUNNEL);
     *cp = NULL;
-    watch_stop(c->watch);
-    c->watch = NULL;
-    h2o_socket_t *sock = h2o_evloop_socket_create(loop_h2o(c->loop), c->fd, 0);
-    c->fd = -1;
-    if (c->tls != NULL)
-        tls_link_give(&c->tls, sock);
-    if (early != 0) {
-        memcpy(h2o_buffer_reserve(&sock->input, early).base, c->in.p + c->in.used, early);
-        sock->input->size += early;
-    }
+    c->transport = TRANSPORT_CLOSED;
+    text_add(&u.early, (struct slice){c->in.p + c->in.used, c->in.len - c->in.used});
     http1_close(c);
-    return sock;
+    return u;
 }
 
 /* ---- for the pool ---- */
@@ -279,24 +230,17 @@ struct st_h2o_socket_t *http1_take_socket(struct http1_conn **cp)
 static bool is_heard(const struct http1_conn *c)
 {
     return c->quiet_since < loop_waits(c->loop) && loop_heard_all(c->loop) &&
-           watch_reads(c->watch) && watch_heard(c->watch) &&
-           (c->tls == NULL || !tls_link_more(c->tls));
+           transport_is_heard(&c->transport);
 }
 
 static bool conn_alive(struct pooled_conn *p, bool sure)
 {
     struct http1_conn *c = http1_of_pooled(p);
-    char byte;
 
     if (c->dead)
         return false;
-    if (!sure && is_heard(c))
-        return true;
     /* Its end may have come since the loop last looked. */
-    if (c->tls != NULL)
-        return tls_link_quiet(c->tls);
-    ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n == -1 && (errno == EAGAIN || errno == EINTR);
+    return (!sure && is_heard(c)) || transport_is_quiet(&c->transport);
 }
 
 static void close_pooled(struct pooled_conn *p)
@@ -309,10 +253,9 @@ static bool detach_conn(struct pooled_conn *p)
     struct http1_conn *c = http1_of_pooled(p);
 
     /* TLS stays where it is: its sessions are its loop's. */
-    if (c->dead || c->tls != NULL || watch_writes(c->watch))
+    if (c->dead || c->transport.tls != NULL || watch_writes(c->transport.watch))
         return false;
-    watch_stop(c->watch);
-    c->watch = NULL;
+    transport_detach(&c->transport);
     deadline_stop(&c->deadline);
     return true;
 }
@@ -322,6 +265,7 @@ static bool attach_conn(struct pooled_conn *p, struct loop *l)
     struct http1_conn *c = http1_of_pooled(p);
 
     c->loop = l;
+    transport_attach(&c->transport, l, on_readable, c);
     http1_conn_read_start(c);
     return true;
 }
@@ -340,10 +284,7 @@ static void free_attempt(struct http1_connect *a)
     timer_stop(&a->timeout);
     timer_stop(&a->again);
     list_remove(&a->end.node);
-    tls_link_destroy(a->tls);
-    watch_stop(a->watch);
-    if (a->fd != -1)
-        close(a->fd);
+    transport_close(&a->transport);
     tls_peer_unref(a->peer);
     free(a);
 }
@@ -364,16 +305,16 @@ static void on_handshake(void *context);
 
 static void shake_hands(struct http1_connect *a)
 {
-    switch (tls_link_handshake(a->tls)) {
+    switch (tls_link_handshake(a->transport.tls)) {
     case TLS_DONE:
         end_attempt(a, ERR_OK);
         return;
     case TLS_READS:
-        watch_read(a->watch, true);
+        transport_read(&a->transport, true);
         return;
     case TLS_WRITES:
-        watch_read(a->watch, false);
-        watch_write(a->watch, on_handshake);
+        transport_read(&a->transport, false);
+        transport_await_writable(&a->transport, on_handshake);
         return;
     case TLS_FAILED:
         end_attempt(a, ERR_TLS_FAILED);
@@ -387,13 +328,11 @@ static void on_handshake(void *context)
     shake_hands(context);
 }
 
-/* A's watch, for nothing yet. */
-static void start_watch(struct http1_connect *a)
+/* To its loop, for nothing yet. */
+static void attach(struct http1_connect *a)
 {
-    if (a->watch != NULL)
-        return;
-    a->watch = watch_start_as_is(a->loop, a->fd, on_handshake, a);
-    watch_read(a->watch, false);
+    transport_attach(&a->transport, a->loop, on_handshake, a);
+    transport_read(&a->transport, false);
 }
 
 /* What connect(2) has come to. */
@@ -403,12 +342,11 @@ static void connected(struct http1_connect *a, enum err e)
         end_attempt(a, e);
         return;
     }
-    a->tls = tls_link_create(a->peer, a->fd, loop_index(a->loop));
-    if (a->tls == NULL) {
+    if (!transport_secure(&a->transport, a->peer, loop_index(a->loop))) {
         end_attempt(a, ERR_TLS_FAILED);
         return;
     }
-    start_watch(a);
+    attach(a);
     shake_hands(a);
 }
 
@@ -423,8 +361,8 @@ static void on_timeout(struct timer *t)
 {
     struct http1_connect *a = container_of(t, struct http1_connect, timeout);
 
-    if (a->tls != NULL)
-        tls_link_say(a->tls, "no end of the handshake in time");
+    if (a->transport.tls != NULL)
+        tls_link_say(a->transport.tls, "no end of the handshake in time");
     end_attempt(a, ERR_CONNECT_TIMEOUT);
 }
 
@@ -455,7 +393,7 @@ static void on_connected(void *context)
     int error = 0;
     socklen_t len = sizeof(error);
 
-    if (getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+    if (getsockopt(a->transport.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
         error = errno;
     connected(a, error_of_errno(error));
 }
@@ -495,13 +433,13 @@ static void try_connect(struct http1_connect *a)
         end_later(a, error_of_errno(error));
         return;
     }
-    a->fd = fd;
+    transport_open(&a->transport, fd);
     if (error == 0) {
         end_later(a, ERR_OK);
         return;
     }
-    start_watch(a);
-    watch_write(a->watch, on_connected);
+    attach(a);
+    transport_await_writable(&a->transport, on_connected);
 }
 
 static void on_again(struct timer *t)
@@ -528,7 +466,7 @@ struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *addr,
     a->peer = peer != NULL ? tls_peer_ref(peer) : NULL;
     a->cb = cb;
     a->context = context;
-    a->fd = -1;
+    a->transport = TRANSPORT_CLOSED;
     a->end.run = run_end;
     timer_init(&a->timeout, on_timeout);
     timer_init(&a->again, on_again);

@@ -8,10 +8,7 @@
 
 #include "common/net/deadline.h"
 #include "common/net/http1_body.h"
-#include "common/net/sys.h"
-#include "common/net/tls_link.h"
-
-#include <h2o.h>
+#include "common/net/transport.h"
 
 enum exchange_state {
     EXCHANGE_NONE,   /* no request, or over; what is known of the last one stays */
@@ -64,13 +61,11 @@ struct http1_exchange {
 struct http1_conn {
     struct pooled_conn pooled;
     struct loop *loop;
-    int fd;            /* -1 when taken */
-    bool large_before; /* the last response's body was worth moving */
-    bool dead;         /* can serve no (further) request */
+    struct transport transport; /* closed when taken */
+    bool large_before;          /* the last response's body was worth moving */
+    bool dead;                  /* can serve no (further) request */
     bool closed;
-    struct watch *watch;  /* of FD; NULL when it is on no loop */
-    struct tls_link *tls; /* NULL: plain */
-    uint64_t serial;      /* of the exchange: tells a callback's caller that it has changed */
+    uint64_t serial; /* of the exchange: tells a callback's caller that it has changed */
     /* Idle and listened for since before the loop's waits that come after this one. */
     uint64_t quiet_since;
     size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
@@ -100,17 +95,7 @@ void http1_exchange_fini(struct http1_conn *c);
 /* http1_conn.c's: listen for bytes (again), and stop it. */
 void http1_conn_read_start(struct http1_conn *c);
 void http1_conn_read_stop(struct http1_conn *c);
-/* As recv(2), without waiting; see tls_link_recv for a connection with TLS. */
-static inline ssize_t http1_conn_recv(struct http1_conn *c, char *p, size_t room)
-{
-    if (c->tls != NULL)
-        return tls_link_recv(c->tls, p, room);
-    return sys_recv(c->fd, p, room, MSG_DONTWAIT);
-}
-/* Bytes that the worker has not taken would keep the end of the connection from it until it has
- * read them all; a reset does not wait. */
-void http1_conn_reset_at_close(struct http1_conn *c);
-/* How many bytes of HEAD, then BODY, the socket took; -1 with errno. */
+/* How many bytes of HEAD, then BODY, were taken; -1 with errno. */
 ssize_t http1_conn_send(struct http1_conn *c, struct slice head, struct slice body);
 /* Have http1_exchange_writable called once, when the socket takes bytes. */
 void http1_conn_await_writable(struct http1_conn *c);

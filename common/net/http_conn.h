@@ -363,7 +363,8 @@ void http2_end_send(struct http_reply *r, bool first, h2o_send_state_t state);
 
 /* ---- http_tunnel.c ---- */
 struct http_tunnel;
-struct http_tunnel *http_tunnel_create(struct http_server *s, h2o_socket_t *worker,
+/* WORKER is taken over. */
+struct http_tunnel *http_tunnel_create(struct http_server *s, const struct http1_upgraded *worker,
                                        uint64_t idle_timeout_ms, const struct http_tunnel_end *end);
 /* For h2o_http1_upgrade. */
 void http_tunnel_start(void *tunnel, h2o_socket_t *client, size_t request_bytes);

@@ -554,8 +554,8 @@ void http_reply_simple(struct http_reply *r, int status, const char *content_typ
     http_reply_send(r, http1_body_copy(body), true);
 }
 
-void http_reply_tunnel(struct http_reply *r, h2o_socket_t *worker, uint64_t idle_timeout_ms,
-                       const struct http_tunnel_end *end)
+void http_reply_tunnel(struct http_reply *r, const struct http1_upgraded *worker,
+                       uint64_t idle_timeout_ms, const struct http_tunnel_end *end)
 {
     struct http_tunnel *t = http_tunnel_create(r->conn->server, worker, idle_timeout_ms, end);
 

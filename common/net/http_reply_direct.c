@@ -93,16 +93,6 @@ static bool may_move(const struct http_reply *r, size_t max)
            open_pipe(c->server);
 }
 
-static ssize_t move(int from, int to, size_t max)
-{
-    ssize_t n;
-
-    do
-        n = splice(from, NULL, to, NULL, max, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
-    while (n == -1 && errno == EINTR);
-    return n;
-}
-
 /* What is in the pipe, BYTES. */
 static struct http1_body *read_pipe(struct http_server *s, size_t bytes)
 {
@@ -124,7 +114,10 @@ static size_t empty_pipe(struct http_reply *r, size_t bytes)
     ssize_t n = 1;
 
     while (taken < bytes && n > 0) {
-        n = move(r->conn->server->pipe[0], to, bytes - taken);
+        do
+            n = splice(r->conn->server->pipe[0], NULL, to, NULL, bytes - taken,
+                       SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+        while (n == -1 && errno == EINTR);
         taken += n > 0 ? (size_t)n : 0;
     }
     r->sent_bytes += taken;
@@ -132,14 +125,14 @@ static size_t empty_pipe(struct http_reply *r, size_t bytes)
     return taken;
 }
 
-ssize_t http_reply_move(struct http_reply *r, int fd, size_t max)
+ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max)
 {
     if (r == NULL || !may_move(r, max)) {
         errno = ENOTSUP;
         return -1;
     }
     struct http_server *s = r->conn->server;
-    ssize_t n = move(fd, s->pipe[1], max);
+    ssize_t n = transport_splice(from, s->pipe[1], max);
     /* What cannot be moved may still be read, or that tells why not. */
     if (n == -1 && errno != EAGAIN)
         errno = ENOTSUP;

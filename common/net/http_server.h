@@ -260,12 +260,12 @@ bool http_reply_withdraw(struct http_reply *r);
  */
 void http_reply_send(struct http_reply *r, struct http1_body *body, bool final);
 /*
- * Queue up to MAX bytes of the body that lie in FD, a stream socket; those that the client's
+ * Queue up to MAX bytes of the body that have come FROM the worker; those that the client's
  * connection takes at once do not pass through this program's memory. HTTP/1 without TLS, of an
  * announced length, when nothing else is queued: how many, as recv(2) without waiting; or -1 with
  * errno, ENOTSUP: not now, so that they have to be read; so where R is NULL.
  */
-ssize_t http_reply_move(struct http_reply *r, int fd, size_t max);
+ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max);
 /*
  * The answer cannot be completed: after what is queued the client sees it cut short, never
  * complete. When nothing has gone out yet it is a 502.
@@ -275,17 +275,17 @@ void http_reply_abort(struct http_reply *r);
 void http_reply_simple(struct http_reply *r, int status, const char *content_type,
                        struct slice body);
 /*
- * Answer 101 with the fields of req->res (Upgrade among them) and join the client's socket to the
- * worker's (taken over) until both sides have closed, either fails, or nothing has come for the
- * idle time-out (0 = none). HTTP/1.1 only. Counts are given at the end, later; gone() is called
- * when the tunnel starts.
+ * Answer 101 with the fields of req->res (Upgrade among them) and join the client's socket to
+ * WORKER (taken over) until both sides have closed, either fails, or nothing has come for the idle
+ * time-out (0 = none). HTTP/1.1 only. Counts are given at the end, later; gone() is called when the
+ * tunnel starts.
  */
 struct http_tunnel_end {
     void (*ended)(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes);
     void *context;
 };
-void http_reply_tunnel(struct http_reply *r, h2o_socket_t *worker, uint64_t idle_timeout_ms,
-                       const struct http_tunnel_end *end);
+void http_reply_tunnel(struct http_reply *r, const struct http1_upgraded *worker,
+                       uint64_t idle_timeout_ms, const struct http_tunnel_end *end);
 size_t http_server_tunnels(const struct http_server *s);
 /* Standard reason phrase, NUL-terminated: "Not Found"; "Unknown" for others. */
 const char *http_status_reason(int status) apart;

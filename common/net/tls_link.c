@@ -9,13 +9,13 @@
 #include "common/base/log.h"
 
 #include <errno.h>
-#include <h2o.h>
 #include <openssl/err.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 enum {
-    /* A head and the first of its body go in one record; the most that one holds. */
+    /* Pieces are joined up to the most that one record holds. */
     RECORD_MAX = 16 * 1024,
     /* Written in one go; then the loop's other sockets have their turn. */
     SEND_MAX = 256 * 1024,
@@ -49,19 +49,6 @@ void tls_link_destroy(struct tls_link *l)
     free(l);
 }
 
-static void on_close(void *data)
-{
-    tls_link_destroy(data);
-}
-
-void tls_link_give(struct tls_link **l, h2o_socket_t *sock)
-{
-    ASSERT(sock->on_close.cb == NULL);
-    sock->on_close.cb = on_close;
-    sock->on_close.data = *l;
-    *l = NULL;
-}
-
 struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index)
 {
     struct tls_link *l = xcalloc(1, sizeof(*l));
@@ -79,11 +66,6 @@ struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index
     l->loop_index = loop_index;
     SSL_set_app_data(l->ssl, l);
     return l;
-}
-
-struct tls_link *tls_link_of(const h2o_socket_t *sock)
-{
-    return sock->on_close.cb == on_close ? sock->on_close.data : NULL;
 }
 
 bool tls_link_session(SSL *ssl, SSL_SESSION *session)
@@ -292,20 +274,30 @@ static ssize_t send_failed(struct tls_link *l, int n, int system_error)
     return -1;
 }
 
-/* A record that has not gone out whole is one of which the peer can read nothing. */
-ssize_t tls_link_send(struct tls_link *l, struct slice head, struct slice body)
+/* The start of N pieces at IOV, in ROOM if it has to be joined. */
+static struct slice joined(const struct iovec *iov, size_t n, char room[RECORD_MAX])
 {
-    char joined[RECORD_MAX];
-    struct slice now = head.len != 0 ? head : body;
+    size_t len = 0;
+
+    if (n == 1 || iov[0].iov_len >= RECORD_MAX)
+        return (struct slice){iov[0].iov_base, iov[0].iov_len};
+    for (size_t i = 0; i < n && len < RECORD_MAX; ++i) {
+        size_t more = RECORD_MAX - len < iov[i].iov_len ? RECORD_MAX - len : iov[i].iov_len;
+
+        if (more != 0)
+            memcpy(room + len, iov[i].iov_base, more);
+        len += more;
+    }
+    return (struct slice){room, len};
+}
+
+/* A record that has not gone out whole is one of which the peer can read nothing. */
+ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n_pieces)
+{
+    char room[RECORD_MAX];
+    struct slice now = joined(iov, n_pieces, room);
     size_t sent = 0;
 
-    if (head.len != 0 && head.len < sizeof(joined) && body.len != 0) {
-        size_t more = sizeof(joined) - head.len < body.len ? sizeof(joined) - head.len : body.len;
-
-        memcpy(joined, head.p, head.len);
-        memcpy(joined + head.len, body.p, more);
-        now = (struct slice){joined, head.len + more};
-    }
     size_t all = now.len < SEND_MAX ? now.len : SEND_MAX;
     while (sent < all) {
         ERR_clear_error();

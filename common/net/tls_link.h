@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * TLS over one connection to a worker, as the client. Who watches the descriptor is told by others;
- * reading and writing behave as recv and send on it do. Belongs to the connection, or to the socket
- * of a tunnel: freed when that is closed. One loop's thread.
+ * reading and writing behave as recv and send on it do. Belongs to a transport (transport.h). One
+ * loop's thread.
  *
  * What has been read and not been asked for yet shows in no poll: tls_link_more tells of it.
  */
@@ -12,7 +12,7 @@
 #include "common/base/text.h"
 #include "common/net/worker_tls.h"
 
-struct st_h2o_socket_t;
+struct iovec;
 struct tls_link;
 
 /* Over FD, which is connected, and has to outlive it. NULL: it could not be set up (said in the
@@ -20,10 +20,6 @@ struct tls_link;
 struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index);
 /* NULL is fine. */
 void tls_link_destroy(struct tls_link *l);
-/* SOCK, of the same descriptor, has it from now on: destroyed when that is closed. */
-void tls_link_give(struct tls_link **l, struct st_h2o_socket_t *sock);
-/* What SOCK was given, or NULL: it is plain. */
-struct tls_link *tls_link_of(const struct st_h2o_socket_t *sock);
 
 enum tls_progress {
     TLS_DONE,
@@ -43,8 +39,8 @@ bool tls_link_resumed(const struct tls_link *l);
  * EPROTO: what came is no TLS of the peer's, or an alert (said in the log).
  */
 ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room);
-/* As send(2), of HEAD with BODY behind it. To be repeated with the same bytes after EAGAIN. */
-ssize_t tls_link_send(struct tls_link *l, struct slice head, struct slice body);
+/* As send(2), of N pieces at IOV. To be repeated with the same bytes after EAGAIN. */
+ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n);
 /* Whether tls_link_recv would find something without the socket being readable. */
 bool tls_link_more(const struct tls_link *l) apart;
 /* Whether it has failed by itself, as EPROTO says. */

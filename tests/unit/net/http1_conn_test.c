@@ -163,7 +163,7 @@ struct taker {
 
 static void await_late_bytes(struct fixture *f)
 {
-    struct pollfd in = {.fd = f->conn->fd, .events = POLLIN};
+    struct pollfd in = {.fd = f->conn->transport.fd, .events = POLLIN};
 
     assert_int_equal(send(f->worker.fd, "late", 4, 0), 4);
     assert_int_equal(poll(&in, 1, RAW_DEADLINE_MS), 1);
@@ -325,7 +325,7 @@ static void connecting_can_be_cancelled(void **state)
 
 /* ---- upgrades ---- */
 
-static void upgraded_socket_is_handed_out_with_early_bytes(void **state)
+static void upgraded_connection_is_handed_out_with_early_bytes(void **state)
 {
     struct fixture *f = *state;
     struct http1_request r = get_request(f);
@@ -337,11 +337,12 @@ static void upgraded_socket_is_handed_out_with_early_bytes(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->upgraded);
     assert_int_equal(f->status, 101);
-    h2o_socket_t *sock = http1_take_socket(&f->conn);
+    struct http1_upgraded upgraded = http1_take_upgraded(&f->conn);
     assert_null(f->conn);
-    assert_int_equal(sock->input->size, 5);
-    assert_memory_equal(sock->input->bytes, "early", 5);
-    h2o_socket_close(sock);
+    assert_true(transport_is_open(&upgraded.transport));
+    assert_string_equal(text_cstr(&upgraded.early), "early");
+    text_fini(&upgraded.early);
+    transport_close(&upgraded.transport);
 }
 
 static void upgrade_that_is_declined_is_an_ordinary_response(void **state)
@@ -376,7 +377,7 @@ int main(void)
         TEST(missing_unix_socket_is_refused),
         TEST(unix_socket_with_a_full_backlog_times_out),
         TEST(connecting_can_be_cancelled),
-        TEST(upgraded_socket_is_handed_out_with_early_bytes),
+        TEST(upgraded_connection_is_handed_out_with_early_bytes),
         TEST(upgrade_that_is_declined_is_an_ordinary_response),
     };
 

@@ -18,14 +18,14 @@ static struct {
     size_t bytes;
 } moved;
 
-static ssize_t take(void *context, int fd, size_t max)
+static ssize_t take(void *context, struct transport *from, size_t max)
 {
     struct fixture *f = context;
     size_t room = moved.at_most != 0 && moved.at_most < max ? moved.at_most : max;
 
     int there = 0;
 
-    if (moved.whole && (ioctl(fd, FIONREAD, &there) != 0 || (size_t)there < max)) {
+    if (moved.whole && (ioctl(from->fd, FIONREAD, &there) != 0 || (size_t)there < max)) {
         errno = EAGAIN;
         return -1;
     }
@@ -35,7 +35,7 @@ static ssize_t take(void *context, int fd, size_t max)
         errno = ENOTSUP;
         return -1;
     }
-    ssize_t n = recv(fd, text_reserve(&f->body, room), room, MSG_DONTWAIT);
+    ssize_t n = recv(from->fd, text_reserve(&f->body, room), room, MSG_DONTWAIT);
     if (n > 0) {
         f->body.len += (size_t)n;
         f->body_bytes += (size_t)n;

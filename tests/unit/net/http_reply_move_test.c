@@ -13,7 +13,8 @@ enum { BODY = 100000, HUGE_BODY = 32 * 1024 * 1024, HOLD_LONG_MS = 60000 };
 
 /* A stream whose one end is moved from, the other written to. */
 struct stream {
-    int from, to;
+    struct transport from;
+    int to;
 };
 
 static struct stream open_stream(int family)
@@ -26,22 +27,24 @@ static struct stream open_stream(int family)
         int fds[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds),
                          0);
-        return (struct stream){fds[0], fds[1]};
+        transport_open(&s.from, fds[0]);
+        s.to = fds[1];
+        return s;
     }
     int listener = raw_listen(&addr);
     raw_connect(&addr, &peer);
     s.to = peer.fd;
     struct pollfd p = {.fd = listener, .events = POLLIN};
     assert_int_equal(poll(&p, 1, RAW_DEADLINE_MS), 1);
-    s.from = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    assert_true(s.from != -1);
+    transport_open(&s.from, accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    assert_true(transport_is_open(&s.from));
     close(listener);
     return s;
 }
 
 static void close_stream(struct stream *s)
 {
-    close(s->from);
+    transport_close(&s->from);
     if (s->to != -1)
         close(s->to);
 }
@@ -86,7 +89,7 @@ static bool move_on(struct fixture *f, struct course *c)
 {
     if (c->written < c->bytes)
         c->written += write_some(c->stream, c->p + c->written, c->bytes - c->written);
-    ssize_t n = http_reply_move(&f->call->reply, c->stream->from, c->bytes - c->moved);
+    ssize_t n = http_reply_move(&f->call->reply, &c->stream->from, c->bytes - c->moved);
     int error = n == -1 ? errno : 0;
 
     assert_true(n > 0 || error == EAGAIN || error == ENOTSUP);
@@ -220,9 +223,9 @@ static void what_the_client_does_not_take_is_queued_and_nothing_more_is_moved(vo
     close_stream(&s);
 }
 
-static void assert_not_moved(struct fixture *f, const struct stream *s, size_t max)
+static void assert_not_moved(struct fixture *f, struct stream *s, size_t max)
 {
-    assert_int_equal(http_reply_move(&f->call->reply, s->from, max), -1);
+    assert_int_equal(http_reply_move(&f->call->reply, &s->from, max), -1);
     assert_int_equal(errno, ENOTSUP);
 }
 
@@ -250,7 +253,7 @@ static void answers_in_chunks_or_without_a_body_and_more_than_announced_are_not_
     fixture_await_requests(f, 3);
     start_answer(f->call, 200, 4);
     assert_not_moved(f, &s, 5);
-    assert_int_equal(http_reply_move(&f->call->reply, s.from, 4), 4);
+    assert_int_equal(http_reply_move(&f->call->reply, &s.from, 4), 4);
     end_answer(f);
     fixture_await(f, "\r\n\r\nhell");
     fixture_await_gone(f, 3);
@@ -260,17 +263,17 @@ static void answers_in_chunks_or_without_a_body_and_more_than_announced_are_not_
 static void nobodys_answer_is_not_moved(void **state)
 {
     (void)state;
-    assert_int_equal(http_reply_move(NULL, -1, 1), -1);
+    assert_int_equal(http_reply_move(NULL, NULL, 1), -1);
     assert_int_equal(errno, ENOTSUP);
 }
 
 /* Once there is something to move, or the end. */
-static ssize_t first_move(struct fixture *f, const struct stream *s)
+static ssize_t first_move(struct fixture *f, struct stream *s)
 {
-    struct pollfd p = {.fd = s->from, .events = POLLIN};
+    struct pollfd p = {.fd = s->from.fd, .events = POLLIN};
 
     assert_int_equal(poll(&p, 1, RAW_DEADLINE_MS), 1);
-    return http_reply_move(&f->call->reply, s->from, BODY);
+    return http_reply_move(&f->call->reply, &s->from, BODY);
 }
 
 static void end_and_emptiness_of_the_socket_are_told_apart(void **state)
@@ -281,7 +284,7 @@ static void end_and_emptiness_of_the_socket_are_told_apart(void **state)
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
     start_answer(f->call, 200, BODY);
-    assert_int_equal(http_reply_move(&f->call->reply, s.from, BODY), -1);
+    assert_int_equal(http_reply_move(&f->call->reply, &s.from, BODY), -1);
     assert_int_equal(errno, EAGAIN);
     close(s.to);
     s.to = -1;

@@ -219,6 +219,7 @@ static void file_is_sent_from_wherever_it_was_left(void **state)
     struct body_file *file = body_file_create("/tmp");
     char got[12];
     int ends[2];
+    struct transport to;
 
     (void)state;
     assert_non_null(file);
@@ -226,15 +227,16 @@ static void file_is_sent_from_wherever_it_was_left(void **state)
     assert_true(body_file_add(file, SLICE_LIT("world")));
     assert_true(slice_is(body_file_map(file), "hello world"));
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(body_file_send(file, ends[0], 5), 5);
-    assert_int_equal(body_file_send(file, ends[0], 11), 11);
+    transport_open(&to, ends[0]);
+    assert_int_equal(body_file_send(file, &to, 5), 5);
+    assert_int_equal(body_file_send(file, &to, 11), 11);
     assert_int_equal(recv(ends[1], got, 5, MSG_WAITALL), 5);
     assert_memory_equal(got, "world", 5);
     assert_int_equal(recv(ends[1], got, 11, MSG_WAITALL), 11);
     assert_memory_equal(got, "hello world", 11);
     close(ends[1]);
-    assert_int_equal(body_file_send(file, ends[0], 11), -1);
-    close(ends[0]);
+    assert_int_equal(body_file_send(file, &to, 11), -1);
+    transport_close(&to);
     body_file_destroy(file);
 }
 

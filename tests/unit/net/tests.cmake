@@ -1,4 +1,4 @@
-foreach(noun addr address_counts client_addr conn_move conn_park conn_pool conn_pool_thread daemon deadline loop loop_ends loop_watch networks packet packet_queue packet_talk timer_wheel)
+foreach(noun addr address_counts client_addr conn_move conn_park conn_pool conn_pool_thread daemon deadline loop loop_ends loop_watch networks packet packet_queue packet_talk timer_wheel transport)
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()
 # They replace functions, of the system or of the library, or start themselves.

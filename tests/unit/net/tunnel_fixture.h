@@ -28,13 +28,12 @@ static inline void open_tunnel(struct fixture *f, struct raw_peer *w, const char
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     raw_init(w);
     w->fd = fds[1];
-    h2o_socket_t *sock = h2o_evloop_socket_create(loop_h2o(f->loop), fds[0], 0);
-    if (*early != '\0') {
-        memcpy(h2o_buffer_reserve(&sock->input, strlen(early)).base, early, strlen(early));
-        sock->input->size += strlen(early);
-    }
+    struct http1_upgraded worker;
+    transport_open(&worker.transport, fds[0]);
+    worker.early = (struct text){0};
+    text_add(&worker.early, slice_of(early));
     http_request_answer(f->call->reply.req, "Upgrade", SLICE_LIT("websocket"));
-    http_reply_tunnel(&f->call->reply, sock, idle_ms, &end);
+    http_reply_tunnel(&f->call->reply, &worker, idle_ms, &end);
 }
 
 #endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/net/transport.h"
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+void transport_open(struct transport *t, int fd)
+{
+    *t = (struct transport){.fd = fd};
+}
+
+bool transport_secure(struct transport *t, struct tls_peer *p, unsigned loop_index)
+{
+    t->tls = tls_link_create(p, t->fd, loop_index);
+    return t->tls != NULL;
+}
+
+void transport_close(struct transport *t)
+{
+    if (t->tls != NULL)
+        tls_link_bye(t->tls);
+    tls_link_destroy(t->tls);
+    watch_stop(t->watch);
+    if (t->fd != -1)
+        close(t->fd);
+    *t = TRANSPORT_CLOSED;
+}
+
+void transport_reset_at_close(struct transport *t)
+{
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    int queued = 0;
+
+    if (ioctl(t->fd, SIOCOUTQ, &queued) == 0 && queued != 0)
+        setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
+
+void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
+                      void *context)
+{
+    if (t->watch != NULL) {
+        ASSERT(t->loop == l);
+        watch_hand_over(t->watch, readable, context);
+    } else {
+        t->loop = l;
+        t->watch = watch_start_as_is(l, t->fd, readable, context);
+    }
+}
+
+void transport_detach(struct transport *t)
+{
+    watch_stop(t->watch);
+    t->watch = NULL;
+    t->loop = NULL;
+}
+
+ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max)
+{
+    ssize_t n;
+
+    if (t->tls != NULL) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    do
+        n = sendfile(t->fd, fd, &at, max);
+    while (n == -1 && errno == EINTR);
+    return n;
+}
+
+ssize_t transport_splice(struct transport *t, int pipe, size_t max)
+{
+    ssize_t n;
+
+    if (t->tls != NULL) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    do
+        n = splice(t->fd, NULL, pipe, NULL, max, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    while (n == -1 && errno == EINTR);
+    return n;
+}
+
+int transport_end_sending(struct transport *t)
+{
+    if (t->tls != NULL) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    return shutdown(t->fd, SHUT_WR);
+}
+
+bool transport_is_quiet(struct transport *t)
+{
+    char byte;
+
+    if (t->tls != NULL)
+        return tls_link_quiet(t->tls);
+    ssize_t n = recv(t->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == -1 && (errno == EAGAIN || errno == EINTR);
+}

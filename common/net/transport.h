@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A byte stream over a connected descriptor, plain or TLS. Nothing here waits: reading and writing
+ * behave as recv(2), send(2) and splice(2) do on a descriptor that does not block. Only this module
+ * calls them on the connection.
+ *
+ * Embedded in its owner, who may pass it on to another by assignment, and then makes the old one
+ * closed. One loop's thread.
+ */
+#ifndef RLB_NET_TRANSPORT_H
+#define RLB_NET_TRANSPORT_H
+
+#include "common/net/loop.h"
+#include "common/net/sys.h"
+#include "common/net/tls_link.h"
+
+#include <errno.h>
+
+struct transport {
+    struct loop *loop;
+    int fd;               /* -1: closed */
+    struct watch *watch;  /* of FD; NULL: on no loop yet */
+    struct tls_link *tls; /* NULL: plain */
+};
+
+#define TRANSPORT_CLOSED ((struct transport){.fd = -1})
+
+/* Over FD, which T closes. It is on no loop until transport_attach. */
+void transport_open(struct transport *t, int fd);
+/* TLS from now on, to the peer P. False: it could not be set up (said in the log). */
+bool transport_secure(struct transport *t, struct tls_peer *p, unsigned loop_index) must_check;
+/*
+ * End it; what it was is closed. TLS tells the peer, if it will hear it. May be called from a
+ * callback of T, and on a closed one.
+ */
+void transport_close(struct transport *t);
+/*
+ * Bytes that the peer has not taken would keep the end of the connection from it until it has read
+ * them all: have transport_close reset it then, which does not wait.
+ */
+void transport_reset_at_close(struct transport *t);
+
+static inline bool transport_is_open(const struct transport *t)
+{
+    return t->fd != -1;
+}
+
+/* ---- the loop ---- */
+
+/* READABLE is to be called with CONTEXT, on L: from now on, but for what transport_read has said. */
+void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
+                      void *context);
+/* To take it to another loop. Nobody waits until it takes bytes. */
+void transport_detach(struct transport *t);
+/* Call READABLE while there is something to read, or the end; or not. */
+static inline void transport_read(struct transport *t, bool on)
+{
+    watch_read(t->watch, on);
+}
+/* Call WRITABLE once, when bytes are taken or never will be; NULL: not any more. */
+static inline void transport_await_writable(struct transport *t, void (*writable)(void *context))
+{
+    watch_write(t->watch, writable);
+}
+
+/* ---- bytes ---- */
+
+/* As recv(2). With TLS: as tls_link_recv. */
+static inline ssize_t transport_recv(struct transport *t, char *p, size_t room)
+{
+    if (t->tls != NULL)
+        return tls_link_recv(t->tls, p, room);
+    return sys_recv(t->fd, p, room, MSG_DONTWAIT);
+}
+/*
+ * How many bytes of N pieces at IOV are taken; -1 with errno. FLAGS: as of send(2), for plain ones.
+ * After EAGAIN TLS wants the same bytes again.
+ */
+static inline ssize_t transport_send(struct transport *t, struct iovec *iov, size_t n, int flags)
+{
+    ssize_t sent;
+
+    if (t->tls != NULL)
+        return tls_link_send(t->tls, iov, n);
+    do
+        sent = sys_send_pieces(t->fd, iov, n, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (sent == -1 && errno == EINTR);
+    return sent;
+}
+/* As sendfile(2), of MAX bytes from AT on in the file FD. With TLS: ENOTSUP. */
+ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max);
+/* As splice(2), of at most MAX bytes that have come, into PIPE. With TLS: ENOTSUP. */
+ssize_t transport_splice(struct transport *t, int pipe, size_t max);
+/* Nothing more is sent; the peer reads the end. With TLS: ENOTSUP, as no peer can be trusted to go
+ * on. */
+int transport_end_sending(struct transport *t);
+
+/* ---- what is known of it ---- */
+
+/* Whether transport_recv would find something that the descriptor does not show. */
+static inline bool transport_read_ahead(const struct transport *t)
+{
+    return t->tls != NULL && tls_link_more(t->tls);
+}
+/* Of an idle one: whether neither bytes nor an end have come, but for what is TLS's own. Asks the
+ * system. */
+bool transport_is_quiet(struct transport *t);
+/* Whether loop_heard_all goes for T: nothing has come that READABLE was not called for. */
+static inline bool transport_is_heard(const struct transport *t)
+{
+    return watch_reads(t->watch) && watch_heard(t->watch) && !transport_read_ahead(t);
+}
+
+#endif
