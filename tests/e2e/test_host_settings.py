@@ -10,11 +10,12 @@ import subprocess
 import pytest
 
 from agent_support import alive
+from load_support import Load
 from support.base import BIN, wait_until
 from support.http import get
 from support.zookeeper import Server
 from test_agent_life import rewrite
-from test_agent_pool import PoolAgent, hold, load
+from test_agent_pool import PoolAgent, hold
 from zookeeper_support import SESSION, Place
 
 HOST = '/hosts/' + socket.gethostname()
@@ -119,26 +120,16 @@ def all_busy(agent, world, n):
 
 def test_the_maximum_follows_the_tree_under_load(world, tree):
     agent = HostAgent(world, tree)
-    seen = []
-
-    def ask(k, method, target):
-        return agent.ask(target, method=method, body=b'x' if method == 'POST' else None,
-                         headers=[('X-Delay', '0.01')]).status
-
-    def steps():
-        """Down, up, down and up again; each when the processes have followed the one before."""
+    with Load([agent.front], clients=6, posts=2, keep=False, headers=[('X-Delay', '0.01')]) as load:
+        # Down, up, down and up again; each when the processes have followed the one before.
         for maximum in ('4', '2', '4', '1', '3'):
             tree.set(HOST, max_processes=int(maximum))
             wait_until(lambda: agent.value('max_processes') == (maximum, 'tree')
                        and agent.processes() == int(maximum), '%s processes' % maximum)
-            seen.append(agent.processes())
-        return True
-    failed, posts = load(ask, steps, threads=6)
-    assert failed == [] and seen == [4, 2, 4, 1, 3]
     figures = agent.figures()
     assert figures['deaths'] == 0 and figures['failures'] == 0 and figures['ended_over_max'] >= 5
     executed = [line for line in agent.served() if line.startswith('POST')]
-    assert sorted(executed) == sorted(posts), 'each once'
+    assert sorted(executed) == sorted('POST ' + target for target in load.posts), 'each once'
 
 
 def test_a_busy_process_is_not_ended_by_a_lower_maximum(world, tree):
