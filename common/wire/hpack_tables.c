@@ -112,3 +112,19 @@ void huffman_fill(struct huffman *h)
     }
     ASSERT(n == HUFFMAN_SYMBOLS);
 }
+
+void huffman_fill_codes(struct huffman_code *codes)
+{
+    uint32_t code = 0;
+
+    for (unsigned bits = 1; bits <= HUFFMAN_BITS_MAX; ++bits) {
+        for (unsigned s = 0; s < HUFFMAN_SYMBOLS; ++s) {
+            if (lengths[s] != bits)
+                continue;
+            if (s != HUFFMAN_EOS)
+                codes[s] = (struct huffman_code){.code = code, .bits = (uint8_t)bits};
+            ++code;
+        }
+        code <<= 1;
+    }
+}

@@ -8,27 +8,9 @@
 
 #include "common/wire/hpack_tables.h"
 
-enum { INTEGER_BYTES = 11 /* of a size_t, prefix included */ };
-
-/* RFC 7541 section 5.1, with a prefix of so many BITS after those that say the KIND. */
-static char *put_integer(char *to, unsigned kind, unsigned bits, size_t v)
-{
-    size_t all = ((size_t)1 << bits) - 1;
-
-    if (v < all) {
-        *to++ = (char)(kind | v);
-        return to;
-    }
-    *to++ = (char)(kind | all);
-    for (v -= all; v >= 0x80; v >>= 7)
-        *to++ = (char)(0x80 | (v & 0x7f));
-    *to++ = (char)v;
-    return to;
-}
-
 static char *put_string(char *to, struct slice s)
 {
-    to = put_integer(to, 0, 7, s.len);
+    to = hpack_put_integer(to, 0, 7, s.len);
     if (s.len != 0)
         memcpy(to, s.p, s.len);
     return to + s.len;
@@ -39,9 +21,9 @@ static void put_field(struct text *block, unsigned kind, unsigned bits, size_t n
                       const struct hpack_field *f)
 {
     /* Room for all at once; the rest is then mere copying. */
-    char *to = text_reserve(block, (size_t)3 * INTEGER_BYTES + f->name.len + f->value.len);
+    char *to = text_reserve(block, (size_t)3 * HPACK_INTEGER_MAX + f->name.len + f->value.len);
 
-    to = put_integer(to, kind, bits, name_index);
+    to = hpack_put_integer(to, kind, bits, name_index);
     if (name_index == 0)
         to = put_string(to, f->name);
     to = put_string(to, f->value);
@@ -55,9 +37,9 @@ void hpack_put_literal(struct text *block, const struct hpack_field *f)
 
 static void put_index(struct text *block, size_t index)
 {
-    char *to = text_reserve(block, INTEGER_BYTES);
+    char *to = text_reserve(block, HPACK_INTEGER_MAX);
 
-    block->len = (size_t)(put_integer(to, 0x80, 7, index) - block->p);
+    block->len = (size_t)(hpack_put_integer(to, 0x80, 7, index) - block->p);
 }
 
 static bool stands(const struct hpack_writer *w, const struct hpack_mark *m)
