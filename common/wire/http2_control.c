@@ -4,15 +4,6 @@
  */
 #include "common/wire/http2_frame.h"
 
-enum {
-    SETTING_BYTES = 6,
-    WINDOW_MAX = INT32_MAX,
-    FRAME_MAX_MAX = (1 << 24) - 1,
-};
-
-/* Section 6.5.2. */
-enum { SETTING_ENABLE_PUSH = 2, SETTING_INITIAL_WINDOW = 4, SETTING_MAX_FRAME = 5 };
-
 void http2_put_head(struct text *out, size_t len, unsigned type, unsigned flags, uint32_t stream)
 {
     const unsigned char head[HTTP2_HEAD_BYTES] = {
@@ -76,13 +67,13 @@ static enum request_fault check_setting(const char *p, struct http2_event *event
     unsigned id = (unsigned)(unsigned char)p[0] << 8 | (unsigned char)p[1];
     uint32_t value = http2_get32(p + 2);
 
-    if (id == SETTING_ENABLE_PUSH && value > 1)
+    if (id == HTTP2_SETTING_ENABLE_PUSH && value > 1)
         return FAULT_HTTP2_PROTOCOL;
-    if (id == SETTING_INITIAL_WINDOW && value > WINDOW_MAX)
+    if (id == HTTP2_SETTING_INITIAL_WINDOW && value > HTTP2_WINDOW_MAX)
         return FAULT_HTTP2_WINDOW;
-    if (id == SETTING_MAX_FRAME && (value < HTTP2_FRAME_MAX || value > FRAME_MAX_MAX))
+    if (id == HTTP2_SETTING_FRAME_MAX && (value < HTTP2_FRAME_MAX || value > HTTP2_FRAME_LIMIT))
         return FAULT_HTTP2_PROTOCOL;
-    if (id == SETTING_INITIAL_WINDOW)
+    if (id == HTTP2_SETTING_INITIAL_WINDOW)
         *event = (struct http2_event){.kind = HTTP2_SETTLED, .amount = value};
     return FAULT_NONE;
 }
@@ -93,10 +84,10 @@ enum request_fault http2_on_settings(struct http2_frame *f)
 
     if (f->stream != 0)
         return FAULT_HTTP2_PROTOCOL;
-    if (f->len % SETTING_BYTES != 0 || ((f->flags & FLAG_ACK) != 0 && f->len != 0))
+    if (f->len % HTTP2_SETTING_BYTES != 0 || ((f->flags & FLAG_ACK) != 0 && f->len != 0))
         return FAULT_HTTP2_FRAME_SIZE;
     in->settled = true;
-    for (size_t at = 0; at < f->len; at += SETTING_BYTES) {
+    for (size_t at = 0; at < f->len; at += HTTP2_SETTING_BYTES) {
         enum request_fault fault = check_setting(f->payload.p + at, f->event);
         if (fault != FAULT_NONE)
             return fault;

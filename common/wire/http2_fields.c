@@ -3,16 +3,14 @@
 
 #include "common/wire/http1_bytes.h"
 
-enum pseudo { PSEUDO_METHOD, PSEUDO_SCHEME, PSEUDO_PATH, PSEUDO_AUTHORITY, PSEUDOS };
-
-static const struct slice pseudo_names[PSEUDOS] = {
-    [PSEUDO_METHOD] = {":method", 7},
-    [PSEUDO_SCHEME] = {":scheme", 7},
-    [PSEUDO_PATH] = {":path", 5},
-    [PSEUDO_AUTHORITY] = {":authority", 10},
+static const struct slice pseudo_names[] = {
+    [HTTP2_USE_METHOD] = {":method", 7},
+    [HTTP2_USE_SCHEME] = {":scheme", 7},
+    [HTTP2_USE_PATH] = {":path", 5},
+    [HTTP2_USE_AUTHORITY] = {":authority", 10},
 };
 
-static bool has(const struct http2_fields *f, enum pseudo p)
+static bool has(const struct http2_fields *f, enum http2_use p)
 {
     return (f->pseudo & 1U << p) != 0;
 }
@@ -32,55 +30,47 @@ static bool is_scheme(struct slice s)
     return s.len != 0;
 }
 
-/* Which values make a request malformed; what a well-formed one may not ask for is said later. */
-static bool value_fits(enum pseudo p, struct slice value)
+/* Which values make a request malformed. What a well-formed one may ask for is checked later. */
+static bool value_fits(enum http2_use p, struct slice value)
 {
     switch (p) {
-    case PSEUDO_METHOD:
+    case HTTP2_USE_METHOD:
         return http1_is_token(value);
-    case PSEUDO_SCHEME:
+    case HTTP2_USE_SCHEME:
         return is_scheme(value);
-    case PSEUDO_PATH:
+    case HTTP2_USE_PATH:
         return value.len != 0 && http1_is_text(value);
-    case PSEUDO_AUTHORITY:
+    case HTTP2_USE_AUTHORITY:
         return http1_is_text(value);
-    case PSEUDOS:
+    case HTTP2_USE_HOST:
+    case HTTP2_USE_LENGTH:
+    case HTTP2_USE_FIELD:
         break;
     }
     UNREACHABLE();
 }
 
-/* What was told by the sender's table has been looked at before. */
+/* A field of the sender's dynamic table is checked when it is used for the first time. */
 static bool is_checked(const struct hpack_origin *o)
 {
     return o->mark != NULL && o->mark->checked;
 }
 
-static void write_field(struct http2_fields *f, struct text *part, const struct hpack_field *field,
-                        const struct hpack_origin *o)
-{
-    hpack_write(f->writer, part, field, o);
-    if (o->mark != NULL)
-        o->mark->checked = true;
-}
-
 static enum request_fault take_pseudo(struct http2_fields *f, const struct hpack_field *field,
-                                      const struct hpack_origin *o)
+                                      const struct hpack_origin *o, enum http2_use *use)
 {
-    enum pseudo p = 0;
+    enum http2_use p = 0;
 
-    while (p < PSEUDOS && !slice_eq(pseudo_names[p], field->name))
+    while (p < ARRAY_LEN(pseudo_names) && !slice_eq(pseudo_names[p], field->name))
         ++p;
-    if (p == PSEUDOS || f->trailers || f->regular || has(f, p))
+    if (p == ARRAY_LEN(pseudo_names) || f->trailers || f->regular || has(f, p))
         return FAULT_PSEUDO_FIELD;
     if (!is_checked(o) && !value_fits(p, field->value))
-        return p == PSEUDO_METHOD ? FAULT_METHOD : FAULT_PSEUDO_FIELD;
+        return p == HTTP2_USE_METHOD ? FAULT_METHOD : FAULT_PSEUDO_FIELD;
     f->pseudo |= 1U << p;
-    if (p == PSEUDO_METHOD)
+    if (p == HTTP2_USE_METHOD)
         f->connect = slice_is(field->value, "CONNECT");
-    if (p == PSEUDO_AUTHORITY)
-        text_add(&f->authority, field->value);
-    write_field(f, &f->pseudos, field, o);
+    *use = p;
     return FAULT_NONE;
 }
 
@@ -121,15 +111,6 @@ static enum request_fault take_length(struct http2_fields *f, struct slice value
     return parse_u64(value, UINT64_MAX - 1, &f->content_length) ? FAULT_NONE : FAULT_LENGTH;
 }
 
-static enum request_fault take_host(struct http2_fields *f, struct slice value)
-{
-    if (f->has_host)
-        return FAULT_HOST_REPEATED;
-    f->has_host = true;
-    text_add(&f->host, value);
-    return FAULT_NONE;
-}
-
 static enum request_fault check_regular(const struct hpack_field *field)
 {
     if (!is_lower_token(field->name) || !http1_is_text(field->value) ||
@@ -139,76 +120,51 @@ static enum request_fault check_regular(const struct hpack_field *field)
 }
 
 static enum request_fault take_regular(struct http2_fields *f, const struct hpack_field *field,
-                                       const struct hpack_origin *o)
+                                       const struct hpack_origin *o, enum http2_use *use)
 {
     enum request_fault fault = is_checked(o) ? FAULT_NONE : check_regular(field);
 
     f->regular = true;
-    if (fault != FAULT_NONE)
+    *use = HTTP2_USE_FIELD;
+    if (fault != FAULT_NONE || f->trailers)
         return fault;
-    if (f->trailers)
-        return FAULT_NONE;
-    if (slice_is(field->name, "host"))
-        return take_host(f, field->value);
-    /* The reader counts for itself; and of a body that is too large it gets none. */
-    if (slice_is(field->name, "content-length"))
-        return take_length(f, field->value);
-    write_field(f, &f->regulars, field, o);
-    return FAULT_NONE;
+    if (slice_is(field->name, "host")) {
+        fault = f->has_host ? FAULT_HOST_REPEATED : FAULT_NONE;
+        f->has_host = true;
+        *use = HTTP2_USE_HOST;
+    } else if (slice_is(field->name, "content-length")) {
+        fault = take_length(f, field->value);
+        *use = HTTP2_USE_LENGTH;
+    }
+    return fault;
 }
 
-void http2_fields_take(void *fields, const struct hpack_field *field, const struct hpack_origin *o)
+enum request_fault http2_fields_take(struct http2_fields *f, const struct hpack_field *field,
+                                     const struct hpack_origin *o, enum http2_use *use)
 {
-    struct http2_fields *f = fields;
+    bool pseudo = field->name.len != 0 && field->name.p[0] == ':';
+    enum request_fault fault =
+        pseudo ? take_pseudo(f, field, o, use) : take_regular(f, field, o, use);
 
-    if (f->fault != FAULT_NONE)
-        return;
-    if (field->name.len != 0 && field->name.p[0] == ':')
-        f->fault = take_pseudo(f, field, o);
-    else
-        f->fault = take_regular(f, field, o);
+    if (fault == FAULT_NONE && o->mark != NULL)
+        o->mark->checked = true;
+    return fault;
 }
 
-/* ---- all of them ---- */
+/* ---- the whole: section 8.3.1, and 8.5 of CONNECT, which has neither scheme nor path ---- */
 
-/* Section 8.3.1, and 8.5 of CONNECT, which has neither scheme nor path. */
-static enum request_fault check_pseudos(struct http2_fields *f)
+enum request_fault http2_fields_end(const struct http2_fields *f, struct slice authority,
+                                    struct slice host)
 {
-    bool scheme = has(f, PSEUDO_SCHEME);
-    bool path = has(f, PSEUDO_PATH);
+    bool scheme = has(f, HTTP2_USE_SCHEME);
+    bool path = has(f, HTTP2_USE_PATH);
     bool whole = f->connect ? !scheme && !path : scheme && path;
 
-    if (!has(f, PSEUDO_METHOD) || !whole)
+    if (f->trailers)
+        return FAULT_NONE;
+    if (!has(f, HTTP2_USE_METHOD) || !whole)
         return FAULT_PSEUDO_FIELD;
-    if (f->has_host && has(f, PSEUDO_AUTHORITY) &&
-        !slice_eq_nocase(text_slice(&f->host), text_slice(&f->authority)))
+    if (f->has_host && has(f, HTTP2_USE_AUTHORITY) && !slice_eq_nocase(host, authority))
         return FAULT_AUTHORITY;
-    return FAULT_NONE;
-}
-
-/* Of who has told it by Host alone. */
-static void put_authority(const struct http2_fields *f, struct text *out)
-{
-    struct hpack_field field = {pseudo_names[PSEUDO_AUTHORITY], text_slice(&f->host)};
-
-    if (!has(f, PSEUDO_AUTHORITY) && f->has_host)
-        hpack_put_literal(out, &field);
-}
-
-enum request_fault http2_fields_end(struct http2_fields *f, struct text *out)
-{
-    if (f->fault == FAULT_NONE && !f->trailers)
-        f->fault = check_pseudos(f);
-    if (f->fault != FAULT_NONE || f->trailers)
-        return f->fault;
-    text_add(out, text_slice(&f->pseudos));
-    if (f->connect) {
-        /* No form that anybody here takes: so it is refused by an answer. */
-        hpack_put_literal(out,
-                          &(struct hpack_field){pseudo_names[PSEUDO_SCHEME], SLICE_LIT("https")});
-        hpack_put_literal(out, &(struct hpack_field){pseudo_names[PSEUDO_PATH], SLICE_LIT("*")});
-    }
-    put_authority(f, out);
-    text_add(out, text_slice(&f->regulars));
     return FAULT_NONE;
 }

@@ -8,8 +8,6 @@
 
 #include "common/wire/http2_intake.h"
 
-enum { HTTP2_PRIORITY_BYTES = 5 };
-
 /* The present frame, and what comes of it. */
 struct http2_frame {
     struct http2_intake *in;
@@ -22,13 +20,6 @@ struct http2_frame {
     struct text *out;
     struct http2_event *event;
 };
-
-static inline uint32_t http2_get32(const void *bytes)
-{
-    const unsigned char *p = bytes;
-
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
 
 void http2_put_head(struct text *out, size_t len, unsigned type, unsigned flags, uint32_t stream);
 

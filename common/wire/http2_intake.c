@@ -221,10 +221,61 @@ static void put_block(struct http2_frame *f, struct slice block)
     } while (block.len != 0);
 }
 
-static enum request_fault end_trailers(struct http2_frame *f, struct http2_stream *s,
-                                       struct http2_fields *fields)
+/* A field section while it is decoded, and the parts of the block that is made of it. */
+struct section {
+    struct http2_fields rules;
+    enum request_fault fault; /* the first; later fields are ignored then */
+    struct hpack_writer *writer;
+    struct text pseudos, regulars, authority, host;
+};
+
+static void take_field(void *section, const struct hpack_field *field, const struct hpack_origin *o)
 {
-    enum request_fault fault = http2_fields_end(fields, &f->in->room->written);
+    struct section *s = section;
+    enum http2_use use;
+
+    if (s->fault != FAULT_NONE)
+        return;
+    s->fault = http2_fields_take(&s->rules, field, o, &use);
+    if (s->fault != FAULT_NONE || s->rules.trailers)
+        return;
+    if (use == HTTP2_USE_HOST)
+        text_add(&s->host, field->value);
+    if (use == HTTP2_USE_AUTHORITY)
+        text_add(&s->authority, field->value);
+    /* The reader counts for itself; and of a body that is too large it gets none. */
+    if (use != HTTP2_USE_HOST && use != HTTP2_USE_LENGTH)
+        hpack_write(s->writer, use == HTTP2_USE_FIELD ? &s->regulars : &s->pseudos, field, o);
+}
+
+static void put_pseudo(struct text *out, const char *name, struct slice value)
+{
+    hpack_put_literal(out, &(struct hpack_field){slice_of(name), value});
+}
+
+/* Appends the block, if the section is valid (nothing of trailers). */
+static enum request_fault end_section(struct section *s, struct text *out)
+{
+    if (s->fault == FAULT_NONE)
+        s->fault = http2_fields_end(&s->rules, text_slice(&s->authority), text_slice(&s->host));
+    if (s->fault != FAULT_NONE || s->rules.trailers)
+        return s->fault;
+    text_add(out, text_slice(&s->pseudos));
+    if (s->rules.connect) {
+        /* No form of it is served, so it is answered with an error. */
+        put_pseudo(out, ":scheme", SLICE_LIT("https"));
+        put_pseudo(out, ":path", SLICE_LIT("*"));
+    }
+    if ((s->rules.pseudo & 1U << HTTP2_USE_AUTHORITY) == 0 && s->rules.has_host)
+        put_pseudo(out, ":authority", text_slice(&s->host));
+    text_add(out, text_slice(&s->regulars));
+    return FAULT_NONE;
+}
+
+static enum request_fault end_trailers(struct http2_frame *f, struct http2_stream *s,
+                                       struct section *section)
+{
+    enum request_fault fault = end_section(section, &f->in->room->written);
 
     if (fault == FAULT_NONE && s->sized && s->left != 0)
         fault = FAULT_BODY_LENGTH;
@@ -238,12 +289,13 @@ static enum request_fault end_trailers(struct http2_frame *f, struct http2_strea
     return FAULT_NONE;
 }
 
-static enum request_fault end_request(struct http2_frame *f, struct http2_fields *fields)
+static enum request_fault end_request(struct http2_frame *f, struct section *section)
 {
+    const struct http2_fields *fields = &section->rules;
     struct http2_intake *in = f->in;
     struct http2_stream *s =
         in->block_ends ? NULL : http2_streams_add(&in->streams, f->stream, f->now_ms);
-    enum request_fault fault = http2_fields_end(fields, &in->room->written);
+    enum request_fault fault = end_section(section, &in->room->written);
 
     if (s == NULL && !in->block_ends)
         return FAULT_FRAMES_STREAMS;
@@ -275,16 +327,16 @@ static enum request_fault end_request(struct http2_frame *f, struct http2_fields
 }
 
 /* Memory that was allocated for the blocks before: without it each would cost eight calls. */
-static struct http2_fields lend_room(struct http2_intake *in, bool trailers)
+static struct section lend_room(struct http2_intake *in, bool trailers)
 {
-    return (struct http2_fields){.trailers = trailers,
-                                 .writer = &in->writer,
-                                 .pseudos = in->room->pseudos,
-                                 .regulars = in->room->regulars,
-                                 .authority = in->room->authority};
+    return (struct section){.rules.trailers = trailers,
+                            .writer = &in->writer,
+                            .pseudos = in->room->pseudos,
+                            .regulars = in->room->regulars,
+                            .authority = in->room->authority};
 }
 
-static void take_room_back(struct http2_intake *in, const struct http2_fields *fields)
+static void take_room_back(struct http2_intake *in, const struct section *fields)
 {
     struct http2_room *room = in->room;
 
@@ -301,7 +353,7 @@ static enum request_fault end_block(struct http2_frame *f, struct slice coded)
 {
     struct http2_intake *in = f->in;
     struct http2_stream *open = http2_streams_find(&in->streams, f->stream);
-    struct http2_fields fields = lend_room(in, open != NULL);
+    struct section fields = lend_room(in, open != NULL);
     enum request_fault fault = FAULT_NONE;
 
     if (in->block_weighs) {
@@ -309,7 +361,7 @@ static enum request_fault end_block(struct http2_frame *f, struct slice coded)
         coded.p += HTTP2_PRIORITY_BYTES;
         coded.len -= HTTP2_PRIORITY_BYTES;
     }
-    switch (hpack_decode(&in->hpack, coded, &f->limits->list, http2_fields_take, &fields)) {
+    switch (hpack_decode(&in->hpack, coded, &f->limits->list, take_field, &fields)) {
     case HPACK_OK:
         fault = open != NULL ? end_trailers(f, open, &fields) : end_request(f, &fields);
         break;

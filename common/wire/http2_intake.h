@@ -17,12 +17,6 @@
 #include "common/wire/http2_meter.h"
 #include "common/wire/http2_streams.h"
 
-enum {
-    HTTP2_PREFACE_BYTES = 24, /* RFC 9113 section 3.4 */
-    HTTP2_HEAD_BYTES = 9,
-    HTTP2_FRAME_MAX = 16384, /* SETTINGS_MAX_FRAME_SIZE, as nobody has set it */
-};
-
 struct http2_limits {
     uint32_t per_second[HTTP2_KINDS];
     uint32_t block_frames;    /* CONTINUATION frames of one header block */

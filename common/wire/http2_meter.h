@@ -8,29 +8,7 @@
 #define RLB_WIRE_HTTP2_METER_H
 
 #include "common/wire/http1_request.h"
-
-/* RFC 9113 section 6. */
-enum http2_type {
-    TYPE_DATA = 0,
-    TYPE_HEADERS = 1,
-    TYPE_PRIORITY = 2,
-    TYPE_RST_STREAM = 3,
-    TYPE_SETTINGS = 4,
-    TYPE_PUSH_PROMISE = 5,
-    TYPE_PING = 6,
-    TYPE_GOAWAY = 7,
-    TYPE_WINDOW_UPDATE = 8,
-    TYPE_CONTINUATION = 9,
-    HTTP2_TYPES, /* those above are extensions */
-};
-
-enum {
-    FLAG_END_STREAM = 0x1,
-    FLAG_ACK = 0x1,
-    FLAG_END_HEADERS = 0x4,
-    FLAG_PADDED = 0x8,
-    FLAG_PRIORITY = 0x20,
-};
+#include "common/wire/http2_types.h"
 
 enum http2_kind {
     HTTP2_PING,
