@@ -65,7 +65,7 @@ struct http2_data {
 struct http2_events {
     /*
      * The client's side of STREAM, a number that was used or skipped before. NULL: closed. A side
-     * whose discard is set is not changed; so one may stand for many streams.
+     * with discard set is not changed; so one may represent many streams.
      */
     struct http2_side *(*side)(void *owner, uint32_t stream);
     /* A frame begins. It has passed the checks of section 3.4 and of its size. */

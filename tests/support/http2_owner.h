@@ -23,6 +23,7 @@ struct http2_owner {
     bool no_frames;       /* frames are not written down */
     bool discards;        /* it does not need the rest of any request */
     bool forgets;         /* it drops every stream at once */
+    unsigned frames_max;  /* it rejects the first one after so many; 0: never */
     unsigned fails_after; /* events, counted without frame; 0: never */
     /* What came. */
     struct text log;
@@ -30,7 +31,7 @@ struct http2_owner {
     uint32_t body_stream; /* of that; 0: none */
     size_t body_flow;
     bool body_discarded, body_ends;
-    unsigned events;
+    unsigned events, frames;
     struct slice input; /* of the present call */
     uint32_t last_request;
     struct http2_reader *reader;
@@ -153,7 +154,7 @@ static enum request_fault http2_owner_frame(void *owner, const struct http2_fram
     ASSERT(h->len <= HTTP2_FRAME_MAX);
     if (!o->no_frames)
         text_addf(&o->log, "frame %u %x %zu %u\n", h->type, h->flags, h->len, h->stream);
-    return FAULT_NONE;
+    return o->frames_max != 0 && ++o->frames > o->frames_max ? FAULT_FRAMES_UNKNOWN : FAULT_NONE;
 }
 
 static enum request_fault http2_owner_request(void *owner, struct http2_head *head)

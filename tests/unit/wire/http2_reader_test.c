@@ -849,6 +849,23 @@ static void a_fault_of_the_owner_ends_the_reading(void **state)
     }
 }
 
+static void a_frame_that_the_owner_rejects_ends_the_reading(void **state)
+{
+    static const struct http2_owner third = {.frames_max = 3};
+    static const struct http2_owner priorities = {.no_frames = true, .fails_after = 3};
+
+    (void)state;
+    check_bytes(S(PREFACE SETTINGS "\0\0\0\x42\0\0\0\0\0\0\0\0\x42\0\0\0\0\0"
+                                   "\0\0\x8\6\0\0\0\0\0"
+                                   "12345678"),
+                &third, FAULT_FRAMES_UNKNOWN,
+                "frame 4 0 0 0\nsettings\nframe 66 0 0 0\nframe 66 0 0 0\nframe 6 0 8 0\n");
+    /* The priority of trailers, too. */
+    check_bytes(S(PREFACE SETTINGS "\0\0\6\1\4\0\0\0\1" POST "\0\0\5\1\x25\0\0\0\1\0\0\0\0\0"),
+                &priorities, FAULT_FRAMES_RESETS,
+                "settings\n" POSTED "\npriority 1 weight 1 of 0\n");
+}
+
 static void every_frame_is_reported_before_its_contents(void **state)
 {
     static const struct http2_owner usual = {0};
@@ -946,63 +963,6 @@ static void faults_have_error_codes(void **state)
         assert_int_equal(http2_error_of(malformed_heads[i].fault), HTTP2_ERROR_PROTOCOL);
 }
 
-/* ---- sections ---- */
-
-static void a_large_section_is_whole_and_can_be_moved(void **state)
-{
-    static const struct hpack_limits large = {.list_bytes = 1 << 20, .fields = 1000};
-    struct http2_scratch scratch = {0};
-    struct text block = {0};
-    struct hpack table;
-
-    (void)state;
-    text_add(&block, S(REQUEST));
-    for (unsigned i = 0; i < 600; ++i) {
-        struct text value = {0};
-
-        text_addf(&value, "%u-%0*u", i, (int)(i % 90), 7U);
-        text_addf(&block, "%c%c%c%c", 0x40, 2, 'x', 'a' + (int)(i % 26));
-        text_add_char(&block, (char)value.len);
-        text_add(&block, text_slice(&value));
-        text_fini(&value);
-    }
-    hpack_init(&table);
-    struct http2_head head = {.stream = 9, .side.ended = true};
-    enum request_fault malformed;
-    assert_int_equal(
-        http2_head_decode(&scratch, &table, text_slice(&block), &large, false, &head, &malformed),
-        FAULT_NONE);
-    assert_int_equal(malformed, FAULT_NONE);
-    char *own = xmalloc(head.bytes.len);
-    http2_head_move(&head, own);
-    memset(scratch.bytes, 'z', scratch.room);
-    assert_int_equal(head.stream, 9);
-    assert_true(slice_is(head.method, "GET"));
-    assert_true(slice_is(head.authority, "a"));
-    assert_true(slice_is(head.path, "/"));
-    assert_null(head.host.p);
-    assert_int_equal(head.nfields, 600);
-    assert_int_equal(head.kinds, FIELD_BIT(FIELD_OTHER));
-    size_t bytes = 7 + 3 + 5 + 1 + 7 + 5 + 10 + 1 + 604 * HPACK_FIELD_OVERHEAD;
-    for (unsigned i = 0; i < 600; ++i) {
-        struct text value = {0};
-
-        text_addf(&value, "%u-%0*u", i, (int)(i % 90), 7U);
-        assert_int_equal(head.fields[i].name.len, 2);
-        assert_int_equal(head.fields[i].name.p[1], 'a' + (int)(i % 26));
-        assert_true(slice_eq(head.fields[i].value, text_slice(&value)));
-        bytes += 2 + value.len;
-        text_fini(&value);
-    }
-    assert_int_equal(head.list_bytes, bytes);
-    http2_head_release(&scratch);
-    assert_int_equal(scratch.room, 0); /* so much is not retained */
-    http2_scratch_fini(&scratch);
-    hpack_fini(&table);
-    text_fini(&block);
-    free(own);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1022,12 +982,12 @@ int main(void)
         cmocka_unit_test(a_stream_that_the_owner_does_not_know_is_closed),
         cmocka_unit_test(a_stream_may_be_dropped_within_a_frame),
         cmocka_unit_test(a_fault_of_the_owner_ends_the_reading),
+        cmocka_unit_test(a_frame_that_the_owner_rejects_ends_the_reading),
         cmocka_unit_test(every_frame_is_reported_before_its_contents),
         cmocka_unit_test(the_first_frame_is_settings),
         cmocka_unit_test(a_wrong_preface_is_seen_at_its_first_wrong_byte),
         cmocka_unit_test(the_phase_is_that_of_the_input),
         cmocka_unit_test(faults_have_error_codes),
-        cmocka_unit_test(a_large_section_is_whole_and_can_be_moved),
     };
 
     return cmocka_run_group_tests_name("http2_reader", tests, NULL, NULL);
