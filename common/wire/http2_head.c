@@ -185,15 +185,15 @@ static enum request_fault end_section(struct decoding *d)
 
 enum request_fault http2_head_decode(struct http2_scratch *s, struct hpack *table,
                                      struct slice block, const struct hpack_limits *l,
-                                     bool trailers, struct http2_head *out,
-                                     enum request_fault *fault)
+                                     struct http2_head *out, enum request_fault *fault)
 {
-    struct decoding d = {.scratch = s, .head = out, .rules.trailers = trailers};
+    struct decoding d = {.scratch = s, .head = out, .rules.trailers = out->trailers};
 
     ASSERT(!s->busy);
     ASSERT(s->len == 0);
     s->busy = true;
     *out = (struct http2_head){.stream = out->stream,
+                               .trailers = out->trailers,
                                .side.ended = out->side.ended,
                                .fields = s->fields,
                                .weighted = out->weighted,

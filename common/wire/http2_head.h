@@ -34,6 +34,7 @@ struct http2_priority {
 
 struct http2_head {
     uint32_t stream;
+    bool trailers; /* it is the section after the body: there are only fields, and all of them */
     struct http2_side side; /* initial value; left is the Content-Length */
     struct slice method, scheme, path;
     struct slice authority; /* of :authority, or of Host if there was none. p == NULL: neither */
@@ -62,8 +63,8 @@ void http2_scratch_fini(struct http2_scratch *s);
  * Decodes a whole header block.
  *   s        holds the section until http2_head_release
  *   table    of the connection; updated
- *   l        of the list, at once for both lengths and number
- *   out      zeroed, but that stream, side.ended, weighted and priority are preserved
+ *   l        limits of the decoded list
+ *   out      stream, trailers, side.ended, weighted and priority are given; the rest is set
  *   fault    why the section is malformed, or FAULT_NONE. OUT then has what came before the fault,
  *            in which any of its parts may be missing; the table is updated all the same.
  * Returns FAULT_NONE, or FAULT_HTTP2_COMPRESSION or FAULT_HEADERS_TOO_LARGE: then the table cannot
@@ -71,8 +72,7 @@ void http2_scratch_fini(struct http2_scratch *s);
  */
 enum request_fault http2_head_decode(struct http2_scratch *s, struct hpack *table,
                                      struct slice block, const struct hpack_limits *l,
-                                     bool trailers, struct http2_head *out,
-                                     enum request_fault *fault) must_check;
+                                     struct http2_head *out, enum request_fault *fault) must_check;
 /* The section in S is not used any more. Reduces what S retains. */
 void http2_head_release(struct http2_scratch *s);
 

@@ -189,17 +189,18 @@ static enum request_fault end_request(struct http2_reader *r, struct http2_head 
 static enum request_fault end_block(struct http2_reader *r, struct slice block)
 {
     struct http2_head head = {.stream = r->block_stream,
+                              .trailers = r->block_trailers,
                               .side.ended = r->block_ends,
                               .weighted = r->block_weighted,
                               .priority = r->block_priority};
     enum request_fault malformed = FAULT_NONE;
-    enum request_fault fault = http2_head_decode(r->scratch, &r->hpack, block, &r->limits->list,
-                                                 r->block_trailers, &head, &malformed);
+    enum request_fault fault =
+        http2_head_decode(r->scratch, &r->hpack, block, &r->limits->list, &head, &malformed);
 
     r->block_stream = 0;
     if (fault == FAULT_NONE)
-        fault = r->block_trailers ? end_trailers(r, &head, malformed)
-                                  : end_request(r, &head, malformed);
+        fault =
+            head.trailers ? end_trailers(r, &head, malformed) : end_request(r, &head, malformed);
     http2_head_release(r->scratch);
     return fault;
 }

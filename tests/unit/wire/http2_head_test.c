@@ -32,7 +32,7 @@ static void a_large_section_is_whole_and_can_be_moved(void **state)
     struct http2_head head = {.stream = 9, .side.ended = true};
     enum request_fault malformed;
     assert_int_equal(
-        http2_head_decode(&scratch, &table, text_slice(&block), &large, false, &head, &malformed),
+        http2_head_decode(&scratch, &table, text_slice(&block), &large, &head, &malformed),
         FAULT_NONE);
     assert_int_equal(malformed, FAULT_NONE);
     char *own = xmalloc(head.bytes.len);
@@ -78,7 +78,7 @@ static void memory_is_used_again_by_the_next_section(void **state)
         enum request_fault malformed;
 
         assert_int_equal(http2_head_decode(&scratch, &table, SLICE_LIT(REQUEST "\x40\1x\1y"),
-                                           &large, false, &head, &malformed),
+                                           &large, &head, &malformed),
                          FAULT_NONE);
         assert_int_equal(malformed, FAULT_NONE);
         assert_true(slice_is(head.fields[0].value, "y"));
@@ -107,7 +107,7 @@ static void one_value_may_be_larger_than_all_before(void **state)
     for (int i = 0; i < BYTES; ++i)
         text_add_char(&block, 'v');
     assert_int_equal(
-        http2_head_decode(&scratch, &table, text_slice(&block), &large, false, &head, &malformed),
+        http2_head_decode(&scratch, &table, text_slice(&block), &large, &head, &malformed),
         FAULT_NONE);
     assert_int_equal(malformed, FAULT_NONE);
     assert_true(slice_is(head.method, "GET"));
