@@ -215,6 +215,17 @@ static void a_call_does_not_wait_for_a_daemon_that_answers_no_probe(void **state
     assert_int_equal(stats(w)->probes, COUNTER_BREAKER_FAILURES_MAX);
 }
 
+static void a_new_answer_timeout_holds_for_calls_under_way(void **state)
+{
+    struct world *w = *state;
+    struct asker a = {0};
+
+    create(w, (struct counter_client_settings){.answer_timeout_ms = UINT64_C(1000) * LONG_MS});
+    begin(w, &a, &waiting);
+    counter_client_set_timeouts(w->f.client, LONG_MS, BRIEF_MS);
+    check_unreachable(&a, COUNTER_TROUBLE_SILENT);
+}
+
 static void loops_share_what_one_of_them_finds_out(void **state)
 {
     struct counter_client_settings s = {.answer_timeout_ms = BRIEF_MS};
@@ -460,6 +471,7 @@ int main(void)
         CASE(who_may_not_wait_is_told_of_silence),
         CASE(a_daemon_that_answers_probes_may_be_waited_for),
         CASE(a_call_does_not_wait_for_a_daemon_that_answers_no_probe),
+        CASE(a_new_answer_timeout_holds_for_calls_under_way),
         CASE(loops_share_what_one_of_them_finds_out),
         CASE(a_wait_that_ends_here_shows_whether_the_daemon_responds),
         CASE(a_daemon_is_asked_once_whether_it_knows_slots),
