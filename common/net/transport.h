@@ -47,7 +47,8 @@ static inline bool transport_is_open(const struct transport *t)
 
 /* ---- the loop ---- */
 
-/* READABLE is to be called with CONTEXT, on L: from now on, but for what transport_read has said. */
+/* READABLE is to be called with CONTEXT, on L: from now on, but for what transport_read has said.
+ */
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
                       void *context);
 /* To take it to another loop. Nobody waits until it takes bytes. */
