@@ -10,7 +10,7 @@ endif
 CHECK_JOBS ?= $(shell expr $(JOBS) '*' 3)
 E2E_JOBS ?= $(shell expr $(JOBS) '*' 6)
 # Of instrumented programs fewer keep a core busy.
-ASAN_E2E_JOBS ?= $(shell expr $(JOBS) '*' 2)
+ASAN_E2E_JOBS ?= $(shell expr $(JOBS) '*' 4)
 # More words for the end-to-end tests' runs.
 E2E_FLAGS ?=
 CTEST = ctest --output-on-failure --no-tests=error -j$(CHECK_JOBS)
