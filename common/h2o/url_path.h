@@ -13,9 +13,11 @@
 /*
  * The path of TARGET, in origin form: without the query, percent-decoded once, "." and ".."
  * segments resolved. It begins with "/"; ".." does not leave the root. Empty segments and
- * incomplete escapes are preserved; decoded bytes may be any, including NUL and "/". target
- * borrowed; an empty one has the path "/" out       URL_PATH_ROOM(target.len) bytes of the caller,
- * not those of TARGET query_at  set to the offset of the first "?" in TARGET, or to SIZE_MAX
+ * incomplete escapes are preserved; decoded bytes may be any, including NUL and "/". An empty
+ * target has the path "/".
+ *
+ * OUT has URL_PATH_ROOM(target.len) bytes of the caller's, none of which are TARGET's. *QUERY_AT
+ * becomes the offset of the first "?" in TARGET, or SIZE_MAX.
  * Returns bytes of OUT, or of TARGET if there is nothing to change, which is the usual case.
  * Cost: O(target.len); memory of 9 bytes per byte of TARGET during the call, unless it is returned.
  */

@@ -552,9 +552,8 @@ void counter_client_set_timeouts(struct counter_client *c, uint64_t connect_time
     ASSERT(answer_timeout_ms != 0);
     c->connect_timeout_ms = connect_timeout_ms;
     c->answer_timeout_ms = answer_timeout_ms;
-    /* Those that look out for silence do so by the time that was. */
     for (size_t i = 0; i < c->nservers; ++i)
-        counter_server_watch_anew(c->servers[i]);
+        counter_server_restart_watch(c->servers[i]);
 }
 
 void counter_client_destroy(struct counter_client *c)

@@ -113,8 +113,8 @@ void counter_server_part(struct counter_conn *c);
 struct counter_conn *counter_server_take(struct counter_server *s);
 /* Something is sent to S whose answer may take long: find out whether the daemon responds. */
 void counter_server_watch(struct counter_server *s);
-/* The same from now on, where that is being found out: the client's answer time-out is another. */
-void counter_server_watch_anew(struct counter_server *s);
+/* The client's answer time-out has changed: a watch that is running has the new one from now on. */
+void counter_server_restart_watch(struct counter_server *s);
 /* What all loops know of S's daemon, acted on: waiting calls of a daemon that rests are ended. */
 struct counter_daemon_state counter_server_look(struct counter_server *s);
 /* Ask S's daemon whether it knows slots, if that is not known. */

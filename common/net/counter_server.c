@@ -211,7 +211,7 @@ void counter_server_watch(struct counter_server *s)
         timer_start(l, &s->watch, s->client->answer_timeout_ms);
 }
 
-void counter_server_watch_anew(struct counter_server *s)
+void counter_server_restart_watch(struct counter_server *s)
 {
     if (timer_running(&s->watch))
         timer_start(s->client->loop, &s->watch, s->client->answer_timeout_ms);

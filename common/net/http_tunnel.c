@@ -89,7 +89,7 @@ void http_tunnels_end(struct http_server *s)
         end_tunnel(list_first(&s->tunnels, struct http_tunnel, node));
 }
 
-static void stay_awake(struct http_tunnel *t)
+static void restart_idle_timer(struct http_tunnel *t)
 {
     if (t->idle_ms != 0)
         timer_start(t->server->loop, &t->idle, t->idle_ms);
@@ -142,7 +142,7 @@ static void send_up(struct http_tunnel *t, char *bytes, size_t len, bool from_in
     t->up.writing = len;
     t->up.not_read = from_input;
     t->left = (struct iovec){bytes, len};
-    stay_awake(t);
+    restart_idle_timer(t);
     h2o_socket_read_stop(t->client);
     write_up(t);
 }
@@ -228,7 +228,7 @@ static void send_down(struct http_tunnel *t, char *bytes, size_t len, bool early
 
     t->down.writing = len;
     t->down.not_read = early;
-    stay_awake(t);
+    restart_idle_timer(t);
     transport_read(&t->worker.transport, false);
     h2o_socket_write(t->client, &iov, 1, on_client_written);
 }
@@ -315,7 +315,7 @@ void http_tunnel_start(void *tunnel, h2o_socket_t *client, size_t request_bytes)
     h2o_buffer_consume(&client->input, request_bytes);
     http_tap_release(client->on_close.data);
     client->data = t;
-    stay_awake(t);
+    restart_idle_timer(t);
     go_on_up(t);
     if (!t->over)
         go_on_down(t);

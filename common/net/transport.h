@@ -4,8 +4,8 @@
  * behave as recv(2), send(2) and splice(2) do on a descriptor that does not block. Only this module
  * calls them on the connection.
  *
- * Embedded in its owner, who may pass it on to another by assignment, and then makes the old one
- * closed. One loop's thread.
+ * Embedded in its owner. It is passed to another owner by assignment; the old one is set to
+ * TRANSPORT_CLOSED. One loop's thread.
  */
 #ifndef RLB_NET_TRANSPORT_H
 #define RLB_NET_TRANSPORT_H
@@ -51,7 +51,8 @@ static inline bool transport_is_open(const struct transport *t)
  */
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
                       void *context);
-/* To take it to another loop. Nobody waits until it takes bytes. */
+/* Remove it from its loop, so that it can be attached to another one. transport_await_writable is
+ * not pending. */
 void transport_detach(struct transport *t);
 /* Call READABLE while there is something to read, or the end; or not. */
 static inline void transport_read(struct transport *t, bool on)

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Python's `websockets` at both ends: hundreds of idle ones beside ordinary requests, and all that the protocol has, through a tunnel.
-With RLB_SOAK_ROUNDS above 1 (the soak run) a thousand are idle.
-"""
+"""Python's `websockets` at both ends: a thousand idle ones beside ordinary requests, and all that the protocol has, through a tunnel."""
 import asyncio
 import hashlib
-import os
 import random
 
 import pytest
@@ -17,7 +13,7 @@ from support.websocket_worker import PUSHED, REFUSED, WebSocketWorker, raise_des
 from test_http2_behaviour import metric
 from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK, InvalidStatusCode
 
-MANY = 1000 if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else 250
+MANY = 1000
 TUNNELS = 'resumelb_tunnels{application="default"}'
 AT_ONCE = 50            # handshakes
 SIZES = [0, 1, 125, 126, 65535, 65536, 1 << 20]
@@ -107,7 +103,7 @@ ROOM = [pytest.param({'max_connections': MANY + 16}, id='room for both'), pytest
 
 
 @pytest.mark.parametrize('settings', ROOM)
-def test_hundreds_of_idle_websockets_do_not_keep_a_worker_from_ordinary_requests(world, tls, settings):
+def test_a_thousand_idle_websockets_do_not_keep_a_worker_from_ordinary_requests(world, tls, settings):
     site = Site(world, tls, **settings)
     run(idle_beside_ordinary_requests(site))
     assert site.worker.gets == 200

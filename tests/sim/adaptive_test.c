@@ -19,8 +19,8 @@
 #include "sim/workload.h"
 #include "tests/sim/seed.h"
 
-enum { SEEDS_USUAL = 3, SEEDS_ALL = 90, FIGURES_MAX = 8, CLIENTS = 64, WORKERS = 16, SITES = 500 };
-static const double NOISE = 0.15;
+enum { SEEDS_USUAL = 9, SEEDS_ALL = 90, FIGURES_MAX = 8, CLIENTS = 64, WORKERS = 16, SITES = 500 };
+static const double NOISE = 0.07;
 
 /* A world, and what has been drawn and measured in it. */
 struct play {

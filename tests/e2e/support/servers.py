@@ -120,12 +120,8 @@ class Resumelb:
         return get(self.address, target, host, **kw)
 
 
-# gunicorn with one worker process, without what takes half the time of its start: the module site, and pkg_resources,
-# which it needs for applications in eggs alone. The application is the last word.
-GUNICORN = [
-    '/usr/bin/python3', '-S', '-c', 'import sys, types; sys.path.append("/usr/lib/python3/dist-packages"); '
-    'sys.modules["pkg_resources"] = types.ModuleType("pkg_resources"); from gunicorn.app.wsgiapp import run; run()',
-    '--workers=1', '--log-level=warning', '--worker-tmp-dir=/dev/shm', '--timeout=600']
+# gunicorn with one worker process. The application is the last word.
+GUNICORN = ['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--log-level=warning', '--worker-tmp-dir=/dev/shm', '--timeout=600']
 
 APP = '''
 import json, os, sys, time
