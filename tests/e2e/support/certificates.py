@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Certificates made by openssl, and clients that look at which one they are shown."""
+import collections
 import hashlib
 import socket
 import ssl
@@ -17,13 +18,30 @@ def key_options(kind):
     return ['-newkey', 'rsa:2048'] if kind == 'rsa' else ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1']
 
 
+# The pairs made by this run, by what they are for, as bytes. In each folder the same ones serve in turn: no two in it are the same.
+_made, _used = collections.defaultdict(list), collections.Counter()
+
+
 class Pair:
     """A certificate and its key, self-signed: `names` are its DNS names, the first also the common name."""
 
     def __init__(self, folder, name, names, kind='ec', more=()):
         self.cert, self.key, self.names = folder / (name + '.pem'), folder / (name + '-key.pem'), names
+        what = (kind, *names, '', *map(str, more))
+        made, number = _made[what], _used[folder, what]
+        _used[folder, what] += 1
+        if number == len(made):
+            self._make(kind, more)
+            made.append((self.cert.read_bytes(), self.key.read_bytes()))
+        else:
+            cert, key = made[number]
+            self.cert.write_bytes(cert)
+            self.key.touch(0o600)
+            self.key.write_bytes(key)
+
+    def _make(self, kind, more):
         openssl('req', '-x509', *key_options(kind), '-nodes', '-keyout', self.key, '-out', self.cert, '-days', '2',
-                '-subj', '/CN=' + names[0], '-addext', 'subjectAltName=' + ','.join('DNS:' + n for n in names), *more)
+                '-subj', '/CN=' + self.names[0], '-addext', 'subjectAltName=' + ','.join('DNS:' + n for n in self.names), *more)
 
     @property
     def entry(self):

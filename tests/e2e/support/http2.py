@@ -151,7 +151,8 @@ class Decoder:
 
 class Stream:
     def __init__(self):
-        self.heads, self.body, self.ended, self.reset = [], b'', False, None
+        # As bytes, a large body would be copied with each of its frames.
+        self.heads, self.body, self.ended, self.reset = [], bytearray(), False, None
 
     @property
     def status(self):
@@ -180,7 +181,7 @@ class Http2:
         context.set_alpn_protocols(['h2'])
         self.sock = context.wrap_socket(raw, server_hostname='test.example')
         assert self.sock.selected_alpn_protocol() == 'h2'
-        self.buffer, self.decoder, self.fragment = b'', Decoder(), b''
+        self.buffer, self.decoder, self.fragment = bytearray(), Decoder(), b''
         self.streams, self.frames, self.goaway, self.last_stream, self.closed = {}, [], None, None, False
         self.settings, self.windows, self.sent_windows = {}, {}, {}
         self.send(preface + frame(SETTINGS, settings))
@@ -235,13 +236,14 @@ class Http2:
             self.closed = True
             return False
         self.buffer += data
-        while len(self.buffer) >= 9:
-            n = int.from_bytes(self.buffer[:3], 'big')
-            if len(self.buffer) < 9 + n:
+        at = 0
+        while len(self.buffer) >= at + 9:
+            end = at + 9 + int.from_bytes(self.buffer[at:at + 3], 'big')
+            if len(self.buffer) < end:
                 break
-            head, payload = self.buffer[:9], self.buffer[9:9 + n]
-            self.buffer = self.buffer[9 + n:]
+            head, payload, at = self.buffer[at:at + 9], bytes(self.buffer[at + 9:end]), end
             self._on_frame(head[3], head[4], int.from_bytes(head[5:], 'big'), payload)
+        del self.buffer[:at]
         return True
 
     def until(self, condition):
@@ -250,7 +252,14 @@ class Http2:
         return self
 
     def until_over(self, *numbers):
-        return self.until(lambda: self.goaway not in (None, 'NO_ERROR') or all(self.stream(n).over for n in numbers))
+        open_ones = list(reversed(numbers))
+
+        def over():
+            # A stream that is over stays that: of many streams, only the first that is not is checked each time.
+            while open_ones and self.stream(open_ones[-1]).over:
+                open_ones.pop()
+            return self.goaway not in (None, 'NO_ERROR') or not open_ones
+        return self.until(over)
 
     def ping(self, mark=b'whatever'):
         """Until all that was sent has been looked at."""
