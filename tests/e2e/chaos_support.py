@@ -9,7 +9,7 @@ import time
 
 from faulty_support import below
 from support.base import BIN, ROOT, free_port, wait_until
-from support.servers import Agent, yaml
+from support.servers import RUN_GUNICORN, Agent, yaml
 from zookeeper_damage_support import DAMAGES, GarblingProxy
 from zookeeper_support import SHORT_SESSION, Place, tree_of
 
@@ -29,7 +29,7 @@ class ChaosAgent(Agent):
         super().__init__(
             world, name, 'unused', slots=PROCESSES, ready_probe='/', respawn_delay='50ms', respawn_delay_max='1s',
             root=str(world.folder / name), history=200,
-            command=['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--worker-class=gthread', '--threads=1',
+            command=[*RUN_GUNICORN, '--workers=1', '--worker-class=gthread', '--threads=1',
                      '--keep-alive=75', '--timeout=600', '--log-level=warning', '--worker-tmp-dir=/dev/shm', 'chaos_app:application'],
             environment={'PYTHONDONTWRITEBYTECODE': '1', 'PYTHONPATH': str(SUPPORT), 'APP_NAME': name,
                          'EXECUTED': str(executed)})

@@ -211,10 +211,7 @@ def test_another_configuration_goes_over_with_it(world):
 
 def test_in_a_zookeeper_no_request_is_lost(world):
     place = Place(world, root='/app')
-    agent = world.agent('agent', 'unused', slots=2, max_queue=100)
-    agent.kill()
-    agent.config.update(tree=place.url(''), zookeeper_session_timeout=SESSION)
-    agent.start()
+    agent = TinyAgent(world, slots=2, max_queue=100, top={'tree': place.url(''), 'zookeeper_session_timeout': SESSION})
     lb = place.balancer(resume='auto')
     wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers')
     all_loads = loads(lb, agent)
@@ -226,7 +223,7 @@ def test_in_a_zookeeper_no_request_is_lost(world):
                                for a in agent.addresses if a in place.tree.providers('/workers'))
                    and place.tree.providers('/workers') == sorted(agent.addresses), 'its registrations')
     stop(all_loads)
-    assert sorted(executed(world)) == sent_by(all_loads)
+    assert sorted(line.split()[1] for line in agent.served() if line.startswith('POST ')) == sent_by(all_loads)
 
 
 # ---- what goes wrong ----

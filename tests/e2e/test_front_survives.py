@@ -12,6 +12,7 @@ import subprocess
 import threading
 
 import pytest
+from agent_support import TinyAgent
 from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair
 from support.http import Client, connect
@@ -312,10 +313,7 @@ def test_uploads_that_there_is_no_room_for_are_503_alone(world, how):
 @pytest.mark.parametrize('how', ['full', 'gone', 'read-only'])
 def test_an_agent_answers_503_alone_too(world, how):
     folder = Folder(world)
-    agent = world.agent('agent', world.folder / 'tree', slots=1)
-    agent.kill()
-    agent.config.update(spill_dir=str(folder.path), **LARGE)
-    agent.start()
+    agent = TinyAgent(world, top={'spill_dir': str(folder.path), **LARGE})
     wait_until(lambda: agent_get(agent) == 200, 'its process')
     for how_now, status in ((None, 200), (how, 503), (None, 200)):
         if how_now:

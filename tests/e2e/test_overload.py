@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 
+from agent_support import TinyAgent
 from support.base import BIN, LIMIT, wait_until
 from support.http import Client, get
 from support.scripted import hello, serve
@@ -82,7 +83,7 @@ class Supervisor:
 
 def test_an_abort_under_load_is_contained(world):
     tree = world.folder / 'tree'
-    agent = world.agent('agent', tree, slots=2)
+    agent = TinyAgent(world, slots=2)
     plain = world.scripted(serve(hello))
     lb = world.resumelb({'state_dir': str(world.folder / 'state'), 'applications': {
         'app': {'tree': 'directory:%s' % (tree / 'app'), 'hosts': ['app.example']},

@@ -10,7 +10,7 @@ from agent_support import Background, TinyAgent
 from ctl_support import ctl
 from support.base import PACE, wait_until
 from support.http import get
-from support.servers import Agent
+from support.servers import GUNICORN, Agent
 
 APP = r'''
 import os, time
@@ -35,8 +35,7 @@ class TracedAgent(TinyAgent):
         self.top = {'trace_log': str(self.trace)}
         (world.folder / 'traced.py').write_text(APP)
         Agent.__init__(self, world, 'agent', self.tree,
-                       command=['/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--log-level=warning',
-                                '--worker-tmp-dir=/dev/shm', '--timeout=600', 'traced:application'],
+                       command=[*GUNICORN, 'traced:application'],
                        environment={'PYTHONDONTWRITEBYTECODE': '1', 'HANGS': str(self.hangs)}, respawn_delay='20ms',
                        **settings)
 

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from agent_support import TinyAgent
 from support.base import BIN, LIMIT, PACE, free_port, wait_until
 from support.certificates import Pair, shown
 from support.http import Client, get
@@ -328,7 +329,7 @@ def test_a_number_in_the_environment_that_is_no_channel_is_refused(world):
 def test_every_change_at_once_costs_nobody_a_request(world):
     """Settings, certificates, workers deployed anew and new programs, one after the other."""
     tree = world.folder / 'tree'
-    agent = world.agent('agent', tree, slots=2, max_queue=200)
+    agent = TinyAgent(world, slots=2, max_queue=200)
     posts = Posts()
     listed = [world.scripted(serve(posts.answer)) for _ in range(2)]
     live = Pair(world.folder, 'live', ['test.example'])

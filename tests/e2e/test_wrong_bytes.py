@@ -10,6 +10,7 @@ import socket
 import ssl
 
 import pytest
+from agent_support import TinyAgent
 from support.base import free_port, wait_until
 from support.certificates import Pair, blind_context
 from support.http import Client, connect, get
@@ -275,7 +276,7 @@ def test_no_proxy_header_where_one_is_expected(front):
 
 def test_administration_addresses_and_an_agent_take_it_too(world):
     front = Front(world)
-    agent = world.agent('agent', world.folder / 'tree', slots=1)
+    agent = TinyAgent(world)
     addresses = [front.lb.admin, agent.admin, agent.addresses[0]]
     wait_until(lambda: answers(agent.addresses[0]), 'its process')
     for address in addresses:

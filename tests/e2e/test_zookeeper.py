@@ -4,6 +4,7 @@ import json
 import signal
 import time
 
+from agent_support import TinyAgent
 from support.base import free_port, freeze, wait_until
 from support.zookeeper import READ_ACL_UNSAFE, Tree, end_session
 from zookeeper_support import SHORT_SESSION, SHORT_SESSION_SECONDS, Load, Place, in_force, knows, rest, tree_of, workers
@@ -79,10 +80,7 @@ def test_self_measured_workers_get_skills_and_stay_with_their_sites(world, zooke
 
 def test_an_agent_in_the_tree_serves_and_streams_its_resumes(world, zookeeper_server):
     place = Place(world, server=zookeeper_server, root='/site/app')
-    agent = world.agent('agent', 'unused', slots=2)
-    agent.kill()
-    agent.config.update(tree=place.url('/site'), zookeeper_session_timeout='10s')
-    agent.start()
+    agent = TinyAgent(world, slots=2, top={'tree': place.url('/site'), 'zookeeper_session_timeout': '10s'})
     lb = place.balancer(resume='auto')
     wait_until(knows(lb, agent.addresses), 'both slots')
     assert place.tree.providers('/workers') == sorted(agent.addresses)
@@ -110,10 +108,7 @@ def test_an_agent_in_the_tree_serves_and_streams_its_resumes(world, zookeeper_se
 def test_a_lost_session_of_an_agent_takes_no_worker_out_of_use(world, zookeeper_server):
     place = Place(world, server=zookeeper_server, root='/site/app')
     proxy = place.proxy()
-    agent = world.agent('agent', 'unused', slots=2)
-    agent.kill()
-    agent.config.update(tree=place.url('/site', hosts=proxy.address), zookeeper_session_timeout=SHORT_SESSION)
-    agent.start()
+    agent = TinyAgent(world, slots=2, top={'tree': place.url('/site', hosts=proxy.address), 'zookeeper_session_timeout': SHORT_SESSION})
     lb = place.balancer(resume='auto')
     wait_until(knows(lb, agent.addresses), 'both slots')
     paths = ['/workers/providers/' + a for a in agent.addresses]

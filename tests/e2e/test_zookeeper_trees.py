@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from agent_support import TinyAgent
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl, make_digest_acl
 from support.base import wait_until
@@ -58,10 +59,7 @@ def test_who_can_write_the_tree_cannot_run_code(world, zookeeper_server):
     wait_until(in_force(lb, 'variance', '3'), 'the good one')
     assert set(refused(lb)) >= {'classifier', 'error_page', 'tree', 'workers'}
     assert all(why for why in refused(lb).values())
-    agent = world.agent('agent', 'unused', slots=1)
-    agent.kill()
-    agent.config.update(tree=place.url('/site'))
-    agent.start()
+    agent = TinyAgent(world, top={'tree': place.url('/site')})
     wait_until(lambda: place.tree.providers('/workers'), 'the slot')
     place.tree.set('/workers', history=7, command=['/bin/sh', '-c', 'touch %s/run' % world.folder], user='root',
                    root='/', environment={'LD_PRELOAD': str(plugin)})
@@ -309,10 +307,7 @@ def test_with_the_documented_permissions_programs_read_and_register_and_no_more(
     admin = place.connect(auth_data=[('digest', 'ops:SECRET')])
     lock_down(admin, '/site')
     auth = auth_file(world, 'site:PASSWORD')
-    agent = world.agent('agent', 'unused', slots=1)
-    agent.kill()
-    agent.config.update(tree=place.url('/site'), zookeeper_auth=auth)
-    agent.start()
+    agent = TinyAgent(world, top={'tree': place.url('/site'), 'zookeeper_auth': auth})
     lb = place.balancer(zookeeper_auth=auth, resume='auto')
     wait_until(knows(lb, agent.addresses), 'the slot')
     wait_until(lambda: tree_of(lb)['registered'], 'our registration')

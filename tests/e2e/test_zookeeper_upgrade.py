@@ -4,6 +4,7 @@ import threading
 
 from kazoo.exceptions import NoNodeError
 
+from agent_support import TinyAgent
 from agent_upgrade_support import upgrade as upgrade_agent
 from support.base import LIMIT, wait_until
 from support.scripted import hello, serve
@@ -71,10 +72,7 @@ def test_a_load_balancer_is_registered_once_and_by_the_new_process(world, zookee
 
 def test_an_agents_slots_are_registered_once_by_the_new_process_and_no_load_balancer_misses_one(world, zookeeper_server):
     place = Place(world, server=zookeeper_server, root='/app')
-    agent = world.agent('agent', 'unused', slots=2)
-    agent.kill()
-    agent.config.update(tree=place.url(''), zookeeper_session_timeout=SESSION)
-    agent.start()
+    agent = TinyAgent(world, slots=2, top={'tree': place.url(''), 'zookeeper_session_timeout': SESSION})
     lb = place.balancer(resume='auto')
     wanted = sorted(agent.addresses)
     wait_until(lambda: picked(lb) == set(wanted), 'both workers')
