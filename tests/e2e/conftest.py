@@ -6,13 +6,30 @@ import tempfile
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+# Compiling what a file of tests imports is a third of its start. The bytecode is stored beside the programs, in the directory of
+# the build, and not in the tree of sources.
+BUILD = pathlib.Path(os.environ.get('RLB_BIN', HERE.parents[1] / 'build' / 'bin')).resolve().parent
+if (BUILD / 'CMakeCache.txt').exists():
+    sys.pycache_prefix, sys.dont_write_bytecode = str(BUILD / 'bytecode'), False
 from support import leftovers  # noqa: E402
 from support.servers import World  # noqa: E402
 
+SOAK = int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1
+
 
 def pytest_configure(config):
+    config.addinivalue_line('markers', 'soak: a long form, or one of many combinations: run by `make soak` only')
     leftovers.adopt_orphans()
+
+
+def pytest_collection_modifyitems(config, items):
+    """The tests marked `soak` are left out of `make test`; the last line of the run counts them as deselected."""
+    later = [] if SOAK else [item for item in items if item.get_closest_marker('soak')]
+    if later:
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if item not in later]
 
 
 @pytest.fixture(autouse=True)
@@ -31,9 +48,9 @@ def world(tmp_path):
     w.close()
 
 
-@pytest.fixture(scope='module')
-def zookeeper_of_the_file(tmp_path_factory):
-    """One ZooKeeper for all tests of a file that leave it as it is: starting one takes longer than most of them."""
+@pytest.fixture(scope='session')
+def zookeeper_of_the_run(tmp_path_factory):
+    """One ZooKeeper for all tests of a run that leave it as it is: starting one takes longer than most of them."""
     from support.zookeeper import Shared    # here, for most files are without it
     shared = Shared(tmp_path_factory.mktemp('zookeeper'))
     yield shared
@@ -41,10 +58,25 @@ def zookeeper_of_the_file(tmp_path_factory):
 
 
 @pytest.fixture
-def zookeeper_server(zookeeper_of_the_file):
+def zookeeper_server(zookeeper_of_the_run):
     """That one, empty. It outlives the test; no test kills, stops or freezes it."""
-    zookeeper_of_the_file.empty()
-    return zookeeper_of_the_file.server
+    zookeeper_of_the_run.empty()
+    return zookeeper_of_the_run.server
+
+
+@pytest.fixture(scope='session')
+def chromium():
+    from support.browser import Browser
+    b = Browser()
+    yield b
+    b.close()
+
+
+@pytest.fixture
+def browser(chromium):
+    """An empty page of the one Chromium of the run."""
+    yield chromium
+    chromium.renew()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from support.base import LIMIT, free_port, wait_until
-from support.browser import PROGRAM, Browser
+from support.browser import PROGRAM
 from support.certificates import Pair
 from support.scripted import serve
 
@@ -110,15 +110,14 @@ def version():
 
 
 @pytest.fixture
-def browser():
-    b = Browser()
-    b.call('Security.setIgnoreCertificateErrors', ignore=True)
-    yield b
-    b.close()
+def trusting(browser):
+    browser.call('Security.setIgnoreCertificateErrors', ignore=True)
+    yield browser
+    browser.call('Security.setIgnoreCertificateErrors', ignore=False)
 
 
-def test_a_page_with_200_parts_events_and_a_websocket(world, browser):
-    worker, port = Worker(world), free_port()
+def test_a_page_with_200_parts_events_and_a_websocket(world, trusting):
+    worker, port, browser = Worker(world), free_port(), trusting
     pair = Pair(world.folder, 'front', ['localhost'])
     lb = world.resumelb({'workers': [worker.address]},
                         listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])

@@ -8,7 +8,6 @@ import pytest
 from limit_support import Asked, HeldApp, Poolcounterd, balancer, waits
 from poolcounter_support import Daemon
 from support.base import BIN, LIMIT, free_port, wait_until
-from support.browser import Browser
 from support.http import get
 from test_limits import all_ok, ask
 
@@ -312,12 +311,11 @@ def test_hostile_bytes_of_a_key_stay_text_everywhere(world, app):
 TABLE = 'Array.from(document.querySelectorAll(\'[aria-label="%s"] tbody tr\'), r => Array.from(r.cells, c => c.textContent))'
 
 
-def test_the_page_shows_who_holds_waits_and_was_refused_with_hostile_keys_as_text(world, app):
+def test_the_page_shows_who_holds_waits_and_was_refused_with_hostile_keys_as_text(world, app, browser):
     daemon = Poolcounterd()
     lb = balancer(world, app, {'pages': PAGES, 'afar': {'match': {'path': '/afar'}, 'where': 'daemon', 'workers': 3},
                                'seen': {'match': {'path': '/seen'}, 'workers': 1, 'shadow': True}},
                   pool_counter_servers=[daemon.address])
-    browser = Browser()
     try:
         asked = one_holds_one_waits_one_is_refused(lb, HOSTILE)
         page = get(lb.admin, '/', host=lb.admin)
@@ -335,7 +333,6 @@ def test_the_page_shows_who_holds_waits_and_was_refused_with_hostile_keys_as_tex
         assert key == HOSTILE_KEY and waited != DASH and waits_n == '1'
         assert browser.complaints == []
     finally:
-        browser.close()
         daemon.stop()
     script = get(lb.admin, '/page.js', host=lb.admin).text
     for way in ('innerHTML', 'outerHTML', 'insertAdjacentHTML', 'document.write', 'eval('):

@@ -10,6 +10,7 @@ from test_agent import attached
 from support.fault_cases import Faulty, run_faults
 from support.response_cases import ALL, GROUPS, TIMEOUT
 from support.response_run import Player, Subject
+from support.servers import World
 
 CLIENTS = ('1.0', '1.0 keep', '1.1', '1.1 close')
 
@@ -35,13 +36,37 @@ def balanced(world, kind, hasty):
     return s
 
 
-def side_by_side(start, kinds, group):
-    """
-    START(kind of client, hasty) makes a subject. What is wrong, of all that was looked at; then the subjects. Most of the
-    time goes by waiting.
-    """
+def attached_to(world, kind, hasty):
+    """The same of an agent. HTTP/1 only: it has no TLS."""
+    player = Player(world)
+    agent = attached(world, player.address, 'a-%s-%d' % (kind.replace(' ', '-'), hasty), first_byte_timeout=waits(hasty),
+                     between_bytes_timeout=waits(hasty))
+    return Subject(player, agent.addresses[0], None, hasty=hasty)
+
+
+def subjects_of(tmp_path_factory, start, kinds):
+    """{(kind of client, hasty): what START makes}, which all groups of cases share."""
+    world = World(tmp_path_factory.mktemp('subjects'))
+    try:
+        yield {(kind, hasty): start(world, kind, hasty) for kind in kinds for hasty in (False, True)}
+    finally:
+        world.close()
+
+
+@pytest.fixture(scope='module')
+def balancers(tmp_path_factory):
+    yield from subjects_of(tmp_path_factory, balanced, CLIENTS + ('2',))
+
+
+@pytest.fixture(scope='module')
+def agents(tmp_path_factory):
+    yield from subjects_of(tmp_path_factory, attached_to, CLIENTS)
+
+
+def side_by_side(all_of_them, group):
+    """What is wrong, of all that was looked at; then the subjects that the group needs. Most of the time goes by waiting."""
     needed = {c.timed for c in ALL if c.group == group}
-    subjects = {(kind, hasty): start(kind, hasty) for kind in kinds for hasty in sorted(needed)}
+    subjects = {(kind, hasty): s for (kind, hasty), s in all_of_them.items() if hasty in needed}
     with concurrent.futures.ThreadPoolExecutor(len(subjects)) as pool:
         runs = [pool.submit(s.run_group, group, (kind,), hasty) for (kind, hasty), s in subjects.items()]
         results = [r for run in runs for r in run.result()]
@@ -51,9 +76,9 @@ def side_by_side(start, kinds, group):
 
 
 @pytest.mark.parametrize('group', GROUPS)
-def test_every_client_sees_what_the_worker_meant_or_that_it_went_wrong(world, group):
-    for s in side_by_side(lambda kind, hasty: balanced(world, kind, hasty), CLIENTS + ('2',), group):
-        assert s.lb.process.alive()
+def test_every_client_sees_what_the_worker_meant_or_that_it_went_wrong(balancers, group):
+    for s in side_by_side(balancers, group):
+        assert s.lb.process.alive(), s.lb.process.output()[-5000:]
         assert s.lb.app()['backlog'] == 0
 
 
@@ -68,11 +93,5 @@ def test_what_a_worker_fails_is_tried_again_where_it_may_be_and_sent_twice_where
 
 
 @pytest.mark.parametrize('group', ['over and short', 'chunks cut', 'by close', '1xx', 'faults'])
-def test_the_agents_front_passes_on_what_a_process_means_or_says_that_it_failed(world, group):
-    """HTTP/1 only: it has no TLS."""
-    def start(kind, hasty):
-        player = Player(world)
-        agent = attached(world, player.address, 'a-%s-%d' % (kind.replace(' ', '-'), hasty), first_byte_timeout=waits(hasty),
-                         between_bytes_timeout=waits(hasty))
-        return Subject(player, agent.addresses[0], None, hasty=hasty)
-    side_by_side(start, CLIENTS, group)
+def test_the_agents_front_passes_on_what_a_process_means_or_says_that_it_failed(agents, group):
+    side_by_side(agents, group)

@@ -7,7 +7,6 @@ import socket
 
 import pytest
 from support.base import LIMIT, wait_until
-from support.browser import Browser
 from support.http import get
 from support.scripted import hello, serve
 
@@ -24,13 +23,6 @@ def lb(world):
         assert lb.get(host='class-%d.example' % (i % 3)).status == 200
     wait_until(lambda: lb.app()['now']['requests_per_s'] > 0, 'the requests to be noted')
     return lb
-
-
-@pytest.fixture
-def browser():
-    b = Browser()
-    yield b
-    b.close()
 
 
 def text(browser):

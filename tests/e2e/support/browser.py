@@ -38,24 +38,32 @@ class Browser:
             preexec_fn=lambda: place(to_read, to_write), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
         os.close(to_write)
-        self.buffer, self.serial, self.session, self.target = b'', 0, None, None
-        self.renew(width, height, dark, scripts, mobile)
-
-    def renew(self, width=1280, height=900, dark=False, scripts=True, mobile=False):
-        """Another page in place of the one that there is, which leaves nothing to it. A program that starts costs seconds."""
-        if self.target:
-            self.call('Page.close')
-        self.session, self.requests, self.complaints, self.answers = None, [], [], {}
+        self.buffer, self.serial, self.session, self.requests, self.complaints, self.answers = b'', 0, None, [], [], {}
         context = self.call('Target.createBrowserContext')['browserContextId']
-        self.target = self.call('Target.createTarget', url='about:blank', browserContextId=context)['targetId']
-        self.session = self.call('Target.attachToTarget', targetId=self.target, flatten=True)['sessionId']
+        target = self.call('Target.createTarget', url='about:blank', browserContextId=context)['targetId']
+        self.session = self.call('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
         for domain in ('Page', 'Runtime', 'Network', 'Log'):
             self.call(domain + '.enable')
+        self.emulate(width, height, dark, scripts, mobile)
+
+    def emulate(self, width=1280, height=900, dark=False, scripts=True, mobile=False):
         self.call('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1, mobile=mobile)
         self.call('Emulation.setEmulatedMedia',
                   features=[{'name': 'prefers-color-scheme', 'value': 'dark' if dark else 'light'}])
-        if not scripts:
-            self.call('Emulation.setScriptExecutionDisabled', value=True)
+        self.call('Emulation.setScriptExecutionDisabled', value=not scripts)
+
+    def renew(self, **what):
+        """
+        An empty page in place of the one that there is, which leaves nothing to it. A new program costs seconds of a processor,
+        and a new process for the page another one.
+        """
+        self.emulate()
+        self.open('about:blank')
+        self.call('Network.clearBrowserCookies')
+        self.call('Network.clearBrowserCache')
+        self.call('Storage.clearDataForOrigin', origin='*', storageTypes='all')
+        self.requests, self.complaints = [], []
+        self.emulate(**what)
 
     def call(self, method, **params):
         self.serial += 1
@@ -80,7 +88,7 @@ class Browser:
         for m in map(json.loads, messages):
             if 'id' in m:
                 self.answers[m['id']] = m
-            elif m.get('sessionId') == self.session:        # not of the page before this one
+            elif m.get('sessionId') == self.session:
                 self.on_event(m['method'], m['params'])
 
     def on_event(self, method, p):
