@@ -83,8 +83,8 @@ bench:
 	@bench/instructions --build build-release
 	@bench/peers/run
 
-# The long forms of tests that have one: a million classes, sustained load with deaths, chaos ten times as long, flat memory a hundred times,
-# 90 seeds of each adaptive scenario.
+# The long forms of tests that have one: a million classes, sustained load with deaths, chaos many times as long, flat memory a hundred times,
+# 90 seeds of each adaptive scenario; and the tests marked `soak`, which `make test` leaves out.
 soak: deps all
 	RLB_SIM_SEEDS=90 $(CTEST) --test-dir build -R '^sim\.adaptive$$'
 	RLB_FLOOD=1000000 RLB_SOAK_ROUNDS=8 RLB_CHAOS_DEEDS=2000 RLB_MEMORY_REQUESTS=400000 $(CTEST) --test-dir build -L e2e

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Django site under gunicorn: its admin, sessions, uploads, streams and files through the load balancer, over HTTP/1.1 and HTTP/2."""
+"""
+A Django site under gunicorn: its admin, sessions, uploads, streams and files through the load balancer, over HTTP/1.1 and HTTP/2,
+behind an agent and listed as `workers`. Two of the four combinations; all four in the soak run.
+"""
 import functools
 import hashlib
 import os
@@ -11,7 +14,7 @@ import subprocess
 import pytest
 
 import apps_support
-from apps_support import CLIENT, DOWNLOAD, PROTOCOLS
+from apps_support import CLIENT, DOWNLOAD
 from support.base import LIMIT
 
 PASSWORD = 'correct horse'
@@ -49,9 +52,13 @@ def prepare(tmp_path_factory):
     return prepare
 
 
-@pytest.fixture(scope='module', params=['agent', 'workers'])
+@pytest.fixture(scope='module', ids='-'.join, params=[
+    ('agent', 'http2'), ('workers', 'http1'),
+    pytest.param(('agent', 'http1'), marks=pytest.mark.soak), pytest.param(('workers', 'http2'), marks=pytest.mark.soak)])
 def site(request, prepare):
-    with apps_support.site('Django', request.param, prepare) as found:
+    behind, protocol = request.param
+    with apps_support.site('Django', behind, prepare) as found:
+        found.protocol = protocol
         yield found
 
 
@@ -82,9 +89,9 @@ class Browser:
         return self
 
 
-@pytest.fixture(params=PROTOCOLS)
-def browser(request, site, tmp_path):
-    return Browser(site, request.param, tmp_path)
+@pytest.fixture
+def browser(site, tmp_path):
+    return Browser(site, site.protocol, tmp_path)
 
 
 def test_the_admin_is_used_from_log_in_to_log_out(browser):
@@ -145,7 +152,7 @@ def upload_of(size):
 
 
 def test_an_upload_arrives_unchanged(browser):
-    """50 megabytes over each protocol and behind each of both, which takes two of the four; 5 in the others."""
+    """50 megabytes over each protocol and behind each of both, which the two combinations are; 5 in the others."""
     large = (browser.site.behind, browser.protocol) in (('agent', 'http2'), ('workers', 'http1'))
     data = upload_of(50_000_000 if large else 5_000_000)
     file = browser.site.world.folder / 'upload.bin'

@@ -23,7 +23,9 @@ def hang(lb, daemon, **rule):
     lb.change(**QUICK)
 
 
-@pytest.mark.parametrize('program', PROGRAMS, ids=lambda p: str(p).rpartition('/')[2])
+# Under load the other program is the client, with any daemon: the original is killed in the soak run.
+@pytest.mark.parametrize('program', [pytest.param(p, marks=pytest.mark.soak if p == ORIGINAL else []) for p in PROGRAMS],
+                         ids=lambda p: str(p).rpartition('/')[2])
 def test_daemons_are_killed_under_load_and_no_request_fails_and_only_their_own_limits_are_passed(world, program):
     shared = Shared(world, program)
     load = shared.load()

@@ -3,6 +3,7 @@
 import json
 import os
 
+import pytest
 from support.base import wait_until
 from support.zookeeper import Tree, end_session
 from zookeeper_support import SHORT_SESSION, SHORT_SESSION_SECONDS, Load, Place, in_force, knows, rest, setting, tree_of, workers
@@ -79,6 +80,7 @@ def test_without_a_majority_everything_goes_on_and_then_catches_up(world):
     load.stop()
 
 
+@pytest.mark.soak
 def test_no_get_fails_over_a_full_cycle_of_everything(world):
     """
     At a steady load through two load balancers: each server restarted in turn, a provider's session ended, no server
