@@ -17,9 +17,14 @@ KILLS = 60 if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else 6
 both = pytest.mark.parametrize('server', sorted(SERVERS))
 
 
+def short(server):
+    """With this server in `make test`; in the soak run with each."""
+    return pytest.mark.parametrize('server', [pytest.param(s, marks=[] if s == server else pytest.mark.soak) for s in sorted(SERVERS)])
+
+
 # ---- starts that fail ----
 
-@both
+@short('uwsgi')
 def test_a_command_that_is_not_there(world, server):
     agent = Two(world, server, command=['/no/such/server', '--port={port}'])
     agent.output_has('/no/such/server: No such file')
@@ -30,7 +35,7 @@ def test_a_command_that_is_not_there(world, server):
     agent.end()
 
 
-@both
+@short('uwsgi')
 def test_a_server_that_exits_at_once(world, server):
     agent = Two(world, server, fault='exits at once', respawn_delay='200ms')
     agent.output_has('cannot go on: no database')
@@ -41,7 +46,7 @@ def test_a_server_that_exits_at_once(world, server):
     agent.end()
 
 
-@both
+@short('uwsgi')
 def test_a_server_that_never_gets_ready(world, server):
     agent = Two(world, server, fault='never ready', start_timeout='10s', stop_timeout='300ms')
     agent.output_has('waiting for a database')
@@ -56,7 +61,7 @@ def test_a_server_that_never_gets_ready(world, server):
 
 # ---- requests that do harm ----
 
-@both
+@short('gunicorn')
 def test_a_request_that_hangs(world, server):
     agent = Two(world, server, first_byte_timeout='10s', stop_timeout='300ms').wait_ready()
     pid = agent.pid()
@@ -76,7 +81,7 @@ def test_a_request_that_hangs(world, server):
     agent.end()
 
 
-@both
+@short('uwsgi')
 def test_a_process_that_leaks_memory(world, server):
     agent = Two(world, server, top={'usage_interval': '200ms'}, max_memory='100MiB', stop_timeout='300ms').wait_ready()
     pid = agent.pid()
@@ -93,7 +98,7 @@ def test_a_process_that_leaks_memory(world, server):
     agent.end()
 
 
-@both
+@short('gunicorn')
 def test_children_die_with_their_process(world, server):
     agent = Two(world, server).wait_ready()
     pid = agent.pid()
@@ -129,7 +134,7 @@ def test_a_process_that_ignores_sigterm(world, server):
 
 # ---- deaths ----
 
-@both
+@short('uwsgi')
 def test_a_process_that_dies_under_100_queued_requests(world, server):
     agent = Two(world, server, max_queue=100).wait_ready()
     pid = agent.pid()
@@ -154,7 +159,7 @@ def test_a_process_that_dies_under_100_queued_requests(world, server):
     agent.end()
 
 
-@both
+@short('uwsgi')
 def test_processes_killed_at_random_under_load(world, server):
     seed = int(os.environ.get('RLB_SEED', '7'))
     chance = random.Random(seed)

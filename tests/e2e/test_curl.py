@@ -16,6 +16,8 @@ PLAIN = {'1.0': ['--http1.0'], '1.1': ['--http1.1']}
 TLS = {'1.0': ['--http1.0'], '1.1': ['--http1.1'], '2': ['--http2']}
 MODES = [(version, options, None) for version, options in PLAIN.items()]
 MODES += [(version, [*options, '--tlsv1.' + tls, '--tls-max', '1.' + tls], tls) for version, options in TLS.items() for tls in '23']
+# With HTTP/1.0 and 1.1, one version of TLS each; all in the soak run.
+LATER = (('1.0', '2'), ('1.1', '3'))
 
 
 @pytest.fixture(scope='module', autouse=True)
@@ -71,7 +73,8 @@ class Curl:
         return int(status), body
 
 
-@pytest.fixture(params=MODES, ids=lambda m: 'http%s%s' % (m[0], '-tls1.' + m[2] if m[2] else ''))
+@pytest.fixture(params=[pytest.param(m, marks=pytest.mark.soak if (m[0], m[2]) in LATER else []) for m in MODES],
+                ids=lambda m: 'http%s%s' % (m[0], '-tls1.' + m[2] if m[2] else ''))
 def curl(request, world):
     return Curl(world, *request.param)
 

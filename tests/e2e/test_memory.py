@@ -15,7 +15,7 @@ from support.base import BIN, LIMIT, wait_until
 from support.http import Client
 from support.scripted import serve
 
-REQUESTS = int(os.environ.get('RLB_MEMORY_REQUESTS', '4000'))
+REQUESTS = int(os.environ.get('RLB_MEMORY_REQUESTS', '2400'))
 CLIENTS = 1500
 IDLE_BYTES = 2000               # a connection between two requests
 HALF_A_HEAD_BYTES = 2500

@@ -22,7 +22,7 @@ SITES, OBJECTS, PROCESSES = 21, 120, 3
 HOSTS = ['%s.localhost' % slug for slug, _ in generate.site_names(SITES)]
 # Those that one test alone asks for.
 COLD_HOSTS = HOSTS[5:]
-REQUESTS = 300
+REQUESTS = 200
 
 
 @pytest.fixture(scope='module')

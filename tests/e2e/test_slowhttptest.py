@@ -12,7 +12,7 @@ from support.base import LIMIT, free_port, wait_until
 from support.http import get
 from support.scripted import serve
 
-CONNECTIONS, AT_ONCE = 300, 100
+CONNECTIONS, AT_ONCE = 150, 100
 ORDINARY = 40
 LARGE = bytes(1 << 20)
 MODES = {
