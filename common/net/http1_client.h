@@ -20,7 +20,7 @@ struct http1_conn;
 
 enum {
     HTTP1_BODY_PARTS_MAX = 16, /* parts of one struct http1_body */
-    HTTP1_INTERIM_MAX = 16,    /* 1xx heads before the final one; over it ERR_BAD_RESPONSE */
+    HTTP1_INTERIM_MAX = 100,   /* 1xx heads before the final one; over it ERR_BAD_RESPONSE */
 };
 
 /* ---- connections ---- */

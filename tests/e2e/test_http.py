@@ -143,6 +143,17 @@ def test_interim_responses_are_consumed(world):
     assert w.requests[-1][1] == b'abc'
 
 
+@pytest.mark.parametrize('count, status', [(100, 200), (101, 502)])
+def test_a_hundred_interim_responses_are_consumed_and_no_more(world, count, status):
+    def answer(c, head, body):
+        c.write(b'HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n' * count)
+        c.answer(b'final')
+    w = world.scripted(serve(answer))
+    lb = world.resumelb(static(w.address, retries=0))
+    for _ in range(2):
+        assert lb.get().status == status
+
+
 @pytest.mark.parametrize('version', ['1.0', '1.1'])
 def test_hints_and_trailers_of_a_worker_go_no_further(world, version):
     def answer(c, head, body):

@@ -360,6 +360,7 @@ def interim():
         add(g, '%d, then FIN' % code, head(first='HTTP/1.1 %d Wait' % code), FIN, want=(BAD,), methods=('POST',), request_body=b'x')
         add(g, '%d, then silent' % code, head(first='HTTP/1.1 %d Wait' % code), HANG, want=(LATE,), methods=('POST',), request_body=b'x')
     add(g, 'a few', head(first='HTTP/1.1 103 Hints') * 5 + final)
+    add(g, 'a hundred', head('Link: </a>', first='HTTP/1.1 103 Hints') * 100 + final, want=EITHER, strict=True)
     add(g, 'a thousand', head(first='HTTP/1.1 100 Continue') * 1000 + final, want=EITHER)
     add(g, 'endless', head(first='HTTP/1.1 100 Continue') * 40000, FIN, want=(BAD,))
     add(g, 'then chunked', head(first='HTTP/1.1 100 Continue') + chunked(HELLO))

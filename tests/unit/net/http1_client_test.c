@@ -345,12 +345,36 @@ static void garbage_is_refused(void **state)
         assert_bad_response(*state, garbage[i]);
 }
 
-static void endless_interim_responses_are_refused(void **state)
+/* N of them, and then a response. */
+static struct text interim_responses(unsigned n)
 {
     struct text t = {0};
 
-    for (int i = 0; i <= HTTP1_INTERIM_MAX; ++i)
-        text_add(&t, SLICE_LIT("HTTP/1.1 100 Continue\r\n\r\n"));
+    while (n-- != 0)
+        text_add(&t, SLICE_LIT("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"));
+    text_add(&t, SLICE_LIT("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab"));
+    return t;
+}
+
+static void a_hundred_interim_responses_pass_before_each_response(void **state)
+{
+    struct fixture *f = *state;
+    struct text t = interim_responses(HTTP1_INTERIM_MAX);
+
+    assert_int_equal(HTTP1_INTERIM_MAX, 100);
+    for (unsigned i = 0; i < 3; ++i) {
+        exchange(f, text_cstr(&t));
+        assert_true(f->ended);
+        assert_body(f, "ab");
+        assert_true(http1_reusable(f->conn));
+    }
+    text_fini(&t);
+}
+
+static void one_interim_response_more_is_refused(void **state)
+{
+    struct text t = interim_responses(HTTP1_INTERIM_MAX + 1);
+
     assert_bad_response(*state, text_cstr(&t));
     text_fini(&t);
 }
@@ -546,7 +570,8 @@ int main(void)
         TEST(bytes_after_the_last_chunk_forbid_reuse),
         TEST(connection_close_forbids_reuse),
         TEST(garbage_is_refused),
-        TEST(endless_interim_responses_are_refused),
+        TEST(a_hundred_interim_responses_pass_before_each_response),
+        TEST(one_interim_response_more_is_refused),
         TEST(endless_head_is_refused),
         TEST(large_head_in_many_pieces_is_read),
         TEST(paused_response_is_not_read),
