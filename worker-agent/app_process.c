@@ -364,7 +364,8 @@ static bool warm_up(struct app_process *p)
 {
     p->warm_up.done = on_warm;
     if (slot_successor(p->slot) != p ||
-        !warm_up_start(&p->warm_up, p->pool->loop, &p->addr, &p->slot->targets, WARM_UP_TOTAL_MS))
+        !warm_up_start(&p->warm_up, p->pool->loop, &p->addr, &p->slot->targets,
+                       p->group->s->warm_up_timeout_ms))
         return false;
     timer_stop(&p->deadline);
     return true;

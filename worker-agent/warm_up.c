@@ -115,7 +115,7 @@ static char *make_head(const struct warm_target *t)
 }
 
 bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
-                   const struct warm_targets *targets, unsigned limit_ms)
+                   const struct warm_targets *targets, uint64_t limit_ms)
 {
     const struct warm_target *top[WARM_WANTED_MAX];
     size_t n = warm_targets_top(targets, top);

@@ -14,17 +14,12 @@
 #include "common/net/loop.h"
 #include "worker-agent/warm_targets.h"
 
-enum {
-    /* All of them together: a replacement waits for at most this long. */
-    WARM_UP_TOTAL_MS = 10000,
-};
-
 struct warm_up {
     struct loop *loop; /* NULL: not under way */
     struct addr addr;
     char **heads;
     size_t n, at;
-    unsigned limit_ms;
+    uint64_t limit_ms;
     struct http1_connect *attempt;
     struct http1_conn *conn;
     int status; /* of the present one; 0: no answer yet */
@@ -38,7 +33,7 @@ struct warm_up {
  * nothing to replay; done() is not called then.
  */
 bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
-                   const struct warm_targets *targets, unsigned limit_ms);
+                   const struct warm_targets *targets, uint64_t limit_ms);
 /* Harmless when it is not under way. */
 void warm_up_stop(struct warm_up *w);
 static inline bool warm_up_running(const struct warm_up *w)

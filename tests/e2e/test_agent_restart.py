@@ -268,20 +268,33 @@ def test_a_new_process_has_seen_the_frequent_pages_before_its_first_request(worl
     assert agent.slot()['process']['processed'] == 1
 
 
-def test_a_page_that_fails_or_hangs_holds_nobody_up(world):
-    agent = MarkedAgent(world, warm_up=3).wait_ready()
+def warmed_up(agent, targets):
+    """A process is replaced under load after so many requests for each of TARGETS; the figures afterwards."""
     old = agent.pids()
-    for target, times in [('/breaks', 9), ('/well', 7), ('/hangs', 5)]:
+    for target, times in targets:
         for _ in range(times):
             assert agent.get(target).status == 200
     with load_of(agent.addresses, pace=0.1):
         (agent.tmp / 'restart.txt').touch()
         wait_until(lambda: replaced(agent, old), 'a new process')
     figures = agent.figures()
-    assert figures['warm_up_requests'] == 3 and figures['warm_up_failures'] == 2
     assert figures['failures'] == 0 and figures['replaced'] == 1
+    return figures
+
+
+def test_a_page_that_fails_does_not_delay_the_next(world):
+    agent = MarkedAgent(world, warm_up=2, warm_up_timeout='10m').wait_ready()
+    figures = warmed_up(agent, [('/breaks', 9), ('/well', 7)])
+    assert figures['warm_up_requests'] == 2 and figures['warm_up_failures'] == 1
     # Only one that is to replace another is warmed up: nobody waits for that.
     os.kill(agent.pid(), signal.SIGKILL)
     wait_until(lambda: agent.figures()['deaths'] == 1, 'its death')
     assert agent.wait_ready().get('/c').status == 200
-    assert agent.figures()['warm_up_requests'] == 3
+    assert agent.figures()['warm_up_requests'] == 2
+
+
+def test_a_page_that_hangs_ends_with_warm_up_timeout(world):
+    agent = MarkedAgent(world, warm_up=3, warm_up_timeout='50ms').wait_ready()
+    # The first of them: so the limit is reached there, however slow all else is.
+    figures = warmed_up(agent, [('/hangs', 9), ('/well', 7), ('/breaks', 5)])
+    assert figures['warm_up_requests'] == 1 and figures['warm_up_failures'] == 1

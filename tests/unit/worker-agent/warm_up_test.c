@@ -5,6 +5,9 @@
 #include "tests/support/raw_peer.h"
 #include "worker-agent/warm_up.h"
 
+/* More than any test takes. */
+enum { PATIENCE_MS = 600 * 1000 };
+
 struct fixture {
     struct loop *loop;
     int listener;
@@ -58,7 +61,7 @@ static void add(struct fixture *f, const char *cls, const char *target, unsigned
         warm_targets_add(&f->targets, SLICE_LIT("shop.example"), slice_of(cls), slice_of(target));
 }
 
-static bool start_for(struct fixture *f, unsigned limit_ms)
+static bool start_for(struct fixture *f, uint64_t limit_ms)
 {
     bool started = warm_up_start(&f->warm_up, f->loop, &f->addr, &f->targets, limit_ms);
 
@@ -68,7 +71,7 @@ static bool start_for(struct fixture *f, unsigned limit_ms)
 
 static bool start(struct fixture *f)
 {
-    return start_for(f, WARM_UP_TOTAL_MS);
+    return start_for(f, PATIENCE_MS);
 }
 
 /* Take the next request. */
