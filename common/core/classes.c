@@ -125,6 +125,12 @@ void classes_request(struct classes *t, struct class_entry *e)
         request_unknown(t, e);
 }
 
+void classes_refresh(struct classes *t, struct class_entry *e)
+{
+    if (!e->known)
+        list_move_back(&t->probation, &e->node);
+}
+
 void classes_trust(struct classes *t, struct class_entry *e)
 {
     if (!e->known && t->nknown < known_room(t))

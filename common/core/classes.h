@@ -76,6 +76,9 @@ struct class_entry *classes_find_hashed(const struct classes *t, struct slice cl
 struct class_entry *classes_add(struct classes *t, struct slice cls) rare;
 /* Counts one request; E is its class's entry, or NULL when it has none. May drop another than E. */
 void classes_request(struct classes *t, struct class_entry *e);
+/* E is still of use, though it was not requested: if it is on probation, it is the last to be
+ * dropped of those there. */
+void classes_refresh(struct classes *t, struct class_entry *e);
 /* Makes E known without waiting for its return, as long as that drops nobody. */
 void classes_trust(struct classes *t, struct class_entry *e);
 void classes_remove(struct classes *t, struct class_entry *e) apart;

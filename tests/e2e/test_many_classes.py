@@ -82,8 +82,9 @@ def rss_kib(pid):
 def test_a_flood_of_hosts_costs_bounded_memory_and_known_classes_keep_their_skills(world):
     workers = [Fast() for _ in range(2)]
     world.closers += [w.close for w in workers]
-    lb = world.resumelb({'workers': [w.address for w in workers], 'state_dir': str(world.folder / 'state'),
-                         'pool': {'max_classes': CLASSES}})
+    # Resumes often, of as many classes as all of them together may have: so these compete for the room.
+    lb = world.resumelb({'workers': [w.address for w in workers], 'state_dir': str(world.folder / 'state'), 'history': 1000,
+                         'max_skills': CLASSES, 'max_skill_age': 10 * DISTINCT, 'pool': {'max_classes': CLASSES}})
     known = ['known-%d.example' % i for i in range(100)]
     # Known is what is asked for again in a later sweep, a tenth of max_classes requests on.
     for i in range(3):

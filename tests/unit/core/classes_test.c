@@ -186,6 +186,28 @@ static void trusted_classes_are_known_while_there_is_room(void **state)
     classes_fini(&f.table);
 }
 
+static void a_refreshed_class_is_dropped_last_and_not_known(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start(&f, 10);
+    for (int i = 0; i < 10; ++i) {
+        char name[2] = {(char)('a' + i), '\0'};
+
+        classes_add(&f.table, slice_of(name));
+    }
+    classes_refresh(&f.table, find(&f, "a"));
+    classes_check(&f.table);
+    assert_int_equal(f.table.nknown, 0);
+    flood(&f, "k", 9);
+    assert_non_null(find(&f, "a"));
+    assert_null(find(&f, "j"));
+    flood(&f, "l", 1);
+    assert_null(find(&f, "a"));
+    classes_fini(&f.table);
+}
+
 static void a_smaller_bound_drops_what_does_not_fit(void **state)
 {
     struct fixture f;
@@ -241,6 +263,7 @@ int main(void)
         cmocka_unit_test(known_classes_drop_one_another_least_recent_first),
         cmocka_unit_test(a_request_once_in_the_whole_room_is_enough_to_stay),
         cmocka_unit_test(trusted_classes_are_known_while_there_is_room),
+        cmocka_unit_test(a_refreshed_class_is_dropped_last_and_not_known),
         cmocka_unit_test(a_smaller_bound_drops_what_does_not_fit),
         cmocka_unit_test(room_for_one_class_is_room_for_the_latest),
         cmocka_unit_test(names_are_bytes_of_any_kind),

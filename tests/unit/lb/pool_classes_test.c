@@ -170,6 +170,45 @@ static void a_smaller_table_drops_scores_at_once(void **state)
     fixture_end(&f);
 }
 
+/* As a meter has them: the class NAME, which counts most, and the latest of a flood, newest first.
+ */
+static void resume_in_flood(struct fixture *f, int worker, const char *name, int round)
+{
+    enum { NEW = 20, KEPT = 60 };
+    struct text skills = {0};
+    int last = NEW * (round + 1);
+
+    text_addf(&skills, "%s=9", name);
+    for (int i = last; i > last - KEPT && i > 0; --i)
+        text_addf(&skills, " flood%d-%d=1", worker, i);
+    fixture_resume(f, worker, text_cstr(&skills));
+    text_fini(&skills);
+}
+
+static void what_counts_most_stays_when_resumes_have_more_than_there_is_room_for(void **state)
+{
+    enum { ROOM_FOR_RESUMES = 100 };
+
+    (void)state;
+    for (int policy = 0; policy < POOL_POLICIES; ++policy) {
+        struct fixture f;
+        struct pool_settings s = fixture_settings;
+
+        s.policy = (enum pool_policy)policy;
+        s.hash_balance_percent = 150;
+        s.max_classes = ROOM_FOR_RESUMES;
+        fixture_start(&f, &s);
+        for (int round = 0; round < 10; ++round) {
+            resume_in_flood(&f, 0, "known0", round);
+            resume_in_flood(&f, 1, "known1", round);
+            assert_true(fixture_score(&f, 0, "known0") == 9);
+            assert_true(fixture_score(&f, 1, "known1") == 9);
+        }
+        assert_int_equal(pool_class_count(f.pool), ROOM_FOR_RESUMES);
+        fixture_end(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +216,7 @@ int main(void)
         cmocka_unit_test(classes_that_come_twice_drive_nobody_out_who_comes_in_the_same_time),
         cmocka_unit_test(a_dropped_class_loses_its_scores),
         cmocka_unit_test(resumes_of_many_classes_find_room_while_there_is_some),
+        cmocka_unit_test(what_counts_most_stays_when_resumes_have_more_than_there_is_room_for),
         cmocka_unit_test(a_known_class_survives_the_restart_of_its_only_worker),
         cmocka_unit_test(a_smaller_table_drops_scores_at_once),
     };
