@@ -64,13 +64,19 @@ static void add_connections(struct table *t, const json_t *w)
 {
     const json_t *c = json_object_get(w, "connections");
 
-    if (!json_is_object(c))
+    struct text cell = {0};
+
+    if (!json_is_object(c)) {
         table_add(t, SLICE_LIT("-"));
-    else if (page_int(c, "waiting") > 0)
-        table_addf(t, "%" PRId64 "+%" PRId64 " (%" PRId64 " waiting)", page_int(c, "in_use"),
-                   page_int(c, "idle"), page_int(c, "waiting"));
-    else
-        table_addf(t, "%" PRId64 "+%" PRId64, page_int(c, "in_use"), page_int(c, "idle"));
+        return;
+    }
+    text_addf(&cell, "%" PRId64 "+%" PRId64, page_int(c, "in_use"), page_int(c, "idle"));
+    if (page_int(w, "tunnels") > 0)
+        text_addf(&cell, ", %" PRId64 " tunnels", page_int(w, "tunnels"));
+    if (page_int(c, "waiting") > 0)
+        text_addf(&cell, " (%" PRId64 " waiting)", page_int(c, "waiting"));
+    table_add(t, text_slice(&cell));
+    text_fini(&cell);
 }
 
 /* Red: it fails; yellow: it gets nothing, or requests wait for a connection to it. */

@@ -191,6 +191,7 @@ static void read_worker(struct configuration *c, struct application_config *a,
     out->tls = s.tls;
     out->source = source_of(s.resume, a);
     out->max_connections = s.max_connections;
+    out->max_tunnels = s.max_tunnels;
     out->concurrency = (unsigned)s.concurrency;
     if (out->text != NULL)
         read_worker_address(c, node, out, d);

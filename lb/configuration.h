@@ -35,6 +35,7 @@ struct worker_config {
     bool named;              /* a host name: resolved while running */
     int source;              /* RESUME_FROM_*: its own, else the application's */
     int64_t max_connections; /* -1: the application's */
+    int64_t max_tunnels;     /* -1: the application's */
     unsigned concurrency;
     char *version;       /* or NULL */
     int tls;             /* WORKER_TLS_* */

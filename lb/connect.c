@@ -140,6 +140,27 @@ static apart void on_parked(struct exchange *x)
     timer_start(x->home->loop, &x->waits.timer, exchange_settings(x)->worker_wait_timeout_ms);
 }
 
+/* For pool_get, of a request for an upgrade: whether W has as many tunnels as it may. */
+static bool is_full_of_tunnels(void *context, const struct worker *w)
+{
+    struct exchange *x = context;
+    bool full = !tunnel_limit_has_room(&member_of(w)->tunnels);
+
+    x->tunnels_full = x->tunnels_full || full;
+    return full;
+}
+
+/* Why pool_get has failed with E. */
+static rare enum outcome why_none(struct exchange *x, enum err e)
+{
+    if (e == ERR_QUEUE_FULL)
+        return OUTCOME_WAIT_QUEUE_FULL;
+    if (!x->tunnels_full)
+        return OUTCOME_NO_WORKER;
+    x->failure = OUTCOME_TUNNELS_FULL;
+    return OUTCOME_TUNNELS_FULL;
+}
+
 /* Nobody to be had: what the last try ended with, or that there was none. */
 static rare void no_worker(struct exchange *x, enum outcome o)
 {
@@ -161,10 +182,15 @@ static void pick(struct exchange *x)
     /* Who has a turn must give the waiter, even if waiting has been switched off meanwhile. */
     if (x->waiting || exchange_settings(x)->worker_wait_timeout_ms != 0)
         r.waiter = &x->waits.route.waiter;
+    if (x->websocket) {
+        x->tunnels_full = false;
+        r.unfit = is_full_of_tunnels;
+        r.unfit_context = x;
+    }
     list_init(&released);
     enum err e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
-    /* Rather one that refused a moment ago than none. */
-    if (e == ERR_NO_WORKER && health_fail_open(x->app, x->tried, x->ntried))
+    /* Rather one that refused a moment ago than none; but not because others have their tunnels. */
+    if (e == ERR_NO_WORKER && !x->tunnels_full && health_fail_open(x->app, x->tried, x->ntried))
         e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
 
     route_wait_wake(&released);
@@ -173,11 +199,13 @@ static void pick(struct exchange *x)
     } else if (e == ERR_BUSY) {
         on_parked(x);
     } else {
+        enum outcome o = why_none(x, e);
+
         stop_waiting_for_worker(x);
         if (e == ERR_NO_WORKER && x->ntried != 0)
             wait_refused(x);
         else
-            no_worker(x, e == ERR_QUEUE_FULL ? OUTCOME_WAIT_QUEUE_FULL : OUTCOME_NO_WORKER);
+            no_worker(x, o);
     }
 }
 
@@ -376,10 +404,21 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     without_it(x, OUTCOME_CONNECT_FAILED);
 }
 
+/* Once for a worker, though it may be connected to again. False: others took the last one. */
+static apart bool take_tunnel_place(struct exchange *x)
+{
+    if (!x->tunnel_place)
+        x->tunnel_place = tunnel_limit_take(&x->member->tunnels);
+    return x->tunnel_place;
+}
+
 void exchange_connect(struct exchange *x)
 {
     exchange_enter(x, STEP_CONNECT);
-    checkout(x);
+    if (x->websocket && !take_tunnel_place(x))
+        without_it(x, OUTCOME_TUNNELS_FULL);
+    else
+        checkout(x);
 }
 
 /* ---- both ---- */

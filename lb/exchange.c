@@ -229,6 +229,10 @@ void exchange_release_place(struct exchange *x)
     if (x->member == NULL)
         return;
     list_init(&released);
+    if (x->tunnel_place && !x->tunnel) {
+        x->tunnel_place = false;
+        tunnel_limit_give(&x->member->tunnels);
+    }
     x->member = NULL;
     x->served.now_us = loop_now_us(x->home->loop);
     x->last = pool_put_kept(x->app->pool, &x->pick, &x->served, &released);

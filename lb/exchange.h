@@ -103,6 +103,8 @@ struct exchange {
     bool websocket;     /* asks to be upgraded */
     bool tls;           /* its connection, or a trusted proxy's word for it */
     bool tunnel;        /* is upgraded */
+    bool tunnel_place;  /* has one of its worker's max_tunnels */
+    bool tunnels_full;  /* the last pick left out workers that have no such place */
     bool limit_waiting; /* for its turn at a pool counter */
     bool copies_wanted; /* the response is to be copied */
     bool has_user;      /* came with what identifies its user: not to be copied */
@@ -138,7 +140,8 @@ struct exchange {
     unsigned nclaims, ndaemon_claims;
     const struct limit_rule *refusal;    /* of limits: which refused it */
     struct limit_copying *copying;       /* taken from the request */
-    struct conn_backend *tunnel_backend; /* counted: one of its places, until the tunnel ends */
+    struct conn_backend *tunnel_backend; /* counted: one of its places, until the tunnel ends; NULL:
+                                            it has none */
 
     /* ---- not zeroed, but written before it is read ---- */
     uint64_t sent_us;          /* when the request was given to the worker */

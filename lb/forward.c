@@ -116,7 +116,9 @@ static const bool may_retry[] = {
 static bool take_retry(struct exchange *x)
 {
     const struct app_settings *s = exchange_settings(x);
-    int64_t active = stats_sum(x->app->stats, APP_STAT_requests_active);
+    /* An idle tunnel is no reason for more tries. */
+    int64_t active = stats_sum(x->app->stats, APP_STAT_requests_active) -
+                     stats_sum(x->app->stats, APP_STAT_tunnels);
 
     if (x->retrying)
         return true;
@@ -298,7 +300,9 @@ static rare void on_process_failure(struct exchange *x, bool final)
 static rare void on_unprocessed(struct exchange *x, bool final)
 {
     stat_add(x->al->stats, APP_STAT_unprocessed, 1);
-    worker_refused(x->member->worker, loop_now_ms(x->home->loop));
+    /* Too many tunnels (upgrade_concurrency) are no reason to spare it other requests. */
+    if (!x->websocket)
+        worker_refused(x->member->worker, loop_now_ms(x->home->loop));
     drop_answer(x, final);
     exchange_refused(x, OUTCOME_WORKERS_BUSY);
 }
@@ -415,11 +419,28 @@ static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to
     x->sent_bytes = to_client_bytes;
     stat_add(x->al->stats, APP_STAT_tunnels, -1);
     stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)to_worker_bytes);
-    conn_not_opened(x->tunnel_backend);
-    conn_backend_release(x->tunnel_backend);
-    x->tunnel_backend = NULL;
+    tunnel_limit_closed(&member_of(x->last)->tunnels);
+    if (x->tunnel_backend != NULL) {
+        conn_not_opened(x->tunnel_backend);
+        conn_backend_release(x->tunnel_backend);
+        x->tunnel_backend = NULL;
+    }
     exchange_release(x);
     exchange_account(x);
+}
+
+/*
+ * The connection is no longer the pool's. Where the tunnel keeps the worker from all other requests
+ * it counts against max_connections to its end, else not any more.
+ */
+static void leave_pool(struct exchange *x)
+{
+    if (!member_serves_one(x->member)) {
+        conn_forget(http1_pooled(x->http));
+        return;
+    }
+    x->tunnel_backend = conn_backend_ref(x->member->backend);
+    conn_keep_place(http1_pooled(x->http));
 }
 
 static void on_upgrade(void *context, const struct http1_head *head)
@@ -438,9 +459,9 @@ static void on_upgrade(void *context, const struct http1_head *head)
     exchange_end_retry(x);
     account_keep_text(x);
     stat_add(x->al->stats, APP_STAT_tunnels, 1);
-    /* No connection of the pool's any more, but it counts against max_connections to its end. */
-    x->tunnel_backend = conn_backend_ref(x->member->backend);
-    conn_keep_place(http1_pooled(x->http));
+    tunnel_limit_opened(&x->member->tunnels);
+    leave_pool(x);
+    limit_upgraded(x);
     /*
      * The 101 was the answer: the tunnel is in no backlog, and neither its time nor that of the
      * handshake is measured, here as at the agent.

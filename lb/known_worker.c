@@ -29,6 +29,11 @@ static int64_t max_connections_of(const struct known_worker *k)
     return k->listed ? k->max_connections : -1;
 }
 
+static int64_t max_tunnels_of(const struct known_worker *k)
+{
+    return k->listed ? k->max_tunnels : -1;
+}
+
 /* ---- how it is spoken to ---- */
 
 void known_worker_set_host(struct known_worker *k, const char *name)
@@ -114,6 +119,7 @@ static void make_worker(struct known_worker *k, const char *incarnation, unsigne
                                .incarnation = incarnation,
                                .version = version_of(k),
                                .max_connections = max_connections_of(k),
+                               .max_tunnels = max_tunnels_of(k),
                                .concurrency = concurrency,
                                .has_feed = k->streams};
 
@@ -231,6 +237,7 @@ static void on_resume(void *context, const struct resume_line *line)
     if (k->worker == NULL)
         make_worker(k, line->incarnation, line->concurrency);
     struct member *m = member_of(k->worker);
+    member_set_concurrency(m, line->concurrency);
     k->silent = false;
     /* In the order that never shows the pool a worker which is not to be picked. */
     bool leaves =
@@ -474,10 +481,8 @@ bool known_worker_update(struct known_worker *k)
         stop(k, why);
     if (!k->started)
         start(k);
-    if (k->worker != NULL && member_of(k->worker)->max_connections != max_connections_of(k)) {
-        member_of(k->worker)->max_connections = max_connections_of(k);
-        member_settings_changed(member_of(k->worker));
-    }
+    if (k->worker != NULL)
+        member_set_limits(member_of(k->worker), max_connections_of(k), max_tunnels_of(k));
     return true;
 }
 
@@ -532,7 +537,7 @@ struct known_worker *known_worker_create(struct membership *ms, struct applicati
     k->app = app;
     k->name = xstrdup(name);
     k->addr = *addr;
-    k->max_connections = -1;
+    k->max_connections = k->max_tunnels = -1;
     k->concurrency = 1;
     list_init(&k->missing);
     list_init(&k->touched);

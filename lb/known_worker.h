@@ -37,8 +37,8 @@ struct known_worker {
     struct addr addr;
     /* The configuration lists it, with these. */
     bool listed;
-    int source; /* RESUME_FROM_* */
-    int64_t max_connections;
+    int source;                           /* RESUME_FROM_* */
+    int64_t max_connections, max_tunnels; /* -1: the application's */
     unsigned concurrency;
     char listed_version[VERSION_MAX + 1];
     int listed_tls;                                 /* WORKER_TLS_* */

@@ -275,6 +275,21 @@ void limit_give_all_back_(struct exchange *x, bool done)
     x->nclaims = x->ndaemon_claims = 0;
 }
 
+void limit_give_upgraded_back_(struct exchange *x)
+{
+    struct list *node;
+    struct list *next;
+
+    list_for_each_safe (node, next, &x->claims) {
+        struct limit_claim *c = list_entry(node, struct limit_claim, node);
+
+        if (c->rule->s.hold_tunnels)
+            continue;
+        list_remove(&c->node);
+        limit_claim_give_back(c, true);
+    }
+}
+
 void limit_fini(struct exchange *x)
 {
     ASSERT(x->limits == NULL || list_empty(&x->claims));

@@ -25,6 +25,13 @@ static inline void limit_give_back(struct exchange *x, bool done)
     if (x->limits != NULL)
         limit_give_all_back_(x, done);
 }
+/* X is a tunnel now: what is not held until its end (hold_tunnels) goes back. */
+void limit_give_upgraded_back_(struct exchange *x);
+static inline void limit_upgraded(struct exchange *x)
+{
+    if (x->limits != NULL)
+        limit_give_upgraded_back_(x);
+}
 /* Between turns: X goes. */
 void limit_fini(struct exchange *x);
 /* What a refusal by a rule says instead of the application's. */

@@ -22,6 +22,7 @@ static void list_one(struct membership *ms, const struct worker_config *w, const
     k->listed = true;
     k->source = w->source;
     k->max_connections = w->max_connections;
+    k->max_tunnels = w->max_tunnels;
     k->concurrency = w->concurrency;
     text_copy(k->listed_version, sizeof(k->listed_version), w->version != NULL ? w->version : "");
     k->listed_tls = w->tls;

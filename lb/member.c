@@ -19,6 +19,23 @@ static unsigned connections_of(const struct member *m, const struct app_settings
     return (unsigned)(m->max_connections >= 0 ? m->max_connections : s->max_connections);
 }
 
+static unsigned tunnels_of(const struct member *m, const struct app_settings *s)
+{
+    return (unsigned)(m->max_tunnels >= 0 ? m->max_tunnels : s->max_tunnels);
+}
+
+/*
+ * Of a worker without an agent only max_connections tells that it serves one request at a time: its
+ * concurrency is 1 unless it is set.
+ */
+static void apply_limits(struct member *m, const struct app_settings *s)
+{
+    bool one = connections_of(m, s) == 1 || (m->has_feed && m->concurrency == 1);
+
+    atomic_store_explicit(&m->serves_one, one, memory_order_relaxed);
+    tunnel_limit_set(&m->tunnels, tunnels_of(m, s));
+}
+
 static struct conn_pool_settings conn_settings(const struct app_settings *s)
 {
     return (struct conn_pool_settings){.idle_timeout_ms = s->idle_connection_timeout_ms,
@@ -83,6 +100,9 @@ struct worker *member_create(const struct member_options *o)
     m->report.run = on_report;
     m->has_feed = o->has_feed;
     m->max_connections = o->max_connections;
+    m->max_tunnels = o->max_tunnels;
+    m->concurrency = wo.concurrency;
+    apply_limits(m, s);
     text_copy(m->version, sizeof(m->version), o->version);
     m->backend =
         conn_pool_backend(o->app->conn_pool, wo.name, wo.incarnation, connections_of(m, s), &cs);
@@ -169,11 +189,27 @@ bool member_set_unavailable(struct member *m, enum member_unavailable why, bool 
     return before != after;
 }
 
+void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels)
+{
+    if (m->max_connections == max_connections && m->max_tunnels == max_tunnels)
+        return;
+    m->max_connections = max_connections;
+    m->max_tunnels = max_tunnels;
+    member_settings_changed(m);
+}
+
+void member_set_concurrency(struct member *m, unsigned concurrency)
+{
+    m->concurrency = concurrency;
+    apply_limits(m, &m->app->settings->s);
+}
+
 void member_settings_changed(struct member *m)
 {
     const struct app_settings *s = &m->app->settings->s;
     struct conn_pool_settings cs = conn_settings(s);
 
+    apply_limits(m, s);
     conn_backend_set(m->backend, connections_of(m, s), &cs);
     if (m->meter != NULL) {
         struct meter_settings ms = self_measure_settings(s);

@@ -11,6 +11,7 @@
 #include "common/core/meter.h"
 #include "common/net/addr.h"
 #include "lb/application.h"
+#include "lb/tunnel_limit.h"
 
 /* Why a worker in the pool may not be picked at present; any of them. */
 enum member_unavailable {
@@ -38,8 +39,13 @@ struct member {
     struct addr addr;
     struct tls_peer *tls;         /* counted: with whom to speak TLS there; NULL: plain */
     struct conn_backend *backend; /* counted */
-    bool has_feed;           /* its resume comes by a stream: Resumelb-Unprocessed is honoured */
-    int64_t max_connections; /* its own; -1: the application's; control thread */
+    bool has_feed; /* its resume comes by a stream: Resumelb-Unprocessed is honoured */
+    /* Control thread: its own limits, -1: the application's; and the concurrency of its agent. */
+    int64_t max_connections, max_tunnels;
+    unsigned concurrency;
+    /* It serves one request at a time, so that a tunnel keeps it from all others. */
+    _Atomic bool serves_one;
+    struct tunnel_limit tunnels;
     /* In the pool, and why not to be picked; under app->members_lock. */
     bool joined;
     unsigned unavailable; /* enum member_unavailable */
@@ -70,6 +76,12 @@ static inline struct member *member_of(const struct worker *w)
     return worker_context(w);
 }
 
+/* Whether a tunnel keeps M from all other requests. Any loop; no lock. */
+static inline bool member_serves_one(const struct member *m)
+{
+    return atomic_load_explicit(&m->serves_one, memory_order_relaxed);
+}
+
 /* Whether what has failed may soon be had again: another process behind an agent, a standby. */
 static inline bool member_may_return(const struct member *m)
 {
@@ -83,7 +95,7 @@ struct member_options {
     struct tls_peer *tls;                            /* a reference is taken; NULL: plain */
     void (*reports)(struct member *m, bool certain); /* NULL: nobody wants to know */
     const char *incarnation, *version;               /* "" when unknown */
-    int64_t max_connections;                         /* -1: the application's */
+    int64_t max_connections, max_tunnels;            /* -1: the application's */
     unsigned concurrency;
     bool has_feed;
 };
@@ -107,6 +119,10 @@ size_t member_forget(struct member *m, const struct slice *cls);
 void member_retire(struct member *m);
 /* Any thread: a reason not to pick it begins or ends. False when that was so already. */
 bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on);
+/* Control thread: its own limits (-1: the application's). */
+void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels);
+/* Control thread: how many requests at a time its agent says that it serves. */
+void member_set_concurrency(struct member *m, unsigned concurrency);
 /* Control thread: the application's settings have changed. */
 void member_settings_changed(struct member *m);
 

@@ -84,6 +84,9 @@ struct pool_request {
     struct worker *const *excluded; /* each alive; NULL is nobody */
     size_t nexcluded;               /* <= TRIED_MAX */
     bool retry;                     /* a try after the first: its reason is PICK_RETRY */
+    /* Whether W counts as excluded, too; called under the pool's lock. NULL: no other does. */
+    bool (*unfit)(void *context, const struct worker *w);
+    void *unfit_context;
     /* Park here when there is no worker, or others wait already; or NULL: never wait. */
     struct pool_waiter *waiter;
     /* Gets waiters whose turn has come, as in pool_put. To be given together with a waiter, or a

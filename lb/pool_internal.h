@@ -275,7 +275,7 @@ static inline bool pool_excludes(const struct pool_request *r, const struct work
         if (r->excluded[i] == w)
             return true;
     }
-    return false;
+    return r->unfit != NULL && r->unfit(r->unfit_context, w);
 }
 
 static inline uint64_t worker_backlog(const struct worker *w)

@@ -133,6 +133,8 @@ static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
                       ejected > now_ms ? (double)(ejected - now_ms) / 1000 : 0.0);
     }
     put_connections(w, m);
+    json_put_int(w, "tunnels", tunnel_limit_open(&m->tunnels));
+    json_put_int(w, "max_tunnels", tunnel_limit_max(&m->tunnels));
 }
 
 /* Where it is, when that is not its own address, or might not be; and who is expected there. */

@@ -200,15 +200,23 @@ static void add_work(const json_t *w, struct text *out)
     json_decref(holder);
 }
 
-static void add_connections(const json_t *c, struct text *out)
+static void add_connections(const json_t *w, struct text *out)
 {
+    const json_t *c = json_object_get(w, "connections");
+
     html_add(out, "<td class=\"number\"");
     html_put_sort_key(out, html_real_of(c, "in_use") + html_real_of(c, "idle"));
     html_add(out, ">");
     html_put_number(out, c, "in_use");
     html_add(out, "<small> + ");
     html_put_number(out, c, "idle");
-    html_add(out, " idle</small></td>");
+    html_add(out, " idle");
+    if (html_real_of(w, "tunnels") > 0) {
+        html_add(out, " + ");
+        html_put_number(out, w, "tunnels");
+        html_add(out, " tunnels");
+    }
+    html_add(out, "</small></td>");
 }
 
 static void add_worker(const json_t *w, double scale, struct text *out)
@@ -236,7 +244,7 @@ static void add_worker(const json_t *w, double scale, struct text *out)
     add_number(w, "requests_per_s", html_put_number, "", out);
     add_number(w, "failures", html_put_number,
                html_real_of(w, "failures_per_s") > 0.005 ? "bad" : "", out);
-    add_connections(json_object_get(w, "connections"), out);
+    add_connections(w, out);
     add_number(w, "skills", html_put_number, "", out);
     html_add(out, "<td class=\"classes\">");
     json_array_foreach(json_object_get(w, "top_classes"), i, v)

@@ -357,6 +357,11 @@ static double worker_service(const struct worker_view *v)
     return load(&member_of(v->worker)->service_us) / 1e6;
 }
 
+static double worker_tunnels(const struct worker_view *v)
+{
+    return tunnel_limit_open(&member_of(v->worker)->tunnels);
+}
+
 static void add_workers(const struct page *p, const struct family *f)
 {
     for (size_t i = 0; i < p->lb->napplications; ++i) {
@@ -477,6 +482,7 @@ static const struct family families[] = {
     WORKER("worker_requests_total", "counter", "requests", worker_requests, "Requests served."),
     WORKER("worker_failures_total", "counter", "requests", worker_failures, "Answers 5xx, and requests without a whole answer."),
     WORKER("worker_service_seconds_total", "counter", "seconds", worker_service, "Time spent on requests."),
+    WORKER("worker_tunnels", "gauge", "tunnels", worker_tunnels, "Upgraded connections (WebSocket) to it."),
     TREE("tree_registered", "yes or no", tree_registered_here, "1: this load balancer is registered under all its names."),
     TREE("tree_providers", "workers", tree_providers, "Workers registered."),
     TREE("tree_refused_providers", "providers", tree_refused, "Registrations refused: of another application, or without an address for a name."),

@@ -38,6 +38,7 @@ static void enter(struct slot_request *r, enum slot_request_state state)
         stat_add(cell, AGENT_STAT_requests_running, -1);
         --r->slot->nrunning;
         r->slot->ntunnels -= r->tunnel;
+        stat_add(cell, AGENT_STAT_tunnels_open, -(int64_t)r->tunnel);
         r->tunnel = false;
     }
     r->state = state;
@@ -226,6 +227,7 @@ void slot_upgraded(struct slot_request *r)
     ASSERT(!r->tunnel);
     r->tunnel = true;
     ++r->slot->ntunnels;
+    stat_add(r->group->cell, AGENT_STAT_tunnels_open, 1);
     core_upgraded(&r->core, loop_now_ms(loop_of(r)));
     app_pool_settle(r->group->pool);
 }

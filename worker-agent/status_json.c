@@ -101,6 +101,7 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
     put_text(w, "version", p->version);
     json_put_int(w, "generation", (int64_t)c->generation);
     json_put_int(w, "sessions", c->sessions);
+    json_put_int(w, "tunnels", c->sessions - c->places);
     json_put_int(w, "processed", (int64_t)(c->served - c->sessions));
     if (c->served > 0)
         json_put_real(w, "last_used_s", c->sessions > 0 ? 0 : seconds(c->last_used_ms, now_ms));
@@ -177,6 +178,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     put_text(w, "incarnation", s->incarnation);
     json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
     json_put_int(w, "running", (int64_t)s->nrunning);
+    json_put_int(w, "tunnels", (int64_t)s->ntunnels);
     json_put_int(w, "backlog", (int64_t)slot_in_hand(s));
     json_put_int(w, "served", (int64_t)s->served);
     json_put_int(w, "streams", (int64_t)streams);

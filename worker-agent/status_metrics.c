@@ -143,6 +143,12 @@ static bool slot_sessions(const struct slot *s, double *out)
     return true;
 }
 
+static bool slot_tunnels(const struct slot *s, double *out)
+{
+    *out = (double)s->ntunnels;
+    return true;
+}
+
 static bool slot_waiting(const struct slot *s, double *out)
 {
     *out = (double)s->core.nwaiting;
@@ -209,6 +215,7 @@ static const struct family families[] = {
     GROUP("generation", "restarts", group_generation, "How many times all processes were to be replaced."),
     GROUP("last_failure_timestamp_seconds", "seconds", group_failed_at, "When a process failed last, since 1970; 0: never."),
     SLOT("slot_sessions", "gauge", "requests", slot_sessions, "Requests that the slot's processes have."),
+    SLOT("slot_tunnels", "gauge", "tunnels", slot_tunnels, "Of these, upgraded connections (WebSocket)."),
     SLOT("slot_waiting", "gauge", "requests", slot_waiting, "Requests that wait at the slot."),
     SLOT("slot_served_total", "counter", "requests", slot_served_requests, "Requests served and measured."),
     SLOT("slot_start_failures", "gauge", "processes", slot_failed_starts, "Processes in a row that failed before they were ready."),

@@ -355,6 +355,7 @@ static void add_application(const char *name, const json_t *a, struct text *out)
         {"for whichever process", "queue", "waiting_any", put_int, true},
         {"requests", "figures", "requests", put_int, false},
         {"running", "figures", "requests_running", put_int, false},
+        {"tunnels", "figures", "tunnels_open", put_int, false},
         {"generation", NULL, "generation", put_int, false},
         {"started", "figures", "spawns", put_int, false},
         {"starts failed", "figures", "spawn_failures", put_int, true},

@@ -100,7 +100,7 @@ static void with_one_application_its_keys_stand_at_the_top(void **state)
 
     assert_true(read_text(f, "listen: [\"127.0.0.1:8080\"]\n"
                              "workers: [\"127.0.0.1:9101\", {address: \"unix:/run/w.sock\", "
-                             "max_connections: 1, resume: stream}]\n"
+                             "max_connections: 1, max_tunnels: 5, resume: stream}]\n"
                              "retries: 5\n"
                              "pool: {variance: 6}\n"
                              "threads: 3\n"));
@@ -116,6 +116,9 @@ static void with_one_application_its_keys_stand_at_the_top(void **state)
     assert_int_equal(a->workers[0].max_connections, -1);
     assert_int_equal(a->workers[1].source, RESUME_FROM_STREAM);
     assert_int_equal(a->workers[1].max_connections, 1);
+    assert_int_equal(a->workers[0].max_tunnels, -1);
+    assert_int_equal(a->workers[1].max_tunnels, 5);
+    assert_int_equal(a->s.max_tunnels, 1000);
     assert_non_null(a->classifier);
     assert_int_equal(f->c.nloops, 3);
 }

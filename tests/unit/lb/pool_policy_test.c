@@ -196,6 +196,68 @@ static void any_policy_follows_any_other_with_requests_in_hand(void **state)
     }
 }
 
+/* As what leaves out workers that are full of tunnels. */
+struct unfit {
+    struct fixture *f;
+    unsigned numbers; /* bits */
+};
+
+static bool is_unfit(void *context, const struct worker *w)
+{
+    const struct unfit *u = context;
+
+    return (u->numbers >> fixture_number(u->f, w) & 1) != 0;
+}
+
+/* Two pools, of which one is asked in vain, too: both give the same class to the same worker. */
+static void what_is_unfit_is_not_picked_and_asking_in_vain_changes_nothing(void **state)
+{
+    enum { WORKERS = 6 };
+
+    (void)state;
+    for (int policy = 0; policy < POOL_POLICIES; ++policy) {
+        struct fixture f;
+        struct fixture g;
+        struct pool_settings s = settings_of(policy);
+        struct unfit u = {.f = &f};
+
+        fixture_start(&f, &s);
+        fixture_start(&g, &s);
+        for (int i = 0; i < WORKERS; ++i) {
+            fixture_resume(&f, i, "c1=5 c2=3");
+            fixture_resume(&g, i, "c1=5 c2=3");
+        }
+        for (int i = 0; i < 80; ++i) {
+            char cls[16];
+            struct pool_pick pick;
+
+            class_of(i, cls, sizeof(cls));
+            struct pool_request r = {.cls = slice_of(cls), .unfit = is_unfit, .unfit_context = &u};
+            u.numbers = (1u << WORKERS) - 1;
+            assert_int_equal(pool_get(f.pool, &r, f.npicks + 1, &pick), ERR_NO_WORKER);
+            pool_check(f.pool);
+            int got = fixture_get(&f, cls);
+            assert_int_equal(fixture_get(&g, cls), got);
+            if (i % 4 == 0) {
+                fixture_put(&f, got);
+                fixture_put(&g, got);
+            }
+        }
+        for (unsigned left = 0; left < WORKERS; ++left) {
+            struct pool_pick pick;
+            struct pool_request r = {
+                .cls = SLICE_LIT("c1"), .unfit = is_unfit, .unfit_context = &u};
+
+            u.numbers = ((1u << WORKERS) - 1) & ~(1u << left);
+            assert_int_equal(pool_get(f.pool, &r, f.npicks + 1, &pick), ERR_OK);
+            assert_int_equal(fixture_number(&f, pick.worker), left);
+            pool_put(f.pool, &pick, NULL, &f.released);
+        }
+        fixture_end(&f);
+        fixture_end(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +265,7 @@ int main(void)
         cmocka_unit_test(least_backlog_is_classless_by_another_name),
         cmocka_unit_test(an_explanation_foretells_the_pick_and_changes_nothing),
         cmocka_unit_test(an_explanation_keeps_within_its_room),
+        cmocka_unit_test(what_is_unfit_is_not_picked_and_asking_in_vain_changes_nothing),
         cmocka_unit_test(any_policy_follows_any_other_with_requests_in_hand),
     };
 

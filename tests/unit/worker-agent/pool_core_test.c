@@ -823,6 +823,39 @@ static void an_upgraded_connection_holds_its_process_but_no_place(void **state)
     free(m);
 }
 
+/* Two requests at a time, however many connections the process has that were upgraded. */
+static void upgraded_connections_leave_all_places_to_requests(void **state)
+{
+    struct model *m = create_calm();
+    struct core_request *r = m->requests;
+
+    (void)state;
+    m->groups[0].concurrency = 2;
+    m->groups[0].max_processes = 1;
+    core_tick(&m->core, m->now_ms);
+    serve(m, 0);
+    for (unsigned i = 1; i <= 5; ++i) {
+        assert_int_equal(core_ask(&m->groups[0], NULL, &r[i], m->now_ms), CORE_GO_NOW);
+        core_upgraded(&r[i], m->now_ms);
+    }
+    struct core_process *p = r[1].process;
+    assert_int_equal(core_ask(&m->groups[0], NULL, &r[6], m->now_ms), CORE_GO_NOW);
+    assert_int_equal(core_ask(&m->groups[0], NULL, &r[7], m->now_ms), CORE_GO_NOW);
+    assert_int_equal(core_ask(&m->groups[0], NULL, &r[8], m->now_ms), CORE_WAIT);
+    assert_int_equal(p->sessions, 7);
+    assert_int_equal(p->places, 2);
+    /* The end of one that was upgraded makes no room, that of a request does. */
+    core_leave(&r[1], m->now_ms);
+    carry_out(m);
+    assert_int_equal(r[8].state, CORE_REQUEST_WAITING);
+    core_leave(&r[6], m->now_ms);
+    carry_out(m);
+    assert_int_equal(r[8].state, CORE_REQUEST_RUNNING);
+    assert_int_equal(p->sessions, 6);
+    core_check(&m->core);
+    free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -842,6 +875,7 @@ int main(void)
         cmocka_unit_test(in_a_burst_no_process_gets_more_than_max_requests),
         cmocka_unit_test(a_successor_is_ready_before_max_requests_are_reached),
         cmocka_unit_test(an_upgraded_connection_holds_its_process_but_no_place),
+        cmocka_unit_test(upgraded_connections_leave_all_places_to_requests),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
