@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum {
@@ -19,13 +20,18 @@ enum {
     /* Given back at once, about a millisecond's work; and the pause until the next. */
     CUT_BYTES = 16 << 20,
     CUT_PAUSE_MS = 1,
+    /* A file system is crowded with less free than this, or than this part of it, if that is less.
+     */
+    FREE_MIN_BYTES = 256 << 20,
+    FREE_MIN_PART = 16,
 };
 
 struct body_file {
     struct list in_bin;
     int fd;
     size_t bytes;
-    void *map; /* NULL: not asked for yet */
+    size_t released; /* bytes at the start that take no space */
+    void *map;       /* NULL: not asked for yet */
 };
 
 /* Not every file system has files that never had a name. */
@@ -75,7 +81,8 @@ static void on_cut(struct timer *t)
     struct body_file_bin *b = container_of(t, struct body_file_bin, timer);
     struct body_file *f = list_first(&b->files, struct body_file, in_bin);
 
-    if (f->bytes > CUT_BYTES && ftruncate(f->fd, (off_t)(f->bytes - CUT_BYTES)) == 0) {
+    if (f->bytes - f->released > CUT_BYTES &&
+        ftruncate(f->fd, (off_t)(f->bytes - CUT_BYTES)) == 0) {
         f->bytes -= CUT_BYTES;
     } else {
         list_remove(&f->in_bin);
@@ -103,7 +110,7 @@ void body_file_bin_fini(struct body_file_bin *b)
 
 void body_file_throw(struct body_file_bin *b, struct body_file *f)
 {
-    if (f == NULL || f->bytes <= CUT_BYTES) {
+    if (f == NULL || f->bytes - f->released <= CUT_BYTES) {
         body_file_destroy(f);
         return;
     }
@@ -151,6 +158,41 @@ bool body_file_add(struct body_file *f, struct slice bytes)
         return false;
     f->bytes += bytes.len;
     return true;
+}
+
+ssize_t body_file_read(const struct body_file *f, size_t at, char *to, size_t room)
+{
+    ssize_t n;
+
+    ASSERT(at < f->bytes);
+    do
+        n = pread(f->fd, to, room < f->bytes - at ? room : f->bytes - at, (off_t)at);
+    while (n == -1 && errno == EINTR);
+    if (n == 0) {
+        /* The file has been cut short by something else. */
+        errno = EIO;
+        return -1;
+    }
+    return n;
+}
+
+size_t body_file_release(struct body_file *f, size_t bytes)
+{
+    ASSERT(bytes <= f->bytes);
+    if (bytes > f->released && fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                         (off_t)f->released, (off_t)(bytes - f->released)) == 0)
+        f->released = bytes;
+    return f->released;
+}
+
+bool body_file_crowded(const struct body_file *f)
+{
+    struct statvfs v;
+
+    if (fstatvfs(f->fd, &v) == -1)
+        return false;
+    uint64_t part = (uint64_t)v.f_blocks * v.f_frsize / FREE_MIN_PART;
+    return (uint64_t)v.f_bavail * v.f_frsize < (part < FREE_MIN_BYTES ? part : FREE_MIN_BYTES);
 }
 
 struct slice body_file_map(struct body_file *f)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A large request body in a file without a name, which goes with its descriptor. Filled from the
- * front, then read as often as is needed. Belongs to whoever has created it; one loop's thread.
+ * A large request or response body in a file without a name, which goes with its descriptor. A
+ * request's is filled from the front, then read as often as needed. A response's is read while it
+ * is filled, and the space of what has been read is released. Belongs to whoever has created it;
+ * one loop's thread.
  */
 #ifndef RLB_NET_BODY_FILE_H
 #define RLB_NET_BODY_FILE_H
@@ -38,6 +40,19 @@ void body_file_leave(struct body_file *f, size_t bytes);
 bool body_file_fill(struct body_file *f, struct slice bytes) must_check;
 /* Append. False with errno: the disk is full, or broken. */
 bool body_file_add(struct body_file *f, struct slice bytes) must_check;
+/*
+ * Read up to ROOM bytes from offset AT on into TO. Returns how many, at least one; -1 with errno.
+ * AT is below what was added.
+ */
+ssize_t body_file_read(const struct body_file *f, size_t at, char *to, size_t room) must_check;
+/*
+ * The first BYTES of F are not read any more: release their space. Offsets stay as they are.
+ * Returns how many bytes at the start of F take no space now: fewer than BYTES where the file
+ * system cannot release parts of a file.
+ */
+size_t body_file_release(struct body_file *f, size_t bytes);
+/* Whether the file system that F is on has little space left for other files. */
+bool body_file_crowded(const struct body_file *f);
 /*
  * All of it, as memory that lives as long as F: nothing is read before it is looked at. Nothing is
  * added any more. Errors: p is NULL.
