@@ -244,6 +244,8 @@ static void check_files(const struct configuration *c, struct diag *d)
                         d);
     config_check_folder(&c->file, config_get(root, "spill_dir"), "spill_dir", s->spill_dir, false,
                         d);
+    config_check_folder(&c->file, config_get(root, "response_spill_dir"), "response_spill_dir",
+                        s->response_spill_dir, false, d);
     config_check_output(&c->file, config_get(root, "access_log"), "access_log", s->access_log, d);
 }
 

@@ -58,6 +58,7 @@ struct exchange_loop *exchange_loop_create(struct lb_loop *home)
         put_hex(home->exchange_id + 16, 0, 16);
     }
     list_init(&l->spare);
+    spill_loop_init(&l->spills, &home->lb->spill_space, home->loop);
     return l;
 }
 
@@ -72,6 +73,7 @@ void exchange_loop_destroy(struct exchange_loop *l)
     list_for_each_safe (node, next, &l->spare)
         free(list_entry(node, struct exchange, node));
     text_fini(&l->head);
+    spill_loop_fini(&l->spills);
     free(l);
 }
 
@@ -177,7 +179,9 @@ static void count_buffered(struct exchange *x, size_t now)
 
 void exchange_count_buffered(struct exchange *x)
 {
-    count_buffered(x, x->client_over ? 0 : x->reply.queued_bytes);
+    size_t beside = x->slow != NULL ? exchange_slow_bytes(x) : 0;
+
+    count_buffered(x, x->client_over ? 0 : x->reply.queued_bytes + beside);
 }
 
 size_t exchange_buffer_limit(const struct exchange *x)
@@ -323,7 +327,9 @@ void exchange_fail(struct exchange *x, enum outcome o)
     exchange_end_retry(x);
     x->outcome = o;
     exchange_enter(x, STEP_DELIVER);
-    if (x->started)
+    if (x->slow != NULL)
+        exchange_slow_abort(x);
+    else if (x->started)
         http_reply_abort(&x->reply);
     else
         answer(x, outcome_status(o));
@@ -344,9 +350,10 @@ static void on_drained(void *context)
 {
     struct exchange *x = context;
 
-    exchange_count_buffered(x);
-    if (x->step == STEP_FORWARD)
-        exchange_drained(x);
+    if (x->slow != NULL)
+        exchange_slow_drained(x);
+    else
+        exchange_count_buffered(x);
 }
 
 static void on_gone(void *context, bool done)
@@ -357,6 +364,8 @@ static void on_gone(void *context, bool done)
     x->client_over = true;
     x->sent_bytes = x->reply.sent_bytes;
     exchange_count_buffered(x);
+    if (x->slow != NULL)
+        exchange_slow_end(x);
     if (x->tunnel) {
         /* The request is over, the connection lives on: on_tunnel_ended in forward.c. */
         x->req = NULL;

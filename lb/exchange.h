@@ -10,6 +10,7 @@
  *
  *   exchange.c  the walk itself, the client's side     forward.c  FORWARD: out, back, again
  *   connect.c   ROUTE and CONNECT                      account.c  ACCOUNT
+ *   slow_client.c  FORWARD and DELIVER to a client that is slower than the worker
  */
 #ifndef RLB_LB_EXCHANGE_H
 #define RLB_LB_EXCHANGE_H
@@ -31,10 +32,11 @@ struct exchange_loop {
     struct lb_loop *home;
     struct list spare; /* exchanges to be used again */
     size_t nspare;
-    size_t live;             /* exchanges that are not freed yet */
-    struct text head;        /* a request head while it is built */
-    bool own_server;         /* the Server field of answers is ours */
-    int64_t uncounted_bytes; /* buffered, not added to lb->buffered_bytes yet */
+    size_t live;              /* exchanges that are not freed yet */
+    struct text head;         /* a request head while it is built */
+    bool own_server;          /* the Server field of answers is ours */
+    int64_t uncounted_bytes;  /* buffered, not added to lb->buffered_bytes yet */
+    struct spill_loop spills; /* responses in files */
     /* Called between turns when the last exchange has been freed; or NULL. */
     void (*idle)(void *context);
     void *idle_context;
@@ -56,6 +58,13 @@ struct exchange_waits {
     struct conn_waiter conn;
     struct route_wait route;
 };
+
+enum {
+    /* With less room than that in response_buffer, or in a file, nothing is read into it. */
+    RESPONSE_ROOM_MIN = 4096,
+};
+
+struct slow_client;
 
 /*
  * Sorted by who needs it: what each request touches comes first, so that most of an exchange never
@@ -107,6 +116,7 @@ struct exchange {
     bool tunnels_full;  /* the last pick left out workers that have no such place */
     bool limit_waiting; /* for its turn at a pool counter */
     bool copies_wanted; /* the response is to be copied */
+    bool event_stream;  /* the response is one: it is not put into a file */
     bool has_user;      /* came with what identifies its user: not to be copied */
     /* ... and of the worker's */
     bool active;          /* a request is under way on http */
@@ -131,6 +141,7 @@ struct exchange {
     struct slice forwarded_host;       /* a trusted proxy's X-Forwarded-Host; or empty */
     const struct body_file *body_file; /* of the request, or NULL */
     struct exchange_text *text;        /* owned; tunnels */
+    struct slow_client *slow;          /* owned; NULL as long as the client takes what comes */
 
     /* ... or of few ---- */
     struct slice trace_id, span_id; /* trace_room; empty: none of ours (trace.c) */
@@ -252,8 +263,26 @@ static inline void exchange_stop_waiting(struct exchange *x)
 struct slice exchange_head(struct exchange *x);
 /* forward.c: a connection is there. */
 void exchange_forward(struct exchange *x);
-/* forward.c: the client has taken some. */
-void exchange_drained(struct exchange *x);
+/* slow_client.c: response_buffer is full. Reading from the worker stops, or goes on into a file. */
+void exchange_slow(struct exchange *x) rare;
+/*
+ * slow_client.c: BODY has come from the worker, LAST or not, and X is slow. True: it was taken
+ * over, to follow what is in the file.
+ */
+bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) apart;
+/* slow_client.c: whether what comes from the worker goes into a file; X is slow. */
+bool exchange_slow_spills(const struct exchange *x);
+/* slow_client.c: the client has taken some, and X is slow. May end X's client side. */
+void exchange_slow_drained(struct exchange *x) apart;
+/* slow_client.c: the rest of the response will not come, and X is slow: abort it behind what is in
+ * the file. */
+void exchange_slow_abort(struct exchange *x) rare;
+/* slow_client.c: bytes that wait in memory beside the reply's queue; X is slow. */
+size_t exchange_slow_bytes(const struct exchange *x);
+/* slow_client.c: reading from the worker is not stopped (any more). */
+void exchange_end_pause(struct exchange *x);
+/* slow_client.c: the client's side is over. X->slow is NULL then. */
+void exchange_slow_end(struct exchange *x) apart;
 /*
  * guard.c: X's worker, or its process, died with it. True: its class and path is refused now.
  */

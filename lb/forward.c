@@ -34,19 +34,9 @@ enum {
     HEAD_HELD_MS = 20,
     /* A body that is not larger is copied behind its head, so that both are one piece to send. */
     JOIN_MAX = 4096,
-    /* With less room than that in response_buffer, reading waits until there is more. */
-    ROOM_MIN = 4096,
 };
 
 /* ---- the worker's side has ended ---- */
-
-static void end_pause(struct exchange *x)
-{
-    if (!x->paused)
-        return;
-    x->paused = false;
-    x->paused_us += loop_now_us(x->home->loop) - x->paused_since_us;
-}
 
 /*
  * What it took, for the meter and the histograms: from the request written to the last byte taken,
@@ -55,7 +45,7 @@ static void end_pause(struct exchange *x)
  */
 static void served(struct exchange *x, bool failed)
 {
-    end_pause(x);
+    exchange_end_pause(x);
     uint64_t end_us =
         x->times.last_byte_us != 0 ? x->times.last_byte_us : loop_now_us(x->home->loop);
     uint64_t start_us = x->times.written_us != 0 ? x->times.written_us : x->sent_us;
@@ -219,6 +209,23 @@ static void on_error(void *context, enum err e)
 
 /* ---- the response ---- */
 
+/* Whatever it announces, it has no end. One that fits any buffer is not worth the question. */
+static bool is_event_stream(const struct http1_head *head)
+{
+    const struct slice type = SLICE_LIT("text/event-stream");
+
+    if (head->content_length <= RESPONSE_ROOM_MIN)
+        return false;
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        const struct http1_header *h = &head->headers[i];
+
+        if (slice_eq_nocase(h->name, SLICE_LIT("Content-Type")))
+            return h->value.len >= type.len &&
+                   slice_eq_nocase((struct slice){h->value.p, type.len}, type);
+    }
+    return false;
+}
+
 static void take_head(struct exchange *x, const struct http1_head *head)
 {
     const struct app_settings *s = exchange_settings(x);
@@ -240,6 +247,7 @@ static void take_head(struct exchange *x, const struct http1_head *head)
     }
     x->started = true;
     x->status = head->status;
+    x->event_stream = is_event_stream(head);
     guard_answered(x);
     limit_copy_head(x, head);
     if (x->times.first_byte_us > x->times.written_us && x->times.written_us != 0)
@@ -352,13 +360,10 @@ static void make_room(struct exchange *x)
     size_t limit = exchange_buffer_limit(x);
 
     exchange_count_buffered(x);
-    if (x->reply.queued_bytes + ROOM_MIN <= limit) {
+    if (x->reply.queued_bytes + RESPONSE_ROOM_MIN <= limit)
         http1_room(x->http, limit - x->reply.queued_bytes);
-        return;
-    }
-    x->paused = true;
-    x->paused_since_us = loop_now_us(x->home->loop);
-    http1_pause(x->http);
+    else
+        exchange_slow(x);
 }
 
 /* Whether only the client and its connection want the response's body. */
@@ -371,7 +376,7 @@ static ssize_t on_moving(void *context, struct transport *from, size_t max)
 {
     struct exchange *x = context;
 
-    if (!may_move(x)) {
+    if (!may_move(x) || (x->slow != NULL && exchange_slow_spills(x))) {
         errno = ENOTSUP;
         return -1;
     }
@@ -388,6 +393,8 @@ static void on_body(void *context, struct http1_body *body, bool last)
     limit_copy_body(x, body);
     if (last)
         complete(x, x->status);
+    if (x->slow != NULL && exchange_slow_body(x, body, last))
+        return;
     http_reply_send(&x->reply, body, last);
     if (x->client_over)
         return;
@@ -395,18 +402,6 @@ static void on_body(void *context, struct http1_body *body, bool last)
         exchange_count_buffered(x);
     else
         make_room(x);
-}
-
-void exchange_drained(struct exchange *x)
-{
-    size_t limit = exchange_buffer_limit(x);
-
-    /* Half, so that a slow client does not have us stop and go for each of its packets. */
-    if (!x->paused || x->reply.queued_bytes > limit / 2)
-        return;
-    end_pause(x);
-    http1_room(x->http, limit - x->reply.queued_bytes);
-    http1_resume(x->http);
 }
 
 /* ---- WebSocket ---- */

@@ -416,6 +416,10 @@ static struct lb *lb_create(struct configuration *config, const char *file)
     lb->started_ms = clock_mono_us() / 1000;
     daemon_random_id(lb->instance);
     atomic_init(&lb->response_buffers_total, config->program.response_buffers_total_bytes);
+    atomic_init(&lb->spill_space.total_bytes, config->program.response_spill_total_bytes);
+    lb->spill_space.folder = lb->settings.response_spill_dir != NULL
+                                 ? lb->settings.response_spill_dir
+                                 : lb->settings.spill_dir;
     return lb;
 }
 

@@ -11,6 +11,7 @@
 #include "common/net/loop.h"
 #include "lb/application.h"
 #include "lb/front.h"
+#include "lb/response_spill.h"
 
 struct access_log;
 struct address_counts;
@@ -51,6 +52,7 @@ struct lb {
     _Atomic size_t
         buffered_bytes; /* of responses, over all loops; against response_buffers_total */
     _Atomic uint64_t response_buffers_total;
+    struct spill_space spill_space;      /* of responses in files */
     _Atomic uint64_t unrouted[OUTCOMES]; /* outcomes of requests that no application had */
     struct address_counts *addresses;    /* of clients; all fronts count in it */
     struct http_balance *balance;        /* of client connections over the loops */

@@ -87,6 +87,11 @@ void worker_answered(struct worker *w)
         atomic_store_explicit(&w->full_until_ms, 0, memory_order_relaxed);
 }
 
+bool worker_is_over(const struct worker *w)
+{
+    return worker_backlog(w) > w->concurrency;
+}
+
 const char *worker_name(const struct worker *w)
 {
     return w->name;

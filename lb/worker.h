@@ -54,6 +54,10 @@ void worker_refused(struct worker *w, uint64_t now_ms);
 /* W has answered a request: so it takes some. Any loop; no lock. */
 void worker_answered(struct worker *w);
 
+/* Whether W has more requests in hand from this load balancer than it serves at once, so that some
+ * wait at its agent. Any loop; no lock. */
+bool worker_is_over(const struct worker *w);
+
 const char *worker_name(const struct worker *w);
 struct slice worker_name_slice(const struct worker *w);
 const char *worker_incarnation(const struct worker *w);

@@ -76,7 +76,7 @@ def everything_is_given_back(lb):
     app = lb.app('app')
     s = app['stats']
     return (app['backlog'] == 0 and app['waiting'] == 0 and all(s[name] == 0 for name in (
-        'requests_active', 'requests_waiting', 'connection_waiting', 'buffered_bytes'))
+        'requests_active', 'requests_waiting', 'connection_waiting', 'buffered_bytes', 'spilled_bytes'))
         and not any(w['connections'][x] for w in app['workers'] for x in ('in_use', 'waiting', 'opening')))
 
 

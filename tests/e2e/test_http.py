@@ -219,7 +219,7 @@ def test_reading_from_the_worker_follows_a_slow_client_beyond_the_buffer(world):
             c.write(b'z' * (1 << 20))
             sent.append(1)
     w = world.scripted(serve(answer))
-    lb = world.resumelb(static(w.address))
+    lb = world.resumelb(static(w.address, response_spill_max='0'))
     with Client(lb.address) as c:
         c.send()
         wait_until(lambda: len(sent) >= 1, 'the worker to send')

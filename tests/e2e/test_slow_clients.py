@@ -318,9 +318,10 @@ def test_no_more_of_a_response_is_taken_than_response_buffer(world):
         assert buffered() <= 64 << 10
 
 
-@pytest.mark.parametrize('size, held', [(128 << 10, 0), (16 << 20, 1)])
-def test_a_slow_client_holds_a_worker_as_the_manual_says(world, size, held):
-    lb, w = front(world, serve(lambda c, head, body: c.answer(b'x' * size)))
+@pytest.mark.parametrize('size, settings, held', [
+    (128 << 10, {}, 0), (16 << 20, {}, 0), (16 << 20, {'response_spill_max': '0'}, 1)])
+def test_a_slow_client_holds_a_worker_as_the_manual_says(world, size, settings, held):
+    lb, w = front(world, serve(lambda c, head, body: c.answer(b'x' * size)), **settings)
     with dial(lb, 'plain') as c:
         c.send()
         wait_until(lambda: len(w.requests) == 1, 'the request')
@@ -337,6 +338,7 @@ def test_the_manual_has_the_limits_of_slow_clients_as_they_are(world):
     table = subprocess.run([BIN / 'resumelb', '--describe', 'settings'], capture_output=True, text=True, check=True).stdout
     defaults = dict(re.findall(r'^\| `(\w+)` \|[^|]*\| `([^`]*)` \|', table, re.M))
     for name, written in (('response_buffer', '256 KiB'), ('response_buffers_total', '32 MiB'), ('send_timeout', '60 s'),
+                          ('response_spill_max', '1 GiB'), ('response_spill_total', '8 GiB'), ('worker_hold_timeout', '5 s'),
                           ('min_send_rate', '240 bytes'), ('min_send_rate_grace', '60 s'), ('total_timeout', 'off')):
         assert written.replace(' ', '').replace('bytes', '') == defaults[name], name
         assert re.search(r'`%s`[^.`]*%s' % (name, written), manual), name
@@ -345,7 +347,8 @@ def test_the_manual_has_the_limits_of_slow_clients_as_they_are(world):
 
 
 def test_beyond_response_buffers_total_reading_follows_the_clients(world):
-    lb, _ = front(world, serve(streaming), response_buffers_total='1MiB', response_buffer='256KiB', max_connections=0)
+    lb, _ = front(world, serve(streaming), response_buffers_total='1MiB', response_buffer='256KiB', response_spill_total='0',
+                  max_connections=0)
     clients = [Http2(lb.tls_address, 0) for _ in range(4)]
     for c in clients:
         for i in range(32):

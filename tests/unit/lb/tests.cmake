@@ -1,5 +1,5 @@
 foreach(noun access_line access_log active_check answer class_metrics classify cpu_affinity drained_names ejection_rule exchange header_rules headers methods limit_claim limit_status poison predecessor private_headers redirect
-        refused_line retry_budget route_wait shared_answers tunnel_limit)
+        refused_line response_spill retry_budget route_wait shared_answers tunnel_limit)
   rlb_unit_test(lb/${noun} LINK rlb::lb)
 endforeach()
 foreach(noun advertise application application_live configuration member membership provider_limits self_measure settings)
