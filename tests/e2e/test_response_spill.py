@@ -226,7 +226,8 @@ def test_a_client_that_leaves_gives_the_space_of_its_response_back(world):
     with front.slow() as c:
         c.send(target='/big')
         wait_until(lambda: workers.written == 1, 'the response to be taken from its worker')
-        assert front.stats()['spilled_bytes'] > SIZE // 2 and unnamed_files(front.process) == 1
+        assert front.stats()['spilled_bytes'] > SIZE // 2
+        wait_until(lambda: unnamed_files(front.process) == 1, 'the file')
     front.all_given_back()
     wait_until(lambda: unnamed_files(front.process) == 0, 'the file to be closed')
     wait_until(lambda: front.lines(outcome='client-gone'), 'the line')
@@ -234,13 +235,14 @@ def test_a_client_that_leaves_gives_the_space_of_its_response_back(world):
 
 def test_beyond_the_total_reading_follows_the_client(world):
     workers = Workers(world)
-    front = Front(world, workers, response_spill_total='24MiB')
+    # The first fits; for the second there is what the sockets hold of both.
+    front = Front(world, workers, response_spill_total='20MiB')
     with front.slow() as first, front.slow() as second:
         first.send(target='/big')
         wait_until(lambda: workers.written == 1, 'the first response to be taken from its worker')
         second.send(target='/big')
         wait_until(lambda: front.stats()['spill_limits'] == 1, 'the limit')
-        assert workers.written == 1 and SIZE // 2 < front.stats()['spilled_bytes'] <= 24 * MIB
+        assert workers.written == 1 and SIZE // 2 < front.stats()['spilled_bytes'] <= SIZE
         assert get(front.address, '/small').status == 200       # by the other worker
         assert digest(read(second)) == digest(BODY)
         assert digest(read(first)) == digest(BODY)
@@ -333,6 +335,6 @@ def test_a_full_disk_takes_a_part_of_a_response_and_the_rest_follows_the_client(
     with front.slow() as c:
         c.send(target='/big')
         wait_until(lambda: front.stats()['spill_failures'] != 0, 'the failure')
-        assert front.stats()['spilled_bytes'] > 0 and workers.written == 0
+        assert front.stats()['spilled_bytes'] > 0
         assert digest(read(c)) == digest(BODY)
     front.all_given_back()
