@@ -233,6 +233,20 @@ def test_a_client_that_leaves_gives_the_space_of_its_response_back(world):
     wait_until(lambda: front.lines(outcome='client-gone'), 'the line')
 
 
+@pytest.mark.parametrize('settings', [{}, {'response_spill_max': '2MiB'}])
+def test_responses_that_wait_for_their_clients_are_cut_at_the_end_of_drain_timeout(world, settings):
+    workers = Workers(world, 1)
+    front = Front(world, workers, drain_timeout='1s', **settings)
+    with front.slow() as c, front.slow(tls=True) as waiting:
+        c.send(target='/big')
+        wait_until(lambda: front.stats()['spilled_bytes'] > MIB, 'the file')
+        waiting.send(target='/big')
+        wait_until(lambda: front.stats()['requests_active'] == 2, 'both')
+        assert front.lb.process.stop() == 0
+        with pytest.raises(BodyCutShort):
+            read(c)
+
+
 def test_beyond_the_total_reading_follows_the_client(world):
     workers = Workers(world)
     # The first fits; for the second there is what the sockets hold of both.
