@@ -13,25 +13,25 @@ git grep --untracked -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]' -- '*.c'
         edges("common/wire", "common/base common/core common/wire")
         # Parts of libh2o that need neither its loop nor its connections, each behind an interface of ours.
         edges("common/h2o", "common/base common/h2o")
-        edges("common/net", "common/base common/core common/wire common/h2o common/net")
-        # docs/decisions: the tree uses the loop directly, and nothing else of net.
-        edges("common/tree", "common/base common/core common/wire common/tree common/net/loop.h")
+        edges("common/event", "common/base common/event")
+        edges("common/net", "common/base common/core common/wire common/h2o common/event common/net")
+        edges("common/tree", "common/base common/core common/wire common/event common/tree")
         edges("classifiers", "common/base classifiers")
         # Cut out of lb: the simulator, the replay tool and the tests drive it without a server.
         edges("pool", "common/base common/core pool")
-        edges("lb", "common/base common/core common/wire common/net common/tree classifiers pool lb")
-        edges("worker-agent", "common/base common/core common/wire common/net common/tree worker-agent")
-        edges("poolcounter", "common/base common/core common/wire common/net poolcounter")
+        edges("lb", "common/base common/core common/wire common/event common/net common/tree classifiers pool lb")
+        edges("worker-agent", "common/base common/core common/wire common/event common/net common/tree worker-agent")
+        edges("poolcounter", "common/base common/core common/wire common/event common/net poolcounter")
         # Beside lb: workers in virtual time before the same pool.
         edges("sim", "common/base common/core pool sim")
         # The settings of a pool are those of the server, and the figures of a shadow: one table, one list.
-        edges("ctl", "common/base common/core common/wire common/net common/tree classifiers pool sim ctl lb/settings.def lb/shadow_json.h")
+        edges("ctl", "common/base common/core common/wire common/event common/net common/tree classifiers pool sim ctl lb/settings.def lb/shadow_json.h")
         edges("tests", "common classifiers pool sim lb worker-agent poolcounter ctl tests")
         edges("bench", "common classifiers pool lb bench")
         edges("examples", "examples")
 
         # Libraries: HEADER (a pattern), the files that may include it.
-        library("^h2o(/.*)?\\.h$|^h2o/", "^common/h2o/[^/]*[.]c$|^common/net/|^lb/(front|tap|exchange|forward|headers|answer)\\.|^worker-agent/front\\.|^tests/")
+        library("^h2o(/.*)?\\.h$|^h2o/", "^common/h2o/[^/]*[.]c$|^common/(event|net)/|^lb/(front|tap|exchange|forward|headers|answer)\\.|^worker-agent/front\\.|^tests/")
         library("^openssl/", "^common/net/|^common/tree/(zookeeper_session|zookeeper_acl|store_zookeeper)\\.c$|^lb/(tls(_[a-z]+)?|limit_key)\\.|^tests/")
         library("^jansson\\.h$", "^common/(wire|tree)/|^(lb|worker-agent|ctl|tests)/")
         library("^yaml\\.h$", "^common/base/config\\.c$")

@@ -16,7 +16,7 @@
 #ifndef RLB_LB_COLD_SLOTS_H
 #define RLB_LB_COLD_SLOTS_H
 
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 #include "lb/known_worker.h"
 
 struct membership;

@@ -8,7 +8,7 @@
 #define RLB_LB_LB_H
 
 #include "common/base/map.h"
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 #include "lb/application.h"
 #include "lb/front.h"
 #include "lb/response_spill.h"

@@ -25,8 +25,8 @@
 #ifndef RLB_LB_PREDECESSOR_H
 #define RLB_LB_PREDECESSOR_H
 
+#include "common/event/loop.h"
 #include "common/net/addr.h"
-#include "common/net/loop.h"
 
 #define PREDECESSOR_VARIABLE "RESUMELB_UPGRADE_FD"
 

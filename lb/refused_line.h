@@ -10,7 +10,7 @@
 #ifndef RLB_LB_REFUSED_LINE_H
 #define RLB_LB_REFUSED_LINE_H
 
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 struct refused_wait {
     struct list node;

@@ -7,8 +7,8 @@
 #ifndef RLB_LB_RESOLVER_H
 #define RLB_LB_RESOLVER_H
 
+#include "common/event/loop.h"
 #include "common/net/addr.h"
-#include "common/net/loop.h"
 
 struct resolver;
 

@@ -8,7 +8,7 @@
 #ifndef RLB_LB_ROUTE_WAIT_H
 #define RLB_LB_ROUTE_WAIT_H
 
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 #include "lb/pool.h"
 
 struct route_wait {

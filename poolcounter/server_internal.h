@@ -12,7 +12,7 @@
 #define RLB_POOLCOUNTER_SERVER_INTERNAL_H
 
 #include "common/core/counter_top.h"
-#include "common/net/timer_wheel.h"
+#include "common/event/timer_wheel.h"
 #include "common/wire/counter_line.h"
 #include "poolcounter/server.h"
 #include "poolcounter/sources.h"

@@ -7,7 +7,7 @@
 #ifndef RLB_AGENT_BACKGROUND_H
 #define RLB_AGENT_BACKGROUND_H
 
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 enum {
     /* How long the end of a thread is waited for. One that hangs in the kernel longer (a network

@@ -29,8 +29,8 @@
 #define RLB_AGENT_HEIR_H
 
 #include "common/base/text.h"
+#include "common/event/loop.h"
 #include "common/net/addr.h"
-#include "common/net/loop.h"
 
 #define HEIR_VARIABLE "RESUMELB_UPGRADE_FD"
 

@@ -7,7 +7,7 @@
 #ifndef RLB_AGENT_KEEPER_LINK_H
 #define RLB_AGENT_KEEPER_LINK_H
 
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 #include "worker-agent/keeper.h"
 #include "worker-agent/spawner.h"
 

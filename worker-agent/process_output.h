@@ -8,7 +8,7 @@
 #define RLB_AGENT_PROCESS_OUTPUT_H
 
 #include "common/base/stats.h"
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 #include "worker-agent/last_lines.h"
 
 enum {

@@ -13,7 +13,7 @@
 
 #include <sys/types.h>
 
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 enum {
     /* Time per sample after which no further PSS is asked for: the others' turn comes first in the

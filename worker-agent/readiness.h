@@ -8,8 +8,8 @@
 #ifndef RLB_AGENT_READINESS_H
 #define RLB_AGENT_READINESS_H
 
+#include "common/event/loop.h"
 #include "common/net/http1_client.h"
-#include "common/net/loop.h"
 
 struct readiness {
     struct loop *loop;

@@ -12,7 +12,7 @@
 #ifndef RLB_AGENT_RESTART_WATCH_H
 #define RLB_AGENT_RESTART_WATCH_H
 
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 struct restart_times {
     /* Changes of restart.txt within this time of the first are one restart. */

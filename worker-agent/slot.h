@@ -12,8 +12,8 @@
 #ifndef RLB_AGENT_SLOT_H
 #define RLB_AGENT_SLOT_H
 
+#include "common/event/loop.h"
 #include "common/net/addr.h"
-#include "common/net/loop.h"
 #include "common/wire/resume_line.h"
 #include "worker-agent/app_process.h"
 #include "worker-agent/front_door.h"

@@ -10,8 +10,8 @@
 #ifndef RLB_AGENT_WARM_UP_H
 #define RLB_AGENT_WARM_UP_H
 
+#include "common/event/loop.h"
 #include "common/net/http1_client.h"
-#include "common/net/loop.h"
 #include "worker-agent/warm_targets.h"
 
 struct warm_up {

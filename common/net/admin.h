@@ -10,8 +10,8 @@
 #define RLB_NET_ADMIN_H
 
 #include "common/base/text.h"
+#include "common/event/loop.h"
 #include "common/net/addr.h"
-#include "common/net/loop.h"
 
 struct admin;
 struct admin_options {

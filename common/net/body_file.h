@@ -9,7 +9,7 @@
 #define RLB_NET_BODY_FILE_H
 
 #include "common/base/list.h"
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 #include <sys/types.h>
 

@@ -19,7 +19,7 @@
 #ifndef RLB_NET_CONN_POOL_H
 #define RLB_NET_CONN_POOL_H
 
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 struct conn_pool;
 struct conn_backend;

@@ -22,8 +22,8 @@
 #define RLB_NET_COUNTER_CLIENT_H
 
 #include "common/core/counter.h"
+#include "common/event/loop.h"
 #include "common/net/counter_health.h"
-#include "common/net/loop.h"
 
 enum {
     COUNTER_SERVERS_MAX = 64,      /* of one client; nobody runs as many */

@@ -8,7 +8,7 @@
 #define RLB_NET_DAEMON_H
 
 #include "common/base/err.h"
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 #include <stdio.h>
 

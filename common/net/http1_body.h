@@ -7,8 +7,8 @@
 #ifndef RLB_NET_HTTP1_BODY_H
 #define RLB_NET_HTTP1_BODY_H
 
+#include "common/event/loop.h"
 #include "common/net/http1_client.h"
-#include "common/net/loop.h"
 
 /* Parts and, mostly, bytes in the same piece of memory. Each struct http1_body is in one. */
 struct held_body {

@@ -6,7 +6,7 @@
 #ifndef RLB_NET_HTTP1_CONN_H
 #define RLB_NET_HTTP1_CONN_H
 
-#include "common/net/deadline.h"
+#include "common/event/deadline.h"
 #include "common/net/http1_body.h"
 #include "common/net/transport.h"
 

@@ -13,8 +13,8 @@
 #ifndef RLB_NET_HTTP_BALANCE_H
 #define RLB_NET_HTTP_BALANCE_H
 
+#include "common/event/loop.h"
 #include "common/net/addr.h"
-#include "common/net/loop.h"
 
 struct http_balance;
 

@@ -7,8 +7,8 @@
  * What else they send is thrown away until they close: to close before would have the kernel reset
  * the connection, and take our answer back.
  */
+#include "common/event/sys.h"
 #include "common/net/http_conn.h"
-#include "common/net/sys.h"
 
 #include <errno.h>
 

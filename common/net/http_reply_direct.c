@@ -12,8 +12,8 @@
  * does not take at once is read out of it, and queued like all else. So whatever holds for bytes
  * that were read holds for these: response_buffer, slow readers, answers that are cut.
  */
+#include "common/event/sys.h"
 #include "common/net/http_conn.h"
-#include "common/net/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,13 +10,13 @@
 #define RLB_NET_HTTP_SERVER_H
 
 #include "common/base/pace.h"
+#include "common/event/loop.h"
 #include "common/net/addr.h"
 #include "common/net/address_counts.h"
 #include "common/net/http1_client.h"
 #include "common/net/http_balance.h"
 #include "common/net/http_request.h"
 #include "common/net/http_tls.h"
-#include "common/net/loop.h"
 #include "common/net/networks.h"
 #include "common/wire/http1_request.h"
 

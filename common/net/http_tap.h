@@ -12,7 +12,7 @@
 #define RLB_NET_HTTP_TAP_H
 
 #include "common/base/text.h"
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 #include "common/wire/http2_intake.h"
 #include "common/wire/request_chunks.h"
 

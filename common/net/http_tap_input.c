@@ -5,8 +5,8 @@
  * time the tap sees how large a body is, it would all have been copied once too often. Its layout
  * of buffers is locked with the rest of the tap. And what has been read too much of, for now.
  */
+#include "common/event/sys.h"
 #include "common/net/http_conn.h"
-#include "common/net/sys.h"
 
 #include <errno.h>
 #include <stdlib.h>

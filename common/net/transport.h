@@ -10,8 +10,8 @@
 #ifndef RLB_NET_TRANSPORT_H
 #define RLB_NET_TRANSPORT_H
 
-#include "common/net/loop.h"
-#include "common/net/sys.h"
+#include "common/event/loop.h"
+#include "common/event/sys.h"
 #include "common/net/tls_link.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 
 #include "common/base/config.h"
 #include "common/base/text.h"
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 #include <jansson.h>
 

@@ -15,7 +15,7 @@
 #define RLB_TREE_ZOOKEEPER_SESSION_H
 
 #include "common/base/text.h"
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 #include "common/wire/zookeeper_reply.h"
 
 struct zk_session;

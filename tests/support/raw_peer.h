@@ -9,8 +9,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/text.h"
+#include "common/event/loop.h"
 #include "common/net/addr.h"
-#include "common/net/loop.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,14 +1,11 @@
-foreach(noun addr address_counts client_addr conn_move conn_park conn_pool conn_pool_thread daemon deadline loop loop_ends loop_watch networks packet packet_queue packet_talk timer_wheel transport)
+foreach(noun addr address_counts client_addr conn_move conn_park conn_pool conn_pool_thread daemon networks packet packet_queue packet_talk transport)
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()
-# They replace functions, of the system or of the library, or start themselves.
-foreach(noun loop_library program)
-  rlb_unit_test(net/${noun} OWN_PROGRAM LINK rlb::net)
-endforeach()
-rlb_unit_test(net/loop_wait OWN_PROGRAM LINK rlb::net -Wl,--wrap=poll -Wl,--wrap=epoll_pwait -Wl,--wrap=syscall)
+# It starts itself.
+rlb_unit_test(net/program OWN_PROGRAM LINK rlb::net)
 # Time and what is flushed are the test's.
 rlb_unit_test(net/http_held OWN_PROGRAM LINK rlb::net -Wl,--wrap=clock_mono_us -Wl,--wrap=http_reply_flush)
-set_tests_properties(unit.net.address_counts unit.net.conn_move unit.net.conn_park unit.net.conn_pool unit.net.conn_pool_thread unit.net.loop unit.net.loop_ends unit.net.loop_library unit.net.loop_wait unit.net.loop_watch PROPERTIES LABELS "unit;thread")
+set_tests_properties(unit.net.address_counts unit.net.conn_move unit.net.conn_park unit.net.conn_pool unit.net.conn_pool_thread PROPERTIES LABELS "unit;thread")
 foreach(noun admin http1_client http1_conn http1_move http_balance http_check http_conn http_fields http_library http_reply http_request http_rest http_reply_move http_server http_short http_short_end http_tap http_tap_spill)
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()

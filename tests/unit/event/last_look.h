@@ -5,7 +5,7 @@
 #ifndef RLB_TESTS_LAST_LOOK_H
 #define RLB_TESTS_LAST_LOOK_H
 
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 struct last_look {
     struct loop_deferred look, deferred;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A loop's wait, and the descriptors that are watched without libh2o: the inside of loop.c, which
- * owns it. One thread's. loop_wait.c says how it works.
+ * owns it. One thread's. poller.c says how it works.
  */
-#ifndef RLB_NET_LOOP_WAIT_H
-#define RLB_NET_LOOP_WAIT_H
+#ifndef RLB_EVENT_POLLER_H
+#define RLB_EVENT_POLLER_H
 
 #include "common/base/list.h"
 

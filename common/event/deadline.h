@@ -7,10 +7,10 @@
  * Embedded; a timer on its loop, whose thread alone has it. To be stopped before its memory goes,
  * and before another loop has it.
  */
-#ifndef RLB_NET_DEADLINE_H
-#define RLB_NET_DEADLINE_H
+#ifndef RLB_EVENT_DEADLINE_H
+#define RLB_EVENT_DEADLINE_H
 
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 struct deadline {
     struct timer timer; /* runs at DUE_MS at the latest */

@@ -24,11 +24,11 @@
  * the first of those is due: it is set only when another comes before that. What it was set for may
  * have gone when it rings; that costs one turn.
  */
-#include "common/net/loop_wait.h"
+#include "common/event/poller.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/net/loop.h"
-#include "common/net/sys.h"
+#include "common/event/loop.h"
+#include "common/event/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>

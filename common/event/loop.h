@@ -5,8 +5,8 @@
  * destroyed on one thread; only the functions marked "any thread" may be called from elsewhere. It
  * outlives everything that was started on it.
  */
-#ifndef RLB_NET_LOOP_H
-#define RLB_NET_LOOP_H
+#ifndef RLB_EVENT_LOOP_H
+#define RLB_EVENT_LOOP_H
 
 #include "common/base/err.h"
 #include "common/base/list.h"

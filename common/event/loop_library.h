@@ -4,8 +4,8 @@
  * private fields of libh2o's sockets, so it is locked to this version of the library, and tried out
  * by each loop. One thread's. loop_library.c says how it works.
  */
-#ifndef RLB_NET_LOOP_LIBRARY_H
-#define RLB_NET_LOOP_LIBRARY_H
+#ifndef RLB_EVENT_LOOP_LIBRARY_H
+#define RLB_EVENT_LOOP_LIBRARY_H
 
 #include <stdbool.h>
 #include <stdint.h>

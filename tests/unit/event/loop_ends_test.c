@@ -2,8 +2,8 @@
  *
  * What runs at the ends of a loop's turn: before the wait, at each turn, and what was put off.
  */
-#include "common/net/loop.h"
-#include "tests/unit/net/last_look.h"
+#include "common/event/loop.h"
+#include "tests/unit/event/last_look.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,10 +3,10 @@
  * Running timers, ordered by when they are due: the inside of loop.c. Time is an argument.
  * Embedded in its loop; owns no timer. One thread.
  */
-#ifndef RLB_NET_TIMER_WHEEL_H
-#define RLB_NET_TIMER_WHEEL_H
+#ifndef RLB_EVENT_TIMER_WHEEL_H
+#define RLB_EVENT_TIMER_WHEEL_H
 
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 enum {
     WHEEL_BITS = 6,

@@ -14,14 +14,14 @@
  * writes to the eventfd only when the loop has said that it is about to sleep. libh2o's own clock
  * is wall time; ours is monotonic, and read once a turn, for both.
  *
- * What it waits for besides libh2o's sockets, and what is known of a wait, is in loop_wait.c.
+ * What it waits for besides libh2o's sockets, and what is known of a wait, is in poller.c.
  */
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/net/loop_library.h"
-#include "common/net/loop_wait.h"
-#include "common/net/timer_wheel.h"
+#include "common/event/loop_library.h"
+#include "common/event/poller.h"
+#include "common/event/timer_wheel.h"
 
 #include <errno.h>
 #include <pthread.h>

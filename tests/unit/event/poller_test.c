@@ -2,7 +2,7 @@
  *
  * What a loop knows of its waits: that one has heard of every socket with anything to tell.
  */
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 #include "common/base/clock.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/clock.h"
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 #include <fcntl.h>
 #include <pthread.h>

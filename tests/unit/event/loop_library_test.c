@@ -3,8 +3,8 @@
  * Turns with and without libh2o's own: which of the two one is, and that nobody sees a difference.
  */
 #include "common/base/clock.h"
-#include "common/net/loop.h"
-#include "common/net/loop_library.h"
+#include "common/event/loop.h"
+#include "common/event/loop_library.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

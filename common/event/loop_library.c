@@ -10,7 +10,7 @@
  * libh2o's list of those whose interest has changed, though it has not: it is taken off that.
  *
  * Timers are linked by h2o_timeout_link, which is ours: a function by the name of libh2o's, which
- * its own calls come to as those of epoll_wait do (loop_wait.c). It does what libh2o's does, and
+ * its own calls come to as those of epoll_wait do (poller.c). It does what libh2o's does, and
  * keeps in mind when the first timer is due, so that the lists of timers are gone through when that
  * time has come, and not before and after each wait. What was linked may have gone by then: the
  * time in mind is never later than that of the first. A libh2o that was linked so that its calls
@@ -21,7 +21,7 @@
  * when last looked at: after each turn of libh2o's, which sets the field itself, and at least once
  * in CLOCK_US while there are turns. So a wall clock that is set is noticed as late as that.
  */
-#include "common/net/loop_library.h"
+#include "common/event/loop_library.h"
 #include "common/base/base.h"
 #include "common/base/clock.h"
 

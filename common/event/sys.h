@@ -9,8 +9,8 @@
  * Under a sanitizer they are libc's: it looks into these to know which memory has been written,
  * and what a thread has seen of another.
  */
-#ifndef RLB_NET_SYS_H
-#define RLB_NET_SYS_H
+#ifndef RLB_EVENT_SYS_H
+#define RLB_EVENT_SYS_H
 
 #include <poll.h>
 #include <signal.h>

@@ -12,7 +12,7 @@
  * times in all. Source: Varghese and Lauck, "Hashed and hierarchical timing wheels", 1987,
  * scheme 7. We place by absolute time instead of by distance, which needs no wrapping around.
  */
-#include "common/net/timer_wheel.h"
+#include "common/event/timer_wheel.h"
 
 void timer_wheel_init(struct timer_wheel *w, uint64_t now_ms)
 {

@@ -3,7 +3,7 @@
  * Watched descriptors, each test with the watch beside epoll and with it inside, where a crowd of
  * younger ones has pushed it.
  */
-#include "common/net/loop.h"
+#include "common/event/loop.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
