@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * As in http1_conn.c, libh2o's socket serves as a watch on the descriptor only: connecting, reading
- * and writing are ours. There is never more than one short line on its way out, which a socket
- * either takes whole or is as good as dead; and never more than one line to come in, so that bytes
- * behind it are a fault.
+ * A connection is a descriptor and a watch on it. At most one short line is being sent: a socket
+ * that does not accept all of it at once is treated as failed. At most one line is expected, so
+ * bytes behind it are a fault.
  */
 #include "common/net/counter_conn.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
@@ -24,8 +24,7 @@ enum {
 
 static enum counter_trouble receive(struct counter_conn *c)
 {
-    ssize_t n = recv(h2o_socket_get_fd(c->sock), c->in + c->in_len, sizeof(c->in) - c->in_len,
-                     MSG_DONTWAIT);
+    ssize_t n = recv(c->fd, c->in + c->in_len, sizeof(c->in) - c->in_len, MSG_DONTWAIT);
 
     if (n > 0)
         c->in_len += (size_t)n;
@@ -34,13 +33,12 @@ static enum counter_trouble receive(struct counter_conn *c)
     return COUNTER_TROUBLE_NONE;
 }
 
-static void on_readable(h2o_socket_t *sock, const char *err)
+static void on_readable(void *context)
 {
-    struct counter_conn *c = sock->data;
+    struct counter_conn *c = context;
     struct counter_reply reply;
     size_t used;
 
-    (void)err; /* nothing was read, so nothing can have failed */
     enum counter_trouble trouble = receive(c);
     if (trouble != COUNTER_TROUBLE_NONE) {
         counter_conn_ended(c, trouble);
@@ -66,7 +64,7 @@ static void on_readable(h2o_socket_t *sock, const char *err)
 bool counter_conn_alive(struct counter_conn *c)
 {
     char byte;
-    ssize_t n = recv(h2o_socket_get_fd(c->sock), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
     return n == -1 && (errno == EAGAIN || errno == EINTR);
 }
@@ -78,7 +76,7 @@ bool counter_conn_send(struct counter_conn *c, struct slice line)
     ssize_t n;
 
     do
-        n = send(h2o_socket_get_fd(c->sock), line.p, line.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = send(c->fd, line.p, line.len, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (n == -1 && errno == EINTR);
     return n == (ssize_t)line.len;
 }
@@ -104,21 +102,19 @@ static enum counter_trouble trouble_of_errno(int error)
     }
 }
 
-static void on_connected(h2o_socket_t *sock, const char *err)
+static void on_connected(void *context)
 {
-    struct counter_conn *c = sock->data;
+    struct counter_conn *c = context;
     int error = 0;
     socklen_t len = sizeof(error);
 
-    (void)err;
-    if (getsockopt(h2o_socket_get_fd(sock), SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
         error = errno;
     if (error != 0) {
         counter_conn_ended(c, trouble_of_errno(error));
         return;
     }
-    h2o_socket_dont_read(sock, 1);
-    h2o_socket_read_start(sock, on_readable);
+    watch_read(c->watch, true);
     counter_conn_connected(c);
 }
 
@@ -158,9 +154,10 @@ static int start_connect(struct counter_conn *c, const struct addr *a)
         close(fd);
         return error;
     }
-    c->sock = h2o_evloop_socket_create(loop_h2o(c->loop), fd, 0);
-    c->sock->data = c;
-    h2o_socket_notify_write(c->sock, on_connected);
+    c->fd = fd;
+    c->watch = watch_start_as_is(c->loop, fd, on_readable, c);
+    watch_read(c->watch, false);
+    watch_write(c->watch, on_connected);
     return 0;
 }
 
@@ -180,6 +177,7 @@ struct counter_conn *counter_conn_open(struct counter_server *s)
     struct counter_conn *c = xcalloc(1, sizeof(*c));
 
     c->loop = client->loop;
+    c->fd = -1;
     c->state = COUNTER_CONN_CONNECTING;
     c->end_later.run = run_end_later;
     c->free_later.run = run_free;
@@ -201,9 +199,11 @@ void counter_conn_close(struct counter_conn *c)
     list_remove(&c->end_later.node);
     /* In an orderly way, whatever it holds: a reset that gets lost is not sent again, and the
      * daemon would keep a place for nobody. */
-    if (c->sock != NULL)
-        h2o_socket_close(c->sock);
-    c->sock = NULL;
+    watch_stop(c->watch);
+    c->watch = NULL;
+    if (c->fd != -1)
+        close(c->fd);
+    c->fd = -1;
     counter_server_part(c);
     loop_defer(c->loop, &c->free_later);
 }

@@ -11,8 +11,6 @@
 #include "common/net/counter_client.h"
 #include "common/wire/counter_reply.h"
 
-#include <h2o.h>
-
 /*
  *   CONNECTING -> ASKING -> HELD -> RELEASING -> KEPT -> ASKING ...
  *        |           |                             ^
@@ -39,7 +37,8 @@ struct counter_conn {
     struct counter_server *server;
     struct counter_call *call; /* CONNECTING: or NULL. ASKING, HELD: never NULL. Else NULL */
     struct loop *loop;
-    h2o_socket_t *sock;             /* NULL when there was none to be had */
+    int fd;                         /* -1: no socket could be created, or it is closed */
+    struct watch *watch;            /* of FD */
     struct timer timer;             /* of every state but ASKING and HELD */
     struct loop_deferred end_later; /* an attempt that failed at once; ASKING: its server rests */
     struct loop_deferred free_later;
