@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A time-out that is set anew, or called off, far more often than it passes. Only the time is
- * noted then: the timer stays where it is, and looks at what is noted when it expires; it goes on
- * to that time, or rests. So a deadline passes when a timer of its own would expire, to the
- * millisecond, for the price of a few timers that expire in vain.
- * Embedded; a timer on its loop, whose thread alone has it. To be stopped before its memory goes,
- * and before another loop has it.
+ * A time-out that is set again, or cleared, far more often than it expires. Setting and clearing
+ * only store the due time. The timer keeps running; when it expires, it is restarted for the stored
+ * time, or stops if there is none. So a deadline passes at the same millisecond as a timer would
+ * expire, and some timers expire without effect.
+ *
+ * Embedded in its owner; used by the loop's thread only. It must be stopped before its memory is
+ * freed, and before another loop uses it.
  */
 #ifndef RLB_EVENT_DEADLINE_H
 #define RLB_EVENT_DEADLINE_H
@@ -13,18 +14,18 @@
 #include "common/event/loop.h"
 
 struct deadline {
-    struct timer timer; /* runs at DUE_MS at the latest */
-    uint64_t due_ms;    /* 0: there is none */
+    struct timer timer; /* due at DUE_MS or before */
+    uint64_t due_ms;    /* 0: not set */
 };
 
-/* EXPIRED of the timer asks deadline_passed. */
+/* EXPIRED must call deadline_passed. */
 static inline void deadline_init(struct deadline *d, void (*expired)(struct timer *t))
 {
     timer_init(&d->timer, expired);
     d->due_ms = 0;
 }
 
-/* DELAY_MS, not 0, from now. */
+/* Sets D to DELAY_MS from now; not 0. */
 static inline void deadline_set(struct loop *l, struct deadline *d, uint64_t delay_ms)
 {
     d->due_ms = loop_due_ms(l, delay_ms);
@@ -32,7 +33,7 @@ static inline void deadline_set(struct loop *l, struct deadline *d, uint64_t del
         timer_start_at(l, &d->timer, d->due_ms);
 }
 
-/* There is none any more; the timer may run on. */
+/* Clears D; its timer may continue to run. */
 static inline void deadline_clear(struct deadline *d)
 {
     d->due_ms = 0;
@@ -49,7 +50,8 @@ static inline void deadline_stop(struct deadline *d)
     timer_stop(&d->timer);
 }
 
-/* D's timer has expired: whether the deadline has passed; there is none then. */
+/* To be called when D's timer has expired. Returns whether the deadline has passed; it is cleared
+ * then. */
 static inline bool deadline_passed(struct loop *l, struct deadline *d)
 {
     if (d->due_ms == 0)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The system calls that every request makes, several times. In a program with threads libc's own
- * recv, send, sendmsg, poll and epoll_pwait let the calling thread be cancelled while they wait:
- * two locked operations and some 35 instructions each, around calls that do not wait at all. Nobody
- * cancels threads here, and syscall(2) is no place to be cancelled at; it sets errno as they do.
- * Any thread.
+ * The system calls that every request makes several times. In a program with threads, libc's recv,
+ * send, sendmsg, poll and epoll_pwait are cancellation points: two locked operations and about 35
+ * instructions each, around calls that do not block. No thread is cancelled here, and syscall(2) is
+ * not a cancellation point; it sets errno as they do. Any thread.
  *
- * Under a sanitizer they are libc's: it looks into these to know which memory has been written,
- * and what a thread has seen of another.
+ * Under a sanitizer these are libc's functions: the sanitizer intercepts them to learn which memory
+ * has been written, and how threads are synchronized.
  */
 #ifndef RLB_EVENT_SYS_H
 #define RLB_EVENT_SYS_H
@@ -27,13 +26,13 @@
 #define RLB_SYS_BY_LIBC
 #endif
 #endif
-/* Where one call of the kernel's is many of libc's, or a long is no pointer. */
+/* Where a system call has several variants, or a long cannot hold a pointer. */
 #if !defined(SYS_recvfrom) || !defined(SYS_sendto) || !defined(SYS_sendmsg) ||                     \
     !defined(SYS_epoll_pwait) || !defined(__LP64__)
 #define RLB_SYS_BY_LIBC
 #endif
 
-/* As recv(2), and so on. */
+/* As recv(2); the others likewise. */
 static inline ssize_t sys_recv(int fd, void *to, size_t room, int flags)
 {
 #ifdef RLB_SYS_BY_LIBC
@@ -61,7 +60,7 @@ static inline ssize_t sys_sendmsg(int fd, const struct msghdr *m, int flags)
 #endif
 }
 
-/* What of N pieces at IOV the socket takes. One needs no msghdr: the kernel has less to look at. */
+/* Sends N pieces at IOV. A single one needs no msghdr, which the kernel would have to copy. */
 static inline ssize_t sys_send_pieces(int fd, struct iovec *iov, size_t n, int flags)
 {
     struct msghdr m = {.msg_iov = iov, .msg_iovlen = n};
@@ -69,7 +68,7 @@ static inline ssize_t sys_send_pieces(int fd, struct iovec *iov, size_t n, int f
     return n == 1 ? sys_send(fd, iov->iov_base, iov->iov_len, flags) : sys_sendmsg(fd, &m, flags);
 }
 
-/* epoll_wait(2): with no signal mask of its own. */
+/* epoll_wait(2). */
 static inline int sys_epoll_wait(int epoll, struct epoll_event *events, int max, int timeout_ms)
 {
 #ifdef RLB_SYS_BY_LIBC
@@ -79,7 +78,7 @@ static inline int sys_epoll_wait(int epoll, struct epoll_event *events, int max,
 #endif
 }
 
-/* Not every machine has the system call by that name. */
+/* Not every architecture has the system call poll. */
 static inline int sys_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
 #if defined(RLB_SYS_BY_LIBC) || !defined(SYS_poll)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A hierarchical timing wheel with bitmaps. A due time is read as a number to the base 64; a timer
- * stands at the level of the highest digit in which its due time differs from the current tick, in
+ * A hierarchical timing wheel with bitmaps. A due time is a number to the base 64; a timer is
+ * stored at the level of the highest digit in which its due time differs from the current tick, in
  * the slot of that digit:
  *
  *     due  = 3 . 17 . 42      tick = 3 . 11 . 60      ->  level 1, slot 17
  *
- * So no slot is ever behind the tick, everything at a level is due before anything at a higher one,
+ * So no slot is ever behind the tick, all timers of a level are due before those of higher levels,
  * and the next event is the lowest bit of the lowest level in use. When the tick reaches a slot of
- * a higher level, its timers are placed anew, each time at a lower level: at most WHEEL_LEVELS
- * times in all. Source: Varghese and Lauck, "Hashed and hierarchical timing wheels", 1987,
- * scheme 7. We place by absolute time instead of by distance, which needs no wrapping around.
+ * a higher level, its timers are moved to a lower level: at most WHEEL_LEVELS times for each timer.
+ * Source: Varghese and Lauck, "Hashed and hierarchical timing wheels", 1987, scheme 7. Slots are
+ * selected by absolute time instead of by distance, so indexes do not wrap around.
  */
 #include "common/event/timer_wheel.h"
 
@@ -43,7 +43,7 @@ void timer_wheel_add(struct timer_wheel *w, struct timer *t)
         w->next_ms = begins_ms;
 }
 
-/* The first slot with members and when it begins; forgets slots that became empty. NULL: none. */
+/* The first slot with members and when it begins; clears the bits of empty slots. NULL: none. */
 static struct list *first_slot(struct timer_wheel *w, uint64_t *begins_ms)
 {
     for (unsigned level = 0; level < WHEEL_LEVELS; ++level) {
@@ -54,7 +54,7 @@ static struct list *first_slot(struct timer_wheel *w, uint64_t *begins_ms)
                 w->used[level] &= w->used[level] - 1;
                 continue;
             }
-            /* The tick's digits above this level; a shift by 64 or more would be undefined. */
+            /* The digits of the tick above this level; shifting by 64 or more is undefined. */
             uint64_t above = shift + WHEEL_BITS < 64
                                  ? w->tick_ms >> (shift + WHEEL_BITS) << (shift + WHEEL_BITS)
                                  : 0;
@@ -101,7 +101,7 @@ uint64_t timer_wheel_next(struct timer_wheel *w)
     return w->next_ms;
 }
 
-/* When the first member of SLOT is due, or BEGINS_MS where it has many. */
+/* When the first member of SLOT is due, or BEGINS_MS if it has many members. */
 static uint64_t first_due(struct list *slot, uint64_t begins_ms)
 {
     uint64_t due_ms = UINT64_MAX;
