@@ -31,7 +31,7 @@ git grep --untracked -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]' -- '*.c'
         edges("examples", "examples")
 
         # Libraries: HEADER (a pattern), the files that may include it.
-        library("^h2o(/.*)?\\.h$|^h2o/", "^common/h2o/[^/]*[.]c$|^common/(event|net)/|^lb/(front|tap|exchange|forward|headers|answer)\\.|^worker-agent/front\\.|^tests/")
+        library("^h2o(/.*)?\\.h$|^h2o/", "^common/h2o/[^/]*[.]c$|^common/net/|^lb/(front|tap|exchange|forward|headers|answer)\\.|^worker-agent/front\\.|^tests/")
         library("^openssl/", "^common/net/|^common/tree/(zookeeper_session|zookeeper_acl|store_zookeeper)\\.c$|^lb/(tls(_[a-z]+)?|limit_key)\\.|^tests/")
         library("^jansson\\.h$", "^common/(wire|tree)/|^(lb|worker-agent|ctl|tests)/")
         library("^yaml\\.h$", "^common/base/config\\.c$")

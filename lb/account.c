@@ -206,7 +206,8 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
         .method = r->method,
         .target = r->target,
         .protocol = protocol_text(r->version),
-        .status = (uint64_t)r->status,
+        /* Of a connection that is just closed, or ended by GOAWAY, what the fault stands for. */
+        .status = (uint64_t)(r->status != 0 ? r->status : request_fault_status(r->fault)),
         .host = r->host,
         .reason = request_fault_text(r->fault),
         .outcome = outcome_text(OUTCOME_REFUSED),

@@ -529,6 +529,25 @@ static struct application *find_application(const struct exchange *x)
     return application_find(x->home->lb, x->authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
 }
 
+/*
+ * A client of HTTP/1.0 need not say for which host it asks, but applications refuse a request
+ * without one: it gets the first exact host of its application, else the address it came to.
+ */
+static apart struct slice usual_host(const struct exchange *x)
+{
+    const struct text_list *hosts = &x->app->hosts;
+    char address[ADDR_TEXT_MAX];
+
+    for (size_t i = 0; i < hosts->n; ++i) {
+        if (hosts->items[i][0] != '*')
+            return slice_of(hosts->items[i]);
+    }
+    const struct addr *local = http_conn_local(x->conn);
+    if (local->sa.sa_family == AF_UNIX)
+        return SLICE_LIT("localhost");
+    return http_request_keep(x->req, slice_of(addr_format(local, address)));
+}
+
 static void step_classify(struct exchange *x)
 {
     /* The server has seen to it that the target is "/..." or "*", and the authority a host, or
@@ -554,6 +573,8 @@ static void step_classify(struct exchange *x)
         return;
     }
     enter_application(x);
+    if (x->authority.len == 0)
+        x->authority = usual_host(x);
     if (!exchange_method(x))
         return;
     strip_prefix(x);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Thin on purpose: what libh2o needs to be treated with care is in common/net/http_server; what
- * becomes of a request is the exchange's.
+ * Thin on purpose: connections are common/net/http_server's, and what becomes of a request is the
+ * exchange's.
  */
 #include "lb/front.h"
 
@@ -64,6 +64,8 @@ static struct http_server_options options_of(struct front *f,
     o.on_refused = on_refused;
     o.addresses = f->home->lb->addresses;
     o.balance = f->home->lb->balance;
+    o.connections = &f->home->lb->client_connections;
+    o.body_totals = &f->home->lb->body_totals;
     o.exempt = is_trusted_proxy;
     o.context = f;
     return o;

@@ -3,9 +3,9 @@
  * Header fields on their way through: which pass, which are dropped, which are ours; and the head
  * of a request as a worker gets it. Stateless; on the exchange's loop.
  *
- * Never passed on, in either direction: hop-by-hop fields, what Connection lists, framing (we frame
- * anew), and Resumelb-*. A name is compared with '_' taken for '-', because behind CGI-like
- * interfaces the two are one, and nobody shall slip in a Resumelb_Class.
+ * Never passed on, in either direction: hop-by-hop fields, what Connection lists, framing (which is
+ * generated), and Resumelb-*. A name is compared with '_' taken for '-', because CGI-like
+ * interfaces do not distinguish the two, so that a client cannot set Resumelb_Class.
  */
 #ifndef RLB_LB_HEADERS_H
 #define RLB_LB_HEADERS_H
@@ -27,8 +27,9 @@ enum {
 };
 
 /*
- * Whether REQ's fields may be written as HTTP/1.1: libh2o lets through what HTTP/2 clients put
- * there. The request line is the server's to check; but CONNECT is no business of a reverse proxy.
+ * Whether REQ may be passed on as HTTP/1.1: it is not CONNECT, its method and its Connection fields
+ * are within METHOD_MAX and CONNECTION_LIST_MAX, and its fields, if they came by HTTP/2, have no
+ * control bytes.
  */
 bool headers_check_request(const struct http_request *req);
 /* Removes Resumelb-* fields from REQ. */
@@ -57,8 +58,8 @@ struct cache_request headers_cache_request(struct http_request *req);
 struct headers_request {
     const struct http_request *req;
     struct slice target, authority;
-    struct slice peer;           /* address of who is connected, without port */
-    struct slice client;         /* of who asks: the same, or named by a trusted proxy */
+    struct slice peer;           /* address of the connected client or proxy, without port */
+    struct slice client;         /* of the client: the same, or named by a trusted proxy */
     struct slice forwarded_host; /* of a trusted proxy; empty: none */
     bool tls;                    /* how the client came in */
     int forwarded;               /* FORWARDED_* of lb/settings.h */

@@ -40,6 +40,9 @@ enum {
     DESCRIPTORS_PER_LOOP = 5,
     /* Kept from clients, where there are so many: 64 connections each to 64 workers. */
     DESCRIPTORS_FOR_WORKERS = 4096,
+    /* And for the files of request bodies, a part of the rest. */
+    DESCRIPTORS_FOR_BODIES = 1024,
+    BODIES_PART = 8,
 };
 
 enum lb_phase lb_phase(const struct lb *lb)
@@ -50,17 +53,40 @@ enum lb_phase lb_phase(const struct lb *lb)
 /*
  * Clients that take the last descriptor would leave none for the workers, and nobody would be
  * served. Each client may need a worker: so half of what the process may have is kept for workers,
- * up to what many of them take.
+ * up to what many of them take. Of the other half, a part is kept for bodies in files.
  */
+static size_t body_files(size_t room)
+{
+    return room / BODIES_PART < DESCRIPTORS_FOR_BODIES ? room / BODIES_PART
+                                                       : DESCRIPTORS_FOR_BODIES;
+}
+
+static size_t descriptors_left(unsigned nloops)
+{
+    size_t limit = daemon_descriptor_limit();
+    size_t base = DESCRIPTORS_BASE + (size_t)DESCRIPTORS_PER_LOOP * nloops;
+    size_t left = limit > base ? limit - base : 0;
+
+    return left - (left / 2 < DESCRIPTORS_FOR_WORKERS ? left / 2 : DESCRIPTORS_FOR_WORKERS);
+}
+
+void lb_set_body_totals(struct lb *lb, const struct program_settings *s)
+{
+    struct body_totals *t = &lb->body_totals;
+
+    atomic_store(&t->memory_max, s->request_buffers_total_bytes);
+    atomic_store(&t->file_bytes_max, s->body_spill_total_bytes);
+    atomic_store(&t->files_max, body_files(descriptors_left(lb->nloops)));
+}
+
 static size_t client_connections(const struct program_settings *s, unsigned nloops)
 {
     ASSERT(nloops != 0);
     size_t wanted = (size_t)s->max_client_connections;
     size_t limit = daemon_descriptor_limit();
-    size_t base = DESCRIPTORS_BASE + (size_t)DESCRIPTORS_PER_LOOP * nloops;
-    size_t left = limit > base ? limit - base : 0;
-    size_t room = left - (left / 2 < DESCRIPTORS_FOR_WORKERS ? left / 2 : DESCRIPTORS_FOR_WORKERS);
+    size_t room = descriptors_left(nloops);
 
+    room -= body_files(room);
     if (wanted <= room)
         return wanted;
     room = room < nloops ? nloops : room / nloops * nloops;
@@ -78,7 +104,7 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
         .max_body_bytes = s->max_body_bytes,
         .max_header_bytes = s->max_header_size_bytes,
         .max_headers = (size_t)s->max_headers,
-        .max_connections = (connections + nloops - 1) / nloops,
+        .max_connections = connections,
         .max_connections_per_address = (size_t)s->max_connections_per_address,
         .header_timeout_ms = s->header_timeout_ms,
         .body_timeout_ms = s->body_timeout_ms,
@@ -416,6 +442,7 @@ static struct lb *lb_create(struct configuration *config, const char *file)
     lb->started_ms = clock_mono_us() / 1000;
     daemon_random_id(lb->instance);
     atomic_init(&lb->response_buffers_total, config->program.response_buffers_total_bytes);
+    lb_set_body_totals(lb, &config->program);
     atomic_init(&lb->spill_space.total_bytes, config->program.response_spill_total_bytes);
     lb->spill_space.folder = lb->settings.response_spill_dir != NULL
                                  ? lb->settings.response_spill_dir

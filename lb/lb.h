@@ -9,6 +9,7 @@
 
 #include "common/base/map.h"
 #include "common/event/loop.h"
+#include "common/net/body_sink.h"
 #include "lb/application.h"
 #include "lb/front.h"
 #include "lb/response_spill.h"
@@ -52,19 +53,21 @@ struct lb {
     _Atomic size_t
         buffered_bytes; /* of responses, over all loops; against response_buffers_total */
     _Atomic uint64_t response_buffers_total;
-    struct spill_space spill_space;      /* of responses in files */
-    _Atomic uint64_t unrouted[OUTCOMES]; /* outcomes of requests that no application had */
-    struct address_counts *addresses;    /* of clients; all fronts count in it */
-    struct http_balance *balance;        /* of client connections over the loops */
-    char instance[33];                   /* random id of this process's life */
-    struct slice name;                   /* "resumelb", for Via */
-    struct application_index *index;     /* for application_find */
-    struct self_measure *self_measure;   /* has its own lock */
-    struct data_loops *data_loops;       /* the threads of `loops` */
-    struct observer *observer;           /* control thread only */
-    struct shared_answers *answers;      /* control thread only */
-    struct resolver *resolver;           /* control thread only */
-    struct map trees;                    /* shared_tree.c's; control thread only */
+    struct spill_space spill_space;             /* of responses in files */
+    _Atomic uint64_t unrouted[OUTCOMES];        /* outcomes of requests that no application had */
+    struct address_counts *addresses;           /* of clients; all fronts count in it */
+    struct http_connections client_connections; /* of all fronts */
+    struct body_totals body_totals;             /* of the bodies of all requests */
+    struct http_balance *balance;               /* of client connections over the loops */
+    char instance[33];                          /* random id of this process's life */
+    struct slice name;                          /* "resumelb", for Via */
+    struct application_index *index;            /* for application_find */
+    struct self_measure *self_measure;          /* has its own lock */
+    struct data_loops *data_loops;              /* the threads of `loops` */
+    struct observer *observer;                  /* control thread only */
+    struct shared_answers *answers;             /* control thread only */
+    struct resolver *resolver;                  /* control thread only */
+    struct map trees;                           /* shared_tree.c's; control thread only */
     struct addr *own; /* NOWN: where clients and admin connect; control thread only */
     size_t nown;
     uint64_t started_ms;    /* monotonic */

@@ -56,6 +56,8 @@ void lb_on_drain_timer(struct lb *lb);
 /* ---- lb.c ---- */
 
 /* The limits on clients of one data loop. Borrows texts of S. */
+/* What request bodies may use from now on. */
+void lb_set_body_totals(struct lb *lb, const struct program_settings *s);
 struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops);
 
 #endif

@@ -84,6 +84,7 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
     }
     /* Its texts are of BOOT rows, which stay as long as LB. */
     struct http_server_options *limits = xmalloc(sizeof(*limits));
+    lb_set_body_totals(lb, &lb->settings);
     *limits = lb_limits(&lb->settings, lb->nloops);
     data_loops_call(lb, set_front, free, limits);
 }

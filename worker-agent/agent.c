@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * In this order: configuration, lock, keeper (which may have to be forked, so before any thread and
- * before libh2o), then everything else on one loop.
+ * In this order: configuration, lock, keeper (which may have to be forked, so before any thread),
+ * then everything else on one loop.
  */
 #include "worker-agent/agent.h"
 
@@ -99,7 +99,7 @@ static bool make_folders(const struct agent_config *c)
     return true;
 }
 
-/* How long whoever ends may still have state_dir locked. */
+/* How long an agent that exits may still have state_dir locked. */
 enum { STATE_LOCK_WAIT_MS = 1000 };
 
 static bool lock_state_dir(struct agent *a)
@@ -112,7 +112,8 @@ static bool lock_state_dir(struct agent *a)
         return false;
     char *path = xasprintf("%s/%s", a->config->s.state_dir, AGENT_LOCK_NAME);
 
-    /* Who was killed as it forked its keeper is gone when that has closed what it inherited. */
+    /* An agent that was killed while it forked its keeper is gone when the keeper has closed the
+     * inherited descriptors. */
     a->lock_fd = file_lock(path, STATE_LOCK_WAIT_MS);
     if (a->lock_fd < 0)
         log_error(NULL, "state-dir-locked",
@@ -382,7 +383,7 @@ static bool start(struct agent *a, struct kept_list *adopted)
         return false;
     if (a->pool.heir != NULL && (!heir_take_over(a->pool.heir) || !open_keeper(a, adopted)))
         return false;
-    /* Of an upgrade: requests of before go on, in the agent before. */
+    /* Of an upgrade: requests in progress continue in the old agent. */
     if (a->pool.heir != NULL)
         trace_log_note(a->trace, "resumelb.upgraded", SLICE_NULL);
     else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The monotonic clock. Loops read it once a turn and pass the result on; plain computation never
- * calls this. Any thread.
+ * The clocks. Loops read the monotonic clock once a turn and pass the result on; plain computation
+ * never calls these. Any thread.
  */
 #ifndef RLB_BASE_CLOCK_H
 #define RLB_BASE_CLOCK_H
@@ -10,5 +10,7 @@
 
 /* CLOCK_MONOTONIC in microseconds. */
 uint64_t clock_mono_us(void);
+/* CLOCK_REALTIME in microseconds since 1970. */
+uint64_t clock_wall_us(void);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One thread's event loop: libh2o's, wrapped once. Timers of any length, a mailbox from other
- * threads, watched descriptors, and memory that is freed between turns. A loop is created, run and
- * destroyed on one thread; only the functions marked "any thread" may be called from elsewhere. It
- * outlives everything that was started on it.
+ * The event loop of one thread: timers, messages from other threads, watched descriptors, and work
+ * that is deferred to the end of a turn. A loop is created, run and destroyed on one thread; only
+ * functions marked "any thread" may be called from elsewhere. It outlives everything started on it.
  */
 #ifndef RLB_EVENT_LOOP_H
 #define RLB_EVENT_LOOP_H
@@ -12,48 +11,59 @@
 #include "common/base/list.h"
 
 struct loop;
-struct st_h2o_evloop_t;
 
-/* Make the calling thread's loop. INDEX: 0.. for data loops, which index per-loop tables. */
+/* Creates the loop of the calling thread. INDEX: 0.. for data loops; it indexes per-loop tables. */
 struct loop *loop_create(unsigned index);
-/* Run turns until loop_stop. */
+/* Runs turns until loop_stop. */
 void loop_run(struct loop *l);
-/* One turn, waiting at most MAX_WAIT_MS. For tests. */
+/* Runs one turn that waits at most MAX_WAIT_MS. For tests, and for the last turns of a loop. */
 void loop_turn(struct loop *l, unsigned max_wait_ms);
 /* Any thread; not from a signal handler. */
 void loop_stop(struct loop *l);
-/* Runs what was posted or deferred before, and waits for those to return who are posting. Every
- * watch must have been stopped, every timer forgotten. */
+/*
+ * Runs what has been posted or deferred, and waits until calls of loop_post and loop_stop have
+ * returned. Every watch and every timer must have been stopped. NULL is allowed.
+ */
 void loop_destroy(struct loop *l);
-struct st_h2o_evloop_t *loop_h2o(struct loop *l);
 unsigned loop_index(const struct loop *l);
 
-/* Monotonic time, read once a turn (when first asked for after waiting); outside of turns each
- * time. */
+/* ---- time ---- */
+
+/*
+ * The monotonic clock, read at most once a turn: at the first request after the wait. Between turns
+ * it is read each time. The wall clock is the monotonic time plus an offset, which is determined
+ * again when it is older than a second.
+ */
 struct loop_clock {
-    uint64_t now_us, now_ms; /* of the turn; now_us is 0 as long as it has not been read */
-    bool in_turn;            /* outside of a turn time is read each time */
+    uint64_t now_us, now_ms;  /* of the turn; now_us is 0 until it is read */
+    uint64_t wall_offset_us;  /* wall clock minus monotonic clock */
+    uint64_t wall_checked_us; /* monotonic time at which the offset was determined */
+    bool in_turn;
 };
-/* What a struct loop begins with. */
+/* The first member of struct loop. */
 struct loop_time {
-    struct loop_clock *clock; /* by address, so that asking a const loop for the time may read it */
+    struct loop_clock *clock; /* a pointer, so that a const loop can read the clock */
 };
-/* The time when a turn is asked for it first, or none is on. */
 uint64_t loop_read_clock_us(const struct loop *l) apart;
+
+/* Monotonic time [us]. */
 static inline uint64_t loop_now_us(const struct loop *l)
 {
     const struct loop_clock *c = ((const struct loop_time *)(const void *)l)->clock;
 
     return c->now_us != 0 ? c->now_us : loop_read_clock_us(l);
 }
+/* Monotonic time [ms]. */
 static inline uint64_t loop_now_ms(const struct loop *l)
 {
     const struct loop_clock *c = ((const struct loop_time *)(const void *)l)->clock;
 
     return c->now_us != 0 ? c->now_ms : loop_read_clock_us(l) / 1000;
 }
+/* Wall clock [ms since 1970]. A change of the wall clock is noticed within a second. */
+uint64_t loop_wall_ms(const struct loop *l);
 
-/* When DELAY_MS have passed for sure: the fraction of the present millisecond is not taken off. */
+/* A time at which DELAY_MS have certainly passed: the current millisecond is rounded up. */
 static inline uint64_t loop_due_ms(const struct loop *l, uint64_t delay_ms)
 {
     uint64_t now_us = loop_now_us(l);
@@ -63,26 +73,18 @@ static inline uint64_t loop_due_ms(const struct loop *l, uint64_t delay_ms)
     return delay_ms < UINT64_MAX - from_ms ? from_ms + delay_ms : UINT64_MAX;
 }
 
-/* How often L has waited for its sockets: one more from the wait of each turn on. */
-uint64_t loop_waits(const struct loop *l);
-/*
- * Whether this turn's wait has heard of every socket with anything to tell, and nothing of it is
- * left to be run but what concerns accepted sockets. False when that is not known, as before the
- * wait and between turns. Of watches it holds where watch_heard does.
- */
-bool loop_heard_all(const struct loop *l);
+/* ---- timers: embedded; zero or timer_init before first use; start and stop in O(1) ---- */
 
-/* ---- timers: embedded; zero or timer_init before first use; O(1) to start and stop ---- */
 struct timer {
     struct list node;
     uint64_t due_ms;
-    void (*expired)(struct timer *t); /* may restart the timer, or free what holds it */
+    void (*expired)(struct timer *t); /* may restart the timer, or free the object that holds it */
 };
 
 void timer_init(struct timer *t, void (*expired)(struct timer *t));
-/* (Re)start; expires once, not before DELAY_MS have passed, never inside this call. */
+/* Starts or restarts T. It expires once, not before DELAY_MS have passed, never in this call. */
 void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms);
-/* The same at DUE_MS of the loop's time. */
+/* The same, due at DUE_MS of the monotonic clock. */
 void timer_start_at(struct loop *l, struct timer *t, uint64_t due_ms);
 static inline void timer_stop(struct timer *t)
 {
@@ -93,64 +95,102 @@ static inline bool timer_running(const struct timer *t)
     return list_linked(&t->node);
 }
 
-/* ---- mailbox: any thread posts, the loop runs the message in order, once ---- */
+/* ---- messages: posted by any thread, run once and in order by the loop ---- */
+
 struct loop_message {
     struct list node;
-    void (*run)(
-        struct loop_message *m); /* on the loop's thread; the message is out of the mailbox then */
+    /* Called on the loop's thread; the message is out of the mailbox by then. */
+    void (*run)(struct loop_message *m);
 };
-/* Any thread. The message stays the poster's to keep alive until it ran. */
+/* Any thread. The caller keeps the message allocated until it has run. */
 void loop_post(struct loop *l, struct loop_message *m);
 
 /* ---- end of turn ---- */
+
 struct loop_deferred {
     struct list node;
     void (*run)(struct loop_deferred *d);
 };
 /*
- * Run D at the end of this turn, or of the next one: the place to free what a callback may still be
- * inside of. What D defers runs after it, in the same turn.
+ * Runs D at the end of this turn or of the next one. For freeing objects that a callback may still
+ * be using. What D itself defers runs after it in the same turn, but only one level deep.
  */
 void loop_defer(struct loop *l, struct loop_deferred *d);
-/* Run D->run after every turn, before the loop waits, until list_remove(&d->node). */
+/* Runs D->run in every turn after all callbacks, until list_remove(&d->node). */
 void loop_each_turn(struct loop *l, struct loop_deferred *d);
-/*
- * Run D->run in every turn as the last thing before sockets are looked at, until list_remove. What
- * it does must not make libh2o call back: that is for loop_defer.
- */
-void loop_before_wait(struct loop *l, struct loop_deferred *d);
 
-/* ---- watched descriptors that are no sockets of ours (inotify, signalfd, pidfd, socket pairs)
- * ---- */
+/* ---- watched descriptors ---- */
+
 struct watch;
+/* What READABLE of a watch is called for. Each level includes those before it. */
+enum watch_level {
+    WATCH_NOTHING,
+    WATCH_FAILURE, /* an error, a reset, or the end of both directions */
+    WATCH_END,     /* the peer has closed its sending side, even if there are unread bytes */
+    WATCH_BYTES,   /* bytes, or the end of them */
+};
+
 /*
- * READABLE is called while FD is readable (level-triggered); the watch does not own FD, but makes
- * it non-blocking. Not for regular files, which epoll refuses.
+ * Calls READABLE in each turn while FD is readable (level-triggered), from the next wait on. FD
+ * becomes non-blocking; the caller keeps ownership. Not for regular files, which epoll rejects.
  */
 struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context), void *context);
-/* The same, but FD stays as it is: for who reads with MSG_DONTWAIT, and asks for no system call. */
+/* The same without changing FD, for callers that use MSG_DONTWAIT. Makes no system call. */
 struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *context),
                                 void *context);
-/* Call READABLE of another user from now on. */
+/*
+ * As watch_start_as_is, for a client's descriptor: its callbacks run after those of all other
+ * watches that the same wait has reported. So everything reported of workers' connections has been
+ * processed when a client's request selects one of them.
+ */
+struct watch *watch_start_client(struct loop *l, int fd, void (*readable)(void *context),
+                                 void *context);
+/* Replaces the callback and its context. */
 void watch_hand_over(struct watch *w, void (*readable)(void *context), void *context);
-/* Look out for bytes, as from the start; or not. The end of a connection is an end of bytes. */
+/*
+ * Sets what READABLE is called for; a new watch has WATCH_BYTES. READABLE is called in each turn
+ * until the bytes are read, or the level is lowered: after an end or a failure only the latter, or
+ * watch_stop, ends the calls.
+ */
+void watch_read_level(struct watch *w, enum watch_level level);
+/* WATCH_BYTES or WATCH_NOTHING. */
 void watch_read(struct watch *w, bool on);
+/* Whether the level is WATCH_BYTES. */
 bool watch_reads(const struct watch *w);
 /*
- * Whether what loop_heard_all says goes for W. Else whoever this turn's wait has told of may have
- * come later than what W would tell of.
+ * Within READABLE: whether the peer has closed its sending side, or the connection has failed,
+ * according to the event that READABLE is called for. False does not exclude it: the end may have
+ * come later. Unread bytes may precede the end.
  */
-bool watch_heard(const struct watch *w);
-/* Call WRITABLE once, when FD takes bytes or never will; NULL: not any more. */
+bool watch_ended(const struct watch *w);
+/* Calls WRITABLE once, when FD accepts bytes or has failed. NULL: cancels the call. */
 void watch_write(struct watch *w, void (*writable)(void *context));
 bool watch_writes(const struct watch *w);
-/* May be called from the callback. The descriptor may be closed after this. NULL is fine. */
+/* May be called from a callback of W. FD may be closed afterwards. NULL is allowed. */
 void watch_stop(struct watch *w);
 
+/* ---- what is known of a wait ---- */
+
+/* The number of waits so far; incremented by the wait of each turn. */
+uint64_t loop_waits(const struct loop *l);
 /*
- * Room for what is read or written, kept by the loop from one use to the next: LOOP_BLOCK_BYTES by
- * malloc, so that who does not give it back may as well free it, or let others do so. 16 KiB, and
- * what goes with them. The loop's thread.
+ * Whether the wait of this turn has reported every ready descriptor, and all callbacks of watches
+ * that are not clients' have been called. False before the wait and between turns. For a watch that
+ * has been watched for bytes since before the wait this means, if watch_heard is true as well, that
+ * nothing had arrived on it by then which it has not been called for.
+ */
+bool loop_heard_all(const struct loop *l);
+/*
+ * Whether loop_heard_all applies to W. If not, W was polled before other descriptors were, so an
+ * event that is known of those may be later than one of W that is not yet known.
+ */
+bool watch_heard(const struct watch *w);
+
+/* ---- buffers ---- */
+
+/*
+ * Memory of LOOP_BLOCK_BYTES for reading or writing, reused by the loop: room for 16 KiB and their
+ * framing. A block is from malloc, so it may be freed instead of being returned. The loop's thread.
  */
 enum { LOOP_BLOCK_BYTES = 16 * 1024 + 512 };
 void *loop_take_block(struct loop *l);

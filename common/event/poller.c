@@ -1,428 +1,377 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loop waits here: by itself in most turns, and in the others when libh2o waits, whose epoll_wait
- * is ours: a function by the name of libc's, which a program that is linked with the library has it
- * call. libh2o does not say how many sockets a wait has told of, at most 256; here it is known. And
- * here other descriptors are waited for as well, without a socket of libh2o's for each.
+ * Descriptors are watched in one of two ways. Registering a descriptor in epoll costs a system call
+ * to add and one to remove it. This is cheap for a descriptor that stays, and expensive for a
+ * connection that serves one request here and then continues on another loop. So a new watch starts
+ * beside epoll: the loop waits in poll(2) on the few such descriptors and on epoll itself. If only
+ * polled descriptors are ready, this is the only system call. If epoll is ready as well, a second
+ * call (epoll_wait) fetches its events, and the watches that were polled then are registered before
+ * the next wait. If there are more than a few, the oldest are registered at once, because poll(2)
+ * checks each descriptor in every call. With no polled watch the loop waits in epoll_wait alone.
  *
- * To watch a descriptor in epoll costs two system calls, in and out of it, whatever becomes of it
- * in between. That is nothing for what stays, and much for a connection that serves one request
- * here and is taken by another loop then. So each watch begins beside epoll ("near"), and the wait
- * is a poll of the few near ones and of epoll itself. As long as only near ones have anything to
- * tell that is the only call; when epoll has too, it has to be asked, by a second. A watch that was
- * there then goes into epoll before the next wait: so one costs three calls at worst, where
- * foresight would take two, and none where nothing else happens meanwhile. When there are many, the
- * oldest go into epoll at once, as a poll looks at each descriptor anew.
+ * Interest in a registered descriptor is changed just before the wait, and only if it differs from
+ * what epoll knows: interest that is dropped and resumed within a turn costs no system call. Only
+ * watch_stop removes a descriptor at once, because it may continue to exist elsewhere.
  *
- * What is ready here is run before the callbacks of accepted sockets. Where libh2o runs these, it
- * is run from the callback of one socket of libh2o's, the bell, that epoll_wait then claims to have
- * heard of. The bell watches the eventfd that wakes the loop, edge-triggered, so that nobody has to
- * read it.
+ * What a wait reports is stored in two arrays, one for clients' watches, which run last, and one
+ * for all others. An array, instead of a list node in each watch, keeps a watch at 64 bytes.
  *
- * A wait with a time-out has the kernel set a timer and take it back, each time. Timers that a loop
- * waits for mostly stay, or make way for later ones. So waits have no end, and a timerfd rings when
- * the first of those is due: it is set only when another comes before that. What it was set for may
- * have gone when it rings; that costs one turn.
+ * A wait has no time-out: with one, the kernel sets and cancels a timer in each call, although the
+ * next timer of the loop is mostly the same as before, or a later one. Instead, a timerfd is set to
+ * the earliest time that was needed. It is set again only if an earlier time is needed, or after it
+ * has expired. If the timer that it was set for has been stopped meanwhile, one turn is wasted.
+ *
+ * The timerfd, and the eventfd by which other threads wake the loop, are edge-triggered, so they
+ * need not be read.
  */
 #include "common/event/poller.h"
-#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/event/loop.h"
 #include "common/event/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 
 enum {
-    /* Polled beside epoll; each costs every poll a look. */
-    NEAR_MAX = 8,
-    /* Second calls for epoll that a near watch lives through. */
-    NEAR_LOST_MAX = 1,
+    /* Watches beside epoll; poll(2) checks each of them in every call. */
+    POLLED_MAX = 8,
+    /* Waits with a second call after which a polled watch is registered in epoll. */
+    SECOND_CALLS_MAX = 1,
+    /* The events of each enum watch_level. */
+    ON_FAILURE = EPOLLERR | EPOLLHUP,
+    ON_END = ON_FAILURE | EPOLLRDHUP,
+    ON_BYTES = ON_END | EPOLLIN,
 };
 
-/* Events of ours in libh2o's epoll; sockets are aligned. */
-enum { MARK_OURS = 1 };
-
 struct watch {
-    struct list node;       /* near, or changed */
-    struct list ready_node; /* ready */
+    struct list node; /* in POLLED, or in CHANGED */
     struct loop *loop;
-    int fd;
-    unsigned lost;     /* second calls while it was near */
-    uint32_t wanted;   /* EPOLLIN and EPOLLOUT, as poll has them; 0: not near */
-    uint32_t in_epoll; /* what epoll knows to be wanted; 0: it is not there */
-    uint32_t found;    /* while ready: of those wanted */
     void (*readable)(void *context);
     void (*writable)(void *context);
     void *context;
+    int fd;
+    uint16_t wanted;      /* ON_... and EPOLLOUT; 0: neither polled nor to be in epoll */
+    uint16_t known;       /* what epoll knows of WANTED; 0: not registered */
+    uint16_t ready_at;    /* its place among those ready, counted from 1; 0: none */
+    uint8_t second_calls; /* while it was polled */
+    bool client;
+    bool ended; /* according to the event that READABLE is called for */
 };
 
 _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR &&
-                   EPOLLHUP == POLLHUP,
-               "what is said of a descriptor is the same in both");
+                   EPOLLHUP == POLLHUP && EPOLLRDHUP == POLLRDHUP,
+               "events have the same values in epoll and poll");
+_Static_assert(sizeof(struct watch) <= 64, "a watch fits into one cache line");
 
-/* Of the loop that is about to wait on this thread. */
-static _Thread_local struct loop_wait *waiting;
+/* ---- creation ---- */
 
-void loop_wait_init(struct loop_wait *w, int wake_fd, void *bell)
+static void register_own(struct poller *p, int *fd)
 {
-    *w = (struct loop_wait){
-        .epoll = -1, .wake_fd = wake_fd, .bell = bell, .rings_ms = LOOP_WAIT_FOREVER};
-    w->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    ASSERT(w->timer_fd != -1);
-    list_init(&w->near);
-    list_init(&w->changed);
-    list_init(&w->ready);
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.ptr = fd};
+
+    ASSERT(*fd != -1);
+    int failed = epoll_ctl(p->epoll, EPOLL_CTL_ADD, *fd, &e);
+    ASSERT(failed == 0);
 }
 
-void loop_wait_fini(struct loop_wait *w)
+void poller_init(struct poller *p)
 {
-    ASSERT(w->watches == 0);
-    close(w->timer_fd);
-    free(w->polled);
-    w->polled = NULL;
+    p->alarm_ms = POLLER_FOREVER;
+    list_init(&p->polled);
+    list_init(&p->changed);
+    slab_init(&p->watches, sizeof(struct watch));
+    p->epoll = epoll_create1(EPOLL_CLOEXEC);
+    ASSERT(p->epoll != -1);
+    p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    register_own(p, &p->timer_fd);
+    p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    register_own(p, &p->wake_fd);
 }
 
-void loop_wait_begin(struct loop_wait *w, uint64_t until_ms)
+void poller_fini(struct poller *p)
 {
-    ++w->count;
-    w->until_ms = until_ms;
-    w->on = true;
-    waiting = w;
+    slab_fini(&p->watches);
+    close(p->wake_fd);
+    close(p->timer_fd);
+    close(p->epoll);
+    free(p->poll_set);
 }
 
-void loop_wait_replay(struct loop_wait *w, const struct epoll_event *events, int n)
+void poller_wake(struct poller *p)
 {
-    w->told = events;
-    w->ntold = n;
-    w->on = true;
-    waiting = w;
+    uint64_t one = 1;
+
+    /* EAGAIN would mean that the counter is at its maximum; nothing reads it, but 2^64 calls are
+     * out of reach. */
+    while (write(p->wake_fd, &one, sizeof(one)) == -1 && errno == EINTR)
+        continue;
 }
 
-void loop_wait_end(struct loop_wait *w, bool failed)
+/* ---- ready watches ---- */
+
+static struct poller_ready *ready_of(struct poller *p, const struct watch *w)
 {
-    /* Else the library was linked so that it waits past us, and no watch would ever be heard. */
-    ASSERT(failed || !w->on);
-    w->on = false;
-    w->told = NULL;
-    waiting = NULL;
+    return w->client ? &p->clients : &p->workers;
 }
 
-/* WATCH may be gone after this. */
-static void run_watch(struct loop_wait *w, struct watch *watch)
+static void add_ready(struct poller *p, struct watch *w, uint32_t events)
 {
-    uint32_t found = watch->found & watch->wanted;
+    struct poller_ready *r = ready_of(p, w);
 
-    watch->found = 0;
-    if ((found & EPOLLIN) != 0) {
-        if ((found & EPOLLOUT) != 0) {
-            watch->found = EPOLLOUT; /* next, unless it is stopped */
-            list_push_front(&w->ready, &watch->ready_node);
-        }
-        watch->readable(watch->context);
-    } else if ((found & EPOLLOUT) != 0) {
-        void (*writable)(void *) = watch->writable;
-        watch_write(watch, NULL);
-        writable(watch->context);
+    /* A descriptor that has failed accepts no bytes: writing reports the error. */
+    if ((events & ON_FAILURE) != 0)
+        events |= EPOLLOUT;
+    r->at[r->n].watch = w;
+    r->at[r->n].found = events & w->wanted;
+    w->ready_at = (uint16_t)++r->n;
+    ++r->left;
+}
+
+static void leave_ready(struct poller_ready *r, struct watch *w)
+{
+    r->at[w->ready_at - 1].watch = NULL;
+    w->ready_at = 0;
+    --r->left;
+}
+
+/* Any callback may stop any watch. */
+static void run_at(struct poller_ready *r, unsigned i)
+{
+    struct watch *w = r->at[i].watch;
+    uint32_t found = r->at[i].found;
+
+    if (w == NULL)
+        return;
+    if ((found & w->wanted & EPOLLOUT) == 0)
+        leave_ready(r, w);
+    if ((found & w->wanted & ON_BYTES) != 0) {
+        w->ended = (found & ON_END) != 0;
+        w->readable(w->context);
+    }
+    w = r->at[i].watch;
+    if (w == NULL)
+        return;
+    leave_ready(r, w);
+    if ((w->wanted & EPOLLOUT) != 0) {
+        void (*writable)(void *) = w->writable;
+        watch_write(w, NULL);
+        writable(w->context);
     }
 }
 
-void loop_wait_run(struct loop_wait *w)
+static void run_ready(struct poller_ready *r)
 {
-    struct list *node;
+    for (unsigned i = 0; i < r->n; ++i)
+        run_at(r, i);
+    ASSERT(r->left == 0);
+    r->n = 0;
+}
 
-    while ((node = list_pop_front(&w->ready)) != NULL)
-        run_watch(w, list_entry(node, struct watch, ready_node));
+void poller_run(struct poller *p)
+{
+    run_ready(&p->workers);
+    run_ready(&p->clients);
 }
 
 /* ---- before the wait ---- */
 
-/* As what the timer's events are marked. */
-static uint64_t timer_mark(const struct loop_wait *w)
+static void enter_polled(struct poller *p, struct watch *w)
 {
-    return (uintptr_t)w | MARK_OURS;
+    w->second_calls = 0;
+    list_push_back(&p->polled, &w->node);
+    ++p->npolled;
 }
 
-/* libh2o has put the eventfd into EPOLL just now, level-triggered. */
-static void adopt_epoll(struct loop_wait *w, int epoll)
+static void leave_polled(struct poller *p, struct watch *w)
 {
-    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.ptr = w->bell};
-
-    w->epoll = epoll;
-    int failed = epoll_ctl(epoll, EPOLL_CTL_MOD, w->wake_fd, &e);
-    ASSERT(failed == 0);
-    e.data.u64 = timer_mark(w);
-    failed = epoll_ctl(epoll, EPOLL_CTL_ADD, w->timer_fd, &e);
-    ASSERT(failed == 0);
+    list_remove(&w->node);
+    --p->npolled;
 }
 
-static void enter_near(struct loop_wait *w, struct watch *watch)
+/* Returns false if epoll rejects it; the watch stays polled then. */
+static bool register_polled(struct poller *p, struct watch *w)
 {
-    watch->lost = 0;
-    list_push_back(&w->near, &watch->node);
-    ++w->nnear;
-}
+    struct epoll_event e = {.events = w->wanted, .data.ptr = w};
 
-static void leave_near(struct loop_wait *w, struct watch *watch)
-{
-    list_remove(&watch->node);
-    --w->nnear;
-}
-
-/* False: epoll does not take it, now. */
-static bool put_into_epoll(struct loop_wait *w, struct watch *watch)
-{
-    struct epoll_event e = {.events = watch->wanted, .data.u64 = (uintptr_t)watch | MARK_OURS};
-
-    if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, watch->fd, &e) != 0) {
-        log_error(NULL, "watch-refused", "loop=%u errno=%d", loop_index(watch->loop), errno);
+    if (epoll_ctl(p->epoll, EPOLL_CTL_ADD, w->fd, &e) != 0) {
+        log_error(NULL, "watch-refused", "loop=%u errno=%d", loop_index(w->loop), errno);
         return false;
     }
-    watch->in_epoll = watch->wanted;
-    leave_near(w, watch);
+    w->known = w->wanted;
+    leave_polled(p, w);
     return true;
 }
 
-static void tell_epoll(struct loop_wait *w, struct watch *watch)
+static void register_excess(struct poller *p)
 {
-    struct epoll_event e = {.events = watch->wanted, .data.u64 = (uintptr_t)watch | MARK_OURS};
+    struct list *it, *next;
 
-    if (watch->wanted == watch->in_epoll)
-        return;
-    int failed =
-        epoll_ctl(w->epoll, watch->wanted != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_DEL, watch->fd, &e);
-    ASSERT(failed == 0);
-    watch->in_epoll = watch->wanted;
+    list_for_each_safe (it, next, &p->polled) {
+        struct watch *w = list_entry(it, struct watch, node);
+
+        if (p->npolled <= POLLED_MAX && w->second_calls < SECOND_CALLS_MAX)
+            continue;
+        if (!register_polled(p, w))
+            return;
+    }
 }
 
-static void tell_changes(struct loop_wait *w)
+static void update_epoll(struct poller *p, struct watch *w)
+{
+    struct epoll_event e = {.events = w->wanted, .data.ptr = w};
+
+    if (w->wanted == w->known)
+        return;
+    int failed = epoll_ctl(p->epoll, w->wanted != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_DEL, w->fd, &e);
+    ASSERT(failed == 0);
+    w->known = w->wanted;
+}
+
+static void update_changed(struct poller *p)
 {
     struct list *node;
 
-    while ((node = list_pop_front(&w->changed)) != NULL)
-        tell_epoll(w, list_entry(node, struct watch, node));
+    while ((node = list_pop_front(&p->changed)) != NULL)
+        update_epoll(p, list_entry(node, struct watch, node));
 }
 
-static void part_with_near_ones(struct loop_wait *w)
-{
-    struct list *it = w->near.next;
-
-    while (it != &w->near) {
-        struct watch *watch = list_entry(it, struct watch, node);
-        it = it->next;
-        if (w->nnear <= NEAR_MAX && watch->lost < NEAR_LOST_MAX)
-            continue;
-        if (!put_into_epoll(w, watch))
-            return; /* all of them are polled until it does */
-    }
-}
-
-/* ---- the wait ---- */
-
-/* An error, or the end of both directions, concerns whoever waits for anything. */
-static void set_ready(struct loop_wait *w, struct watch *watch, uint32_t events)
-{
-    if ((events & (EPOLLERR | EPOLLHUP)) != 0)
-        events |= EPOLLIN | EPOLLOUT;
-    watch->found |= events & watch->wanted;
-    if (!list_linked(&watch->ready_node))
-        list_push_back(&w->ready, &watch->ready_node);
-}
-
-static void note_lost(struct loop_wait *w)
-{
-    struct list *it;
-
-    list_for_each (it, &w->near)
-        ++list_entry(it, struct watch, node)->lost;
-}
-
-static void fill_polled(struct loop_wait *w)
-{
-    size_t n = 0;
-    struct list *it;
-
-    if (w->polled_room < w->nnear + 1) {
-        w->polled_room = w->nnear + NEAR_MAX + 1;
-        w->polled = xrealloc(w->polled, w->polled_room * sizeof(*w->polled));
-    }
-    w->polled[n++] = (struct pollfd){.fd = w->epoll, .events = POLLIN};
-    list_for_each (it, &w->near) {
-        const struct watch *watch = list_entry(it, struct watch, node);
-        w->polled[n++] = (struct pollfd){.fd = watch->fd, .events = (short)watch->wanted};
-    }
-    ASSERT(n == w->nnear + 1);
-}
-
-/* The timer rings by UNTIL_MS. */
-static void set_timer(struct loop_wait *w, uint64_t until_ms)
+/* The timerfd is to expire by UNTIL_MS. */
+static void set_alarm(struct poller *p, uint64_t until_ms)
 {
     struct itimerspec at = {
         .it_value = {.tv_sec = (time_t)(until_ms / 1000),
                      .tv_nsec = (long)(until_ms % 1000) * 1000000},
     };
 
-    if (w->rings_ms <= until_ms)
+    if (p->alarm_ms <= until_ms)
         return;
-    int failed = timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    int failed = timerfd_settime(p->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
     ASSERT(failed == 0);
-    w->rings_ms = until_ms;
+    p->alarm_ms = until_ms;
 }
 
-/* How many of EVENTS epoll has; -1 with errno. */
-static int wait_near(struct loop_wait *w, struct epoll_event *events, int max, int timeout_ms)
+/* ---- the wait ---- */
+
+static unsigned ready_room(const struct poller *p)
 {
-    size_t i = 1;
+    return POLLER_EVENTS_MAX - p->workers.n - p->clients.n;
+}
+
+static void fill_poll_set(struct poller *p)
+{
+    unsigned n = 0;
     struct list *it;
 
-    fill_polled(w);
-    int n = sys_poll(w->polled, w->nnear + 1, timeout_ms);
+    if (p->poll_room < p->npolled + 1) {
+        p->poll_room = p->npolled + POLLED_MAX + 1;
+        p->poll_set = xrealloc(p->poll_set, p->poll_room * sizeof(*p->poll_set));
+    }
+    p->poll_set[n++] = (struct pollfd){.fd = p->epoll, .events = POLLIN};
+    list_for_each (it, &p->polled) {
+        const struct watch *w = list_entry(it, struct watch, node);
+        p->poll_set[n++] = (struct pollfd){.fd = w->fd, .events = (short)w->wanted};
+    }
+    ASSERT(n == p->npolled + 1);
+}
+
+/* Stores the polled watches that are ready, leaving room for one event of epoll. */
+static void take_polled(struct poller *p)
+{
+    unsigned i = 1;
+    struct list *it;
+
+    list_for_each (it, &p->polled) {
+        struct watch *w = list_entry(it, struct watch, node);
+        uint32_t found = (uint32_t)p->poll_set[i++].revents;
+
+        ASSERT((found & POLLNVAL) == 0); /* closed before watch_stop */
+        if (p->poll_set[0].revents != 0)
+            ++w->second_calls;
+        if (found != 0 && ready_room(p) > 1)
+            add_ready(p, w, found);
+    }
+}
+
+/* The number of EVENTS filled in; -1 with errno. */
+static int wait_beside_epoll(struct poller *p, struct epoll_event *events, int timeout_ms)
+{
+    fill_poll_set(p);
+    int n = sys_poll(p->poll_set, p->npolled + 1, timeout_ms);
     if (n <= 0)
         return n;
-    list_for_each (it, &w->near) {
-        uint32_t found = (uint32_t)w->polled[i++].revents;
-        ASSERT((found & POLLNVAL) == 0); /* closed before watch_stop */
-        if (found != 0)
-            set_ready(w, list_entry(it, struct watch, node), found);
-    }
-    if (w->polled[0].revents == 0)
+    take_polled(p);
+    if (p->poll_set[0].revents == 0)
         return 0;
-    note_lost(w);
-    w->epoll_after = true;
-    return sys_epoll_wait(w->epoll, events, max, 0);
+    p->epoll_after = true;
+    return sys_epoll_wait(p->epoll, events, (int)ready_room(p), 0);
 }
 
-/*
- * Leave in EVENTS, of N, what is of libh2o's sockets, but not the bell and the timer, which just
- * wake; how many.
- */
-static int sort_out(struct loop_wait *w, struct epoll_event *events, int n)
+static void take_events(struct poller *p, const struct epoll_event *events, int n)
 {
-    int left = 0;
-
-    w->idle = list_empty(&w->ready);
+    p->idle = p->workers.n + p->clients.n == 0;
     for (int i = 0; i < n; ++i) {
-        uint64_t mark = events[i].data.u64;
-        if (mark == timer_mark(w)) {
-            w->rings_ms = LOOP_WAIT_FOREVER;
+        if (events[i].data.ptr == &p->timer_fd) {
+            p->alarm_ms = POLLER_FOREVER;
             continue;
         }
-        w->idle = false;
-        if ((mark & MARK_OURS) != 0)
-            set_ready(w, (struct watch *)(uintptr_t)(mark & ~(uint64_t)MARK_OURS),
-                      events[i].events);
-        else if (events[i].data.ptr != w->bell)
-            events[left++] = events[i];
+        p->idle = false;
+        if (events[i].data.ptr != &p->wake_fd)
+            add_ready(p, events[i].data.ptr, events[i].events);
     }
-    return left;
 }
 
-static int wait_for_all(struct loop_wait *w, struct epoll_event *events, int max, uint64_t until_ms)
+bool poller_wait(struct poller *p, uint64_t until_ms)
 {
-    int timeout_ms = -1;
+    struct epoll_event events[POLLER_EVENTS_MAX];
+    int timeout_ms = until_ms == 0 ? 0 : -1;
 
-    tell_changes(w);
-    w->epoll_after = false;
-    if (!list_empty(&w->near))
-        part_with_near_ones(w);
-    if (until_ms == 0 || !list_empty(&w->ready)) /* the wait before failed halfway */
-        timeout_ms = 0;
-    else
-        set_timer(w, until_ms);
-    int n = list_empty(&w->near) ? sys_epoll_wait(w->epoll, events, max, timeout_ms)
-                                 : wait_near(w, events, max, timeout_ms);
-    w->complete = n >= 0 && n < max;
-    return n < 0 ? n : sort_out(w, events, n);
+    ++p->waits;
+    p->epoll_after = false;
+    update_changed(p);
+    if (!list_empty(&p->polled))
+        register_excess(p);
+    if (until_ms != 0)
+        set_alarm(p, until_ms);
+    int n = list_empty(&p->polled) ? sys_epoll_wait(p->epoll, events, POLLER_EVENTS_MAX, timeout_ms)
+                                   : wait_beside_epoll(p, events, timeout_ms);
+    /* A place that stays free: there was room for all, also for those of take_polled. */
+    p->complete = n >= 0 && n + 1 < (int)ready_room(p);
+    take_events(p, events, n);
+    return n >= 0;
 }
 
-int loop_wait_directly(struct loop_wait *w, struct epoll_event *events, uint64_t until_ms)
+/* ---- watches ---- */
+
+static void want(struct watch *w, uint32_t wanted)
 {
-    ++w->count;
-    ASSERT(w->epoll != -1);
-    return wait_for_all(w, events, LOOP_WAIT_EVENTS, until_ms);
-}
+    struct poller *p = poller_of(w->loop);
+    uint32_t before = w->wanted;
 
-/* The end of a wait that is to be TIMEOUT_MS, and to end by UNTIL_MS. */
-static uint64_t end_of(int timeout_ms, uint64_t until_ms)
-{
-    if (timeout_ms == 0 || until_ms == 0)
-        return 0;
-    if (timeout_ms < 0)
-        return until_ms;
-    uint64_t end_ms = clock_mono_us() / 1000 + (uint64_t)timeout_ms + 1; /* not before it is over */
-    return end_ms < until_ms ? end_ms : until_ms;
-}
-
-/* The library's wait: room for MAX, of which one is the bell's. */
-static int wait_in_library(struct loop_wait *w, int epoll, struct epoll_event *events, int max,
-                           int timeout_ms)
-{
-    int n = w->ntold;
-
-    w->on = false;
-    if (w->epoll == -1)
-        adopt_epoll(w, epoll);
-    ASSERT(w->epoll == epoll);
-    if (w->told == NULL) {
-        n = wait_for_all(w, events, max - 1, end_of(timeout_ms, w->until_ms));
-    } else {
-        ASSERT(n < max);
-        memcpy(events, w->told, (size_t)n * sizeof(*events));
-    }
-    if (n >= 0 && !list_empty(&w->ready))
-        events[n++] = (struct epoll_event){.events = EPOLLIN, .data.ptr = w->bell};
-    return n;
-}
-
-/* Seen by libh2o, which is a shared library. */
-__attribute__((visibility("default"), used)) int epoll_wait(int epoll, struct epoll_event *events,
-                                                            int max, int timeout_ms)
-{
-    struct loop_wait *w = waiting;
-
-    waiting = NULL; /* what callbacks wait for is their own */
-    if (w == NULL || max < 2)
-        return sys_epoll_wait(epoll, events, max, timeout_ms);
-    return wait_in_library(w, epoll, events, max, timeout_ms);
-}
-
-/* ---- watched descriptors ---- */
-
-/* What is in epoll changes there when the loop waits next, if it has not changed back. */
-static void want(struct watch *watch, uint32_t wanted)
-{
-    struct loop_wait *w = loop_wait_of(watch->loop);
-    uint32_t before = watch->wanted;
-
-    watch->wanted = wanted;
-    if (watch->in_epoll != 0) {
-        if (!list_linked(&watch->node))
-            list_push_back(&w->changed, &watch->node);
+    w->wanted = (uint16_t)wanted;
+    if (w->known != 0) {
+        if (!list_linked(&w->node))
+            list_push_back(&p->changed, &w->node);
     } else if (before == 0 && wanted != 0) {
-        enter_near(w, watch);
+        enter_polled(p, w);
     } else if (before != 0 && wanted == 0) {
-        leave_near(w, watch);
+        leave_polled(p, w);
     }
 }
 
-struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *context),
-                                void *context)
+static struct watch *start(struct loop *l, int fd, bool client, void (*readable)(void *context),
+                           void *context)
 {
-    struct watch *watch = xmalloc(sizeof(*watch));
+    struct watch *w = slab_take(&poller_of(l)->watches);
 
     ASSERT(fd >= 0);
-    *watch = (struct watch){.loop = l, .fd = fd, .readable = readable, .context = context};
-    list_init(&watch->node);
-    list_init(&watch->ready_node);
-    ++loop_wait_of(l)->watches;
-    want(watch, EPOLLIN);
-    return watch;
+    *w = (struct watch){
+        .loop = l, .fd = fd, .client = client, .readable = readable, .context = context};
+    list_init(&w->node);
+    want(w, ON_BYTES);
+    return w;
 }
 
 struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context), void *context)
@@ -432,53 +381,76 @@ struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context
     ASSERT(flags != -1);
     if ((flags & O_NONBLOCK) == 0)
         (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-    return watch_start_as_is(l, fd, readable, context);
+    return start(l, fd, false, readable, context);
 }
 
-void watch_hand_over(struct watch *watch, void (*readable)(void *context), void *context)
+struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *context),
+                                void *context)
 {
-    watch->readable = readable;
-    watch->context = context;
+    return start(l, fd, false, readable, context);
 }
 
-void watch_read(struct watch *watch, bool on)
+struct watch *watch_start_client(struct loop *l, int fd, void (*readable)(void *context),
+                                 void *context)
 {
-    want(watch, on ? watch->wanted | EPOLLIN : watch->wanted & ~(uint32_t)EPOLLIN);
+    return start(l, fd, true, readable, context);
 }
 
-bool watch_reads(const struct watch *watch)
+void watch_hand_over(struct watch *w, void (*readable)(void *context), void *context)
 {
-    return (watch->wanted & EPOLLIN) != 0;
+    w->readable = readable;
+    w->context = context;
 }
 
-bool watch_heard(const struct watch *watch)
+void watch_read_level(struct watch *w, enum watch_level level)
 {
-    const struct loop_wait *w = loop_wait_of(watch->loop);
+    static const uint32_t on[] = {
+        [WATCH_FAILURE] = ON_FAILURE, [WATCH_END] = ON_END, [WATCH_BYTES] = ON_BYTES};
 
-    /* Between the two calls of one wait the thread may stand still for long. */
-    return watch->in_epoll != 0 || !w->epoll_after;
+    want(w, (w->wanted & EPOLLOUT) | on[level]);
 }
 
-void watch_write(struct watch *watch, void (*writable)(void *context))
+void watch_read(struct watch *w, bool on)
 {
-    watch->writable = writable;
-    want(watch, writable != NULL ? watch->wanted | EPOLLOUT : watch->wanted & ~(uint32_t)EPOLLOUT);
+    watch_read_level(w, on ? WATCH_BYTES : WATCH_NOTHING);
 }
 
-bool watch_writes(const struct watch *watch)
+bool watch_reads(const struct watch *w)
 {
-    return (watch->wanted & EPOLLOUT) != 0;
+    return (w->wanted & EPOLLIN) != 0;
 }
 
-void watch_stop(struct watch *watch)
+bool watch_ended(const struct watch *w)
 {
-    if (watch == NULL)
+    return w->ended;
+}
+
+bool watch_heard(const struct watch *w)
+{
+    /* The thread may have been suspended between the two calls of the wait. */
+    return w->known != 0 || !poller_of(w->loop)->epoll_after;
+}
+
+void watch_write(struct watch *w, void (*writable)(void *context))
+{
+    w->writable = writable;
+    want(w, (w->wanted & ON_BYTES) | (writable != NULL ? (uint32_t)EPOLLOUT : 0));
+}
+
+bool watch_writes(const struct watch *w)
+{
+    return (w->wanted & EPOLLOUT) != 0;
+}
+
+void watch_stop(struct watch *w)
+{
+    if (w == NULL)
         return;
-    struct loop_wait *w = loop_wait_of(watch->loop);
-    want(watch, 0);
-    tell_epoll(w, watch); /* at once, as the descriptor may live on elsewhere */
-    list_remove(&watch->node);
-    list_remove(&watch->ready_node);
-    --w->watches;
-    free(watch);
+    struct poller *p = poller_of(w->loop);
+    want(w, 0);
+    update_epoll(p, w); /* at once: the descriptor may continue to exist elsewhere */
+    list_remove(&w->node);
+    if (w->ready_at != 0)
+        leave_ready(ready_of(p, w), w);
+    slab_give(&p->watches, w);
 }

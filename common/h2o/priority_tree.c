@@ -3,8 +3,8 @@
  * libh2o's scheduler calls back for each turn, and a stream must not be closed inside. So it is run
  * for one turn at a time, and its callback only notes which stream that is.
  *
- * It cannot be told that a stream has become inactive, except in the callback. So an entry has a
- * flag of its own: when the turn of an entry comes that is inactive, the scheduler is notified
+ * It cannot be notified that a stream has become inactive, except in the callback. So an entry has
+ * a flag of its own: when the turn of an entry comes that is inactive, the scheduler is notified
  * then, and continues with the next.
  */
 #include "common/h2o/priority_tree.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Listeners, and taking on connections: with as few system calls as there can be, on the loop that
- * has least in hand (http_balance.h).
+ * Listeners, and accepting connections: with as few system calls as possible, on the loop that has
+ * the fewest in flight (http_balance.h).
  */
 #include "common/base/log.h"
 #include "common/net/http_conn.h"
@@ -15,7 +15,7 @@ enum {
     ACCEPTS_PER_EVENT = 16, /* then connections that exist have their turn */
     FULL_TURNS = 8,         /* in a row, then more are accepted at a time */
     ACCEPT_AGAIN_MS = 100,  /* after descriptors or memory ran out */
-    /* A client that has vanished without a word is noticed after about two minutes. */
+    /* A client that has vanished without closing is noticed after about two minutes. */
     KEEP_ALIVE_IDLE_S = 60,
     KEEP_ALIVE_INTERVAL_S = 15,
     KEEP_ALIVE_PROBES = 4,
@@ -23,7 +23,7 @@ enum {
     USER_TIMEOUT_MAX_MS = 24 * 3600 * 1000,
 };
 
-static void on_accept(h2o_socket_t *sock, const char *err);
+static void on_accept(void *listener);
 
 static void stop_accepting(struct http_server *s)
 {
@@ -32,7 +32,7 @@ static void stop_accepting(struct http_server *s)
     s->accept_paused = true;
     http_server_load_changed(s);
     list_for_each (it, &s->listeners)
-        h2o_socket_read_stop(list_entry(it, struct http_listener, node)->sock);
+        watch_read(list_entry(it, struct http_listener, node)->watch, false);
 }
 
 static void pause_accepting(struct http_server *s)
@@ -43,16 +43,32 @@ static void pause_accepting(struct http_server *s)
     stop_accepting(s);
 }
 
+static void wait_for_room(struct http_server *s, bool waits)
+{
+    struct http_connections *all = s->options.connections;
+
+    if (all == NULL || s->waits_for_room == waits)
+        return;
+    s->waits_for_room = waits;
+    if (waits)
+        atomic_fetch_add_explicit(&all->waiting, 1, memory_order_relaxed);
+    else
+        atomic_fetch_sub_explicit(&all->waiting, 1, memory_order_relaxed);
+}
+
 void http_accept_resume(struct http_server *s)
 {
     struct list *it;
 
-    if (!s->accept_paused || s->held || http_server_full(s) || timer_running(&s->accept_again))
+    bool full = http_server_full(s) && list_empty(&s->idle); /* those make room */
+
+    if (!s->accept_paused || s->held || full || timer_running(&s->accept_again))
         return;
     s->accept_paused = false;
+    wait_for_room(s, false);
     http_server_load_changed(s);
     list_for_each (it, &s->listeners)
-        h2o_socket_read_start(list_entry(it, struct http_listener, node)->sock, on_accept);
+        watch_read(list_entry(it, struct http_listener, node)->watch, true);
 }
 
 static void on_accept_again(struct timer *t)
@@ -82,7 +98,7 @@ static void on_accept_error(struct http_server *s, int error)
     bool out_of_something =
         error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 
-    /* Anything else is the fault of the one connection (accept(2)), or nobody was there. */
+    /* Anything else concerns one connection (accept(2)), or no connection was waiting. */
     if (!out_of_something)
         return;
     log_warn(NULL, "accept-failed", "errno=%d connections=%zu pause_ms=%d", error, s->nconns,
@@ -100,13 +116,7 @@ static void serve(struct http_listener *l, const struct http_accepted *a)
         close(a->fd);
         return;
     }
-    /* An accepted one: clients have their turn after workers, so that what these have to say of
-     * their connections is known before a request takes one (loop_heard_all). */
-    h2o_socket_t *sock =
-        h2o_evloop_socket_create(loop_h2o(s->loop), a->fd, H2O_SOCKET_FLAG_IS_ACCEPTED_CONNECTION);
-    struct http_conn *c = http_conn_create(l, sock, &a->peer);
-
-    http_proxied_accept(c);
+    http_conn_accept(l, a->fd, &a->peer);
 }
 
 /* One that another loop has accepted. */
@@ -136,13 +146,11 @@ static bool given_away(const struct http_listener *l, const struct http_accepted
            http_balance_give(o->balance, loop_index(loop), a, loop_now_ms(loop));
 }
 
-/* As h2o_evloop_socket_accept, but the address comes along, and options come from the listener. */
 static bool accept_one(const struct http_listener *l, struct http_accepted *out)
 {
     out->listener = l->number;
     out->peer.len = sizeof(out->peer.un);
-    out->fd = accept4(h2o_socket_get_fd(l->sock), &out->peer.sa, &out->peer.len,
-                      SOCK_NONBLOCK | SOCK_CLOEXEC);
+    out->fd = accept4(l->fd, &out->peer.sa, &out->peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     /* The path of a unix client may be longer by the zero that it did not have. */
     if (out->peer.len > sizeof(out->peer.un))
         out->peer.len = sizeof(out->peer.un);
@@ -150,20 +158,20 @@ static bool accept_one(const struct http_listener *l, struct http_accepted *out)
 }
 
 /*
- * To find nobody there costs as much as to accept somebody. So no more are accepted at a time than
- * came the last time; and more, when there have been as many for some time.
+ * A call that finds no connection costs as much as one that accepts one. So at most as many are
+ * accepted at a time as the last time; and more, after there have been as many for some time.
  */
-static void on_accept(h2o_socket_t *sock, const char *err)
+static void on_accept(void *listener)
 {
-    struct http_listener *l = sock->data;
+    struct http_listener *l = listener;
     struct http_server *s = l->server;
     struct http_accepted a;
 
-    (void)err; /* nothing is read from a listener */
     for (unsigned i = 0; i < l->at_a_time; ++i) {
         if (s->held)
             return;
-        if (http_server_full(s)) {
+        if (http_server_full(s) && !http_server_make_room(s)) {
+            wait_for_room(s, true);
             pause_accepting(s);
             return;
         }
@@ -189,7 +197,7 @@ void http_listener_release(struct http_listener *l)
     ASSERT(l->refs != 0);
     if (--l->refs != 0)
         return;
-    SSL_CTX_free(l->accept.ssl_ctx);
+    SSL_CTX_free(l->ssl);
     free(l);
 }
 
@@ -219,7 +227,7 @@ void http_accept_set(struct http_server *s)
     struct list *it;
 
     list_for_each (it, &s->listeners)
-        set_user_timeout(s, h2o_socket_get_fd(list_entry(it, struct http_listener, node)->sock));
+        set_user_timeout(s, list_entry(it, struct http_listener, node)->fd);
     http_accept_resume(s);
 }
 
@@ -267,7 +275,7 @@ static void join_balance(struct http_server *s)
     http_server_load_changed(s);
 }
 
-/* What others have given comes in before the first listener goes. */
+/* What other loops have given is taken before the first listener is closed. */
 static void leave_balance(struct http_server *s)
 {
     if (!s->balanced)
@@ -283,9 +291,8 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
 
     ASSERT(!s->draining);
     l->server = s;
-    l->accept.ctx = &s->ctx;
-    l->accept.hosts = s->conf.hosts;
-    l->accept.ssl_ctx = o->ssl;
+    l->fd = fd;
+    l->ssl = o->ssl;
     if (o->ssl != NULL)
         SSL_CTX_up_ref(o->ssl);
     l->http2 = o->http2;
@@ -300,12 +307,10 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     set_inherited(fd);
     defer_accept(fd, o->defer_accept);
     set_user_timeout(s, fd);
-    l->sock = h2o_evloop_socket_create(loop_h2o(s->loop), fd, H2O_SOCKET_FLAG_DONT_READ);
-    l->sock->data = l;
+    l->watch = watch_start_client(s->loop, fd, on_accept, l);
+    watch_read(l->watch, !s->accept_paused);
     list_push_back(&s->listeners, &l->node);
     join_balance(s);
-    if (!s->accept_paused)
-        h2o_socket_read_start(l->sock, on_accept);
     return l;
 }
 
@@ -317,7 +322,7 @@ void http_server_each_socket(const struct http_server *s,
     list_for_each (it, &s->listeners) {
         const struct http_listener *l = list_entry(it, struct http_listener, node);
 
-        each(context, h2o_socket_get_fd(l->sock), l->tag);
+        each(context, l->fd, l->tag);
     }
 }
 
@@ -325,8 +330,9 @@ void http_listener_close(struct http_listener *l)
 {
     leave_balance(l->server);
     list_remove(&l->node);
-    h2o_socket_close(l->sock);
-    l->sock = NULL;
+    watch_stop(l->watch);
+    l->watch = NULL;
+    close(l->fd);
     http_listener_release(l);
 }
 
@@ -347,6 +353,7 @@ void http_accept_init(struct http_server *s)
 
 void http_accept_fini(struct http_server *s)
 {
+    wait_for_room(s, false);
     http_accept_close(s);
     timer_stop(&s->accept_again);
 }

@@ -1,28 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A client's connection. libh2o drives the socket; we are told of its end (on_close), look at it
- * now and then (the sweep), and act on it only by shutdown(2), which libh2o then finds out about:
- * there is no other way to close a connection that libh2o owns.
+ * A client's connection: accepted, then served by what its bytes are:
+ *
+ *     PROXIED -> HANDSHAKE -> HTTP1 or HTTP2 -> LINGER -> CLOSED
+ *                             HTTP1 -> TUNNEL ----------> CLOSED
+ *
+ * The descriptor is only closed by http_conn_close(). Memory is freed at the end of the turn.
  */
 #include "common/net/http_conn.h"
+#include "common/net/http2_server.h"
 
+#include <errno.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
-enum {
-    /* Between the two GOAWAYs of a drain: a round trip, for requests that are on their way. */
-    GOAWAY_MS = 1000,
-    /* A head larger than libh2o allows never gets here, so no more needs to be searched. */
-    HEAD_SEARCH_MAX = H2O_MAX_REQLEN,
-};
+static void on_readable(void *context);
 
-static void enter_phase(struct http_conn *c, enum conn_phase phase)
+void http_conn_enter(struct http_conn *c, enum conn_phase phase)
 {
+    struct http_server *s = c->server;
+
+    if ((c->phase == PHASE_IDLE) != (phase == PHASE_IDLE)) {
+        list_remove(&c->node);
+        list_push_back(phase == PHASE_IDLE ? &s->idle : &s->conns, &c->node);
+    }
+    /* The time limit of the first head begins with the connection: a client must not gain time by
+     * sending a byte now and then. */
+    bool begun = c->phase == PHASE_NEW && phase == PHASE_HEAD;
     c->phase = phase;
-    c->phase_since_ms = loop_now_ms(c->server->loop);
+    if (!begun)
+        c->phase_since_ms = loop_now_ms(s->loop);
     pace_rest(&c->body_pace);
+    if (phase == PHASE_IDLE)
+        http_accept_resume(s);
+}
+
+bool http_conn_phase_over(const struct http_conn *c, uint64_t limit_ms, uint64_t now_ms)
+{
+    return limit_ms != 0 && now_ms > c->phase_since_ms && now_ms - c->phase_since_ms >= limit_ms;
 }
 
 /* ---- addresses ---- */
@@ -45,7 +63,7 @@ void small_addr_get(const struct small_addr *a, struct addr *out)
         *out = *a->large;
         return;
     }
-    /* At once: what is behind LEN is nobody's. */
+    /* As a whole: what is behind LEN is not used. */
     memcpy(&out->in6, &a->in6, sizeof(out->in6));
     out->len = a->len;
 }
@@ -59,36 +77,65 @@ void small_addr_fini(struct small_addr *a)
 
 /* ---- life ---- */
 
-static void on_close(void *data)
+void http_conn_destroy(struct http_conn *c)
 {
-    struct http_conn *c = data;
     struct http_server *s = c->server;
 
-    http_short_lost(c);
+    ASSERT(c->state == CONN_CLOSED);
     ASSERT(list_empty(&c->replies));
-    if (c->listener->accept.ssl_ctx != NULL && c->ssl == NULL && c->tap.state != TAP_UNSERVED)
-        http_server_count(s, COUNT_TLS_FAILED + c->tls_failure);
-    http_tap_fini(c);
-    address_counts_leave(s->options.addresses, &c->address);
-    list_remove(&c->unseen);
+    list_remove(&c->end.node);
     list_remove(&c->node);
+    address_counts_leave(s->options.addresses, &c->address);
     small_addr_fini(&c->peer);
     small_addr_fini(&c->local);
-    --s->nconns;
+    if (c->linger != NULL)
+        text_fini(&c->linger->out);
+    free(c->linger);
+    if (c->proxied != NULL)
+        text_fini(c->proxied);
+    free(c->proxied);
     http_listener_release(c->listener);
     slab_give(&s->conn_slab, c);
-    http_server_conn_gone(s);
 }
 
-void http_conn_set_socket(struct http_conn *c, h2o_socket_t *sock)
+static void run_end(struct loop_deferred *d)
 {
-    c->sock = sock;
-    sock->on_close.cb = on_close;
-    sock->on_close.data = c;
+    http_conn_destroy(container_of(d, struct http_conn, end));
 }
 
-struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock,
-                                   const struct addr *peer)
+void http_conn_close(struct http_conn *c)
+{
+    enum conn_state state = c->state;
+
+    if (state == CONN_CLOSED)
+        return;
+    c->state = CONN_CLOSED;
+    if (state == CONN_HANDSHAKE)
+        http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
+    if (c->http2 != NULL)
+        http2_fini(c);
+    http1_fini(c);
+    transport_close(&c->transport);
+    list_remove(&c->node);
+    list_push_back(&c->server->closed, &c->node);
+    loop_defer(c->server->loop, &c->end);
+    --c->server->nconns;
+    if (c->server->options.connections != NULL)
+        atomic_fetch_sub_explicit(&c->server->options.connections->n, 1, memory_order_relaxed);
+    http_server_conn_gone(c->server);
+}
+
+void http_conn_reset(struct http_conn *c)
+{
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+    if (c->state == CONN_CLOSED)
+        return;
+    setsockopt(c->transport.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    http_conn_close(c);
+}
+
+static struct http_conn *create(struct http_listener *l, int fd, const struct addr *peer)
 {
     struct http_conn *c = slab_take(&l->server->conn_slab);
 
@@ -96,16 +143,20 @@ struct http_conn *http_conn_create(struct http_listener *l, h2o_socket_t *sock,
     c->server = l->server;
     c->listener = l;
     ++l->refs;
-    http_conn_set_socket(c, sock);
+    c->end.run = run_end;
     list_init(&c->replies);
-    list_init(&c->tap.node);
-    list_init(&c->unseen);
     list_push_back(&c->server->conns, &c->node);
     ++c->server->nconns;
+    if (c->server->options.connections != NULL)
+        atomic_fetch_add_explicit(&c->server->options.connections->n, 1, memory_order_relaxed);
     http_server_load_changed(c->server);
-    enter_phase(c, PHASE_NEW);
+    http_conn_enter(c, PHASE_NEW);
+    transport_open(&c->transport, fd);
+    transport_attach_client(&c->transport, c->server->loop, on_readable, c);
     return c;
 }
+
+/* ---- what is known of it ---- */
 
 const struct body_file *http_conn_body_file(const struct http_conn *c)
 {
@@ -141,14 +192,14 @@ const struct addr *http_conn_local(struct http_conn *c)
         return shown;
     }
     *shown = (struct addr){0};
-    shown->len = h2o_socket_getsockname(c->sock, &shown->sa);
-    small_addr_set(&c->local, shown);
+    if (addr_of_socket(c->transport.fd, shown) == ERR_OK)
+        small_addr_set(&c->local, shown);
     return shown;
 }
 
 bool http_conn_is_tls(const struct http_conn *c)
 {
-    return c->sock->ssl != NULL;
+    return c->listener->ssl != NULL;
 }
 
 bool http_conn_client_has_tls(const struct http_conn *c)
@@ -158,44 +209,190 @@ bool http_conn_client_has_tls(const struct http_conn *c)
 
 const SSL *http_conn_ssl(const struct http_conn *c)
 {
-    return c->ssl;
+    return c->secured ? transport_ssl(&c->transport) : NULL;
 }
 
 void http_conn_secured(struct http_conn *c, const SSL *ssl)
 {
-    if (c->ssl != NULL)
+    if (c->secured)
         return;
-    c->ssl = ssl;
+    c->secured = true;
     http_server_count(c->server, SSL_version(ssl) >= TLS1_3_VERSION ? COUNT_TLS13 : COUNT_TLS12);
     if (SSL_session_reused(ssl))
         http_server_count(c->server, COUNT_TLS_RESUMED);
 }
 
-bool http_conn_is_closing(const struct http_conn *c)
+/* ---- the handshake ---- */
+
+static bool negotiated_http2(const struct http_conn *c)
 {
-    return c->sock->ssl != NULL && c->ssl != NULL &&
-           (SSL_get_shutdown(c->ssl) & SSL_SENT_SHUTDOWN) != 0;
+    const unsigned char *name;
+    unsigned len;
+
+    SSL_get0_alpn_selected(transport_ssl(&c->transport), &name, &len);
+    return slice_eq((struct slice){(const char *)name, len}, SLICE_LIT("h2"));
 }
 
-void http_conn_shut_read(struct http_conn *c)
+static void start_http(struct http_conn *c, bool http2)
 {
-    c->read_shut = true;
-    shutdown(h2o_socket_get_fd(c->sock), SHUT_RD);
+    c->state = http2 ? CONN_HTTP2 : CONN_HTTP1;
+    if (http2)
+        http2_start(c);
 }
 
-static rare void shut_both(struct http_conn *c)
+/* The client speaks plain HTTP where TLS is expected: answer without TLS. */
+static rare void refuse_plain(struct http_conn *c)
 {
-    c->read_shut = true;
-    c->cut = true;
-    shutdown(h2o_socket_get_fd(c->sock), SHUT_RDWR);
+    struct text answer = {0};
+
+    http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
+    transport_drop_tls(&c->transport);
+    http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
+    http_conn_linger(c, &answer, true);
 }
 
-void http_conn_cut(struct http_conn *c)
+static void handshake(void *conn)
 {
-    shut_both(c);
-    /* Between two parts of a response libh2o neither reads nor writes, so it would not notice. */
-    if (!c->http2 && list_linked(&c->replies))
-        http_reply_client_left(list_first(&c->replies, struct http_reply, node));
+    struct http_conn *c = conn;
+
+    switch (tls_link_handshake(c->transport.tls)) {
+    case TLS_DONE:
+        start_http(c, negotiated_http2(c));
+        /* What came with the end of the handshake does not show in a poll. */
+        if (!http_conn_is_closed(c) && transport_read_ahead(&c->transport))
+            on_readable(c);
+        return;
+    case TLS_READS:
+        return;
+    case TLS_WRITES:
+        transport_await_writable(&c->transport, handshake);
+        return;
+    case TLS_FAILED:
+        break;
+    }
+    if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->tells_plain) {
+        refuse_plain(c);
+        return;
+    }
+    /* The alert must reach the client: it is lost if unread bytes reset the connection. */
+    struct text nothing = {0};
+    http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
+    transport_drop_tls(&c->transport);
+    http_conn_linger(c, &nothing, true);
+}
+
+void http_conn_serve(struct http_conn *c)
+{
+    if (!http_proxied_admit(c)) {
+        http_conn_close(c);
+        return;
+    }
+    if (c->listener->ssl == NULL) {
+        start_http(c, c->listener->http2);
+        return;
+    }
+    c->state = CONN_HANDSHAKE;
+    if (!transport_accept_tls(&c->transport, c->listener->ssl, c))
+        http_conn_close(c);
+}
+
+void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer)
+{
+    struct http_conn *c = create(l, fd, peer);
+
+    if (l->proxy_from != NULL)
+        http_proxied_start(c);
+    else
+        http_conn_serve(c);
+}
+
+/* ---- lingering ---- */
+
+static void flush_linger(void *conn)
+{
+    struct http_conn *c = conn;
+    struct http_linger *l = c->linger;
+
+    while (l->out_at < l->out.len) {
+        struct iovec iov = {l->out.p + l->out_at, l->out.len - l->out_at};
+        ssize_t n = transport_send(&c->transport, &iov, 1, 0);
+
+        if (n == -1 && errno == EAGAIN) {
+            transport_await_writable(&c->transport, flush_linger);
+            return;
+        }
+        if (n == -1) {
+            http_conn_close(c);
+            return;
+        }
+        l->out_at += (size_t)n;
+    }
+    if (l->shuts)
+        transport_end(&c->transport);
+}
+
+void http_conn_linger(struct http_conn *c, struct text *out, bool shuts)
+{
+    if (c->state == CONN_CLOSED) {
+        text_fini(out);
+        return;
+    }
+    ASSERT(c->linger == NULL);
+    c->state = CONN_LINGER;
+    c->linger = xcalloc(1, sizeof(*c->linger));
+    c->linger->out = *out;
+    c->linger->shuts = shuts;
+    *out = (struct text){0};
+    c->linger->until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
+    http_conn_enter(c, PHASE_BUSY);
+    transport_read_level(&c->transport, WATCH_BYTES);
+    flush_linger(c);
+}
+
+static void discard(struct http_conn *c)
+{
+    char *room = http_server_read_room(c->server);
+    ssize_t n;
+
+    do {
+        n = transport_recv(&c->transport, room, READ_ROOM_BYTES);
+        c->linger->dropped += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && c->linger->dropped <= LINGER_BYTES && transport_read_ahead(&c->transport));
+    if (n > 0 ? c->linger->dropped <= LINGER_BYTES : n == -1 && errno == EAGAIN)
+        return;
+    if (n == 0 && c->linger->out_at < c->linger->out.len)
+        transport_read_level(&c->transport, WATCH_FAILURE); /* it may still read */
+    else
+        http_conn_close(c);
+}
+
+/* ---- events ---- */
+
+static void on_readable(void *context)
+{
+    struct http_conn *c = context;
+
+    switch (c->state) {
+    case CONN_PROXIED:
+        http_proxied_readable(c);
+        return;
+    case CONN_HANDSHAKE:
+        handshake(c);
+        return;
+    case CONN_HTTP1:
+        http1_readable(c);
+        return;
+    case CONN_HTTP2:
+        http2_readable(c);
+        return;
+    case CONN_LINGER:
+        discard(c);
+        return;
+    case CONN_TUNNEL:
+    case CONN_CLOSED:
+        break;
+    }
+    UNREACHABLE();
 }
 
 /* ---- requests ---- */
@@ -205,18 +402,6 @@ void http_conn_begin(struct http_conn *c)
     ++c->requests;
     ++c->server->nrequests;
     http_server_load_changed(c->server);
-    enter_phase(c, PHASE_BUSY);
-}
-
-/*
- * Who gives up so many requests, and most of them, wears us out on purpose, whichever side resets
- * their streams (CVE-2023-44487, CVE-2025-8671).
- */
-static bool gives_up_too_often(const struct http_conn *c)
-{
-    uint32_t max = c->server->options.http2_abandoned;
-
-    return c->http2 && !c->cut && max != 0 && c->abandoned >= max && c->abandoned > c->requests / 2;
 }
 
 void http_conn_end(struct http_conn *c, bool done)
@@ -227,25 +412,13 @@ void http_conn_end(struct http_conn *c, bool done)
         ++c->abandoned;
         http_server_count(c->server, COUNT_ABANDONED);
     }
-    http_tap_look_again(c);
-    (void)http_tap_is_dying(c);
-    if (gives_up_too_often(c)) {
-        http_server_count(c->server, COUNT_RESETS);
-        shut_both(c);
-    }
-    if (list_linked(&c->replies))
-        return;
-    enter_phase(c, PHASE_IDLE);
-    /* One that was told to stay may have one more request on its way. */
-    if (!c->cut && !c->tunnelled && c->server->shuts_idle && !c->http2)
-        http_conn_shut_read(c);
 }
 
 /* ---- progress ---- */
 
 uint64_t http_conn_progress(const struct http_conn *c)
 {
-    int fd = h2o_socket_get_fd(c->sock);
+    int fd = c->transport.fd;
     struct tcp_info info = {0};
     socklen_t len = sizeof(info);
     int queued = 0;
@@ -259,147 +432,38 @@ uint64_t http_conn_progress(const struct http_conn *c)
 
 /* ---- the sweep ---- */
 
-static bool head_complete(const struct http_conn *c)
+static void sweep_new(struct http_conn *c, uint64_t now_ms)
 {
-    const h2o_buffer_t *in = c->sock->input;
-    size_t len = in->size < HEAD_SEARCH_MAX ? in->size : HEAD_SEARCH_MAX;
-
-    /* libh2o takes bare LFs, too. */
-    return memmem(in->bytes, len, "\n\r\n", 3) != NULL || memmem(in->bytes, len, "\n\n", 2) != NULL;
-}
-
-/* Before the first request only ALPN can tell. */
-static bool speaks_http2(const struct http_conn *c)
-{
-    if (c->http2)
-        return true;
-    /* No version: no handshake has begun, and asking for its result would crash. */
-    if (c->sock->ssl == NULL || h2o_socket_get_ssl_protocol_version(c->sock) == NULL)
-        return false;
-    h2o_iovec_t protocol = h2o_socket_ssl_get_selected_protocol(c->sock);
-    return h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2"));
-}
-
-static enum conn_phase observed_phase(const struct http_conn *c)
-{
-    if (list_linked(&c->replies))
-        return PHASE_BUSY;
-    if (speaks_http2(c))
-        return PHASE_IDLE;
-    if (c->sock->input->size == 0)
-        return c->requests == 0 ? PHASE_NEW : PHASE_IDLE;
-    return head_complete(c) ? PHASE_BODY : PHASE_HEAD;
-}
-
-static void update_phase(struct http_conn *c)
-{
-    enum conn_phase phase = observed_phase(c);
-
-    if (phase == c->phase)
+    if (!http_conn_phase_over(c, c->server->options.header_timeout_ms, now_ms))
         return;
-    /* The time for the first head counts from the start: or a byte now and then would buy more. */
-    if (c->phase == PHASE_NEW && phase == PHASE_HEAD)
-        c->phase = phase;
-    else
-        enter_phase(c, phase);
-}
-
-static bool phase_over(const struct http_conn *c, uint64_t limit_ms, uint64_t now_ms)
-{
-    return limit_ms != 0 && now_ms > c->phase_since_ms && now_ms - c->phase_since_ms >= limit_ms;
-}
-
-/* libh2o ends idle HTTP/2 connections by itself; but any frame counts as life there, and what is
- * uploaded is not seen by us until it is complete. So we only bound both together. */
-static uint64_t idle_limit_ms(const struct http_conn *c)
-{
-    const struct http_server_options *o = &c->server->options;
-
-    if (!speaks_http2(c))
-        return o->keep_alive_timeout_ms;
-    if (o->keep_alive_timeout_ms == 0 || o->body_timeout_ms == 0)
-        return 0;
-    return o->keep_alive_timeout_ms + o->body_timeout_ms;
-}
-
-/*
- * Nothing happens to an idle connection until bytes come, or its time is over, so that thousands
- * of these cost nothing but memory, and not much of that.
- */
-static void rest(struct http_conn *c, uint64_t now_ms)
-{
-    if (c->tap.state != TAP_HEAD && c->tap.state != TAP_RESTING)
-        return;
-    if (c->read_shut || c->cut || c->server->draining || !http_rest_is_due(c, now_ms))
-        return;
-    http_rest_soon(c);
-    list_remove(&c->node);
-    list_push_back(&c->server->resting, &c->node);
-    c->resting = true;
-}
-
-void http_conn_wake(struct http_conn *c)
-{
-    if (!c->resting)
-        return;
-    c->resting = false;
-    list_remove(&c->tap.node);
-    list_remove(&c->node);
-    list_push_back(&c->server->conns, &c->node);
-}
-
-void http_conns_wake(struct http_server *s)
-{
-    while (!list_empty(&s->resting))
-        http_conn_wake(list_first(&s->resting, struct http_conn, node));
+    http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
+    http_conn_close(c);
 }
 
 void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
 {
-    const struct http_server_options *o = &c->server->options;
-
-    if (c->tunnelled || http_proxied_sweep(c, now_ms) || http_tap_sweep(c, now_ms))
+    switch (c->state) {
+    case CONN_PROXIED:
+        http_proxied_sweep(c, now_ms);
         return;
-    if (c->http2 && c->server->draining)
-        http_tap_drain_http2(c, now_ms - c->server->drain_ms >= GOAWAY_MS);
-    update_phase(c);
-    if (c->http2)
-        http_streams_sweep(c, now_ms);
-    switch (c->phase) {
-    case PHASE_NEW:
-        if (phase_over(c, o->header_timeout_ms, now_ms)) {
-            http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
-            shut_both(c);
-            enter_phase(c, c->phase); /* counted once */
-        }
+    case CONN_HANDSHAKE:
+        sweep_new(c, now_ms);
         return;
-    case PHASE_HEAD:
-        if (phase_over(c, o->header_timeout_ms, now_ms)) {
-            http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
-            http_tap_refuse(c, FAULT_HEAD_TIMEOUT);
-        }
-        return;
-    case PHASE_BODY:
-        if (phase_over(c, o->body_timeout_ms, now_ms)) {
-            http_server_count(c->server, COUNT_BODY_TIMEOUTS);
-            http_tap_refuse(c, FAULT_BODY_TIMEOUT);
-        } else {
-            http_slow_sweep_body(c, now_ms);
-        }
-        return;
-    case PHASE_IDLE:
-        if (!phase_over(c, idle_limit_ms(c), now_ms)) {
-            rest(c, now_ms);
-            return;
-        }
-        /* The second time it is one that libh2o closes, and that does not take TLS's last word. */
-        if (c->read_shut)
-            shut_both(c);
+    case CONN_HTTP1:
+        if (c->phase == PHASE_NEW)
+            sweep_new(c, now_ms);
         else
-            http_conn_shut_read(c);
+            http1_sweep(c, now_ms);
         return;
-    case PHASE_BUSY:
-        http_slow_sweep_send(c, now_ms);
+    case CONN_HTTP2:
+        http2_sweep(c, now_ms);
+        return;
+    case CONN_LINGER:
+        if (now_ms >= c->linger->until_ms)
+            http_conn_close(c);
+        return;
+    case CONN_TUNNEL:
+    case CONN_CLOSED:
         return;
     }
     UNREACHABLE();
@@ -407,16 +471,14 @@ void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
 
 void http_conn_drain(struct http_conn *c)
 {
-    if (c->tunnelled || http_conn_is_closing(c))
-        return;
-    if (c->tap.state == TAP_UNSERVED) {
-        http_conn_shut_read(c);
+    bool waits = c->phase == PHASE_IDLE || c->phase == PHASE_NEW;
+
+    if (c->state == CONN_HTTP2) {
+        http2_drain(c, false);
         return;
     }
-    update_phase(c);
-    if (c->http2)
-        http_tap_drain_http2(c, false);
-    /* A request that comes in just now is read before the end is. */
-    if (!speaks_http2(c) && (c->phase == PHASE_IDLE || c->phase == PHASE_NEW))
-        http_conn_shut_read(c);
+    /* A request that is there already is served; the response is the last one. */
+    if (waits && c->state != CONN_LINGER && c->state != CONN_TUNNEL &&
+        (c->state == CONN_PROXIED || transport_is_quiet(&c->transport)))
+        http_conn_close(c);
 }

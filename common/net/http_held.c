@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Heads that wait for the first bytes of their body: nearly all of them for less than the turn, and
- * all for the same time. So they stand in one line, the first to go at its front (a program that
- * holds for several times sorts them in), with one timer for all; it may expire for one that has
- * gone meanwhile. Those that are not held but for the turn have a line of their own.
+ * all for the same time. So they are in one list, the first to be sent at its front (with several
+ * hold times they are inserted in order), with one timer for all; it may expire for one that has
+ * been sent meanwhile. Those that are held for the rest of the turn only have a list of their own.
  */
 #include "common/net/http_conn.h"
 
@@ -19,14 +19,14 @@ static void on_timer(struct timer *t)
     struct list due;
     struct list *node;
 
-    /* Those that come to be held meanwhile have their turn later, or a loop could starve itself. */
+    /* Those that are added meanwhile have their turn later, or a loop could starve itself. */
     list_init(&due);
     list_splice_back(&due, &s->begun_replies);
     while (!list_empty(&s->held_replies) && first_of(&s->held_replies)->held_until_ms <= now_ms)
         list_push_back(&due, list_pop_front(&s->held_replies));
     while ((node = list_pop_front(&due)) != NULL)
         http_reply_flush(list_entry(node, struct http_reply, held_node));
-    /* Who came to be sent at once meanwhile has set it, and for now. */
+    /* A head that is due in this turn may have set it meanwhile. */
     if (list_empty(&s->begun_replies) && !list_empty(&s->held_replies))
         timer_start_at(s->loop, t, first_of(&s->held_replies)->held_until_ms);
 }

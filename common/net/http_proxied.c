@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Connections that a proxy in front passes on: it says first, before TLS and HTTP, whose they are.
- * Until it has said so the socket is ours, and not libh2o's; what comes behind the header stays in
- * the socket's input, where TLS and HTTP begin to read.
+ * Connections that a proxy in front passes on: a header before TLS and HTTP has the addresses of
+ * the client's connection. What follows it stays in the kernel, where TLS and HTTP begin to read:
+ * bytes are peeked, and only those of the header are taken.
  *
- * Nobody but the proxies listed is heard at all: whoever may send this header can claim any
- * address. And nothing is answered, as it is not known yet in which protocol.
+ * Peers other than the proxies listed are closed, because the header can claim any address. Nothing
+ * is answered, as the protocol is not known yet.
  *
- * Once it is known whose a connection is, it is counted (address_counts.h), before TLS costs us
- * anything.
+ * The connection is counted for the client's address (address_counts.h) before TLS begins.
  */
 #include "common/base/log.h"
 #include "common/net/http_conn.h"
 #include "common/wire/proxy_line.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { PEEK_MAX = 4096 };
 
 /* The connection goes. */
 static rare void refuse(struct http_conn *c, enum request_fault f)
@@ -20,7 +24,7 @@ static rare void refuse(struct http_conn *c, enum request_fault f)
     const struct http_refusal r = {.conn = c, .fault = f};
 
     http_server_refused(c->server, &r);
-    h2o_socket_close(c->sock);
+    http_conn_close(c);
 }
 
 /* ---- how many of one address ---- */
@@ -40,7 +44,7 @@ static rare void tell_over_limit(struct http_conn *c)
 }
 
 /* Whether its peer may have one more; counts it, or counts that it may not. */
-static bool admit(struct http_conn *c)
+bool http_proxied_admit(struct http_conn *c)
 {
     const struct http_server_options *o = &c->server->options;
 
@@ -53,15 +57,6 @@ static bool admit(struct http_conn *c)
     http_server_count(c->server, COUNT_REFUSED + FAULT_ADDRESS_CONNECTIONS);
     tell_over_limit(c);
     return false;
-}
-
-/* C may be gone then. */
-static void serve(struct http_conn *c)
-{
-    if (admit(c))
-        http_tap_accept(c);
-    else
-        h2o_socket_close(c->sock);
 }
 
 /* ---- the header ---- */
@@ -103,52 +98,61 @@ static void take(struct http_conn *c, const struct proxy_line *line)
         small_addr_set(&c->peer, &peer);
         small_addr_set(&c->local, &local);
     }
-    h2o_socket_read_stop(c->sock);
-    h2o_buffer_consume(&c->sock->input, line->bytes);
-    serve(c);
+    text_fini(c->proxied);
+    free(c->proxied);
+    c->proxied = NULL;
+    http_conn_serve(c);
 }
 
-static void on_read(h2o_socket_t *sock, const char *err)
+/* The first N bytes at ROOM are what the transport has; the header may end among them. */
+static void take_some(struct http_conn *c, char *room, size_t n)
 {
-    struct http_conn *c = sock->on_close.data;
+    size_t before = c->proxied->len;
     struct proxy_line line;
 
-    if (err != NULL) {
-        /* Who only looks whether somebody listens says nothing. */
-        if (sock->input->size != 0 && !c->read_shut)
-            refuse(c, FAULT_PROXY_LINE);
-        else
-            h2o_socket_close(sock);
+    text_add(c->proxied, (struct slice){room, n});
+    enum request_fault f = proxy_line_check(text_slice(c->proxied), &line);
+    if (f != FAULT_NONE) {
+        refuse(c, f);
         return;
     }
-    enum request_fault f =
-        proxy_line_check((struct slice){sock->input->bytes, sock->input->size}, &line);
-
-    if (f != FAULT_NONE)
-        refuse(c, f);
+    size_t used = line.bytes != 0 ? line.bytes - before : n;
+    if (transport_recv(&c->transport, room, used) != (ssize_t)used)
+        http_conn_close(c);
     else if (line.bytes != 0)
         take(c, &line);
 }
 
-void http_proxied_accept(struct http_conn *c)
+void http_proxied_readable(struct http_conn *c)
 {
-    const struct networks *from = c->listener->proxy_from;
+    char *room = http_server_read_room(c->server);
+    ssize_t n = transport_peek(&c->transport, room, PEEK_MAX);
 
-    if (from == NULL)
-        serve(c);
-    else if (networks_have(from, http_conn_peer(c)))
-        h2o_socket_read_start(c->sock, on_read);
+    if (n > 0) {
+        take_some(c, room, (size_t)n);
+        return;
+    }
+    if (n == -1 && (errno == EAGAIN || errno == EINTR))
+        return;
+    /* A peer that only probes the port sends nothing. */
+    if (c->proxied->len != 0)
+        refuse(c, FAULT_PROXY_LINE);
     else
-        refuse(c, FAULT_PROXY_SENDER);
+        http_conn_close(c);
 }
 
-bool http_proxied_sweep(struct http_conn *c, uint64_t now_ms)
+void http_proxied_start(struct http_conn *c)
 {
-    uint64_t limit_ms = c->server->options.header_timeout_ms;
+    if (!networks_have(c->listener->proxy_from, http_conn_peer(c))) {
+        refuse(c, FAULT_PROXY_SENDER);
+        return;
+    }
+    c->state = CONN_PROXIED;
+    c->proxied = xcalloc(1, sizeof(*c->proxied));
+}
 
-    if (c->tap.state != TAP_UNSERVED)
-        return false;
-    if (limit_ms != 0 && now_ms >= c->phase_since_ms + limit_ms)
+void http_proxied_sweep(struct http_conn *c, uint64_t now_ms)
+{
+    if (http_conn_phase_over(c, c->server->options.header_timeout_ms, now_ms))
         refuse(c, FAULT_PROXY_LATE);
-    return true;
 }

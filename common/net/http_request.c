@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/net/http_request.h"
 
-#include <h2o.h>
-
 #include "common/base/text.h"
+#include "common/h2o/url_path.h"
 
 enum {
     FIELDS_FIRST = 8, /* of an answer: most have fewer to which something is done */
@@ -17,7 +16,6 @@ void http_request_init(struct http_request *req, void *room, size_t room_bytes)
 
 void http_request_fini(struct http_request *req)
 {
-    ASSERT(req->library == NULL);
     arena_fini(&req->arena);
 }
 
@@ -36,16 +34,10 @@ struct slice http_request_keep(struct http_request *req, struct slice s)
 struct slice http_request_path(struct http_request *req)
 {
     size_t query_at;
-    size_t *indexes = NULL;
-    h2o_mem_pool_t pool;
 
-    if (req->path.p != NULL)
-        return req->path;
-    h2o_mem_init_pool(&pool);
-    h2o_iovec_t path =
-        h2o_url_normalize_path(&pool, req->target.p, req->target.len, &query_at, &indexes);
-    req->path = http_request_keep(req, (struct slice){path.base, path.len});
-    h2o_mem_clear_pool(&pool);
+    if (req->path.p == NULL)
+        req->path = url_path_normalize(
+            req->target, http_request_take(req, URL_PATH_ROOM(req->target.len)), &query_at);
     return req->path;
 }
 

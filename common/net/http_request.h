@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A request as handlers see it, whichever way it came, and the answer that they make. What it says
- * is borrowed: bytes of the connection's input, or libh2o's, which stay as long as it does. What a
- * handler needs that long it takes from the request (http_request_take).
+ * A request as handlers see it, of HTTP/1 or HTTP/2, and the answer that they make. What it says is
+ * borrowed: memory of its exchange or stream, which lives as long as it does. What a handler needs
+ * that long it takes from the request (http_request_take).
  *
- * Filled by http_short.c, or of a request of libh2o's by http_library.c; nobody else knows which.
  * Its connection outlives it. The loop's thread.
  */
 #ifndef RLB_NET_HTTP_REQUEST_H
@@ -46,22 +45,20 @@ struct http_request {
     struct message_fields fields; /* without Host and Content-Length */
     struct http_answer res;
     /* The rest is the server's. */
-    struct slice path;            /* http_request_path; p == NULL: nobody has asked yet */
-    struct arena arena;           /* of a request that goes past libh2o */
-    struct st_h2o_req_t *library; /* libh2o's; NULL: it goes past that */
+    struct slice path; /* http_request_path; p == NULL: not computed yet */
+    struct arena arena;
+    struct http2_stream *stream; /* HTTP/2; else NULL */
 };
 
-/* A request of ours alone, of which nothing is known yet; its first ROOM_BYTES are taken from ROOM.
- */
+/* Nothing is known of it yet; the first ROOM_BYTES that are taken from it are those of ROOM. */
 void http_request_init(struct http_request *req, void *room, size_t room_bytes);
 /* What was taken from it goes. */
 void http_request_fini(struct http_request *req);
 
 /* N bytes that live as long as REQ; aligned as malloc does, not zeroed. */
-void *http_request_take_library(struct http_request *req, size_t n) returns_nonnull_ apart;
 static inline void *http_request_take(struct http_request *req, size_t n)
 {
-    return req->library == NULL ? arena_take(&req->arena, n) : http_request_take_library(req, n);
+    return arena_take(&req->arena, n);
 }
 /* A copy of S that lives as long, with a NUL behind it. */
 struct slice http_request_keep(struct http_request *req, struct slice s);

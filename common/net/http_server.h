@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libh2o's HTTP server on one loop: listeners (plain or TLS), connections, requests to one handler,
- * and the answer's way back with back-pressure. Used by the load balancer's front, the agent's
- * front and the admin address. Everything belongs to the loop's thread. The server owns its
- * listeners and outlives its connections; requests live in their connection,
- * or in libh2o's.
+ * The HTTP server of one loop (HTTP/1 and HTTP/2, plain or TLS): listeners, connections, requests
+ * to one handler, and the response's way back with back-pressure. Used by the load balancer's
+ * front, the agent's front and the admin address. Everything belongs to the loop's thread. The
+ * server owns its listeners and outlives its connections; a connection owns its requests.
  */
 #ifndef RLB_NET_HTTP_SERVER_H
 #define RLB_NET_HTTP_SERVER_H
@@ -20,11 +19,16 @@
 #include "common/net/networks.h"
 #include "common/wire/http1_request.h"
 
-#include <h2o.h>
-
 struct http_server;
 struct http_conn; /* a client's connection */
 struct body_file;
+struct body_totals; /* common/net/body_sink.h */
+
+/* What servers that have a limit together share. All zero at first. */
+struct http_connections {
+    _Atomic size_t n;
+    _Atomic unsigned waiting; /* servers that accept nobody, as the limit is reached */
+};
 
 /* A request, or a connection, refused by the server itself. Borrowed for the call. */
 struct http_refusal {
@@ -38,7 +42,13 @@ struct http_refusal {
 struct http_server_options {
     size_t max_body_bytes;
     size_t max_header_bytes, max_headers; /* over either: 431, before the handler */
-    size_t max_connections;               /* over it accepting pauses; 0 = unlimited */
+    /*
+     * At the limit, the connection that has been idle for longest makes room for a new one; if none
+     * is idle, accepting pauses. 0: unlimited. CONNECTIONS: their number, shared by the servers
+     * that have the limit together; NULL: this server's.
+     */
+    size_t max_connections;
+    struct http_connections *connections;
     /*
      * Of one client address, over all servers that share the table ADDRESSES (borrowed; it outlives
      * them): over it a connection is closed at once, unless EXEMPT, which may be NULL, says of its
@@ -53,11 +63,10 @@ struct http_server_options {
     uint64_t header_timeout_ms;     /* a request head must be complete within */
     uint64_t body_timeout_ms;       /* a request body must be complete within */
     uint64_t keep_alive_timeout_ms; /* an idle client connection is closed after */
-    uint64_t rest_ms;               /* an idle one costs little memory after; 0: after a second */
-    uint64_t send_timeout_ms;       /* a client must take some bytes within (looked at once per that
+    uint64_t send_timeout_ms;       /* a client must take some bytes within (compared once per that
                                        time), or its connection is cut. 0 = none, as for the others */
     /* Bytes per second, on average over each grace time in full; 0 = any rate. Of a body below it
-     * the connection is refused (408), of HTTP/2 the stream; who reads slower is cut. */
+     * the connection is refused (408), of HTTP/2 the stream is reset; a slower reader is cut. */
     uint64_t min_body_rate, min_body_rate_grace_ms;
     uint64_t min_send_rate, min_send_rate_grace_ms;
     /* Frames per second of an HTTP/2 connection, above which it is closed; 0 = any. */
@@ -67,8 +76,8 @@ struct http_server_options {
     uint32_t http2_abandoned; /* of these, if it is most of them, given up; then it is cut */
     size_t body_spill_bytes;  /* request bodies above it go to a file in spill_dir */
     const char *spill_dir;
-    struct slice server_name; /* the Server header; empty: none */
-    bool long_way;            /* each request goes by libh2o, though it need not: for tests */
+    struct body_totals *body_totals; /* shared by all servers of the program; NULL: none */
+    struct slice server_name;        /* the Server header; empty: none */
     /*
      * A complete request that has passed the strict checks (request_fault.def): its method is a
      * token, its path begins with "/" (or is "*" for OPTIONS), its authority is host[:port], empty
@@ -91,16 +100,16 @@ struct http_listen_options {
                      else is (prior knowledge, RFC 9113 section 3.3) */
     /*
      * NULL: none. Else each connection begins with a PROXY header (common/wire/proxy_line.h), whose
-     * addresses are the connection's from then on; whom these do not have is closed. Borrowed until
-     * the listener is closed.
+     * addresses are the connection's from then on; a peer outside the networks is closed. Borrowed
+     * until the listener is closed.
      */
     const struct networks *proxy_from;
-    /* Asked before anything is read of a connection: whether PEER may talk to us. NULL: anybody. */
+    /* Called before anything is read of a connection: whether PEER is allowed. NULL: every peer. */
     bool (*allows)(void *context, void *tag, const struct addr *peer);
-    /* With TLS: who speaks plain HTTP is answered so. Not where clients are programs of ours, who
-     * would take the answer for an application's. */
+    /* With TLS: plain HTTP is answered by a plain 400. Not where clients are programs of ours,
+     * which would take the answer for an application's. */
     bool tells_plain;
-    bool defer_accept; /* TCP: who has sent nothing is not accepted yet, for about a second */
+    bool defer_accept; /* TCP: do not accept before the first bytes, for about a second */
     unsigned number;   /* with a balance: the same for the same listener on each loop */
     void *tag;         /* for http_conn_tag: which listener (slot, application) a request came by */
 };
@@ -111,7 +120,7 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
 /* Stop accepting and close the socket. Connections live on. */
 void http_listener_close(struct http_listener *l);
 
-/* Accept nobody until it is called with false: who connects waits in the sockets' queues. */
+/* Accept nothing until it is called with false: connections wait in the sockets' queues. */
 void http_server_hold(struct http_server *s, bool hold);
 /* Each listener's socket, which stays its own, and its tag. */
 void http_server_each_socket(const struct http_server *s,
@@ -134,13 +143,11 @@ size_t http_server_connections(const struct http_server *s);
 struct http_server_counts {
     uint64_t accepted;  /* connections */
     uint64_t requests;  /* handed to the handler */
-    uint64_t short_way; /* of those: past libh2o (http_short.c) */
     uint64_t abandoned; /* of those: the client left before it had the whole answer */
     uint64_t header_timeouts, body_timeouts, send_timeouts; /* connections ended for them */
     uint64_t slow_readers;  /* connections cut for reading below min_send_rate */
     uint64_t resets;        /* HTTP/2 connections cut for abandoning most of many requests */
     uint64_t accept_pauses; /* times accepting paused: too many connections, or no descriptors */
-    uint64_t rests;         /* times an idle connection came to rest (rest_ms) */
     uint64_t tls12, tls13;  /* handshakes finished, by version */
     uint64_t tls_resumed;   /* of those: with a session of before */
     uint64_t tls_failed[TLS_FAILURES]; /* handshakes not finished, by reason */
@@ -171,7 +178,7 @@ enum { CHUNK_HEAD_MAX = 2 * sizeof(size_t) + 2 }; /* hex digits, CRLF */
 
 /* Where the head of an HTTP/1 answer is written, and its body behind it when that is small. */
 struct http_piece {
-    char *p; /* a block of the loop's, or of malloc where ROOM is larger; NULL: there is none yet */
+    char *p; /* a block of the loop's, or of malloc where ROOM is larger; NULL: there is none */
     size_t room;
     size_t from, to; /* what is there already */
 };
@@ -188,28 +195,24 @@ struct http_reply {
     void *context;
     size_t queued_bytes; /* taken from the worker, not yet taken by the client */
     uint64_t sent_bytes; /* of body, taken by the client's connection */
-    /* The rest is http_reply.c's. */
+    /* The rest is http_reply.c's and the protocols'. */
     struct list node; /* in its connection's */
 
-    struct reply_guard *guard;  /* in libh2o's request's pool: tells when that goes */
-    struct list parts, sending; /* bodies: waiting, and with libh2o until it asks for more */
+    struct list parts, sending; /* bodies: waiting, and with the protocol until it has taken them */
     uint64_t left_bytes;        /* of the announced length; UINT64_MAX: unknown */
-    uint64_t handed_bytes;      /* of body, to libh2o */
     size_t joined_bytes;        /* of body, in the piece, not taken yet */
 
-    struct http_piece piece; /* until it is sent, or put where what is late waits */
+    struct http_piece piece; /* HTTP/1: until it is sent */
     struct list held_node;   /* in one of the server's lines */
     int state;
     bool bodyless, chunked, head_sent, in_flight, last_in_flight, watched_progress;
-    bool final_queued, abort_queued, done, over;
+    bool final_queued, abort_queued, over;
     bool moving; /* more follows at once what is written now */
 
     uint64_t held_until_ms;
-    struct loop_deferred end_later; /* the last byte has been written by ourselves */
-    struct timer send_timer;        /* http_slow.c's */
+    struct timer send_timer; /* http_slow.c's */
 
-    /* From here on nothing is zeroed for a new one: few need it, and whoever does sets it. */
-    h2o_generator_t super;           /* by libh2o, which calls back with it */
+    /* From here on nothing is zeroed for a new one: few need it, and set it themselves. */
     uint64_t progress;               /* WATCHED_PROGRESS: as last looked at by the send timer */
     struct pace pace;                /* HTTP/2: of the stream, while its own window is closed */
     char chunk_head[CHUNK_HEAD_MAX]; /* of the chunk that is being sent */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Clients that are slow: who sends a body, or takes a response, below the rates that are set, or
- * takes nothing at all; and those who have been refused and linger.
+ * Slow clients: those that send a body, or take a response, below the rates that are set, or take
+ * nothing at all.
  *
- * What a client takes is what its kernel has acknowledged (http_conn_progress): what lies in our
+ * What a client takes is what its kernel has acknowledged (http_conn_progress): what is in our
  * socket's buffer is not with the client. Of HTTP/2 this is the connection's, so that a stream that
- * has to wait for others, as the client's priorities say, is not slow. But where libh2o has
- * bytes of a stream and writes nothing, the client's windows are closed: nobody else is in the way,
- * and the stream's bytes count.
+ * has to wait for others, by the client's priorities, is not slow. But a stream that waits for the
+ * client's windows alone waits for no other stream, and its own bytes count.
  */
+#include "common/net/http2_server.h"
 #include "common/net/http_conn.h"
 
 /* ---- nothing taken at all ---- */
@@ -16,8 +16,8 @@
 /* A number that changes while the client takes this answer. */
 static uint64_t send_progress(const struct http_reply *r)
 {
-    return r->conn->http2 && http_stream_waits_for_window(r) ? r->req->library->bytes_sent
-                                                             : http_conn_progress(r->conn);
+    return r->req->stream != NULL && http2_waits_for_window(r) ? http2_sent_bytes(r)
+                                                               : http_conn_progress(r->conn);
 }
 
 static void on_send_timer(struct timer *t)
@@ -34,13 +34,13 @@ static void on_send_timer(struct timer *t)
         return;
     }
     http_server_count(s, COUNT_SEND_TIMEOUTS);
-    http_conn_cut(r->conn);
+    http_conn_reset(r->conn);
 }
 
 void http_slow_init(struct http_reply *r)
 {
     timer_init(&r->send_timer, on_send_timer);
-    if (r->conn->http2)
+    if (r->req->stream != NULL)
         pace_rest(&r->pace);
 }
 
@@ -57,7 +57,7 @@ void http_slow_arm_timer(struct http_reply *r)
 
 void http_slow_drained(struct http_reply *r)
 {
-    if (r->conn->http2)
+    if (r->req->stream != NULL)
         pace_rest(&r->pace);
     pace_rest(&r->conn->send_pace);
 }
@@ -66,12 +66,12 @@ static bool stream_too_slow(struct http_reply *r, uint64_t now_ms)
 {
     const struct http_server_options *o = &r->conn->server->options;
 
-    if (!r->in_flight || !http_stream_waits_for_window(r)) {
+    if (!r->in_flight || !http2_waits_for_window(r)) {
         pace_rest(&r->pace);
         return false;
     }
-    return pace_too_slow(&r->pace, r->req->library->bytes_sent, o->min_send_rate,
-                         o->min_send_rate_grace_ms, now_ms);
+    return pace_too_slow(&r->pace, http2_sent_bytes(r), o->min_send_rate, o->min_send_rate_grace_ms,
+                         now_ms);
 }
 
 void http_slow_sweep_send(struct http_conn *c, uint64_t now_ms)
@@ -81,13 +81,13 @@ void http_slow_sweep_send(struct http_conn *c, uint64_t now_ms)
     bool slow = false;
     struct list *it;
 
-    if (o->min_send_rate == 0 || c->cut)
+    if (o->min_send_rate == 0)
         return;
     list_for_each (it, &c->replies) {
         struct http_reply *r = list_entry(it, struct http_reply, node);
 
         waits = waits || r->in_flight;
-        slow = slow || (c->http2 && stream_too_slow(r, now_ms));
+        slow = slow || (r->req->stream != NULL && stream_too_slow(r, now_ms));
     }
     if (!waits)
         pace_rest(&c->send_pace);
@@ -97,35 +97,15 @@ void http_slow_sweep_send(struct http_conn *c, uint64_t now_ms)
     if (!slow)
         return;
     http_server_count(c->server, COUNT_SLOW_READERS);
-    http_conn_cut(c);
+    http_conn_reset(c);
 }
 
 /* ---- too little sent ---- */
 
-void http_slow_sweep_body(struct http_conn *c, uint64_t now_ms)
+bool http_slow_body(struct http_conn *c, uint64_t now_ms)
 {
     const struct http_server_options *o = &c->server->options;
 
-    if (pace_too_slow(&c->body_pace, c->received_bytes, o->min_body_rate, o->min_body_rate_grace_ms,
-                      now_ms))
-        http_tap_refuse(c, FAULT_BODY_RATE);
-}
-
-/* ---- refused ---- */
-
-bool http_tap_sweep(struct http_conn *c, uint64_t now_ms)
-{
-    /* Its end may have to wait for a client that does not read. */
-    if (c->tap.state != TAP_REFUSED && http_conn_is_closing(c))
-        http_tap_linger(c);
-    if (c->tap.state != TAP_REFUSED)
-        return false;
-    if (now_ms < c->tap.refused->until_ms)
-        return true;
-    /* First as an end that libh2o reads, so that TLS has its last word. */
-    if (c->read_shut)
-        http_conn_cut(c);
-    else
-        http_conn_shut_read(c);
-    return true;
+    return pace_too_slow(&c->body_pace, c->received_bytes, o->min_body_rate,
+                         o->min_body_rate_grace_ms, now_ms);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TLS for listeners. What a handshake comes to is seen by the library's info callback, which finds
- * the connection by the socket that libh2o has put under the SSL.
+ * TLS for listeners. What a handshake comes to is seen by the library's info callback; an SSL's app
+ * data is its connection.
  */
 #include "common/net/http_tls.h"
 
@@ -101,22 +101,22 @@ static void on_alert(struct http_conn *c, bool ours, int ret)
     /* What comes first is the cause. */
     if (!fatal || c->tls_failure != TLS_FAILURE_CLOSED)
         return;
+    /* The library sends an alert also to a client that has closed. */
+    if (ours && ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+        return;
     c->tls_failure = ours ? failure_of_our_alert(ret & 0xff) : TLS_FAILURE_REFUSED_BY_CLIENT;
 }
 
-/* During the handshake: later the socket may be another's. */
 static struct http_conn *conn_of(const SSL *ssl)
 {
-    h2o_socket_t *sock = BIO_get_data(SSL_get_rbio(ssl));
-
-    return sock->on_close.data;
+    return SSL_get_app_data(ssl);
 }
 
 static void on_info(const SSL *ssl, int where, int ret)
 {
     struct http_conn *c = conn_of(ssl);
 
-    /* Only of the handshake: later the connection may be another's, a tunnel's. */
+    /* Only of the handshake. */
     if (SSL_is_init_finished(ssl) && (where & SSL_CB_HANDSHAKE_DONE) == 0)
         return;
     if ((where & SSL_CB_ALERT) != 0)
@@ -125,7 +125,7 @@ static void on_info(const SSL *ssl, int where, int ret)
         http_conn_secured(c, ssl);
 }
 
-/* ---- who speaks no TLS ---- */
+/* ---- clients that do not speak TLS ---- */
 
 /* P: the RECORD_HEAD bytes that a client begins with. */
 static bool begins_http(const char *p)
@@ -174,7 +174,7 @@ void http_tls_complain(struct diag *d, const char *file, const char *what)
     diag_add(d, file, 0, 0, "%s: %s", what, reason != NULL ? reason : "unknown error");
 }
 
-/* Nobody is there to type a passphrase. */
+/* A passphrase cannot be entered. */
 static int no_passphrase(char *buf, int size, int writing, void *context)
 {
     (void)buf;
@@ -224,7 +224,9 @@ static bool configure(SSL_CTX *ctx, const struct http_tls_options *o, struct dia
 {
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_read_ahead(ctx, 1);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(ctx, o->http2 ? select_http2 : select_http1, NULL);
     SSL_CTX_set_info_callback(ctx, on_info);

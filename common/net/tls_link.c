@@ -24,13 +24,13 @@ enum {
 
 struct tls_link {
     SSL *ssl;
-    struct tls_peer *peer; /* counted */
+    struct tls_peer *peer; /* counted; NULL: the server's side */
     unsigned loop_index, generation;
     bool up;      /* the handshake is over */
     bool asked;   /* the peer has asked for our certificate */
     bool heard;   /* something of the peer's own has come */
     bool drained; /* the last read has left nothing in the library's buffer */
-    bool broken;  /* by something that is no TLS, or an alert: no word of ours is wanted any more */
+    bool broken;  /* by an alert, or bytes that are not TLS: close_notify must not be sent */
     bool ended;   /* no more to be read */
     int end;      /* ENDED: errno; 0: by close_notify */
 };
@@ -45,7 +45,8 @@ void tls_link_destroy(struct tls_link *l)
     if (l->up && !l->broken)
         SSL_set_shutdown(l->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(l->ssl);
-    tls_peer_unref(l->peer);
+    if (l->peer != NULL)
+        tls_peer_unref(l->peer);
     free(l);
 }
 
@@ -66,6 +67,27 @@ struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index
     l->loop_index = loop_index;
     SSL_set_app_data(l->ssl, l);
     return l;
+}
+
+struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, void *owner)
+{
+    SSL *ssl = SSL_new(ctx);
+
+    if (ssl == NULL || SSL_set_fd(ssl, fd) != 1) {
+        SSL_free(ssl);
+        ERR_clear_error();
+        return NULL;
+    }
+    struct tls_link *l = xcalloc(1, sizeof(*l));
+    l->ssl = ssl;
+    SSL_set_accept_state(ssl);
+    SSL_set_app_data(ssl, owner);
+    return l;
+}
+
+SSL *tls_link_ssl(const struct tls_link *l)
+{
+    return l->ssl;
 }
 
 bool tls_link_session(SSL *ssl, SSL_SESSION *session)
@@ -120,9 +142,11 @@ static void fail(struct tls_link *l, int error, int system_error)
 {
     char reason[REASON_ROOM];
 
+    l->broken = true;
+    if (l->peer == NULL)
+        return;
     describe(l, error, system_error, reason);
     tls_link_say(l, reason);
-    l->broken = true;
     /* It may be the session's fault. */
     tls_peer_keep(l->peer, l->loop_index, l->generation, NULL);
 }
@@ -152,6 +176,11 @@ bool tls_link_resumed(const struct tls_link *l)
     return SSL_session_reused(l->ssl) == 1;
 }
 
+bool tls_link_ended(const struct tls_link *l)
+{
+    return l->ended;
+}
+
 bool tls_link_broken(const struct tls_link *l)
 {
     return l->broken && l->end == EPROTO;
@@ -177,7 +206,7 @@ static void take_end(struct tls_link *l, int n, int system_error)
 
     switch (error) {
     case SSL_ERROR_WANT_READ:
-    case SSL_ERROR_WANT_WRITE: /* a word of TLS's own: it goes with what we write next */
+    case SSL_ERROR_WANT_WRITE: /* a message of TLS's own: sent with what we write next */
         l->drained = true;
         return;
     case SSL_ERROR_ZERO_RETURN:
@@ -242,7 +271,7 @@ bool tls_link_quiet(struct tls_link *l)
 
     if (l->ended || l->broken || SSL_pending(l->ssl) != 0)
         return false;
-    /* Mostly nothing has come at all, which the socket says for less. */
+    /* Mostly nothing has come at all, which recv finds out at a lower cost. */
     if (SSL_has_pending(l->ssl) == 0 &&
         recv(SSL_get_fd(l->ssl), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == -1 && errno == EAGAIN) {
         l->drained = true;
@@ -252,8 +281,10 @@ bool tls_link_quiet(struct tls_link *l)
     errno = 0;
     int n = SSL_peek(l->ssl, &byte, 1);
     int system_error = errno;
-    if (n > 0)
+    if (n > 0) {
+        l->drained = false; /* they are in the library now */
         return false;
+    }
     take_end(l, n, system_error);
     return !l->ended;
 }
@@ -268,7 +299,7 @@ static ssize_t send_failed(struct tls_link *l, int n, int system_error)
         errno = EAGAIN;
         return -1;
     }
-    /* What was wrong, the reading side finds out and says. */
+    /* The reading side finds out what was wrong, and logs it. */
     l->broken = l->broken || error == SSL_ERROR_SYSCALL;
     errno = error == SSL_ERROR_SYSCALL && system_error != 0 ? system_error : EPIPE;
     return -1;
@@ -291,7 +322,7 @@ static struct slice joined(const struct iovec *iov, size_t n, char room[RECORD_M
     return (struct slice){room, len};
 }
 
-/* A record that has not gone out whole is one of which the peer can read nothing. */
+/* A peer can read nothing of a record that has not been sent as a whole. */
 ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n_pieces)
 {
     char room[RECORD_MAX];

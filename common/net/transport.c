@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
@@ -15,6 +16,12 @@ void transport_open(struct transport *t, int fd)
 bool transport_secure(struct transport *t, struct tls_peer *p, unsigned loop_index)
 {
     t->tls = tls_link_create(p, t->fd, loop_index);
+    return t->tls != NULL;
+}
+
+bool transport_accept_tls(struct transport *t, SSL_CTX *ctx, void *owner)
+{
+    t->tls = tls_link_accept(ctx, t->fd, owner);
     return t->tls != NULL;
 }
 
@@ -50,11 +57,25 @@ void transport_attach(struct transport *t, struct loop *l, void (*readable)(void
     }
 }
 
+void transport_attach_client(struct transport *t, struct loop *l, void (*readable)(void *context),
+                             void *context)
+{
+    ASSERT(t->watch == NULL);
+    t->loop = l;
+    t->watch = watch_start_client(l, t->fd, readable, context);
+}
+
 void transport_detach(struct transport *t)
 {
     watch_stop(t->watch);
     t->watch = NULL;
     t->loop = NULL;
+}
+
+ssize_t transport_peek(struct transport *t, char *p, size_t room)
+{
+    ASSERT(t->tls == NULL);
+    return recv(t->fd, p, room, MSG_PEEK | MSG_DONTWAIT);
 }
 
 ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max)
@@ -83,6 +104,40 @@ ssize_t transport_splice(struct transport *t, int pipe, size_t max)
         n = splice(t->fd, NULL, pipe, NULL, max, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
     while (n == -1 && errno == EINTR);
     return n;
+}
+
+ssize_t transport_splice_from(struct transport *t, int pipe, size_t max)
+{
+    ssize_t n;
+
+    if (t->tls != NULL) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    do
+        n = splice(pipe, NULL, t->fd, NULL, max, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    while (n == -1 && errno == EINTR);
+    return n;
+}
+
+void transport_drop_tls(struct transport *t)
+{
+    tls_link_destroy(t->tls);
+    t->tls = NULL;
+}
+
+bool transport_has_failed(const struct transport *t)
+{
+    struct pollfd p = {.fd = t->fd};
+
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+void transport_end(struct transport *t)
+{
+    if (t->tls != NULL)
+        tls_link_bye(t->tls);
+    (void)shutdown(t->fd, SHUT_WR);
 }
 
 int transport_end_sending(struct transport *t)

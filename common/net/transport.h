@@ -27,10 +27,17 @@ struct transport {
 
 /* Over FD, which T closes. It is on no loop until transport_attach. */
 void transport_open(struct transport *t, int fd);
-/* TLS from now on, to the peer P. False: it could not be set up (said in the log). */
+/* TLS from now on, to the peer P. False: it could not be set up (logged). */
 bool transport_secure(struct transport *t, struct tls_peer *p, unsigned loop_index) must_check;
+/* TLS from now on, as the server of the peer; OWNER: its SSL_get_app_data. False: no memory. */
+bool transport_accept_tls(struct transport *t, SSL_CTX *ctx, void *owner) must_check;
+/* NULL: plain. */
+static inline SSL *transport_ssl(const struct transport *t)
+{
+    return t->tls != NULL ? tls_link_ssl(t->tls) : NULL;
+}
 /*
- * End it; what it was is closed. TLS tells the peer, if it will hear it. May be called from a
+ * Close it, and its descriptor. TLS sends close_notify, if it still can. May be called from a
  * callback of T, and on a closed one.
  */
 void transport_close(struct transport *t);
@@ -47,10 +54,12 @@ static inline bool transport_is_open(const struct transport *t)
 
 /* ---- the loop ---- */
 
-/* READABLE is to be called with CONTEXT, on L: from now on, but for what transport_read has said.
- */
+/* READABLE is called with CONTEXT, on L, from now on; transport_read changes what for. */
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
                       void *context);
+/* The same for a client's: see watch_start_client. */
+void transport_attach_client(struct transport *t, struct loop *l, void (*readable)(void *context),
+                             void *context);
 /* Remove it from its loop, so that it can be attached to another one. transport_await_writable is
  * not pending. */
 void transport_detach(struct transport *t);
@@ -58,6 +67,11 @@ void transport_detach(struct transport *t);
 static inline void transport_read(struct transport *t, bool on)
 {
     watch_read(t->watch, on);
+}
+/* What READABLE is called for. */
+static inline void transport_read_level(struct transport *t, enum watch_level level)
+{
+    watch_read_level(t->watch, level);
 }
 /* Call WRITABLE once, when bytes are taken or never will be; NULL: not any more. */
 static inline void transport_await_writable(struct transport *t, void (*writable)(void *context))
@@ -74,6 +88,8 @@ static inline ssize_t transport_recv(struct transport *t, char *p, size_t room)
         return tls_link_recv(t->tls, p, room);
     return sys_recv(t->fd, p, room, MSG_DONTWAIT);
 }
+/* The same, but the bytes stay to be received. Not with TLS. */
+ssize_t transport_peek(struct transport *t, char *p, size_t room);
 /*
  * How many bytes of N pieces at IOV are taken; -1 with errno. FLAGS: as of send(2), for plain ones.
  * After EAGAIN TLS wants the same bytes again.
@@ -93,6 +109,14 @@ static inline ssize_t transport_send(struct transport *t, struct iovec *iov, siz
 ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max);
 /* As splice(2), of at most MAX bytes that have come, into PIPE. With TLS: ENOTSUP. */
 ssize_t transport_splice(struct transport *t, int pipe, size_t max);
+/* The same from PIPE to the peer, as far as it takes them. */
+ssize_t transport_splice_from(struct transport *t, int pipe, size_t max);
+/* The handshake has failed, and its alert has been sent: from now on it is plain. */
+void transport_drop_tls(struct transport *t);
+/* Whether the peer has reset the connection, or it has failed. Asks the system. */
+bool transport_has_failed(const struct transport *t);
+/* Nothing more is sent, with TLS after its own end; the peer should close. */
+void transport_end(struct transport *t);
 /* Nothing more is sent; the peer reads the end. With TLS: ENOTSUP, as no peer can be trusted to go
  * on. */
 int transport_end_sending(struct transport *t);
@@ -107,7 +131,7 @@ static inline bool transport_read_ahead(const struct transport *t)
 /* Of an idle one: whether neither bytes nor an end have come, but for what is TLS's own. Asks the
  * system. */
 bool transport_is_quiet(struct transport *t);
-/* Whether loop_heard_all goes for T: nothing has come that READABLE was not called for. */
+/* Whether loop_heard_all applies to T: nothing has come that READABLE was not called for. */
 static inline bool transport_is_heard(const struct transport *t)
 {
     return watch_reads(t->watch) && watch_heard(t->watch) && !transport_read_ahead(t);

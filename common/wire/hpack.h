@@ -10,7 +10,7 @@
 #include "common/base/text.h"
 
 enum {
-    HPACK_TABLE_BYTES = 4096,  /* SETTINGS_HEADER_TABLE_SIZE, as nobody has set it */
+    HPACK_TABLE_BYTES = 4096,  /* SETTINGS_HEADER_TABLE_SIZE: the default */
     HPACK_FIELD_OVERHEAD = 32, /* of a field, in the table and in a list (RFC 7541 section 4.1) */
     HPACK_ENTRIES_MAX = HPACK_TABLE_BYTES / HPACK_FIELD_OVERHEAD,
 };
@@ -19,11 +19,11 @@ struct hpack_field {
     struct slice name, value;
 };
 
-/* Where a field of a dynamic table stands in that of a reader (hpack_writer.h). */
+/* What the caller of hpack_decode notes of an entry of the dynamic table. All zero at first. */
 struct hpack_mark {
     uint64_t number; /* of the insertion there, from 1 on; 0: in none */
     uint64_t before; /* bytes that had been inserted before it */
-    bool checked;    /* whoever decoded the field has found it in order: for its use */
+    bool checked;    /* the field has been found valid: for the caller's use */
 };
 
 /* How a field was told. */

@@ -197,7 +197,6 @@ http1_inline_ enum request_fault check_header(const struct http1_lines *lines, s
     ++out->nheaders;
     if (!http1_lines_field(lines, line, &h->name, &h->value))
         return FAULT_HEADER;
-    out->padded |= h->value.p + h->value.len != line.p + line.len;
     return check_field(lines, h, n, out);
 }
 
@@ -244,7 +243,7 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
     struct slice line;
 
     *out = (struct http1_request_facts){0};
-    /* RFC 9112 2.2: some clients end a body with one line end too many. libh2o takes one, too. */
+    /* RFC 9112 section 2.2: some clients end a body with one line end too many. */
     if (bytes.len >= 2 && memcmp(bytes.p, "\r\n", 2) == 0)
         rest = (struct slice){bytes.p + 2, bytes.len - 2};
     if (rest.len != 0 && (rest.p[0] == '\r' || rest.p[0] == '\n'))
@@ -259,57 +258,6 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
     }
     out->keep_alive = !n.close && (n.keep_alive || out->minor_version != 0);
     return f != FAULT_NONE ? f : check_whole(&n, out);
-}
-
-void http1_request_straighten(char *head, size_t bytes)
-{
-    struct slice rest = {head, bytes};
-
-    while (rest.len != 0) {
-        struct slice line = slice_cut(&rest, '\n');
-        struct slice name;
-        struct slice value;
-
-        if (line.len != 0)
-            --line.len; /* its CR */
-        if (!http1_split_header(line, &name, &value))
-            continue;
-        size_t blanks = (size_t)(line.p + line.len - value.p) - value.len;
-        char *start = head + (value.p - head);
-        memmove(start + blanks, start, value.len);
-        memset(start, ' ', blanks);
-    }
-}
-
-/* NAME with its colon. Whether it was there. */
-static bool rename_to_te(char *head, size_t bytes, struct slice name)
-{
-    struct slice rest = {head, bytes};
-    bool found = false;
-
-    while (rest.len != 0) {
-        struct slice line = slice_cut(&rest, '\n');
-
-        if (line.len <= name.len || !slice_eq_nocase((struct slice){line.p, name.len}, name))
-            continue;
-        char *start = head + (line.p - head);
-        memset(start, ' ', name.len);
-        memcpy(start, "TE:", 3);
-        found = true;
-    }
-    return found;
-}
-
-void http1_request_forget_expect(char *head, size_t bytes)
-{
-    (void)rename_to_te(head, bytes, SLICE_LIT("expect:"));
-}
-
-bool http1_request_hide_body(char *head, size_t bytes)
-{
-    (void)rename_to_te(head, bytes, SLICE_LIT("content-length:"));
-    (void)rename_to_te(head, bytes, SLICE_LIT("transfer-encoding:"));
-    return rename_to_te(head, bytes, SLICE_LIT("expect:"));
 }
 
 bool http_target_is_path(struct slice target)

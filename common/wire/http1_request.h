@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strict second look at a request that a lenient parser has accepted: raw HTTP/1 heads, and the
- * parts of a request line that HTTP/2 carries as they are. Whoever forwards a request that two
- * parsers could read differently lends itself to smuggling (RFC 9112 section 11.2). Pure functions
- * over borrowed bytes; any thread.
+ * The parser of HTTP/1 request heads, and of the parts of a request line that HTTP/2 carries as
+ * they are. It is strict: a request that two parsers could read differently can be used for
+ * smuggling (RFC 9112 section 11.2). Pure functions over borrowed bytes; any thread.
  */
 #ifndef RLB_WIRE_HTTP1_REQUEST_H
 #define RLB_WIRE_HTTP1_REQUEST_H
@@ -29,7 +28,6 @@ struct http1_request_facts {
     int minor_version;
     bool chunked;
     bool keep_alive;                   /* the connection may stay */
-    bool padded;                       /* blanks follow a field's value */
     bool has_length;                   /* Content-Length is there */
     bool expects, upgrades;            /* Expect is, Upgrade is */
     uint64_t content_length;           /* 0 when there is none */
@@ -50,22 +48,6 @@ enum request_fault http1_request_check(struct slice bytes,
  */
 enum request_fault http1_request_read(struct slice bytes, struct http1_request_facts *out,
                                       struct http1_header *fields, size_t max) must_check;
-
-/*
- * Rename each Expect to TE, which means nothing to anybody here, in a head that was checked: in
- * HTTP/1.0 it has to be ignored (RFC 9110 10.1.1), which libh2o does not.
- */
-void http1_request_forget_expect(char *head, size_t bytes);
-/*
- * Rename Content-Length the same way: the head becomes that of a request without a body. Returns
- * whether its client waits for "100 Continue"; of that no more is told to anybody.
- */
-bool http1_request_hide_body(char *head, size_t bytes);
-/*
- * Move the blanks that follow the values of a head that was checked, and is PADDED, before them:
- * libh2o takes them for part of the value.
- */
-void http1_request_straighten(char *head, size_t bytes);
 
 /* A target in origin form: "/", and after it what may stand in a target. */
 bool http_target_is_path(struct slice target);

@@ -246,7 +246,8 @@ static enum request_fault on_head(struct http2_reader *r)
     bool continues = f->type == TYPE_CONTINUATION;
     if (!r->settled && (f->type != TYPE_SETTINGS || (f->flags & FLAG_ACK) != 0))
         return FAULT_HTTP2_PROTOCOL; /* section 3.4 */
-    if (f->len > HTTP2_FRAME_MAX)
+    /* Thousands of settings in one frame would be work without an end. */
+    if (f->len > (f->type == TYPE_SETTINGS ? HTTP2_FRAME_MAX : HTTP2_FRAME_ACCEPTED))
         return FAULT_HTTP2_FRAME_SIZE;
     enum request_fault fault = r->events->frame(r->owner, f);
     if (fault != FAULT_NONE)

@@ -10,7 +10,13 @@
 enum {
     HTTP2_PREFACE_BYTES = 24, /* section 3.4 */
     HTTP2_HEAD_BYTES = 9,     /* section 4.1 */
-    HTTP2_FRAME_MAX = 16384,  /* the default of SETTINGS_MAX_FRAME_SIZE, which is never changed */
+    HTTP2_FRAME_MAX = 16384, /* the default of SETTINGS_MAX_FRAME_SIZE; what is sent */
+    /*
+     * SETTINGS_MAX_FRAME_SIZE as it is announced: what is received. DATA is passed on as it comes,
+     * so that a large frame costs no memory; header blocks have a limit of their own. Clients that
+     * copy their buffer for each frame, as python3-h2 does, need fewer frames.
+     */
+    HTTP2_FRAME_ACCEPTED = 1024 * 1024,
     HTTP2_FRAME_LIMIT = (1 << 24) - 1, /* its largest value */
     HTTP2_PRIORITY_BYTES = 5,
     HTTP2_SETTING_BYTES = 6,

@@ -115,8 +115,8 @@ CASES = [
     ('valid', 'OPTIONS *', get(method='OPTIONS', path='*'), 1, '24'),
     ('valid', 'GOAWAY of the client', frame(GOAWAY, bytes(8)) + GET, 1, '2'),
 
-    ('frames', 'larger than allowed', frame(DATA, bytes(16385), 0, 1), 1, 'F'),
-    ('frames', 'HEADERS larger than allowed', headers(request() + bytes(16385)), 1, 'F'),
+    ('frames', 'larger than allowed', frame(DATA, bytes((1 << 20) + 1), 0, 1), 1, 'F'),
+    ('frames', 'HEADERS larger than allowed', headers(request() + bytes((1 << 20) + 1)), 1, 'F'),
     ('frames', 'DATA of stream 0', data(stream=0), 0, 'P'),
     ('frames', 'HEADERS of stream 0', headers(request(), stream=0), 0, 'P'),
     ('frames', 'PRIORITY of stream 0', frame(PRIORITY, bytes(5)), 0, 'P'),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits on clients' connections: of one address, and of all."""
 import socket
+import threading
 
 import pytest
 from support.base import LIMIT, free_port, wait_until
@@ -105,20 +106,23 @@ def dial_many(address, n):
     return sum(1 for c in got if c)
 
 
-def test_over_all_connections_those_that_are_there_go_on_and_others_wait(world):
-    lb = start(world, max_client_connections=3, threads='1')
-    held = fill(3, lb.address)
+def test_over_all_connections_those_with_requests_go_on_and_others_wait(world):
+    gate = threading.Event()
+    w = world.scripted(serve(lambda c, head, body: gate.wait(LIMIT) and c.answer(b'hello')))
+    lb = world.resumelb({'workers': [{'address': w.address}], 'max_client_connections': 3}, threads='2')
+    held = [Client(lb.address) for _ in range(3)]
+    for c in held:
+        c.send()
+    wait_until(lambda: lb.app()['stats']['requests_active'] == 3, 'the requests')
     with connect(lb.address) as late:
         late.sendall(b'GET / HTTP/1.1\r\nHost: test.example\r\n\r\n')
-        wait_until(lambda: 'resumelb_accept_pauses_total 1\n' in get(lb.admin, '/metrics', host=lb.admin).text, 'the pause')
-        for _ in range(20):
-            assert all(c.request().status == 200 for c in held), 'operators and clients that are there go on'
-        late.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            late.recv(1)
-        late.settimeout(LIMIT)
-        held.pop().close()
-        assert Client(None, sock=late).receive().status == 200
+        wait_until(lambda: 'resumelb_accept_pauses_total 0\n' not in get(lb.admin, '/metrics', host=lb.admin).text, 'the pause')
+        assert len(w.requests) == 3
+        gate.set()
+        assert [c.receive().status for c in held] == [200] * 3
+        assert Client(None, sock=late).receive().status == 200, 'one that is idle now makes room'
+    for c in held:
+        c.close()
 
 
 def test_a_new_client_is_served_when_idle_connections_take_all_the_room(world):

@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """All cases of h2spec, over TLS with ALPN h2. A plain listener has no HTTP/2."""
-import pytest
-
 from h2spec_cases import CASES_OF_H2SPEC, SECTIONS, STRICT, check, sections
 from test_http2 import Front, check_heads
 
 ROWS = {case[0]: case for case in CASES_OF_H2SPEC}
-FAILING = {
-    'http2/6.9.1/3': 'a WINDOW_UPDATE that carries the window of a stream over the maximum ends the connection with '
-                     'FLOW_CONTROL_ERROR, not the stream (RFC 9113 section 6.9.1): the frames are checked in front of '
-                     'libh2o, where one stream cannot be reset'}
 
 
 def page(c, head, body):
@@ -20,14 +14,13 @@ def test_the_table_has_each_case_once():
     assert sections() == SECTIONS and sum(SECTIONS.values()) == 146
     wanted = [f'{section}/{n}' for section, count in SECTIONS.items() for n in range(1, count + 1)]
     assert sorted(ROWS) == sorted(wanted + STRICT) and len(CASES_OF_H2SPEC) == 146 + len(STRICT)
-    assert FAILING.keys() <= ROWS.keys()
 
 
 def test_every_case_has_the_result_that_h2spec_requires(world):
     front = Front(world, page)
     wrong = {}
     for name, case in ROWS.items():
-        problem = None if name in FAILING else check(front.port, case)
+        problem = check(front.port, case)
         if problem:
             wrong[name] = case[1], problem
         if not front.lives():
@@ -46,9 +39,3 @@ def test_fields_in_all_representations_reach_the_worker(world):
         assert fields[b'x-test'] == b'h2spec', n
         if ROWS['generic/5/%d' % n][1].startswith('a literal'):
             assert fields[b'user-agent'] == b'h2spec', n
-
-
-@pytest.mark.parametrize('name', [pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=reason))
-                                  for name, reason in FAILING.items()])
-def test_a_case_that_fails(world, name):
-    assert check(Front(world, page).port, ROWS[name]) is None

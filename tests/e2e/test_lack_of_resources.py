@@ -72,7 +72,7 @@ class UnderWay:
         self.http2.until_over(1, 3)
         for n in (1, 3):
             s = self.http2.stream(n)
-            found['HTTP/2', n] = (int(s.status), s.body) if s.ended else None
+            found['HTTP/2', n] = (int(s.status), bytes(s.body)) if s.ended else None
         return found
 
     def tunnels_work(self):

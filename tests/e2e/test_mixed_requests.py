@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Requests of all kinds, one behind the other on one connection: some of them the server hands to libh2o, most it does not
-(common/net/http_short.c). Each has its answer, in order, however the bytes are cut, plain and by TLS.
+Requests of all kinds, one after the other on one connection. Each has its response, in order, however the bytes are
+cut, plain and by TLS.
 """
 import io
 import random

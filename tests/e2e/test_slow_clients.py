@@ -175,14 +175,16 @@ def test_a_stalled_upload_over_http2_loses_its_stream_alone(world):
     assert refused(lb, 'request body too slow') == 2 and len(w.requests) == 1
 
 
-def test_a_client_that_stays_in_the_middle_of_a_frame_is_cut(world):
-    lb, _ = front(world, **SLOW_BODIES)
+def test_a_client_that_stays_in_the_middle_of_a_frame_loses_the_stream_then_the_connection(world):
+    lb, _ = front(world, **SLOW_BODIES, header_timeout='1s')
     c = Http2(lb.tls_address)
     c.send(1, 'POST', end=False)
     c.sock.sendall(b'\x00\x10\x00\x00\x00\x00\x00\x00\x01' + b'x' * 10)
+    assert c.until(lambda e: isinstance(e, h2.events.StreamReset)).stream_id == 1
     assert c.is_cut()
     c.close()
-    wait_until(lambda: refused(lb, 'request body too slow') == 1, 'the count')
+    assert refused(lb, 'request body too slow') == 1
+    wait_until(lambda: metric(lb, 'client_header_timeouts_total') == 1, 'the count')
 
 
 BIG = 8 << 20

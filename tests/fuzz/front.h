@@ -3,12 +3,12 @@
  * The whole front in one process: a real server on a loop, and a client on a real connection that
  * sends the input. What it answers is the handler's choice, by the length of the path. Bits of the
  * input's first byte: 0 the client reads nothing, 1 it half-closes, 2 it resets at the end,
- * 3 its bytes come in pieces, each after a turn of the loop, 4 all of HTTP/1 goes by libh2o;
- * 5 by TLS, 7 FRONT_REQUESTS requests come before: over HTTP/2 as many streams as are announced,
- * over HTTP/1 pipelined; over HTTP/2 also 6 no preface comes before.
- * The second byte, unless it is 0: the server's socket takes only a part of what is written, and
- * the client reads pieces of so many times 16 bytes, one a turn.
- * With bit 7 the third byte: two bits each, the path lengths of four requests in a row, less one.
+ * 3 its bytes come in pieces, each after a turn of the loop, 4 no body of HTTP/1 is put into a
+ * file; 5 by TLS, 7 FRONT_REQUESTS requests come before: over HTTP/2 as many streams as are
+ * announced, over HTTP/1 pipelined; over HTTP/2 also 6 no preface comes before. The second byte,
+ * unless it is 0: the server's socket takes only a part of what is written, and the client reads
+ * pieces of so many times 16 bytes, one a turn. With bit 7 the third byte: two bits each, the path
+ * lengths of four requests in a row, less one.
  */
 #ifndef RLB_TESTS_FUZZ_FRONT_H
 #define RLB_TESTS_FUZZ_FRONT_H
@@ -16,13 +16,12 @@
 #include "common/base/list.h"
 #include "common/base/text.h"
 #include "common/net/http_server.h"
-#include "common/net/http_tls.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/self_signed.h"
 
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -33,7 +32,7 @@ enum {
     FRONT_HALF = 2,
     FRONT_RESET = 4,
     FRONT_PIECES = 8,
-    FRONT_LONG_WAY = 16,
+    FRONT_IN_MEMORY = 16,
     FRONT_TLS = 32,
     FRONT_NO_PREFACE = 64,
     FRONT_MANY = 128,
@@ -105,27 +104,6 @@ static inline void front_on_request(void *context, struct http_request *req, str
     http_reply_simple(&call->reply, 200, "text/plain", (struct slice){call->body, bytes});
 }
 
-/* Self-signed, for this process alone. */
-static inline SSL_CTX *front_tls(bool http2)
-{
-    struct diag d = {0};
-    SSL_CTX *ctx = http_tls_create(&(struct http_tls_options){.http2 = http2}, &d);
-    EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *cert = X509_new();
-
-    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
-    X509_gmtime_adj(X509_getm_notBefore(cert), 0);
-    X509_gmtime_adj(X509_getm_notAfter(cert), 24L * 3600);
-    X509_set_pubkey(cert, key);
-    int signed_bytes = X509_sign(cert, key, EVP_sha256());
-    ASSERT(signed_bytes > 0);
-    int used = SSL_CTX_use_cert_and_key(ctx, cert, key, NULL, 1);
-    ASSERT(used == 1);
-    X509_free(cert);
-    EVP_PKEY_free(key);
-    return ctx;
-}
-
 static inline void front_listen(struct front *f, int which, const struct http_listen_options *o)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -141,11 +119,12 @@ static inline void front_listen(struct front *f, int which, const struct http_li
     http_server_listen(f->server, fd, o);
 }
 
-static inline void front_start(struct front *f, bool http2, bool long_way)
+static inline void front_start(struct front *f, bool http2, bool in_memory)
 {
+    const struct http_tls_options tls = {.http2 = http2};
     struct http_server_options o = {
         .max_body_bytes = 100000,
-        .spill_dir = long_way ? NULL : "/tmp",
+        .spill_dir = in_memory ? NULL : "/tmp",
         .body_spill_bytes = 4000,
         .max_header_bytes = 8192,
         .max_headers = 50,
@@ -156,7 +135,6 @@ static inline void front_start(struct front *f, bool http2, bool long_way)
         .http2_unknown_frames = 50,
         .http2_requests = 100,
         .http2_abandoned = 30,
-        .long_way = long_way,
         .on_request = front_on_request,
         .context = f,
     };
@@ -169,7 +147,7 @@ static inline void front_start(struct front *f, bool http2, bool long_way)
         front_listen(f, which,
                      &(struct http_listen_options){
                          .http2 = http2,
-                         .ssl = (which & 1) != 0 ? front_tls(http2) : NULL,
+                         .ssl = (which & 1) != 0 ? self_signed_context(&tls) : NULL,
                      });
     f->ssl_client = SSL_CTX_new(TLS_client_method());
     if (http2)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The front over HTTP/1, libh2o behind the tap, and the short way past it, with TLS or without:
- * before the input may come pipelined requests.
+ * The front over HTTP/1, with TLS or without: before the input may come pipelined requests.
  */
 #include "tests/fuzz/front.h"
 
@@ -23,10 +22,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     unsigned mode = front_take(&bytes);
-    bool long_way = (mode & FRONT_LONG_WAY) != 0;
-    struct front *front = &fronts[long_way];
+    bool in_memory = (mode & FRONT_IN_MEMORY) != 0;
+    struct front *front = &fronts[in_memory];
     if (front->loop == NULL)
-        front_start(front, false, long_way);
+        front_start(front, false, in_memory);
     front->sip = (size_t)front_take(&bytes) * 16;
     if ((mode & FRONT_MANY) != 0)
         put_requests(&before, front_take(&bytes));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The front over HTTP/2, libh2o behind the tap, with TLS or without: the input is what comes after
+ * The front over HTTP/2, with TLS or without: the input is what comes after
  * the preface and an empty SETTINGS frame, or in place of these; before it may come as many
  * requests as are announced.
  */

@@ -35,23 +35,6 @@ static void check_texts(struct slice s)
     check_within(s, path);
 }
 
-/* Neither change makes another request of a head. */
-static void check_straightened(const char *head, const struct http1_request_facts *facts)
-{
-    struct http1_request_facts again;
-    char *own = xmalloc(facts->bytes);
-
-    memcpy(own, head, facts->bytes);
-    http1_request_straighten(own, facts->bytes);
-    ASSERT(http1_request_check((struct slice){own, facts->bytes}, &again) == FAULT_NONE);
-    ASSERT(again.host.len == facts->host.len && again.nheaders == facts->nheaders);
-    ASSERT(again.content_length == facts->content_length && again.chunked == facts->chunked);
-    http1_request_forget_expect(own, facts->bytes);
-    ASSERT(http1_request_check((struct slice){own, facts->bytes}, &again) == FAULT_NONE);
-    ASSERT(again.nheaders == facts->nheaders && again.keep_alive == facts->keep_alive);
-    free(own);
-}
-
 /* The fields are those of the head, in their order, and reading them changes no verdict. */
 static void check_fields(struct slice whole, const struct http1_request_facts *facts)
 {
@@ -108,6 +91,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_fields(whole, &facts);
     whole.len -= 1;
     ASSERT(http1_request_check(whole, &again) != FAULT_NONE);
-    check_straightened(bytes.p, &facts);
     return 0;
 }

@@ -151,7 +151,7 @@ static enum request_fault http2_owner_frame(void *owner, const struct http2_fram
     struct http2_owner *o = owner;
 
     http2_owner_flush(o);
-    ASSERT(h->len <= HTTP2_FRAME_MAX);
+    ASSERT(h->len <= HTTP2_FRAME_ACCEPTED);
     if (!o->no_frames)
         text_addf(&o->log, "frame %u %x %zu %u\n", h->type, h->flags, h->len, h->stream);
     return o->frames_max != 0 && ++o->frames > o->frames_max ? FAULT_FRAMES_UNKNOWN : FAULT_NONE;

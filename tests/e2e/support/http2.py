@@ -276,7 +276,7 @@ class Http2:
     def verdict(self, number):
         """What became of a stream: its status, RST, or of the connection."""
         s = self.streams.get(number)
-        if s is not None and s.reset:
+        if s is not None and s.reset and not (s.ended and s.reset == 'NO_ERROR'):
             return 'stream ' + s.reset
         if s is not None and s.status:
             return s.status if s.ended else s.status + ' unfinished'

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What runs at the ends of a loop's turn: before the wait, at each turn, and what was put off.
+ * What runs at the end of a loop's turn: work of each turn, and deferred work.
  */
 #include "common/event/loop.h"
-#include "tests/unit/event/last_look.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -103,24 +102,6 @@ static void work_of_each_turn_runs_until_it_is_removed(void **state)
     assert_int_equal(a.times + b.times, 3);
 }
 
-static void work_before_the_wait_comes_after_what_was_deferred_in_the_turn_before(void **state)
-{
-    struct loop *l = *state;
-    struct last_look s = {.look.run = on_last_look, .deferred.run = on_last_deferred};
-
-    loop_before_wait(l, &s.look);
-    loop_turn(l, 0);
-    assert_int_equal(s.looks, 1);
-    loop_defer(l, &s.deferred);
-    loop_turn(l, 60000);
-    assert_int_equal(s.looks_when_deferred, 2);
-    loop_turn(l, 0);
-    assert_int_equal(s.looks, 3);
-    list_remove(&s.look.node);
-    loop_turn(l, 0);
-    assert_int_equal(s.looks, 3);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -128,7 +109,6 @@ int main(void)
         TEST(deferred_work_runs_once_after_the_turn),
         TEST(what_deferred_work_defers_runs_in_the_same_turn_but_not_without_end),
         TEST(work_of_each_turn_runs_until_it_is_removed),
-        TEST(work_before_the_wait_comes_after_what_was_deferred_in_the_turn_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,14 +2,12 @@
 #include "common/base/clock.h"
 #include "common/event/loop.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
-
-#include <h2o.h>
 
 #include <cmocka.h>
 
@@ -305,7 +303,7 @@ static void a_sleeping_loop_is_stopped_from_another_thread(void **state)
     assert_int_equal(loop_index(l), 7);
 }
 
-/* ---- descriptors and sockets ---- */
+/* ---- descriptors ---- */
 
 struct reader {
     struct watch *w;
@@ -352,106 +350,76 @@ static void a_watch_is_level_triggered_and_leaves_the_descriptor_open(void **sta
     close(fds[1]);
 }
 
-struct writer {
+/* ---- order ---- */
+
+struct ordered {
+    struct loop *loop;
+    struct watch *w;
     struct timer t;
-    h2o_socket_t *sock;
-    bool close_at_once;
-    int completed;
+    struct loop_message m;
+    struct loop_deferred each, end;
+    char order[8]; /* of callbacks, a letter each */
 };
 
-static void on_written(h2o_socket_t *sock, const char *err)
+static void note(struct ordered *o, char letter)
 {
-    assert_null(err);
-    ++((struct writer *)sock->data)->completed;
+    size_t n = strlen(o->order);
+
+    assert_true(n + 1 < sizeof(o->order));
+    o->order[n] = letter;
 }
 
-static void on_write_timer(struct timer *t)
+static void on_ordered_readable(void *context)
 {
-    struct writer *w = container_of(t, struct writer, t);
-    h2o_iovec_t bytes = {.base = (char *)(uintptr_t) "x", .len = 1};
+    struct ordered *o = context;
 
-    h2o_socket_write(w->sock, &bytes, 1, on_written);
-    if (w->close_at_once)
-        h2o_socket_close(w->sock);
+    note(o, 'w');
+    watch_stop(o->w);
+    loop_post(o->loop, &o->m);
+    loop_defer(o->loop, &o->end);
 }
 
-/* Two ways of use from a timer that libh2o itself would not have: a write that completes at once,
- * after which the loop would sleep; and one whose socket is closed before its completion was told.
- */
-static void a_socket_may_be_written_and_closed_from_a_timer(void **state)
+static void on_ordered_timer(struct timer *t)
 {
-    struct loop *l = *state;
-
-    for (int i = 0; i < 2; ++i) {
-        struct writer w = {.close_at_once = i == 1};
-        int fds[2];
-        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-        w.sock = h2o_evloop_socket_create(loop_h2o(l), fds[1], 0);
-        w.sock->data = &w;
-        timer_init(&w.t, on_write_timer);
-        timer_start(l, &w.t, 0);
-        loop_turn(l, 1000);
-        assert_int_equal(w.completed, i == 0);
-        if (!w.close_at_once)
-            h2o_socket_close(w.sock);
-        loop_turn(l, 0);
-        close(fds[0]);
-    }
+    note(container_of(t, struct ordered, t), 't');
 }
 
-static void a_socket_may_be_written_and_closed_between_turns(void **state)
+static void on_ordered_message(struct loop_message *m)
 {
-    struct loop *l = *state;
-
-    for (int i = 0; i < 2; ++i) {
-        struct writer w = {.close_at_once = i == 1};
-        int fds[2];
-        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-        w.sock = h2o_evloop_socket_create(loop_h2o(l), fds[1], 0);
-        w.sock->data = &w;
-        on_write_timer(&w.t);
-        loop_turn(l, 60000); /* does not wait: the test would time out */
-        assert_int_equal(w.completed, i == 0);
-        if (!w.close_at_once)
-            h2o_socket_close(w.sock);
-        loop_turn(l, 0);
-        close(fds[0]);
-    }
+    note(container_of(m, struct ordered, m), 'm');
 }
 
-struct flusher {
-    struct loop_deferred d;
-    struct writer w;
-    int turns, seen;
-};
-
-/* Writes once, and looks for what the write's completion, which comes after it, has left to do. */
-static void on_flush(struct loop_deferred *d)
+static void on_ordered_turn(struct loop_deferred *d)
 {
-    struct flusher *f = container_of(d, struct flusher, d);
+    struct ordered *o = container_of(d, struct ordered, each);
 
-    f->seen = f->w.completed;
-    if (++f->turns == 1)
-        on_write_timer(&f->w.t);
+    note(o, 'e');
+    list_remove(&d->node);
 }
 
-static void work_of_each_turn_comes_after_the_last_callback_and_before_sleep(void **state)
+static void on_ordered_end(struct loop_deferred *d)
 {
-    struct loop *l = *state;
-    struct flusher f = {.d.run = on_flush};
+    note(container_of(d, struct ordered, end), 'd');
+}
+
+static void a_turn_runs_watches_timers_messages_and_then_what_comes_at_its_end(void **state)
+{
+    struct ordered o = {.loop = *state,
+                        .m.run = on_ordered_message,
+                        .each.run = on_ordered_turn,
+                        .end.run = on_ordered_end};
     int fds[2];
 
-    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    f.w.sock = h2o_evloop_socket_create(loop_h2o(l), fds[1], 0);
-    f.w.sock->data = &f.w;
-    loop_each_turn(l, &f.d);
-    loop_turn(l, 0);
-    assert_int_equal(f.seen, 0);
-    loop_turn(l, 60000); /* does not wait: the test would time out */
-    assert_int_equal(f.seen, 1);
-    list_remove(&f.d.node);
-    h2o_socket_close(f.w.sock);
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    loop_each_turn(o.loop, &o.each);
+    timer_init(&o.t, on_ordered_timer);
+    timer_start(o.loop, &o.t, 0);
+    o.w = watch_start(o.loop, fds[0], on_ordered_readable, &o);
+    loop_turn(o.loop, 60000); /* does not wait: the test would time out */
+    assert_string_equal(o.order, "wtmed");
     close(fds[0]);
+    close(fds[1]);
 }
 
 /* ---- blocks ---- */
@@ -490,9 +458,7 @@ int main(void)
         TEST(what_was_posted_before_the_end_still_runs),
         TEST(a_sleeping_loop_is_stopped_from_another_thread),
         TEST(a_watch_is_level_triggered_and_leaves_the_descriptor_open),
-        TEST(a_socket_may_be_written_and_closed_from_a_timer),
-        TEST(a_socket_may_be_written_and_closed_between_turns),
-        TEST(work_of_each_turn_comes_after_the_last_callback_and_before_sleep),
+        TEST(a_turn_runs_watches_timers_messages_and_then_what_comes_at_its_end),
         TEST(a_block_that_was_given_back_is_the_next_one_taken),
     };
 

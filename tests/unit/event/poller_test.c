@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a loop knows of its waits: that one has heard of every socket with anything to tell.
+ * What a loop knows of its waits, and the system calls that it makes for them.
  */
 #include "common/event/loop.h"
 
@@ -18,16 +18,14 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <h2o.h>
-
 #include <cmocka.h>
 
 enum {
     MORE_THAN_ONE_WAIT_TELLS = 300, /* of 256 */
 };
 
-/* Stands before libc's: how often a loop sets its timer. */
-static unsigned timer_sets;
+/* The system calls of a loop. */
+static unsigned timer_sets, polls, epoll_waits, epoll_changes;
 
 int timerfd_settime(int fd, int flags, const struct itimerspec *new_value,
                     struct itimerspec *old_value)
@@ -41,17 +39,30 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *new_value,
 }
 
 /*
- * So do these (--wrap), by which a loop polls and asks epoll (sys.h): what comes between the two,
- * if anything does.
+ * These are wrapped (--wrap): a loop polls and queries epoll by them (sys.h). If COMES_BETWEEN is
+ * set, it becomes readable between the two. LOOP_THAT_WAITS must know nothing before its wait.
  */
 static int comes_between = -1;
 static bool has_polled;
+static const struct loop *loop_that_waits;
 
-static void note_call(bool polls, bool asks_epoll)
+static void note_call(bool is_poll, bool is_epoll_wait)
 {
-    if (asks_epoll && has_polled && comes_between != -1)
+    polls += is_poll;
+    epoll_waits += is_epoll_wait;
+    if ((is_poll || is_epoll_wait) && loop_that_waits != NULL)
+        assert_false(loop_heard_all(loop_that_waits));
+    if (is_epoll_wait && has_polled && comes_between != -1)
         assert_int_equal(eventfd_write(comes_between, 1), 0);
-    has_polled = polls;
+    has_polled = is_poll;
+}
+
+int __real_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+    ++epoll_changes;
+    return __real_epoll_ctl(epoll, op, fd, event);
 }
 
 int __real_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
@@ -178,14 +189,14 @@ static void between_turns_nothing_is_known(void **state)
 static void before_the_wait_nothing_is_known(void **state)
 {
     struct fixture *f = *state;
+    unsigned before = epoll_waits;
 
-    list_remove(&f->at_end.node);
-    loop_before_wait(f->loop, &f->at_end);
-    f->ends = 0;
-    f->heard_all_at_end = true;
     loop_turn(f->loop, 0);
-    assert_int_equal(f->ends, 1);
-    assert_false(f->heard_all_at_end);
+    loop_that_waits = f->loop;
+    loop_turn(f->loop, 0);
+    loop_that_waits = NULL;
+    assert_int_equal(epoll_waits - before, 2);
+    assert_true(f->heard_all_at_end);
 }
 
 static void while_another_socket_still_waits_to_be_called_not_all_is_heard(void **state)
@@ -225,32 +236,108 @@ static void a_wait_that_could_not_tell_of_all_sockets_has_not_heard_all(void **s
     assert_true(f->heard_all_at_end);
 }
 
-/* Waits on another descriptor in a callback, as who brings an epoll of his own. */
-static void on_own_wait(void *context)
+static void a_client_is_called_when_all_else_has_been(void **state)
 {
-    struct ringing *r = context;
-    struct epoll_event one, want = {.events = EPOLLIN};
+    struct fixture *f = *state;
+    struct ringing client, two[2];
 
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
-    assert_int_not_equal(epoll, -1);
-    assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, r->fd, &want), 0);
-    assert_int_equal(epoll_wait(epoll, &one, 1, 0), 1); /* as full as can be */
-    close(epoll);
-    on_ring(r);
+    client = (struct ringing){.loop = f->loop, .fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC)};
+    client.watch = watch_start_client(f->loop, client.fd, on_ring, &client);
+    ring(f, &two[0]);
+    ring(f, &two[1]);
+    loop_turn(f->loop, 0);
+    assert_int_equal(client.calls, 1);
+    assert_true(client.heard_all);
+    silence(&client);
+    silence(&two[0]);
+    silence(&two[1]);
 }
 
-static void what_a_callback_waits_for_is_not_taken_for_the_loops_wait(void **state)
+/* ---- system calls ---- */
+
+static void reset_counts(void)
+{
+    timer_sets = polls = epoll_waits = epoll_changes = 0;
+}
+
+/* The callback of a request: interest is dropped, and resumed later in the turn. */
+static void on_ring_and_pause(void *context)
+{
+    struct ringing *r = context;
+
+    on_ring(context);
+    watch_read_level(r->watch, WATCH_FAILURE);
+    watch_write(r->watch, NULL);
+    watch_read_level(r->watch, WATCH_BYTES);
+}
+
+static void on_no_timer(struct timer *t)
+{
+    (void)t;
+    fail();
+}
+
+static void a_turn_of_watches_that_stay_makes_one_system_call(void **state)
+{
+    enum { STAYING = 20, TURNS = 100 };
+    struct fixture *f = *state;
+    struct ringing rings[STAYING];
+    struct timer t;
+
+    timer_init(&t, on_no_timer);
+    timer_start(f->loop, &t, 3600 * 1000);
+    for (unsigned i = 0; i < STAYING; ++i) {
+        ring(f, &rings[i]);
+        watch_hand_over(rings[i].watch, on_ring_and_pause, &rings[i]);
+    }
+    loop_turn(f->loop, UINT_MAX); /* the oldest are registered, */
+    loop_turn(f->loop, UINT_MAX); /* and now all */
+    reset_counts();
+    for (unsigned i = 0; i < TURNS; ++i)
+        loop_turn(f->loop, UINT_MAX);
+    assert_int_equal(epoll_waits, TURNS);
+    assert_int_equal(polls + epoll_changes + timer_sets, 0);
+    for (unsigned i = 0; i < STAYING; ++i) {
+        assert_int_equal(rings[i].calls, TURNS + 2);
+        silence(&rings[i]);
+    }
+    timer_stop(&t);
+}
+
+static void a_watch_that_is_alone_costs_no_call_to_start_and_to_stop(void **state)
 {
     struct fixture *f = *state;
     struct ringing r;
 
+    reset_counts();
     ring(f, &r);
-    watch_stop(r.watch);
-    r.watch = watch_start(f->loop, r.fd, on_own_wait, &r);
-    loop_turn(f->loop, 0);
-    assert_int_equal(r.calls, 1);
-    assert_true(r.heard_all);
+    loop_turn(f->loop, UINT_MAX);
+    loop_turn(f->loop, UINT_MAX);
     silence(&r);
+    assert_int_equal(r.calls, 2);
+    assert_int_equal(polls, 2);
+    assert_int_equal(epoll_waits + epoll_changes + timer_sets, 0);
+}
+
+static void interest_that_changes_costs_one_call_before_the_wait(void **state)
+{
+    enum { ENOUGH_FOR_EPOLL = 12 };
+    struct fixture *f = *state;
+    struct ringing rings[ENOUGH_FOR_EPOLL];
+
+    for (unsigned i = 0; i < ENOUGH_FOR_EPOLL; ++i)
+        ring(f, &rings[i]);
+    loop_turn(f->loop, 0);
+    loop_turn(f->loop, 0);
+    reset_counts();
+    watch_read_level(rings[0].watch, WATCH_FAILURE);
+    watch_read_level(rings[0].watch, WATCH_END);
+    assert_int_equal(epoll_changes, 0);
+    loop_turn(f->loop, 0);
+    assert_int_equal(epoll_changes, 1);
+    assert_int_equal(rings[0].calls, 2);
+    for (unsigned i = 0; i < ENOUGH_FOR_EPOLL; ++i)
+        silence(&rings[i]);
 }
 
 struct posting {
@@ -432,12 +519,15 @@ int main(void)
         TEST(while_another_socket_still_waits_to_be_called_not_all_is_heard),
         TEST(a_wait_that_could_not_tell_of_all_sockets_has_not_heard_all),
         TEST(who_came_after_the_poll_is_not_taken_for_heard),
-        TEST(what_a_callback_waits_for_is_not_taken_for_the_loops_wait),
+        TEST(a_client_is_called_when_all_else_has_been),
+        TEST(a_turn_of_watches_that_stay_makes_one_system_call),
+        TEST(a_watch_that_is_alone_costs_no_call_to_start_and_to_stop),
+        TEST(interest_that_changes_costs_one_call_before_the_wait),
         TEST(a_loop_that_posts_to_itself_is_not_woken_for_it),
         TEST(waits_for_the_same_timer_set_the_clocks_once),
         TEST(a_timer_set_before_the_one_waited_for_comes_first),
         TEST(what_the_clock_was_set_for_and_has_gone_costs_no_timer_behind_it),
     };
 
-    return cmocka_run_group_tests_name("loop_wait", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("poller", tests, NULL, NULL);
 }

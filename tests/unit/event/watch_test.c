@@ -5,6 +5,7 @@
  */
 #include "common/event/loop.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -33,6 +34,8 @@ struct watched {
     struct watch *watch;
     int fd, peer; /* a socket pair */
     unsigned reads, writes;
+    unsigned place;                  /* of its last callback among all callbacks of the fixture */
+    bool ended;                      /* said by its last READABLE */
     void (*then)(struct watched *w); /* called when readable */
     struct watched *other;
 };
@@ -40,6 +43,7 @@ struct watched {
 struct fixture {
     struct loop *loop;
     struct watched one, two;
+    unsigned calls;
     struct watch *crowd[CROWD];
     int crowd_fds[CROWD];
 };
@@ -55,6 +59,8 @@ static void on_readable(void *context)
     struct watched *w = context;
 
     ++w->reads;
+    w->place = ++w->f->calls;
+    w->ended = watch_ended(w->watch);
     if (w->then != NULL)
         w->then(w);
 }
@@ -64,6 +70,7 @@ static void on_writable(void *context)
     struct watched *w = context;
 
     ++w->writes;
+    w->place = ++w->f->calls;
 }
 
 static void start(struct fixture *f, struct watched *w)
@@ -295,6 +302,175 @@ static void a_watch_serves_whom_it_was_handed_to(void **state)
     assert_int_equal(f->two.reads, 1);
 }
 
+/* ---- clients ---- */
+
+/* A connection over loopback. */
+static void tcp_pair(int pair[2])
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_not_equal(listener, -1);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&a, sizeof(a)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &len), 0);
+    pair[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_not_equal(pair[1], -1);
+    assert_int_equal(connect(pair[1], (const struct sockaddr *)&a, len), 0);
+    pair[0] = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    assert_int_not_equal(pair[0], -1);
+    close(listener);
+}
+
+/* W is watched as a client's connection instead, in epoll if its fixture has a crowd. */
+static void become_client(struct watched *w)
+{
+    int pair[2];
+
+    stop(w);
+    tcp_pair(pair);
+    *w = (struct watched){.f = w->f, .fd = pair[0], .peer = pair[1]};
+    w->watch = watch_start_client(w->f->loop, w->fd, on_readable, w);
+    if (w->f->crowd[0] == NULL)
+        return;
+    /* As many younger ones as are polled. */
+    for (unsigned i = 0; i < CROWD; ++i) {
+        watch_stop(w->f->crowd[i]);
+        w->f->crowd[i] = watch_start(w->f->loop, w->f->crowd_fds[i], never, NULL);
+    }
+    loop_turn(w->f->loop, 0);
+}
+
+static void wait_for_reads(struct watched *w, unsigned reads)
+{
+    while (w->reads < reads)
+        loop_turn(w->f->loop, WAIT_MS); /* or the test times out */
+}
+
+static void turns_without_a_call(struct watched *w)
+{
+    unsigned reads = w->reads;
+
+    for (unsigned i = 0; i < 10; ++i)
+        loop_turn(w->f->loop, 0);
+    assert_int_equal(w->reads, reads);
+}
+
+static void reset(struct watched *w)
+{
+    struct linger at_once = {.l_onoff = 1};
+
+    assert_int_equal(setsockopt(w->peer, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
+    close(w->peer);
+    w->peer = -1;
+}
+
+static void a_client_is_called_after_all_others(void **state)
+{
+    struct fixture *f = *state;
+
+    become_client(&f->one);
+    say(&f->one);
+    wait_for_reads(&f->one, 1);
+    watch_write(f->one.watch, on_writable);
+    watch_write(f->two.watch, on_writable);
+    say(&f->two);
+    f->calls = 0;
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->two.reads + f->two.writes, 2);
+    assert_int_equal(f->one.reads, 2);
+    assert_int_equal(f->one.writes, 1);
+    assert_int_equal(f->two.place, 2);
+    assert_int_equal(f->one.place, 4);
+}
+
+static void the_event_tells_whether_the_peer_has_ended(void **state)
+{
+    struct fixture *f = *state;
+
+    become_client(&f->one);
+    say(&f->one);
+    wait_for_reads(&f->one, 1);
+    assert_false(f->one.ended);
+    assert_int_equal(shutdown(f->one.peer, SHUT_WR), 0);
+    while (!f->one.ended)
+        loop_turn(f->loop, WAIT_MS); /* or the test times out */
+    hear(&f->one);
+    wait_for_reads(&f->one, f->one.reads + 1);
+    assert_true(f->one.ended);
+}
+
+static void the_end_is_reported_behind_unread_bytes(void **state)
+{
+    struct fixture *f = *state;
+
+    become_client(&f->one);
+    say(&f->one);
+    wait_for_reads(&f->one, 1);
+    watch_read_level(f->one.watch, WATCH_END);
+    assert_false(watch_reads(f->one.watch));
+    turns_without_a_call(&f->one);
+    assert_int_equal(shutdown(f->one.peer, SHUT_WR), 0);
+    wait_for_reads(&f->one, 2);
+    assert_true(f->one.ended);
+    hear(&f->one);
+    wait_for_reads(&f->one, 3);
+}
+
+static void a_half_closed_peer_is_no_failure_but_a_reset_is(void **state)
+{
+    struct fixture *f = *state;
+
+    become_client(&f->one);
+    say(&f->one);
+    assert_int_equal(shutdown(f->one.peer, SHUT_WR), 0);
+    while (!f->one.ended)
+        loop_turn(f->loop, WAIT_MS); /* or the test times out */
+    watch_read_level(f->one.watch, WATCH_FAILURE);
+    turns_without_a_call(&f->one);
+    f->one.ended = false;
+    unsigned reads = f->one.reads;
+    reset(&f->one);
+    wait_for_reads(&f->one, reads + 1);
+    assert_true(f->one.ended);
+    watch_read_level(f->one.watch, WATCH_NOTHING);
+    turns_without_a_call(&f->one);
+}
+
+static void a_reset_is_reported_to_reader_and_writer(void **state)
+{
+    struct fixture *f = *state;
+
+    become_client(&f->one);
+    watch_read_level(f->one.watch, WATCH_FAILURE);
+    loop_turn(f->loop, 0);
+    watch_write(f->one.watch, on_writable);
+    reset(&f->one);
+    while (f->one.reads == 0 || f->one.writes == 0)
+        loop_turn(f->loop, WAIT_MS); /* or the test times out */
+    assert_true(f->one.ended);
+    assert_int_equal(f->one.writes, 1);
+}
+
+static void the_level_can_be_raised_again(void **state)
+{
+    struct fixture *f = *state;
+
+    become_client(&f->one);
+    for (unsigned i = 1; i <= 3; ++i) {
+        watch_read_level(f->one.watch, WATCH_NOTHING);
+        loop_turn(f->loop, 0);
+        watch_read_level(f->one.watch, i % 2 == 0 ? WATCH_END : WATCH_FAILURE);
+        loop_turn(f->loop, 0);
+        say(&f->one);
+        turns_without_a_call(&f->one);
+        watch_read_level(f->one.watch, WATCH_BYTES);
+        wait_for_reads(&f->one, f->one.reads + 1);
+        hear(&f->one);
+    }
+}
+
 /* ---- messages ---- */
 
 struct letter {
@@ -386,9 +562,15 @@ int main(void)
         BOTH(bytes_and_room_are_told_one_after_the_other),
         BOTH(who_stops_on_reading_is_not_told_of_room),
         BOTH(a_watch_serves_whom_it_was_handed_to),
+        BOTH(a_client_is_called_after_all_others),
+        BOTH(the_event_tells_whether_the_peer_has_ended),
+        BOTH(the_end_is_reported_behind_unread_bytes),
+        BOTH(a_half_closed_peer_is_no_failure_but_a_reset_is),
+        BOTH(a_reset_is_reported_to_reader_and_writer),
+        BOTH(the_level_can_be_raised_again),
         BOTH(each_of_many_messages_wakes_a_loop_that_watches),
         BOTH(a_watch_stays_heard_when_it_goes_into_epoll),
     };
 
-    return cmocka_run_group_tests_name("loop_watch", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("watch", tests, NULL, NULL);
 }

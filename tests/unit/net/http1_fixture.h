@@ -8,7 +8,6 @@
 #include "common/net/http1_client.h"
 #include "tests/support/raw_peer.h"
 
-#include <h2o.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
 

@@ -9,29 +9,9 @@
 #include <netinet/tcp.h>
 
 #include <stdio.h>
-#include <sys/resource.h>
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 #define UPGRADE "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-
-static struct http_server_counts counts(struct fixture *f)
-{
-    struct http_server_counts c;
-
-    http_server_read_counts(f->server, &c);
-    return c;
-}
-
-static bool has_connections(void *context)
-{
-    const struct fixture_wait *w = context;
-    return http_server_connections(w->fixture->server) == w->count;
-}
-
-static void await_connections(struct fixture *f, unsigned count)
-{
-    raw_turn_until(f->loop, has_connections, &(struct fixture_wait){.fixture = f, .count = count});
-}
 
 /* ---- time ---- */
 
@@ -44,7 +24,7 @@ static void head_that_does_not_come_is_cut_off(void **state)
     fixture_restart(f, &o);
     raw_connect(&f->addr, &f->client);
     raw_await_end(f->loop, &f->client);
-    assert_int_equal(counts(f).header_timeouts, 1);
+    assert_int_equal(fixture_counts(f).header_timeouts, 1);
 }
 
 struct until {
@@ -83,7 +63,7 @@ static void idle_connection_is_served_after_a_rest_and_ended_when_its_time_is_ov
     o.keep_alive_timeout_ms = 60;
     http_server_set(f->server, &o);
     raw_await_end(f->loop, &f->client);
-    await_connections(f, 0);
+    fixture_await_connections(f, 0);
 }
 
 static void resting_connection_is_ended_by_a_drain(void **state)
@@ -99,7 +79,7 @@ static void resting_connection_is_ended_by_a_drain(void **state)
     pass_time(f, 300);
     http_server_shut_idle(f->server);
     raw_await_end(f->loop, &f->client);
-    await_connections(f, 0);
+    fixture_await_connections(f, 0);
 }
 
 static void head_that_trickles_is_cut_off(void **state)
@@ -117,7 +97,7 @@ static void head_that_trickles_is_cut_off(void **state)
         loop_turn(f->loop, RAW_TURN_MS);
         raw_read(&f->client, SIZE_MAX);
     }
-    assert_int_equal(counts(f).header_timeouts, 1);
+    assert_int_equal(fixture_counts(f).header_timeouts, 1);
     assert_int_equal(f->requests, 0);
 }
 
@@ -130,7 +110,7 @@ static void body_that_does_not_come_is_cut_off(void **state)
     fixture_restart(f, &o);
     fixture_send(f, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc");
     raw_await_end(f->loop, &f->client);
-    assert_int_equal(counts(f).body_timeouts, 1);
+    assert_int_equal(fixture_counts(f).body_timeouts, 1);
     assert_int_equal(f->requests, 0);
 }
 
@@ -146,7 +126,7 @@ static void idle_connection_is_closed(void **state)
     raw_await_end(f->loop, &f->client);
     assert_true(raw_has(&f->client, "hello"));
     assert_true(f->client.ended);
-    assert_int_equal(counts(f).header_timeouts, 0);
+    assert_int_equal(fixture_counts(f).header_timeouts, 0);
 }
 
 static void connection_with_a_request_is_not_idle(void **state)
@@ -189,8 +169,8 @@ static void client_that_takes_nothing_is_cut_off(void **state)
     fill_until_stuck(f);
     fixture_await_gone(f, 1);
     assert_false(f->gone_done);
-    assert_int_equal(counts(f).send_timeouts, 1);
-    await_connections(f, 0);
+    assert_int_equal(fixture_counts(f).send_timeouts, 1);
+    fixture_await_connections(f, 0);
 }
 
 static void client_that_takes_a_little_now_and_then_is_not_cut_off(void **state)
@@ -213,7 +193,7 @@ static void client_that_takes_a_little_now_and_then_is_not_cut_off(void **state)
         loop_turn(f->loop, RAW_TURN_MS);
     }
     assert_int_equal(f->gone, 0);
-    assert_int_equal(counts(f).send_timeouts, 0);
+    assert_int_equal(fixture_counts(f).send_timeouts, 0);
 }
 
 /* ---- number ---- */
@@ -228,12 +208,12 @@ static void connections_over_the_limit_wait_until_one_ends(void **state)
     fixture_restart(f, &o);
     f->answer = answer_hello;
     raw_connect(&f->addr, &first);
-    await_connections(f, 1);
+    fixture_await_connections(f, 1);
     fixture_send(f, GET);
     fixture_turns(f, 20);
     assert_int_equal(f->requests, 0);
     assert_int_equal(http_server_connections(f->server), 1);
-    assert_int_equal(counts(f).accept_pauses, 1);
+    assert_int_equal(fixture_counts(f).accept_pauses, 1);
     raw_fini(&first);
     fixture_await(f, "hello");
 }
@@ -241,14 +221,11 @@ static void connections_over_the_limit_wait_until_one_ends(void **state)
 static void accepting_pauses_while_there_are_no_descriptors(void **state)
 {
     struct fixture *f = *state;
-    struct rlimit before;
 
     f->answer = answer_hello;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     fixture_send(f, GET); /* connected, as the backlog takes it */
-    struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    while (counts(f).accept_pauses == 0)
+    struct rlimit before = fixture_take_descriptors();
+    while (fixture_counts(f).accept_pauses == 0)
         loop_turn(f->loop, RAW_TURN_MS);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(f->requests, 0);
@@ -275,7 +252,7 @@ static void unix_sockets_are_served(void **state)
     assert_int_equal(f->peer.sa.sa_family, AF_UNIX);
     assert_ptr_equal(f->tag, &o);
     raw_close(&f->client);
-    await_connections(f, 0);
+    fixture_await_connections(f, 0);
     http_listener_close(l);
 }
 
@@ -285,7 +262,7 @@ static void connection_outlives_its_listener(void **state)
 
     f->answer = answer_hello;
     raw_connect(&f->addr, &f->client);
-    await_connections(f, 1);
+    fixture_await_connections(f, 1);
     http_listener_close(f->listener);
     fixture_send(f, GET);
     fixture_await(f, "hello");
@@ -399,7 +376,7 @@ static void cut_ends_everything(void **state)
     fill_until_stuck(f);
     http_server_cut(f->server);
     fixture_await_gone(f, 3);
-    await_connections(f, 0);
+    fixture_await_connections(f, 0);
     raw_await_end(f->loop, &streaming);
     assert_false(raw_has(&streaming, "\r\n0\r\n"));
     raw_fini(&idle);
@@ -490,6 +467,84 @@ static void tunnel_that_carries_nothing_ends(void **state)
     raw_fini(&w);
 }
 
+static void tunnel_passes_on_a_half_close_of_the_worker(void **state)
+{
+    struct fixture *f = *state;
+    struct raw_peer w;
+
+    fixture_send(f, UPGRADE);
+    open_tunnel(f, &w, "last down", 0);
+    assert_int_equal(shutdown(w.fd, SHUT_WR), 0);
+    raw_await_end(f->loop, &f->client);
+    assert_true(raw_has(&f->client, "\r\n\r\nlast down"));
+    fixture_send(f, "still up");
+    raw_await(f->loop, &w, "still up");
+    raw_close(&f->client);
+    raw_await_end(f->loop, &w);
+    raw_turn_until_set(f->loop, &f->tunnel_ended);
+    raw_turn_until(f->loop, fixture_is_empty, f);
+    raw_fini(&w);
+}
+
+static void tunnel_ends_when_the_client_resets(void **state)
+{
+    struct fixture *f = *state;
+    struct raw_peer w;
+
+    fixture_send(f, UPGRADE);
+    open_tunnel(f, &w, "", 0);
+    fixture_await(f, "\r\n\r\n");
+    raw_reset(&f->client);
+    raw_await_end(f->loop, &w);
+    raw_turn_until_set(f->loop, &f->tunnel_ended);
+    raw_turn_until(f->loop, fixture_is_empty, f);
+    raw_fini(&w);
+}
+
+/* Each side has closed its half, or is held back: a reset is all that can still come. */
+static void reset_is_noticed_where_nothing_is_read(void **state)
+{
+    struct fixture *f = *state;
+    struct raw_peer w;
+
+    fixture_send(f, UPGRADE);
+    open_tunnel(f, &w, "", 0);
+    fixture_await(f, "\r\n\r\n");
+    assert_int_equal(shutdown(f->client.fd, SHUT_WR), 0);
+    raw_await_end(f->loop, &w);
+    fixture_turns(f, 5);
+    assert_false(f->tunnel_ended);
+    raw_reset(&f->client);
+    raw_turn_until_set(f->loop, &f->tunnel_ended);
+    raw_turn_until(f->loop, fixture_is_empty, f);
+    raw_fini(&w);
+}
+
+/* What follows an upgrade that has a body is the tunnel's. */
+static void early_bytes_behind_a_body_reach_the_worker(void **state)
+{
+    static const char *const bodies[] = {
+        "Content-Length: 3\r\n\r\nabcearly",
+        "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nearly",
+    };
+    struct fixture *f = *state;
+    struct raw_peer w;
+
+    for (unsigned i = 0; i < ARRAY_LEN(bodies); ++i) {
+        fixture_send(f, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n"
+                        "Upgrade: websocket\r\n");
+        fixture_send(f, bodies[i]);
+        fixture_await_requests(f, i + 1);
+        open_tunnel(f, &w, "", 0);
+        raw_await(f->loop, &w, "early");
+        assert_string_equal(text_cstr(&w.in), "early");
+        raw_fini(&w);
+        fixture_forget_client(f);
+        raw_turn_until_set(f->loop, &f->tunnel_ended);
+        f->tunnel_ended = false;
+    }
+}
+
 static void drain_ends_tunnels(void **state)
 {
     struct fixture *f = *state;
@@ -536,7 +591,7 @@ static void tunnel_for_a_client_that_has_left_ends_at_once(void **state)
 
 static void note_user_timeout(struct fixture *f, struct call *call)
 {
-    int fd = h2o_socket_get_fd(call->reply.conn->sock);
+    int fd = call->reply.conn->transport.fd;
     unsigned ms = 0;
     socklen_t len = sizeof(ms);
 
@@ -590,6 +645,10 @@ int main(void)
         TEST(tunnel_passes_on_a_half_close),
         TEST(tunnel_holds_back_a_sender_whose_receiver_does_not_read),
         TEST(tunnel_that_carries_nothing_ends),
+        TEST(tunnel_passes_on_a_half_close_of_the_worker),
+        TEST(tunnel_ends_when_the_client_resets),
+        TEST(reset_is_noticed_where_nothing_is_read),
+        TEST(early_bytes_behind_a_body_reach_the_worker),
         TEST(drain_ends_tunnels),
         TEST(drain_ends_a_tunnel_that_is_just_starting),
         TEST(tunnel_for_a_client_that_has_left_ends_at_once),

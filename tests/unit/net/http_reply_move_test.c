@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes of an answer that go to the client's socket without libh2o: those that are written at once,
+ * Bytes of an answer that go to the client's socket directly: those that are written at once,
  * and those that are moved from a socket.
  */
 #include "tests/unit/net/http_server_fixture.h"
@@ -359,7 +359,7 @@ static void memory_is_free_again_before_the_call_returns_when_the_client_takes_a
                     http1_body_borrow((struct slice){body + 10, 10}, count_release, &released),
                     true);
     assert_int_equal(released, 2);
-    assert_int_equal(f->gone, 0); /* who calls has the answer in hand */
+    assert_int_equal(f->gone, 0); /* the caller still has the answer in hand */
     assert_client_has(f, body, 20);
     fixture_await_gone(f, 1);
     assert_true(f->gone_done);

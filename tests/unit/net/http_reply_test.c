@@ -143,7 +143,6 @@ static void lines_that_fill_more_than_a_block_come_whole(void **state)
     assert_true(raw_has(&f->client, "Content-Length: 5\r\n"));
 }
 
-/* What libh2o prints: the same fields in the same order. */
 static void head_has_date_connection_and_length_first(void **state)
 {
     struct fixture *f = *state;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A server on a free port whose handler does what the test says, with clients played by hand.
- * With RLB_TEST_LONG_WAY in the environment every request goes by libh2o (http_short.c).
  */
 #ifndef RLB_TESTS_HTTP_SERVER_FIXTURE_H
 #define RLB_TESTS_HTTP_SERVER_FIXTURE_H
 
 #include "common/net/http_server.h"
 #include "tests/support/raw_peer.h"
+
+#include <sys/resource.h>
 
 struct fixture;
 
@@ -102,7 +103,6 @@ static inline struct http_server_options fixture_options(struct fixture *f)
         .body_timeout_ms = 60000,
         .keep_alive_timeout_ms = 60000,
         .send_timeout_ms = 60000,
-        .long_way = getenv("RLB_TEST_LONG_WAY") != NULL,
         .on_request = fixture_on_request,
         .context = f,
     };
@@ -226,6 +226,62 @@ static inline bool fixture_has_gone(void *context)
 static inline void fixture_await_gone(struct fixture *f, unsigned count)
 {
     raw_turn_until(f->loop, fixture_has_gone, &(struct fixture_wait){.fixture = f, .count = count});
+}
+
+static inline struct http_server_counts fixture_counts(struct fixture *f)
+{
+    struct http_server_counts c;
+
+    http_server_read_counts(f->server, &c);
+    return c;
+}
+
+static inline uint64_t fixture_refused(struct fixture *f, enum request_fault fault)
+{
+    return fixture_counts(f).refused[fault];
+}
+
+static inline bool fixture_has_connections(void *context)
+{
+    const struct fixture_wait *w = context;
+
+    return http_server_connections(w->fixture->server) == w->count;
+}
+
+/* Until the server has COUNT of them. */
+static inline void fixture_await_connections(struct fixture *f, unsigned count)
+{
+    raw_turn_until(f->loop, fixture_has_connections,
+                   &(struct fixture_wait){.fixture = f, .count = count});
+}
+
+/* Send BYTES in pieces of PIECE bytes, with turns of the loop in between. */
+static inline void fixture_send_pieces(struct fixture *f, struct slice bytes, size_t piece)
+{
+    if (f->client.fd == -1)
+        raw_connect(&f->addr, &f->client);
+    while (bytes.len != 0) {
+        size_t n = bytes.len < piece ? bytes.len : piece;
+
+        raw_send_bytes(f->loop, &f->client, (struct slice){bytes.p, n});
+        fixture_turns(f, 2);
+        bytes = (struct slice){bytes.p + n, bytes.len - n};
+    }
+}
+
+/* From now on there are no descriptors but those that are open. Returns the limit of before. */
+static inline struct rlimit fixture_take_descriptors(void)
+{
+    struct rlimit before;
+    int next = dup(STDERR_FILENO);
+
+    assert_true(next != -1);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    /* Not 0: poll(2) refuses more descriptors than the limit. */
+    struct rlimit none = {.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    return before;
 }
 
 static inline void answer_hello(struct fixture *f, struct call *call)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests and answers. Requests refused: http_check_test.c. Answers held back:
+ * Requests and answers. Requests refused: request_check_test.c. Answers held back:
  * http_reply_test.c. Connections, time and tunnels: http_conn_test.c.
  */
 #include "tests/unit/net/http_server_fixture.h"

@@ -142,20 +142,6 @@ static void one_empty_line_may_come_before_a_request(void **state)
     assert_int_equal(facts.target.len, 2);
 }
 
-static void blanks_after_values_can_be_moved_before_them(void **state)
-{
-    char text[] = "GET / HTTP/1.1\r\nHost: a \t\r\nX: \t \r\nY:b\r\nZ:c d\t\r\n\r\n";
-    struct http1_request_facts facts;
-
-    (void)state;
-    assert_int_equal(check(text, &facts), FAULT_NONE);
-    assert_true(facts.padded);
-    http1_request_straighten(text, facts.bytes);
-    assert_string_equal(text, "GET / HTTP/1.1\r\nHost:   a\r\nX: \t \r\nY:b\r\nZ: c d\r\n\r\n");
-    assert_int_equal(check(text, &facts), FAULT_NONE);
-    assert_int_equal(facts.host.len, 1);
-}
-
 static void a_connection_stays_as_its_version_and_options_say(void **state)
 {
     static const struct {
@@ -179,15 +165,6 @@ static void a_connection_stays_as_its_version_and_options_say(void **state)
         if (facts.keep_alive != cases[i].keep_alive)
             fail_msg("%s", cases[i].text);
     }
-}
-
-static void an_expectation_can_be_forgotten(void **state)
-{
-    char text[] = "P / HTTP/1.0\r\nX: Expect: y\r\neXpect:100-continue\r\n\r\n";
-
-    (void)state;
-    http1_request_forget_expect(text, strlen(text));
-    assert_string_equal(text, "P / HTTP/1.0\r\nX: Expect: y\r\nTE:    100-continue\r\n\r\n");
 }
 
 static void each_fault_is_told(void **state)
@@ -315,23 +292,6 @@ static void absolute_targets_are_taken_apart(void **state)
     assert_false(http_target_split(SLICE_LIT("a:443"), &authority, &path));
 }
 
-static void body_is_hidden_and_expect_with_it(void **state)
-{
-    char with[] = "POST / HTTP/1.1\r\nHost: a\r\ncontent-LENGTH: 3\r\nExpect: 100-continue\r\n\r\n";
-    char without[] = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:3\r\nX-Expect: y\r\n\r\n";
-    struct http1_request_facts facts;
-
-    (void)state;
-    assert_true(http1_request_hide_body(with, sizeof(with) - 1));
-    assert_string_equal(
-        with, "POST / HTTP/1.1\r\nHost: a\r\nTE:             3\r\nTE:     100-continue\r\n\r\n");
-    assert_int_equal(check(with, &facts), FAULT_NONE);
-    assert_int_equal(facts.content_length, 0);
-    assert_false(http1_request_hide_body(without, sizeof(without) - 1));
-    assert_string_equal(without,
-                        "POST / HTTP/1.1\r\nHost: a\r\nTE:            3\r\nX-Expect: y\r\n\r\n");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,14 +301,11 @@ int main(void)
         cmocka_unit_test(old_version_may_have_no_host),
         cmocka_unit_test(one_empty_line_may_come_before_a_request),
         cmocka_unit_test(a_connection_stays_as_its_version_and_options_say),
-        cmocka_unit_test(an_expectation_can_be_forgotten),
-        cmocka_unit_test(blanks_after_values_can_be_moved_before_them),
         cmocka_unit_test(each_fault_is_told),
         cmocka_unit_test(every_fault_has_a_status_and_a_text),
         cmocka_unit_test(authorities_are_hosts_with_or_without_a_port),
         cmocka_unit_test(paths_begin_with_a_slash_and_have_no_blanks),
         cmocka_unit_test(absolute_targets_are_taken_apart),
-        cmocka_unit_test(body_is_hidden_and_expect_with_it),
     };
 
     return cmocka_run_group_tests_name("http1_request", tests, NULL, NULL);

@@ -60,7 +60,7 @@ static void frames_of_a_wrong_size_or_stream_end_the_connection(void **state)
 
         text_clear(&large);
         text_add(&large, S(PREFACE SETTINGS));
-        add_head(&large, HTTP2_FRAME_MAX + 1, type, 0, 1);
+        add_head(&large, HTTP2_FRAME_ACCEPTED + 1, type, 0, 1);
         check_bytes(text_slice(&large), &usual, FAULT_HTTP2_FRAME_SIZE, "settings\n");
     }
     text_fini(&large);

@@ -2,7 +2,7 @@ rlb_unit_test(wire/access_line LINK rlb::wire)
 rlb_unit_test(wire/home_line LINK rlb::wire)
 rlb_unit_test(wire/json LINK rlb::wire)
 rlb_unit_test(wire/resume_line LINK rlb::wire)
-foreach(noun hpack hpack_encoder hpack_writer http1_bytes http1_head http1_request http2_head http2_intake http2_reader http2_reader_errors http_field proxy_line request_chunks trace_context trace_line)
+foreach(noun hpack hpack_encoder http1_bytes http1_head http1_request http2_head http2_meter http2_reader http2_reader_errors http_field proxy_line request_chunks trace_context trace_line)
   rlb_unit_test(wire/${noun} LINK rlb::wire)
 endforeach()
 # The parsers of heads once more, as a machine without SSE2 has them (tests/unit/CMakeLists.txt compiles them into the program).
