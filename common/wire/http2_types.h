@@ -10,7 +10,7 @@
 enum {
     HTTP2_PREFACE_BYTES = 24, /* section 3.4 */
     HTTP2_HEAD_BYTES = 9,     /* section 4.1 */
-    HTTP2_FRAME_MAX = 16384, /* the default of SETTINGS_MAX_FRAME_SIZE; what is sent */
+    HTTP2_FRAME_MAX = 16384,  /* the default of SETTINGS_MAX_FRAME_SIZE; what is sent */
     /*
      * SETTINGS_MAX_FRAME_SIZE as it is announced: what is received. DATA is passed on as it comes,
      * so that a large frame costs no memory; header blocks have a limit of their own. Clients that
