@@ -212,17 +212,17 @@ const SSL *http_conn_ssl(const struct http_conn *c)
     return c->secured ? transport_ssl(&c->transport) : NULL;
 }
 
-void http_conn_secured(struct http_conn *c, const SSL *ssl)
+/* ---- the handshake ---- */
+
+static void note_secured(struct http_conn *c)
 {
-    if (c->secured)
-        return;
+    const SSL *ssl = transport_ssl(&c->transport);
+
     c->secured = true;
     http_server_count(c->server, SSL_version(ssl) >= TLS1_3_VERSION ? COUNT_TLS13 : COUNT_TLS12);
     if (SSL_session_reused(ssl))
         http_server_count(c->server, COUNT_TLS_RESUMED);
 }
-
-/* ---- the handshake ---- */
 
 static bool negotiated_http2(const struct http_conn *c)
 {
@@ -257,6 +257,7 @@ static void handshake(void *conn)
 
     switch (tls_link_handshake(c->transport.tls)) {
     case TLS_DONE:
+        note_secured(c);
         start_http(c, negotiated_http2(c));
         /* What came with the end of the handshake does not show in a poll. */
         if (!http_conn_is_closed(c) && transport_read_ahead(&c->transport))
@@ -292,7 +293,7 @@ void http_conn_serve(struct http_conn *c)
         return;
     }
     c->state = CONN_HANDSHAKE;
-    if (!transport_accept_tls(&c->transport, c->listener->ssl, c))
+    if (!transport_accept_tls(&c->transport, c->listener->ssl, &c->tls_failure))
         http_conn_close(c);
 }
 

@@ -241,8 +241,6 @@ void http_conn_drain(struct http_conn *c);
 uint64_t http_conn_progress(const struct http_conn *c);
 /* Whether the phase of C has lasted LIMIT_MS; 0: no limit. */
 bool http_conn_phase_over(const struct http_conn *c, uint64_t limit_ms, uint64_t now_ms);
-/* http_tls.c's: the handshake is complete. */
-void http_conn_secured(struct http_conn *c, const SSL *ssl);
 
 /* ---- http_proxied.c ---- */
 /* Whether the listener's networks allow the peer to send a PROXY header; else C is closed. */

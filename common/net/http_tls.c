@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TLS for listeners. What a handshake comes to is seen by the library's info callback; an SSL's app
- * data is its connection.
+ * TLS for listeners. Why a handshake fails is seen by the library's callbacks; an SSL's app data is
+ * where that is noted (tls_link_accept).
  */
 #include "common/net/http_tls.h"
-
-#include "common/net/http_conn.h"
 
 #include <openssl/err.h>
 
@@ -58,7 +56,7 @@ static int select_http2(SSL *ssl, const unsigned char **out, unsigned char *out_
                        (struct offer){offered, offered_len}, out, out_len);
 }
 
-/* ---- what a handshake comes to ---- */
+/* ---- why a handshake fails ---- */
 
 const char *tls_failure_text(enum tls_failure f)
 {
@@ -94,35 +92,23 @@ static enum tls_failure failure_of_our_alert(int alert)
 }
 
 /* RET as SSL_CTX_set_info_callback(3) tells of alerts: level and number. */
-static void on_alert(struct http_conn *c, bool ours, int ret)
+static void on_alert(enum tls_failure *why, bool ours, int ret)
 {
     bool fatal = (ret >> 8) == SSL3_AL_FATAL;
 
     /* What comes first is the cause. */
-    if (!fatal || c->tls_failure != TLS_FAILURE_CLOSED)
+    if (!fatal || *why != TLS_FAILURE_CLOSED)
         return;
     /* The library sends an alert also to a client that has closed. */
     if (ours && ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
         return;
-    c->tls_failure = ours ? failure_of_our_alert(ret & 0xff) : TLS_FAILURE_REFUSED_BY_CLIENT;
-}
-
-static struct http_conn *conn_of(const SSL *ssl)
-{
-    return SSL_get_app_data(ssl);
+    *why = ours ? failure_of_our_alert(ret & 0xff) : TLS_FAILURE_REFUSED_BY_CLIENT;
 }
 
 static void on_info(const SSL *ssl, int where, int ret)
 {
-    struct http_conn *c = conn_of(ssl);
-
-    /* Only of the handshake. */
-    if (SSL_is_init_finished(ssl) && (where & SSL_CB_HANDSHAKE_DONE) == 0)
-        return;
-    if ((where & SSL_CB_ALERT) != 0)
-        on_alert(c, (where & SSL_CB_WRITE) != 0, ret);
-    else if ((where & SSL_CB_HANDSHAKE_DONE) != 0)
-        http_conn_secured(c, ssl);
+    if ((where & SSL_CB_ALERT) != 0 && !SSL_is_init_finished(ssl))
+        on_alert(SSL_get_app_data(ssl), (where & SSL_CB_WRITE) != 0, ret);
 }
 
 /* ---- clients that do not speak TLS ---- */
@@ -151,7 +137,7 @@ static void on_record(int ours, int version, int type, const void *bytes, size_t
         return;
     SSL_set_msg_callback(ssl, NULL);
     if (!ours && len == RECORD_HEAD && begins_http(bytes))
-        conn_of(ssl)->tls_failure = TLS_FAILURE_PLAIN_HTTP;
+        *(enum tls_failure *)SSL_get_app_data(ssl) = TLS_FAILURE_PLAIN_HTTP;
 }
 
 /* ---- contexts ---- */

@@ -69,7 +69,7 @@ struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index
     return l;
 }
 
-struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, void *owner)
+struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, enum tls_failure *why)
 {
     SSL *ssl = SSL_new(ctx);
 
@@ -81,7 +81,7 @@ struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, void *owner)
     struct tls_link *l = xcalloc(1, sizeof(*l));
     l->ssl = ssl;
     SSL_set_accept_state(ssl);
-    SSL_set_app_data(ssl, owner);
+    SSL_set_app_data(ssl, why);
     return l;
 }
 

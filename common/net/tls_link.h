@@ -10,6 +10,7 @@
 #define RLB_NET_TLS_LINK_H
 
 #include "common/base/text.h"
+#include "common/net/http_tls.h"
 #include "common/net/worker_tls.h"
 
 struct iovec;
@@ -17,8 +18,9 @@ struct tls_link;
 
 /* Over FD, which is connected, and has to outlive it. NULL: it could not be set up (logged). */
 struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index);
-/* As the server of the peer. OWNER is the SSL's app data. NULL: no memory. */
-struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, void *owner);
+/* As the server of the peer, by a context of http_tls_create. If the handshake fails, why is noted
+ * in *WHY, which is TLS_FAILURE_CLOSED now and outlives the link. NULL: no memory. */
+struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, enum tls_failure *why);
 SSL *tls_link_ssl(const struct tls_link *l);
 /* Accepts NULL. */
 void tls_link_destroy(struct tls_link *l);

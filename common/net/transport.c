@@ -19,9 +19,9 @@ bool transport_secure(struct transport *t, struct tls_peer *p, unsigned loop_ind
     return t->tls != NULL;
 }
 
-bool transport_accept_tls(struct transport *t, SSL_CTX *ctx, void *owner)
+bool transport_accept_tls(struct transport *t, SSL_CTX *ctx, enum tls_failure *why)
 {
-    t->tls = tls_link_accept(ctx, t->fd, owner);
+    t->tls = tls_link_accept(ctx, t->fd, why);
     return t->tls != NULL;
 }
 

@@ -29,8 +29,8 @@ struct transport {
 void transport_open(struct transport *t, int fd);
 /* TLS from now on, to the peer P. False: it could not be set up (logged). */
 bool transport_secure(struct transport *t, struct tls_peer *p, unsigned loop_index) must_check;
-/* TLS from now on, as the server of the peer; OWNER: its SSL_get_app_data. False: no memory. */
-bool transport_accept_tls(struct transport *t, SSL_CTX *ctx, void *owner) must_check;
+/* TLS from now on, as the server of the peer: tls_link_accept. False: no memory. */
+bool transport_accept_tls(struct transport *t, SSL_CTX *ctx, enum tls_failure *why) must_check;
 /* NULL: plain. */
 static inline SSL *transport_ssl(const struct transport *t)
 {
