@@ -1,5 +1,5 @@
 # rlb_module(NAME SOURCES a.c b.c LINK rlb::base ... [PRIVATE PkgConfig::X ...])
-# One static library per folder, rlb::NAME. What a module may include is what it links (dev/check-includes.sh agrees).
+# One static library per folder, rlb::NAME. What a module may include is what it links (dev/check-layers agrees).
 function(rlb_module name)
   cmake_parse_arguments(M "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(rlb_${name} STATIC ${M_SOURCES})

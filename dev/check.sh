@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What CI checks, locally. Exits 1 when anything is wrong, after having said all that is.
 #   dev/check.sh            style, build, all tests
-#   dev/check.sh --style    format, include edges, file lengths, rows without use, generated docs
+#   dev/check.sh --style    format, layers, file lengths, rows without use, generated docs, symbols
 #   dev/check.sh --lint     style, and clang-tidy over all that has not passed it as it is now
-#   dev/check.sh --staged   for the hook: format and length of what is staged, include edges, unit tests
+#   dev/check.sh --staged   for the hook: format and length of what is staged, layers, unit tests
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${BUILD:-build}
@@ -35,7 +35,8 @@ check_lengths() {
     done
 }
 
-check_includes() { dev/check-includes.sh || wrong "include edges"; }
+check_layers() { dev/check-layers || wrong "layers"; }
+check_symbols() { dev/check-symbols "$build" || wrong "symbols of the programs"; }
 check_rows() { dev/check-rows || wrong "rows that nothing reads"; }
 
 check_docs() {
@@ -60,9 +61,10 @@ code_files=('*.c' '*.h' '*.def' '*.py' '*.sh' '*.cmake' '*CMakeLists.txt' 'dev/*
 style() {
     check_format < <(sources git ls-files)
     check_lengths < <(git ls-files -- "${code_files[@]}")
-    check_includes
+    check_layers
     check_rows
     check_docs
+    check_symbols # of what check_docs has built
 }
 
 # What clang-tidy's word on each source depends on, as $build/lint/now/SOURCE: the sums of all that it was compiled from.
@@ -101,7 +103,7 @@ lint() {
 staged() {
     check_format < <(sources git diff --cached --name-only --diff-filter=ACMR)
     check_lengths < <(git diff --cached --name-only --diff-filter=ACMR -- "${code_files[@]}")
-    check_includes
+    check_layers
     # A change of words alone need not wait for a build.
     if [ -n "$(git diff --cached --name-only -- '*.c' '*.h' '*.def' '*.cmake' '*CMakeLists.txt')" ]; then
         build
