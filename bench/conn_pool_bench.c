@@ -15,7 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/map.h"
 #include "common/base/text.h"
-#include "common/net/conn_pool.h"
+#include "common/upstream/conn_pool.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * The experiment of MariaDB Spider's connection pool redesign, with three designs:
  *   one mutex      its original: one mutex over one multi-map of connections
  *   mutex stacks   its redesign: a read-write lock over a map of stacks, each with a mutex
- *   ours           common/net/conn_pool.h, with the requesters on some loops
+ *   ours           common/upstream/conn_pool.h, with the requesters on some loops
  * The first two are written after the document's words, for threads that block, as Spider's do. Who
  * finds no connection opens one, or at the limit waits until one is put back; a condition variable
  * for each backend, in both (the document leaves open how is waited; one for all would be slower).

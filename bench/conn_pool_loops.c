@@ -5,7 +5,7 @@
  */
 #include "bench/conn_pool_experiment.h"
 #include "common/base/clock.h"
-#include "common/net/conn_pool.h"
+#include "common/upstream/conn_pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
  *
  * resumelbctl detach: the agent takes a process out of its pool for ever.
  */
-#include "common/net/admin.h"
+#include "common/program/admin.h"
 #include "ctl/ctl.h"
 
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "common/base/clock.h"
-#include "common/net/http1_client.h"
+#include "common/upstream/http1_client.h"
 #include "ctl/playback.h"
 
 enum { CHECK_MS = 50, PACE_AHEAD_US = 1000 };

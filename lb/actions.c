@@ -7,7 +7,7 @@
 #include "lb/actions.h"
 
 #include "common/base/log.h"
-#include "common/net/admin_order.h"
+#include "common/program/admin_order.h"
 #include "lb/lb_parts.h"
 #include "lb/membership.h"
 #include "lb/shared_answers.h"

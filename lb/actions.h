@@ -15,7 +15,7 @@
 #ifndef RLB_LB_ACTIONS_H
 #define RLB_LB_ACTIONS_H
 
-#include "common/net/admin.h"
+#include "common/program/admin.h"
 #include "lb/lb.h"
 
 /* Add them to A, which LB outlives. */

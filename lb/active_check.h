@@ -8,7 +8,7 @@
 #define RLB_LB_ACTIVE_CHECK_H
 
 #include "common/net/addr.h"
-#include "common/net/worker_tls.h"
+#include "common/tls/worker_tls.h"
 #include "lb/application.h"
 
 /* ---- what the results add up to: plain computation ---- */

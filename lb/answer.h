@@ -7,7 +7,7 @@
 #define RLB_LB_ANSWER_H
 
 #include "common/base/text.h"
-#include "common/net/http_server.h"
+#include "common/server/http_server.h"
 
 struct answer {
     int status;

@@ -15,8 +15,8 @@
 
 #include <stdlib.h>
 
-#include "common/net/counter_health.h"
-#include "common/net/http1_client.h"
+#include "common/counter/counter_health.h"
+#include "common/upstream/http1_client.h"
 #include "lb/configuration.h"
 #include "lb/lb.h"
 #include "lb/poison.h"

@@ -9,7 +9,7 @@
 
 #include "classifiers/registry.h"
 #include "common/base/stats.h"
-#include "common/net/conn_pool.h"
+#include "common/upstream/conn_pool.h"
 #include "lb/copies.h"
 #include "lb/ejection_rule.h"
 #include "lb/limit_daemons.h"

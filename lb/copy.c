@@ -9,7 +9,7 @@
  */
 #include "lb/copy.h"
 
-#include "common/net/http_fields.h"
+#include "common/http/http_fields.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
 #ifndef RLB_LB_COPY_H
 #define RLB_LB_COPY_H
 
-#include "common/net/http1_client.h"
+#include "common/upstream/http1_client.h"
 #include "common/wire/cache_rules.h"
 
 #include <stdatomic.h>

@@ -15,9 +15,9 @@
 #ifndef RLB_LB_EXCHANGE_H
 #define RLB_LB_EXCHANGE_H
 
-#include "common/net/conn_pool.h"
-#include "common/net/http1_client.h"
-#include "common/net/http_server.h"
+#include "common/server/http_server.h"
+#include "common/upstream/conn_pool.h"
+#include "common/upstream/http1_client.h"
 #include "common/wire/trace_context.h"
 #include "lb/application.h"
 #include "lb/classify.h"

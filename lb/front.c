@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Thin on purpose: connections are common/net/http_server's, and what becomes of a request is the
- * exchange's.
+ * Thin on purpose: connections are common/server/http_server's, and what becomes of a request is
+ * the exchange's.
  */
 #include "lb/front.h"
 

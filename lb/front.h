@@ -6,7 +6,7 @@
 #ifndef RLB_LB_FRONT_H
 #define RLB_LB_FRONT_H
 
-#include "common/net/http_server.h"
+#include "common/server/http_server.h"
 #include "lb/application.h"
 
 struct front;

@@ -11,7 +11,7 @@
 #define RLB_LB_HEADERS_H
 
 #include "common/base/text.h"
-#include "common/net/http_request.h"
+#include "common/http/http_request.h"
 #include "common/wire/cache_rules.h"
 #include "common/wire/home_line.h"
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/net/http1_client.h"
+#include "common/upstream/http1_client.h"
 #include "lb/lb.h"
 #include "lb/member.h"
 #include "lb/route_wait.h"

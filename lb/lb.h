@@ -9,7 +9,7 @@
 
 #include "common/base/map.h"
 #include "common/event/loop.h"
-#include "common/net/body_sink.h"
+#include "common/http/body_sink.h"
 #include "lb/application.h"
 #include "lb/front.h"
 #include "lb/response_spill.h"

@@ -6,8 +6,8 @@
 #ifndef RLB_LB_LB_PARTS_H
 #define RLB_LB_LB_PARTS_H
 
-#include "common/net/admin.h"
-#include "common/net/daemon.h"
+#include "common/program/admin.h"
+#include "common/program/daemon.h"
 #include "lb/configuration.h"
 #include "lb/lb.h"
 #include "lb/listeners.h"

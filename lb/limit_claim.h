@@ -16,7 +16,7 @@
 #ifndef RLB_LB_LIMIT_CLAIM_H
 #define RLB_LB_LIMIT_CLAIM_H
 
-#include "common/net/counter_client.h"
+#include "common/counter/counter_client.h"
 #include "lb/limit_counter.h"
 #include "lb/limit_rule.h"
 

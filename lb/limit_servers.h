@@ -7,7 +7,7 @@
 #define RLB_LB_LIMIT_SERVERS_H
 
 #include "common/base/settings.h"
-#include "common/net/counter_client.h"
+#include "common/counter/counter_client.h"
 
 /*
  * Addresses only (a name would have to be asked for while requests wait), none of them twice, at

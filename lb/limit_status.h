@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-#include "common/net/counter_client.h"
+#include "common/counter/counter_client.h"
 #include "common/wire/json.h"
 #include "lb/application.h"
 #include "lb/limit_rule.h"

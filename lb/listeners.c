@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * TCP: a socket per loop with SO_REUSEPORT, so that the kernel spreads connections (and loops even
- * out what it knows nothing of, common/net/http_balance.h). That option
+ * out what it knows nothing of, common/server/http_balance.h). That option
  * would also let a second process of the same user join in unnoticed; so first the address is bound
  * once without it, which fails when anybody listens there. unix: one socket, a duplicate of its
  * descriptor per loop.

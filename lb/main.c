@@ -6,7 +6,7 @@
 
 #include "classifiers/registry.h"
 #include "common/base/log.h"
-#include "common/net/daemon.h"
+#include "common/program/daemon.h"
 #include "lb/configuration.h"
 #include "lb/lb.h"
 #include "lb/status.h"

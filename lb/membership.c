@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/net/daemon.h"
+#include "common/program/daemon.h"
 #include "common/tree/tree_figures.h"
 #include "lb/application_live.h"
 #include "lb/limits_live.h"

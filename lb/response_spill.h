@@ -10,7 +10,7 @@
 #define RLB_LB_RESPONSE_SPILL_H
 
 #include "common/net/body_file.h"
-#include "common/net/http1_client.h"
+#include "common/upstream/http1_client.h"
 
 #include <stdatomic.h>
 

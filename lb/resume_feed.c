@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/net/http1_client.h"
+#include "common/upstream/http1_client.h"
 #include "lb/lb.h"
 
 enum {

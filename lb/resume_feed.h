@@ -11,7 +11,7 @@
 #define RLB_LB_RESUME_FEED_H
 
 #include "common/net/addr.h"
-#include "common/net/worker_tls.h"
+#include "common/tls/worker_tls.h"
 #include "common/wire/home_line.h"
 #include "common/wire/resume_line.h"
 #include "lb/application.h"

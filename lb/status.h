@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "common/net/admin.h"
+#include "common/program/admin.h"
 #include "lb/lb.h"
 
 /* Add every page to A, which LB outlives. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/net/admin_order.h"
+#include "common/program/admin_order.h"
 #include "common/wire/explain_query.h"
 #include "common/wire/json.h"
 #include "common/wire/url_line.h"

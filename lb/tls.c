@@ -10,7 +10,7 @@
 #include "lb/tls.h"
 
 #include "common/base/log.h"
-#include "common/net/http_tls.h"
+#include "common/tls/tls_server.h"
 #include "common/wire/tls_server_name.h"
 #include "lb/tls_tickets.h"
 
@@ -46,7 +46,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
     pthread_mutex_lock(&t->lock);
     struct tls_set *set = tls_set_ref(t->set);
     pthread_mutex_unlock(&t->lock);
-    http_tls_switch(ssl, tls_set_choose(set, server_name(ssl)));
+    tls_server_switch(ssl, tls_set_choose(set, server_name(ssl)));
     tls_set_unref(set);
     return SSL_CLIENT_HELLO_SUCCESS;
 }
@@ -71,8 +71,8 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
 static SSL_CTX *create_outer(const struct tls_config *config, struct diag *d)
 {
     static const unsigned char none[] = "outer";
-    struct http_tls_options o = {.http2 = config->http2};
-    SSL_CTX *ctx = http_tls_create(&o, d);
+    struct tls_server_options o = {.http2 = config->http2};
+    SSL_CTX *ctx = tls_server_create(&o, d);
 
     /* The one that is chosen brings its own, if the two were the same before (SSL_set_SSL_CTX). */
     if (ctx != NULL && SSL_CTX_set_session_id_context(ctx, none, sizeof(none)) != 1)

@@ -2,7 +2,7 @@
 #include "lb/tls_client.h"
 
 #include "common/base/file.h"
-#include "common/net/http_tls.h"
+#include "common/tls/tls_server.h"
 
 #include <openssl/x509.h>
 
@@ -51,7 +51,7 @@ bool tls_client_ask(SSL_CTX *ctx, const char *file, int verify, struct text *bas
     }
     if (SSL_CTX_load_verify_file(ctx, file) != 1 ||
         (names = SSL_load_client_CA_file(file)) == NULL) {
-        http_tls_complain(d, file, "cannot use these authorities");
+        tls_server_complain(d, file, "cannot use these authorities");
         return false;
     }
     SSL_CTX_set_client_CA_list(ctx, names);

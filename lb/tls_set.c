@@ -5,7 +5,7 @@
  */
 #include "lb/tls_set.h"
 
-#include "common/net/http_tls.h"
+#include "common/tls/tls_server.h"
 #include "lb/tls_client.h"
 #include "lb/tls_names.h"
 #include "lb/tls_ocsp.h"
@@ -167,9 +167,9 @@ static bool place_context(struct reading *r, SSL_CTX *ctx, const struct certific
         return true;
     }
     add_ocsp(s, s->contexts[twin], ctx, from->ocsp);
-    bool added = http_tls_add(s->contexts[twin], ctx);
+    bool added = tls_server_add(s->contexts[twin], ctx);
     if (!added)
-        http_tls_complain(r->d, file, "cannot stand beside the other one for the same names");
+        tls_server_complain(r->d, file, "cannot stand beside the other one for the same names");
     tls_names_unref(names);
     SSL_CTX_free(ctx);
     return added;
@@ -178,7 +178,7 @@ static bool place_context(struct reading *r, SSL_CTX *ctx, const struct certific
 static bool read_certificate(struct reading *r, const struct certificate_settings *s)
 {
     const struct tls_settings *t = &r->config->s;
-    struct http_tls_options o = {
+    struct tls_server_options o = {
         .certificate_file = s->certificate,
         .key_file = s->key,
         .http2 = r->config->http2,
@@ -186,7 +186,7 @@ static bool read_certificate(struct reading *r, const struct certificate_setting
         .ciphers = t->ciphers,
         .ciphersuites = t->ciphersuites,
     };
-    SSL_CTX *ctx = http_tls_create(&o, r->d);
+    SSL_CTX *ctx = tls_server_create(&o, r->d);
 
     return ctx != NULL && place_context(r, ctx, s);
 }
@@ -225,7 +225,7 @@ static bool finish_context(struct reading *r, SSL_CTX *ctx)
     bool good = p->tickets != NULL && set_session_context(ctx, p, text_slice(&basis));
     text_fini(&basis);
     if (asked && !good)
-        http_tls_complain(r->d, NULL, "cannot set up TLS sessions");
+        tls_server_complain(r->d, NULL, "cannot set up TLS sessions");
     return asked && good;
 }
 

@@ -7,7 +7,7 @@
 #ifndef RLB_LB_TLS_WORKERS_H
 #define RLB_LB_TLS_WORKERS_H
 
-#include "common/net/worker_tls.h"
+#include "common/tls/worker_tls.h"
 #include "lb/settings.h"
 
 struct tls_workers {

@@ -18,7 +18,7 @@
 
 #include "common/base/log.h"
 #include "common/net/packet_queue.h"
-#include "common/net/program.h"
+#include "common/program/program.h"
 #include "lb/lb_parts.h"
 #include "lb/predecessor.h"
 #include "lb/self_measure.h"

@@ -6,8 +6,8 @@
 #ifndef RLB_POOLCOUNTER_PROGRAM_H
 #define RLB_POOLCOUNTER_PROGRAM_H
 
-#include "common/net/admin.h"
-#include "common/net/daemon.h"
+#include "common/program/admin.h"
+#include "common/program/daemon.h"
 #include "poolcounter/command_line.h"
 #include "poolcounter/server.h"
 #include "poolcounter/sockets.h"

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/net/http_server.h"
+#include "common/server/http_server.h"
 
 struct successor {
     struct program *program;

@@ -6,7 +6,7 @@
  * anything is done. Answers, JSON: 200 what was done, 400 not such an object, 404 no such slot.
  * Control loop.
  */
-#include "common/net/admin_order.h"
+#include "common/program/admin_order.h"
 #include "worker-agent/agent_internal.h"
 #include "worker-agent/slot.h"
 

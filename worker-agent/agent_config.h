@@ -9,8 +9,8 @@
 #include <sys/types.h>
 
 #include "common/base/privileges.h"
-#include "common/net/listen_tls.h"
 #include "common/net/networks.h"
+#include "common/tls/listen_tls.h"
 #include "worker-agent/settings.h"
 #include "worker-agent/slot_address.h"
 

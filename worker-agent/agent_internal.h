@@ -5,8 +5,8 @@
 #ifndef RLB_AGENT_AGENT_INTERNAL_H
 #define RLB_AGENT_AGENT_INTERNAL_H
 
-#include "common/net/admin.h"
-#include "common/net/daemon.h"
+#include "common/program/admin.h"
+#include "common/program/daemon.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/front.h"
 #include "worker-agent/trace_log.h"

@@ -10,7 +10,7 @@
 
 #include "common/base/log.h"
 #include "common/net/addr.h"
-#include "common/net/conn_pool.h"
+#include "common/upstream/conn_pool.h"
 #include "worker-agent/failures.h"
 #include "worker-agent/keeper_link.h"
 #include "worker-agent/pool_core.h"

@@ -6,7 +6,7 @@
 #ifndef RLB_AGENT_FRONT_H
 #define RLB_AGENT_FRONT_H
 
-#include "common/net/http_server.h"
+#include "common/server/http_server.h"
 #include "worker-agent/agent_config.h"
 #include "worker-agent/front_door.h"
 

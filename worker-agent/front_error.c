@@ -4,7 +4,7 @@
  */
 #include "worker-agent/front_internal.h"
 
-#include "common/net/http_fields.h"
+#include "common/http/http_fields.h"
 #include "worker-agent/app_group.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/error_body.h"

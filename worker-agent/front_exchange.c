@@ -21,7 +21,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/net/http_fields.h"
+#include "common/http/http_fields.h"
 #include "worker-agent/app_pool.h"
 
 enum {

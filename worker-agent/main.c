@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/net/daemon.h"
+#include "common/program/daemon.h"
 #include "worker-agent/agent.h"
 
 static int run(const char *file)

@@ -9,7 +9,7 @@
 #define RLB_AGENT_READINESS_H
 
 #include "common/event/loop.h"
-#include "common/net/http1_client.h"
+#include "common/upstream/http1_client.h"
 
 struct readiness {
     struct loop *loop;

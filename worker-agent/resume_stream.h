@@ -9,7 +9,7 @@
 #ifndef RLB_AGENT_RESUME_STREAM_H
 #define RLB_AGENT_RESUME_STREAM_H
 
-#include "common/net/http_server.h"
+#include "common/server/http_server.h"
 #include "worker-agent/slot.h"
 
 #define RESUME_STREAM_PATH "/.well-known/resumelb/resume"

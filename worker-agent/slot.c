@@ -9,7 +9,7 @@
 
 #include "common/base/file.h"
 #include "common/base/log.h"
-#include "common/net/daemon.h"
+#include "common/program/daemon.h"
 #include "worker-agent/app_group.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/front.h"

@@ -20,7 +20,7 @@
 
 #include "common/base/log.h"
 #include "common/net/packet_queue.h"
-#include "common/net/program.h"
+#include "common/program/program.h"
 #include "worker-agent/agent_internal.h"
 #include "worker-agent/heir.h"
 #include "worker-agent/slot.h"

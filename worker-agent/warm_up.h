@@ -11,7 +11,7 @@
 #define RLB_AGENT_WARM_UP_H
 
 #include "common/event/loop.h"
-#include "common/net/http1_client.h"
+#include "common/upstream/http1_client.h"
 #include "worker-agent/warm_targets.h"
 
 struct warm_up {

@@ -12,7 +12,7 @@
 
 #include "common/event/loop.h"
 #include "common/event/sys.h"
-#include "common/net/tls_link.h"
+#include "common/tls/tls_link.h"
 
 #include <errno.h>
 

@@ -15,7 +15,7 @@
 
 #include "common/base/list.h"
 #include "common/base/text.h"
-#include "common/net/http_server.h"
+#include "common/server/http_server.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/self_signed.h"
 
@@ -121,7 +121,7 @@ static inline void front_listen(struct front *f, int which, const struct http_li
 
 static inline void front_start(struct front *f, bool http2, bool in_memory)
 {
-    const struct http_tls_options tls = {.http2 = http2};
+    const struct tls_server_options tls = {.http2 = http2};
     struct http_server_options o = {
         .max_body_bytes = 100000,
         .spill_dir = in_memory ? NULL : "/tmp",

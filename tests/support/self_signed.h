@@ -6,14 +6,14 @@
 #define RLB_TESTS_SELF_SIGNED_H
 
 #include "common/base/base.h"
-#include "common/net/http_tls.h"
+#include "common/tls/tls_server.h"
 
 #include <openssl/x509.h>
 
-static inline SSL_CTX *self_signed_context(const struct http_tls_options *o)
+static inline SSL_CTX *self_signed_context(const struct tls_server_options *o)
 {
     struct diag d = {0};
-    SSL_CTX *ctx = http_tls_create(o, &d);
+    SSL_CTX *ctx = tls_server_create(o, &d);
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *cert = X509_new();
 

@@ -5,8 +5,8 @@
 #include "lb/copy_answer.h"
 
 #include "lb/headers.h"
+#include "tests/unit/http/http_server_fixture.h"
 #include "tests/unit/lb/copies_fixture.h"
-#include "tests/unit/net/http_server_fixture.h"
 
 struct answer_fixture {
     struct copy_memory memory;

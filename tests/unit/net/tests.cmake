@@ -1,16 +1,4 @@
-foreach(noun addr address_counts client_addr conn_move conn_park conn_pool conn_pool_thread daemon networks packet packet_queue packet_talk transport)
+foreach(noun addr address_counts client_addr networks packet packet_queue packet_talk transport)
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()
-# It starts itself.
-rlb_unit_test(net/program OWN_PROGRAM LINK rlb::net)
-# Time and what is flushed are the test's.
-rlb_unit_test(net/http_held OWN_PROGRAM LINK rlb::net -Wl,--wrap=clock_mono_us -Wl,--wrap=http_reply_flush)
-set_tests_properties(unit.net.address_counts unit.net.conn_move unit.net.conn_park unit.net.conn_pool unit.net.conn_pool_thread PROPERTIES LABELS "unit;thread")
-foreach(noun admin body_sink http1_client http1_conn http1_end http1_move http1_pieces http1_server http_balance http_conn http_fields http_idle http_reply http_reply_move http_request http_server http_tls request_check http2_server)
-  rlb_unit_test(net/${noun} LINK rlb::net)
-endforeach()
-foreach(noun counter_client counter_client_fault counter_client_rest counter_client_thread)
-  rlb_unit_test(net/${noun} LINK rlb::net)
-endforeach()
-set_tests_properties(unit.net.counter_client_thread PROPERTIES LABELS "unit;thread")
-set_tests_properties(unit.net.http_balance PROPERTIES LABELS "unit;thread")
+set_tests_properties(unit.net.address_counts PROPERTIES LABELS "unit;thread")

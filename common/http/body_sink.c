@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory is counted before it is used, a file when it is opened: if the totals leave no memory, the
+ * body goes to a file; if they leave no file either, there is no room.
+ */
+#include "common/http/body_sink.h"
+
+#include "common/base/log.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+/* Memory for an announced body is taken before it is received, up to so much of it. */
+enum { ROOM_AHEAD_MAX = 512 * 1024 };
+
+/* ---- totals ---- */
+
+static void give_back(_Atomic uint64_t *total, uint64_t n)
+{
+    atomic_fetch_sub_explicit(total, n, memory_order_relaxed);
+}
+
+/* False: it would exceed MAX. */
+static bool take(_Atomic uint64_t *total, _Atomic uint64_t *max, uint64_t n)
+{
+    uint64_t limit = atomic_load_explicit(max, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(total, n, memory_order_relaxed);
+
+    if (limit == 0 || (before <= limit && n <= limit - before))
+        return true;
+    give_back(total, n);
+    return false;
+}
+
+static bool count_memory(struct body_sink *b, const struct body_sink_limits *l, uint64_t bytes)
+{
+    struct body_totals *t = l->totals;
+
+    if (t == NULL || bytes == 0)
+        return true;
+    if (!take(&t->memory_bytes, &t->memory_max, bytes))
+        return false;
+    b->totals = t;
+    b->counted_memory += bytes;
+    return true;
+}
+
+static bool count_file(struct body_sink *b, const struct body_sink_limits *l, uint64_t bytes)
+{
+    struct body_totals *t = l->totals;
+
+    if (t == NULL)
+        return true;
+    if (!take(&t->file_bytes, &t->file_bytes_max, bytes)) {
+        errno = EDQUOT;
+        return false;
+    }
+    b->totals = t;
+    b->counted_file += bytes;
+    return true;
+}
+
+static void uncount_memory(struct body_sink *b)
+{
+    if (b->totals != NULL)
+        give_back(&b->totals->memory_bytes, b->counted_memory);
+    b->counted_memory = 0;
+}
+
+/* ---- files ---- */
+
+static bool no_room(const struct body_sink_limits *l)
+{
+    int error = errno;
+
+    log_warn(NULL, "body-not-kept", "folder=%s errno=%d", l->folder != NULL ? l->folder : "none",
+             error);
+    errno = error;
+    return false;
+}
+
+static void drop_file(struct body_sink *b, struct body_file_bin *bin)
+{
+    if (b->file == NULL)
+        return;
+    if (b->totals != NULL) {
+        give_back(&b->totals->file_bytes, b->counted_file);
+        give_back(&b->totals->files, 1);
+    }
+    body_file_throw(bin, b->file);
+}
+
+/* What is in memory goes there first. */
+static bool open_file(struct body_sink *b, const struct body_sink_limits *l)
+{
+    struct body_totals *t = l->totals;
+
+    if (l->folder == NULL || (t != NULL && !take(&t->files, &t->files_max, 1))) {
+        errno = l->folder == NULL ? ENOBUFS : EMFILE;
+        return false;
+    }
+    b->file = body_file_create(l->folder);
+    if (b->file == NULL) {
+        if (t != NULL)
+            give_back(&t->files, 1);
+        return false;
+    }
+    b->totals = t;
+    if (!count_file(b, l, b->memory.len) || !body_file_add(b->file, text_slice(&b->memory)))
+        return false;
+    uncount_memory(b);
+    text_fini(&b->memory);
+    b->memory = (struct text){0};
+    return true;
+}
+
+/* ---- the body ---- */
+
+static bool is_for_file(const struct body_sink_limits *l, uint64_t bytes)
+{
+    return l->folder != NULL && bytes > l->memory_bytes;
+}
+
+void body_sink_fini(struct body_sink *b, struct body_file_bin *bin)
+{
+    drop_file(b, bin);
+    uncount_memory(b);
+    text_fini(&b->memory);
+    *b = (struct body_sink){0};
+}
+
+bool body_sink_count(struct body_sink *b, const struct body_sink_limits *l, size_t bytes)
+{
+    if (count_memory(b, l, bytes))
+        return true;
+    errno = ENOBUFS;
+    return no_room(l);
+}
+
+bool body_sink_expect(struct body_sink *b, const struct body_sink_limits *l, uint64_t expected)
+{
+    size_t ahead = expected < ROOM_AHEAD_MAX ? (size_t)expected : ROOM_AHEAD_MAX;
+
+    if (is_for_file(l, expected) || !count_memory(b, l, ahead))
+        return open_file(b, l) || no_room(l);
+    if (ahead != 0)
+        (void)text_reserve(&b->memory, ahead);
+    return true;
+}
+
+bool body_sink_add(struct body_sink *b, const struct body_sink_limits *l, struct slice bytes)
+{
+    uint64_t all = b->memory.len + bytes.len;
+
+    if (b->file == NULL) {
+        uint64_t more = all > b->counted_memory ? all - b->counted_memory : 0;
+        if (is_for_file(l, all) || !count_memory(b, l, more)) {
+            if (!open_file(b, l))
+                return no_room(l);
+        }
+    }
+    b->bytes += bytes.len;
+    if (b->file == NULL)
+        text_add(&b->memory, bytes);
+    else if (!count_file(b, l, bytes.len) || !body_file_add(b->file, bytes))
+        return no_room(l);
+    return true;
+}
+
+struct slice body_sink_bytes(struct body_sink *b)
+{
+    if (b->file != NULL)
+        return body_file_map(b->file);
+    return b->memory.len != 0 ? text_slice(&b->memory) : SLICE_LIT("");
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the body of a request is collected while it is received: in memory up to a limit, then in
+ * an unnamed file. One for sized, chunked and HTTP/2 bodies.
+ *
+ * Embedded in its request. The loop's thread, except for the totals, which servers of several loops
+ * share.
+ */
+#ifndef RLB_HTTP_BODY_SINK_H
+#define RLB_HTTP_BODY_SINK_H
+
+#include "common/base/text.h"
+#include "common/net/body_file.h"
+
+/* What the bodies of all requests in progress use, and may use; 0: any. All zero at first. */
+struct body_totals {
+    _Atomic uint64_t memory_bytes, file_bytes, files;
+    _Atomic uint64_t memory_max, file_bytes_max, files_max;
+};
+
+struct body_sink_limits {
+    size_t memory_bytes;        /* a body that is larger goes to a file */
+    const char *folder;         /* for files; NULL: there are none */
+    struct body_totals *totals; /* NULL: without totals */
+};
+
+struct body_sink {
+    struct text memory;         /* unless there is a file */
+    struct body_file *file;     /* all of it */
+    uint64_t bytes;             /* received */
+    struct body_totals *totals; /* where it is counted; NULL: nowhere */
+    uint64_t counted_memory, counted_file;
+};
+
+/* All zero is an empty one. What it holds goes to BIN. */
+void body_sink_fini(struct body_sink *b, struct body_file_bin *bin);
+/*
+ * The body will have EXPECTED bytes in all: get memory, or a file, for them now.
+ * False with errno, as of the next: there is no room (disk, descriptors, folder, totals); logged.
+ */
+bool body_sink_expect(struct body_sink *b, const struct body_sink_limits *l,
+                      uint64_t expected) must_check;
+/* Append BYTES. */
+bool body_sink_add(struct body_sink *b, const struct body_sink_limits *l,
+                   struct slice bytes) must_check;
+/* Count BYTES of memory that the owner uses for the body instead. */
+bool body_sink_count(struct body_sink *b, const struct body_sink_limits *l,
+                     size_t bytes) must_check;
+/* The whole body; not NULL even if it is empty. Nothing is added any more. p == NULL: a file that
+ * cannot be mapped (errno). */
+struct slice body_sink_bytes(struct body_sink *b);
+
+#endif

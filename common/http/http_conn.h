@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Internals of the HTTP server, included by its files only:
+ *
+ *     http_server.c   the server: options, sweep, drain       http_accept.c   listeners
+ *     http_conn.c     connections and their phases            http_proxied.c  PROXY header
+ *     http1_server.c  HTTP/1: requests                        http1_response.c  and responses
+ *     http2_server.c  HTTP/2 (http2_server.h)
+ *     http_reply.c    a response, of either                   http_held.c     heads that wait
+ *     http_slow.c     clients that are slow                   http_tunnel.c   after a 101
+ *     request_check.c rules for requests of either protocol   body_sink.c     request bodies
+ *
+ * Lifetimes: loop > server > listener, connection > request > response. A connection holds a
+ * reference to its listener. Everything belongs to the loop's thread, except for the counts.
+ */
+#ifndef RLB_HTTP_HTTP_CONN_H
+#define RLB_HTTP_HTTP_CONN_H
+
+#include "common/base/slab.h"
+#include "common/http/body_sink.h"
+#include "common/net/body_file.h"
+#include "common/net/transport.h"
+#include "common/server/http_server.h"
+#include "common/wire/http2_head.h"
+
+#include <stdatomic.h>
+
+enum server_count {
+    COUNT_ACCEPTED,
+    COUNT_REQUESTS,
+    COUNT_ABANDONED,
+    COUNT_HEADER_TIMEOUTS,
+    COUNT_BODY_TIMEOUTS,
+    COUNT_SEND_TIMEOUTS,
+    COUNT_SLOW_READERS,
+    COUNT_RESETS,
+    COUNT_ACCEPT_PAUSES,
+    COUNT_TLS12,
+    COUNT_TLS13,
+    COUNT_TLS_RESUMED,
+    COUNT_REFUSED,                                  /* + enum request_fault */
+    COUNT_TLS_FAILED = COUNT_REFUSED + FAULT_COUNT, /* + enum tls_failure */
+    COUNT_MAX = COUNT_TLS_FAILED + TLS_FAILURES,
+};
+
+enum {
+    REQUEST_FIELDS_MAX = 100, /* header fields, whatever max_headers is */
+    REQUEST_HEAD_MAX = 32768, /* bytes, if max_header_bytes is 0 */
+    /* How long a client that was refused may continue to send, and how much. */
+    LINGER_MS = 5000,
+    LINGER_BYTES = 8 << 20,
+    READ_ROOM_BYTES = 256 * 1024,
+    HTTP_DATE_BYTES = 29, /* "Sun, 06 Nov 1994 08:49:37 GMT" */
+};
+
+struct http_server {
+    struct loop *loop;
+    struct http_server_options options;
+    char *server_name;
+    struct list listeners, tunnels;
+    struct list conns;  /* all open connections but those in IDLE */
+    struct list idle;   /* connections without a request, the longest idle first */
+    struct list closed; /* connections whose memory is freed at the end of the turn */
+    struct slab conn_slab;
+    struct list begun_replies, held_replies; /* http_held.c: the first to be sent first */
+    struct timer held_timer;
+    struct http1_spares *http1_spares; /* http1_server.c */
+    size_t nconns, ntunnels;
+    size_t nrequests; /* in progress */
+    char *read_room;  /* READ_ROOM_BYTES for parts of bodies; http_server_read_room() */
+    struct body_file_bin body_bin;
+    struct http2_scratch http2_scratch;
+    struct addr shown[2]; /* returned by http_conn_peer and http_conn_local */
+    int pipe[2];          /* http1_response.c: empty between two calls; -1: not open yet */
+    char date[HTTP_DATE_BYTES + 1]; /* of DATE_S; http_server_date() */
+    uint64_t date_s;
+    struct timer sweep;
+    struct timer accept_again; /* runs after descriptors ran out */
+    bool accept_paused, held, draining;
+    bool waits_for_room; /* counted in options.connections->waiting */
+    bool shuts_idle;     /* draining, and idle connections are closed without a further response */
+    bool balanced;       /* has its place in options.balance */
+    uint64_t drain_ms;   /* when the drain began */
+    void (*drained)(void *context);
+    void *drained_context;
+    struct loop_deferred end_of_drain;
+    atomic_uint_fast64_t counts[COUNT_MAX]; /* written by the loop's thread only */
+};
+
+struct http_listener {
+    struct list node;
+    struct http_server *server;
+    int fd;
+    struct watch *watch; /* NULL once closed */
+    SSL_CTX *ssl;        /* NULL: plain */
+    bool http2;
+    bool tells_plain;
+    const struct networks *proxy_from; /* NULL: no PROXY header is read */
+    bool (*allows)(void *context, void *tag, const struct addr *peer);
+    void *tag;
+    unsigned number;
+    struct addr local;   /* of all its connections; not set: each has its own */
+    unsigned at_a_time;  /* connections accepted before others have their turn */
+    unsigned full_turns; /* in a row, in which there were as many */
+    unsigned refs;       /* while it is open, and one of each of its connections */
+};
+
+/* What serves the bytes of a connection. */
+enum conn_state {
+    CONN_PROXIED,   /* the header of a proxy in front is expected */
+    CONN_HANDSHAKE, /* TLS */
+    CONN_HTTP1,
+    CONN_HTTP2,
+    CONN_LINGER, /* refused: what still comes is discarded */
+    CONN_TUNNEL,
+    CONN_CLOSED, /* memory is freed at the end of the turn */
+};
+
+/* Set by http_conn_enter() where it changes; each but BUSY has a time limit. */
+enum conn_phase {
+    PHASE_NEW,  /* no request has begun; includes the PROXY header and the handshake */
+    PHASE_HEAD, /* a request head is incomplete */
+    PHASE_BODY, /* HTTP/1: the body of a request is incomplete */
+    PHASE_IDLE, /* between requests */
+    PHASE_BUSY, /* at least one request is in progress (HTTP/2: or a body is incomplete) */
+};
+
+/* Most are of the internet, and a struct addr is four times as large. */
+struct small_addr {
+    socklen_t len;
+    union {
+        struct sockaddr_in6 in6; /* or a smaller one */
+        struct addr *large;
+    };
+};
+void small_addr_set(struct small_addr *a, const struct addr *from);
+void small_addr_get(const struct small_addr *a, struct addr *out);
+void small_addr_fini(struct small_addr *a);
+
+/* What is still to be sent to a client that was refused, and discarded from it. */
+struct http_linger {
+    struct text out;
+    size_t out_at;
+    uint64_t until_ms;
+    size_t dropped;
+    bool shuts; /* after OUT the sending side is closed */
+};
+
+struct http_conn {
+    struct http_server *server;
+    struct http_listener *listener;
+    struct transport transport;
+    enum conn_state state;
+    enum conn_phase phase;
+    struct http1_exchange *http1;  /* the present request and its response; NULL: idle */
+    struct http1_partial *partial; /* instead of it, while a head is incomplete and no bytes come */
+    struct http2_server *http2;    /* CONN_HTTP2 only; else NULL */
+    const struct body_file *body;  /* of the request that is being handed over */
+    struct list replies;           /* of requests in progress */
+    uint64_t requests;
+    uint64_t received_bytes; /* after decryption */
+    uint64_t phase_since_ms;
+    struct list node;   /* in the server's conns, idle or closed */
+    bool keep_half;     /* the response continues when the client closes its sending side */
+    bool secured;       /* the handshake is complete */
+    bool tls_before_us; /* with a proxy in front, which reports it (proxy_from) */
+    struct pace body_pace, send_pace;
+    struct small_addr peer, local;
+    struct address_count *address; /* where PEER is counted; NULL: it is not */
+    struct text *proxied;          /* CONN_PROXIED only: of the header; else NULL */
+    struct http_linger *linger;    /* CONN_LINGER only; else NULL */
+    uint64_t abandoned;            /* requests that were given up */
+    unsigned refused;              /* requests over HTTP/2 that were refused */
+    enum tls_failure tls_failure;  /* why the handshake failed, as far as is known */
+    struct loop_deferred end;
+};
+
+/* ---- http_server.c ---- */
+void http_server_count(struct http_server *s, size_t which);
+void http_server_conn_gone(struct http_server *s);
+/* Count a refusal, and report it to the user. */
+void http_server_refused(struct http_server *s, const struct http_refusal *r);
+/* Room of READ_ROOM_BYTES, valid until the next call for any connection. */
+char *http_server_read_room(struct http_server *s) returns_nonnull_;
+/* The present time as HTTP has it: HTTP_DATE_BYTES. */
+const char *http_server_date(struct http_server *s) returns_nonnull_;
+/* Close the connection that has been idle for longest. False: none is idle. */
+bool http_server_make_room(struct http_server *s);
+/* The same for a server of another loop that has none idle, if one waits. */
+void http_server_help(struct http_server *s);
+bool http_server_full(const struct http_server *s);
+/* Limits of request bodies. */
+struct body_sink_limits http_server_sink_limits(const struct http_server *s);
+
+/* ---- http_accept.c ---- */
+void http_accept_init(struct http_server *s);
+void http_accept_fini(struct http_server *s);
+/* The server has new options. */
+void http_accept_set(struct http_server *s);
+/* There may be room again. */
+void http_accept_resume(struct http_server *s);
+/* Close all listeners. */
+void http_accept_close(struct http_server *s);
+void http_listener_release(struct http_listener *l);
+/* nconns, nrequests or accept_paused has changed: notify the other loops. */
+void http_server_load_changed(struct http_server *s);
+
+/* ---- http_conn.c ---- */
+/* Take over an accepted descriptor. C is served at once, and may be closed when this returns. */
+void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer);
+/* The PROXY header, if there is one, has been read: continue with TLS or HTTP. C may be closed. */
+void http_conn_serve(struct http_conn *c);
+/*
+ * Close C at once: its requests end as abandoned. Memory is freed at the end of the turn, so that
+ * callers further up can ask http_conn_is_closed(). May be called again.
+ */
+void http_conn_close(struct http_conn *c);
+/* Free C, which is closed, now. */
+void http_conn_destroy(struct http_conn *c);
+/* The same; the client gets a reset, if anything of the response is still unsent. */
+void http_conn_reset(struct http_conn *c);
+static inline bool http_conn_is_closed(const struct http_conn *c)
+{
+    return c->state == CONN_CLOSED;
+}
+void http_conn_enter(struct http_conn *c, enum conn_phase phase);
+/*
+ * C gets no more responses: send OUT (taken over; may be empty), then close the sending side
+ * (SHUTS) and discard what still comes, for LINGER_MS and LINGER_BYTES at most. So that the client
+ * can read OUT: the kernel resets a connection that is closed with unread bytes.
+ */
+void http_conn_linger(struct http_conn *c, struct text *out, bool shuts);
+/* A request begins (its reply is in C->replies) or has ended. */
+void http_conn_begin(struct http_conn *c);
+void http_conn_end(struct http_conn *c, bool done);
+/* Time has passed: close or refuse what is over its time. C may be closed. */
+void http_conn_sweep(struct http_conn *c, uint64_t now_ms);
+/* The server no longer serves idle connections. */
+void http_conn_drain(struct http_conn *c);
+/* A number that grows while the peer takes bytes. */
+uint64_t http_conn_progress(const struct http_conn *c);
+/* Whether the phase of C has lasted LIMIT_MS; 0: no limit. */
+bool http_conn_phase_over(const struct http_conn *c, uint64_t limit_ms, uint64_t now_ms);
+
+/* ---- http_proxied.c ---- */
+/* Whether the listener's networks allow the peer to send a PROXY header; else C is closed. */
+void http_proxied_start(struct http_conn *c);
+void http_proxied_readable(struct http_conn *c);
+void http_proxied_sweep(struct http_conn *c, uint64_t now_ms);
+/* Count the client's address. False: it has too many connections. */
+bool http_proxied_admit(struct http_conn *c);
+
+/* What is to be sent first: what was read behind the request, and the head of the 101. */
+struct http_tunnel_bytes {
+    struct text to_worker, to_client;
+};
+
+/* ---- HTTP/1: http1_server.c, http1_response.c ---- */
+void http1_start_server(struct http_server *s);
+void http1_stop_server(struct http_server *s);
+/* There are bytes to read, or the end. C may be closed then, as with all below. */
+void http1_readable(struct http_conn *c);
+void http1_sweep(struct http_conn *c, uint64_t now_ms);
+/* Refuse the request whose head or body is incomplete. */
+void http1_refuse(struct http_conn *c, enum request_fault f) rare;
+/* Release the exchange of C, which is being closed. */
+void http1_fini(struct http_conn *c);
+/* The head of R's 101, and what was read behind its request. */
+struct http_tunnel_bytes http1_upgrade(struct http_reply *r);
+/* Response: see http_reply.c, "the protocols". */
+bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
+void http1_cut(struct http_reply *r) rare;
+/* The response is complete, or cut: continue with the next request, or close. */
+void http1_finish(struct http_conn *c);
+/* An answer of the server's own, as a whole. */
+void http1_put_answer(const struct http_conn *c, int status, const char *why, struct text *out);
+/* Frees the response's piece of memory, if it has one. */
+void http1_drop_piece(struct http_reply *r);
+void http1_response_fini(struct http_server *s);
+
+/* ---- http_reply.c: called by the protocols ---- */
+/* What http1_send or http2_send returned false for has been taken. R may be over then. */
+void http_reply_proceed(struct http_reply *r);
+/* All of R has been taken by the client's connection. R is over then. */
+void http_reply_finished(struct http_reply *r);
+/* The client has left, has reset the stream, or its connection was closed. R is over then. */
+void http_reply_lost(struct http_reply *r);
+/* Start a held response, and send its head and what is queued. */
+void http_reply_flush(struct http_reply *r);
+/* Whether R continues, and all that was queued has been sent. */
+bool http_reply_flows(const struct http_reply *r);
+
+/* ---- http_held.c ---- */
+void http_held_start_server(struct http_server *s);
+void http_held_stop_server(struct http_server *s);
+/* Flush R (http_reply_flush) once HOLD_MS have passed, never inside this call, unless it is let go
+ * before. */
+void http_hold(struct http_reply *r, uint64_t hold_ms);
+static inline void http_unhold(struct http_reply *r)
+{
+    list_remove(&r->held_node);
+}
+
+/* ---- http_slow.c ---- */
+void http_slow_init(struct http_reply *r);
+/* R's send timer: bytes wait for the client. */
+void http_slow_arm_timer(struct http_reply *r);
+/* What was queued for R has all been taken. */
+void http_slow_drained(struct http_reply *r);
+/* Whether the HTTP/1 body on its way is too slow. */
+bool http_slow_body(struct http_conn *c, uint64_t now_ms);
+/* Responses are on their way: a client that reads too slowly is cut. C may be closed. */
+void http_slow_sweep_send(struct http_conn *c, uint64_t now_ms);
+
+/* ---- request_check.c ---- */
+/* Whether a head of so many bytes and fields is too large. */
+enum request_fault request_check_sizes(const struct http_server_options *o, size_t bytes,
+                                       size_t fields);
+/* Whether a body of so many bytes, received or announced, is too large. */
+enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes);
+/*
+ * Why REQ, whose head is complete, must not be served, or FAULT_NONE. Takes an absolute target
+ * apart: its authority replaces that of Host. The memory is REQ's.
+ */
+enum request_fault request_check(struct http_request *req) must_check;
+
+/* ---- http_tunnel.c ---- */
+struct http_tunnel;
+/* WORKER and EARLY are taken over. C's transport is the tunnel's from now on, and C is closed at
+ * its end. C NULL, or closed: the client has left; EARLY is not used then. */
+void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_tunnel_bytes *early,
+                       const struct http1_upgraded *worker, uint64_t idle_timeout_ms,
+                       const struct http_tunnel_end *end);
+void http_tunnels_end(struct http_server *s);
+
+#endif

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A response on its way to the client.
+ *
+ *     NEW -> HELD -> OPEN -> CLOSED     CLOSED: the protocol has the end, or the client has left
+ *      ^       |
+ *      +-------+ withdraw
+ *
+ * HELD: the head is in the request and waits a moment; nothing has been sent, so it can still be
+ * withdrawn.
+ *
+ * The protocols: http1_send and http2_send get some of the body, and the head with the first. If
+ * they cannot take all of it, the bytes stay until http_reply_proceed; there is one send at a time.
+ * After the last one comes http_reply_finished, never inside the send. There is one function that
+ * sends (pump), guarded by in_flight.
+ *
+ * over is the one end: gone() has been called, everything is released, and what the user still
+ * calls does nothing. It comes from http_reply_finished, or from http_reply_lost.
+ */
+#include "common/base/text.h"
+#include "common/http/http_conn.h"
+#include "common/http2/http2_server.h"
+#include "common/upstream/http1_body.h"
+
+enum {
+    REPLY_IOV_MAX = 64,
+    /* One send: more would only put off drained(). At least one whole body, though. */
+    REPLY_SEND_MAX = 256 * 1024,
+    /* Vectors of http1_send's around those: interim head, head, chunk's head; its end. */
+    IOV_BEFORE = 3,
+    IOV_AFTER = 1,
+};
+
+enum reply_state { REPLY_NEW, REPLY_HELD, REPLY_OPEN, REPLY_CLOSED };
+
+static bool is_bodyless(const struct http_request *req)
+{
+    return req->res.status < 200 || req->res.status == 204 || req->res.status == 304 ||
+           slice_is(req->method, "HEAD");
+}
+
+static bool is_http2(const struct http_reply *r)
+{
+    return r->req->stream != NULL;
+}
+
+/* ---- the end ---- */
+
+static void end_reply(struct http_reply *r, bool done)
+{
+    if (r->over)
+        return;
+    r->over = true;
+    r->state = REPLY_CLOSED;
+    if (is_http2(r)) /* a reset leaves a part */
+        r->sent_bytes = http2_sent_bytes(r);
+    timer_stop(&r->send_timer);
+    http_unhold(r);
+    http1_bodies_release(&r->parts);
+    http1_bodies_release(&r->sending);
+    http1_drop_piece(r);
+    r->queued_bytes = 0;
+    list_remove(&r->node);
+    http_conn_end(r->conn, done);
+    r->events->gone(r->context, done);
+}
+
+void http_reply_lost(struct http_reply *r)
+{
+    end_reply(r, false);
+}
+
+/* ---- sending ---- */
+
+/* Move waiting bodies to SENDING, as many as one send may have. */
+static size_t gather(struct http_reply *r, struct iovec *iov)
+{
+    size_t n = 0;
+    size_t bytes = 0;
+
+    while (list_linked(&r->parts) && bytes < REPLY_SEND_MAX) {
+        struct http1_body *b = list_first(&r->parts, struct http1_body, node);
+        if (n + b->nparts > REPLY_IOV_MAX)
+            break;
+        for (size_t i = 0; i < b->nparts; ++i)
+            iov[n++] = (struct iovec){writable(b->parts[i].p), b->parts[i].len};
+        bytes += b->bytes;
+        list_remove(&b->node);
+        list_push_back(&r->sending, &b->node);
+    }
+    return n;
+}
+
+/* What was being sent has been taken. */
+static void release_sent(struct http_reply *r)
+{
+    size_t bytes = r->joined_bytes + http1_bodies_bytes(&r->sending);
+
+    r->queued_bytes -= bytes;
+    r->sent_bytes += bytes;
+    r->joined_bytes = 0;
+    http1_bodies_release(&r->sending);
+    if (r->queued_bytes == 0)
+        http_slow_drained(r);
+}
+
+void http_reply_finished(struct http_reply *r)
+{
+    struct http_conn *c = r->conn;
+    bool http2 = is_http2(r);
+
+    release_sent(r);
+    end_reply(r, true);
+    if (!http2 && !http_conn_is_closed(c))
+        http1_finish(c);
+}
+
+/* What is queued has been taken, and the rest will not come. Nothing of R after it. */
+static rare void send_cut(struct http_reply *r)
+{
+    r->state = REPLY_CLOSED;
+    r->in_flight = true;
+    http_slow_arm_timer(r);
+    if (is_http2(r))
+        http2_cut(r);
+    else
+        http1_cut(r);
+}
+
+/* Sends what may be sent at once. May be the end of R; whether there is more to send. */
+static bool pump_once(struct http_reply *r)
+{
+    struct iovec room[IOV_BEFORE + REPLY_IOV_MAX + IOV_AFTER];
+    struct iovec *iov = room + IOV_BEFORE;
+
+    ASSERT(r->state == REPLY_OPEN);
+    ASSERT(!r->in_flight);
+    http_unhold(r);
+    size_t n = gather(r, iov);
+    if (n == 0 && r->abort_queued) {
+        send_cut(r);
+        return false;
+    }
+    bool more = list_linked(&r->parts);
+    bool last = r->final_queued && !more;
+    if (n == 0 && r->head_sent && !last)
+        return false;
+    if (last)
+        r->state = REPLY_CLOSED;
+    bool taken = is_http2(r) ? http2_send(r, iov, n, last) : http1_send(r, iov, n, last);
+    r->head_sent = true;
+    if (taken)
+        release_sent(r);
+    r->in_flight = !taken || last;
+    if (!taken)
+        http_slow_arm_timer(r);
+    return !r->in_flight && (more || r->abort_queued);
+}
+
+static void pump(struct http_reply *r)
+{
+    while (pump_once(r))
+        continue;
+}
+
+void http_reply_proceed(struct http_reply *r)
+{
+    size_t before = r->queued_bytes;
+
+    r->in_flight = false;
+    timer_stop(&r->send_timer);
+    release_sent(r);
+    bool drained = r->queued_bytes < before && !r->final_queued && !r->abort_queued;
+    pump(r);
+    /* Had that been the end, one of the two would have been queued. */
+    if (drained && r->events->drained != NULL)
+        r->events->drained(r->context);
+}
+
+static void decide_persistence(struct http_reply *r)
+{
+    struct http_request *req = r->req;
+    bool ends_by_close =
+        req->version < 0x101 && req->res.content_length == UINT64_MAX && !r->bodyless;
+
+    if (ends_by_close || r->conn->server->draining)
+        req->keep_alive = false;
+}
+
+/* RFC 9112 6.1: HTTP/1.1 answers without a known length come in chunks. */
+static bool is_chunked(const struct http_reply *r)
+{
+    return r->req->version == 0x101 && r->req->res.content_length == UINT64_MAX && !r->bodyless;
+}
+
+bool http_reply_flows(const struct http_reply *r)
+{
+    return (r->state == REPLY_HELD || r->state == REPLY_OPEN) && !r->in_flight &&
+           list_empty(&r->parts) && !r->final_queued && !r->abort_queued;
+}
+
+/* Its head goes out with the next pump. */
+static void open_reply(struct http_reply *r)
+{
+    decide_persistence(r);
+    r->chunked = is_chunked(r);
+    r->state = REPLY_OPEN;
+}
+
+void http_reply_flush(struct http_reply *r)
+{
+    if (r->state == REPLY_HELD)
+        open_reply(r);
+    pump(r);
+}
+
+/* ---- what the user calls ---- */
+
+void http_reply_init(struct http_reply *r, struct http_request *req, struct http_conn *c,
+                     const struct http_reply_events *e, void *context)
+{
+    memset(r, 0, offsetof(struct http_reply, progress));
+    r->req = req;
+    r->conn = c;
+    r->events = e;
+    r->context = context;
+    r->left_bytes = UINT64_MAX;
+    r->state = REPLY_NEW;
+    list_init(&r->parts);
+    list_init(&r->sending);
+    http_slow_init(r);
+    list_push_back(&c->replies, &r->node);
+    http_conn_begin(c);
+    if (is_http2(r))
+        http2_attach(req, r);
+}
+
+void http_reply_keep_half_closed(struct http_reply *r)
+{
+    r->conn->keep_half = !is_http2(r);
+}
+
+/* What the head will say. */
+static void prepare(struct http_reply *r, uint64_t content_length)
+{
+    struct http_request *req = r->req;
+
+    ASSERT(r->state == REPLY_NEW);
+    ASSERT(req->res.status >= 200);
+    /* Some servers send "OK" with any status. */
+    if (req->res.reason == NULL || (req->res.status != 200 && strcmp(req->res.reason, "OK") == 0))
+        req->res.reason = http_status_reason(req->res.status);
+    r->bodyless = is_bodyless(req);
+    /* That of a 304 is the length of what is not sent: some HTTP/2 clients reject it. */
+    bool untold = req->res.status == 204 || (req->res.status == 304 && is_http2(r));
+    bool announced = content_length != UINT64_MAX && !untold;
+    req->res.content_length = announced ? content_length : UINT64_MAX;
+    if (announced && !r->bodyless)
+        r->left_bytes = content_length;
+}
+
+void http_reply_start(struct http_reply *r, uint64_t content_length)
+{
+    if (r->over)
+        return;
+    prepare(r, content_length);
+    open_reply(r);
+    http_hold(r, 0);
+}
+
+void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hold_ms)
+{
+    if (r->over)
+        return;
+    prepare(r, content_length);
+    r->state = REPLY_HELD;
+    http_hold(r, hold_ms);
+}
+
+bool http_reply_withdraw(struct http_reply *r)
+{
+    struct http_request *req = r->req;
+
+    if (r->over || r->state != REPLY_HELD)
+        return false;
+    http_unhold(r);
+    http1_bodies_release(&r->parts);
+    r->queued_bytes = 0;
+    r->left_bytes = UINT64_MAX;
+    r->state = REPLY_NEW;
+    req->res.status = 0;
+    req->res.reason = NULL;
+    req->res.content_length = UINT64_MAX;
+    req->res.fields.n = 0;
+    http1_drop_piece(r);
+    return true;
+}
+
+static void queue_body(struct http_reply *r, struct http1_body *b)
+{
+    if (r->left_bytes != UINT64_MAX) {
+        http1_body_clip(b, r->left_bytes);
+        r->left_bytes -= b->bytes;
+    }
+    if (r->bodyless || b->bytes == 0) {
+        http1_body_release(b);
+        return;
+    }
+    /* What goes out with the head is copied behind that. */
+    if (is_http2(r) || r->head_sent || r->in_flight)
+        b = http1_body_compact(b);
+    list_push_back(&r->parts, &b->node);
+    r->queued_bytes += b->bytes;
+}
+
+void http_reply_send(struct http_reply *r, struct http1_body *body, bool final)
+{
+    if (r->over) {
+        http1_body_release(body);
+        return;
+    }
+    ASSERT(r->state == REPLY_OPEN || r->state == REPLY_HELD);
+    ASSERT(!r->final_queued);
+    ASSERT(!r->abort_queued);
+    if (body != NULL)
+        queue_body(r, body);
+    bool cut_short = final && r->left_bytes != 0 && r->left_bytes != UINT64_MAX;
+    r->final_queued = final && !cut_short;
+    r->abort_queued = cut_short;
+    if (r->state == REPLY_HELD) {
+        if (list_empty(&r->parts) && !r->final_queued && !r->abort_queued)
+            return;
+        open_reply(r);
+    }
+    if (!r->in_flight)
+        pump(r);
+}
+
+void http_reply_abort(struct http_reply *r)
+{
+    if (r->over || r->final_queued || r->abort_queued)
+        return;
+    (void)http_reply_withdraw(r);
+    if (r->state == REPLY_NEW) {
+        r->req->keep_alive = false;
+        http_reply_simple(r, 502, "text/plain; charset=utf-8", SLICE_LIT("Bad Gateway\n"));
+        return;
+    }
+    ASSERT(r->state == REPLY_OPEN);
+    r->abort_queued = true;
+    if (!r->in_flight)
+        pump(r);
+}
+
+void http_reply_simple(struct http_reply *r, int status, const char *content_type,
+                       struct slice body)
+{
+    struct http_request *req = r->req;
+
+    if (r->over)
+        return;
+    req->res.status = status;
+    req->res.reason = http_status_reason(status);
+    http_request_answer(req, "Content-Type", slice_of(content_type));
+    http_reply_start(r, body.len);
+    http_reply_send(r, http1_body_copy(body), true);
+}
+
+void http_reply_tunnel(struct http_reply *r, const struct http1_upgraded *worker,
+                       uint64_t idle_timeout_ms, const struct http_tunnel_end *end)
+{
+    struct http_server *s = r->conn->server;
+
+    if (r->over) {
+        http_tunnel_start(s, NULL, NULL, worker, idle_timeout_ms, end);
+        return;
+    }
+    ASSERT(r->state == REPLY_NEW);
+    ASSERT(!is_http2(r));
+    r->req->res.status = 101;
+    r->req->res.reason = http_status_reason(101);
+    struct http_tunnel_bytes early = http1_upgrade(r);
+    struct http_conn *c = r->conn;
+    end_reply(r, true);
+    http1_fini(c);
+    http_tunnel_start(s, c, &early, worker, idle_timeout_ms, end);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/http/http_request.h"
+
+#include "common/base/text.h"
+#include "common/h2o/url_path.h"
+
+enum {
+    FIELDS_FIRST = 8, /* of an answer: most have fewer to which something is done */
+};
+
+void http_request_init(struct http_request *req, void *room, size_t room_bytes)
+{
+    *req = (struct http_request){.version = 0x101, .res.content_length = UINT64_MAX};
+    arena_init(&req->arena, room, room_bytes);
+}
+
+void http_request_fini(struct http_request *req)
+{
+    arena_fini(&req->arena);
+}
+
+struct slice http_request_keep(struct http_request *req, struct slice s)
+{
+    char *p = http_request_take(req, s.len + 1);
+
+    if (s.len != 0)
+        memcpy(p, s.p, s.len);
+    p[s.len] = '\0';
+    return (struct slice){p, s.len};
+}
+
+/* ---- the path ---- */
+
+struct slice http_request_path(struct http_request *req)
+{
+    size_t query_at;
+
+    if (req->path.p == NULL)
+        req->path = url_path_normalize(
+            req->target, http_request_take(req, URL_PATH_ROOM(req->target.len)), &query_at);
+    return req->path;
+}
+
+bool http_request_wants_websocket(const struct http_request *req)
+{
+    /* There is an `upgrade` only when Connection lists it; HTTP/2 has no such thing. */
+    return req->upgrade.p != NULL && req->version == 0x101 && req->body.p == NULL &&
+           slice_is(req->method, "GET") && slice_eq_nocase(req->upgrade, SLICE_LIT("websocket"));
+}
+
+/* ---- fields ---- */
+
+static void make_room(struct http_request *req, struct message_fields *fields)
+{
+    size_t room = fields->room != 0 ? 2 * fields->room : FIELDS_FIRST;
+    struct message_field *at = http_request_take(req, room * sizeof(*at));
+
+    if (fields->n != 0)
+        memcpy(at, fields->at, fields->n * sizeof(*at));
+    fields->at = at;
+    fields->room = room;
+}
+
+void http_request_add(struct http_request *req, struct message_fields *fields, struct slice name,
+                      struct slice value)
+{
+    enum http_field kind = http_field_kind(name);
+
+    if (fields->n == fields->room)
+        make_room(req, fields);
+    fields->at[fields->n++] = (struct message_field){.name = name, .value = value, .kind = kind};
+    fields->kinds |= FIELD_BIT(kind);
+}
+
+void http_request_answer(struct http_request *req, const char *name, struct slice value)
+{
+    http_request_add(req, &req->res.fields, slice_of(name), http_request_keep(req, value));
+}
+
+void message_fields_drop(struct message_fields *fields, uint32_t kinds)
+{
+    size_t kept = 0;
+
+    if (!message_fields_may_have(fields, kinds))
+        return;
+    for (size_t i = 0; i < fields->n; ++i) {
+        if ((FIELD_BIT(fields->at[i].kind) & kinds) != 0)
+            continue;
+        if (kept != i)
+            fields->at[kept] = fields->at[i];
+        ++kept;
+    }
+    fields->n = kept;
+    fields->kinds &= ~kinds;
+}
+
+const struct message_field *message_fields_find(const struct message_fields *fields,
+                                                struct slice name,
+                                                const struct message_field *after)
+{
+    const struct message_field *end = fields->at + fields->n;
+
+    for (const struct message_field *f = after != NULL ? after + 1 : fields->at; f != end; ++f) {
+        if (f->name.len == name.len && slice_eq_nocase(f->name, name))
+            return f;
+    }
+    return NULL;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A request as handlers see it, of HTTP/1 or HTTP/2, and the answer that they make. What it says is
+ * borrowed: memory of its exchange or stream, which lives as long as it does. What a handler needs
+ * that long it takes from the request (http_request_take).
+ *
+ * Its connection outlives it. The loop's thread.
+ */
+#ifndef RLB_HTTP_HTTP_REQUEST_H
+#define RLB_HTTP_HTTP_REQUEST_H
+
+#include "common/base/arena.h"
+#include "common/http/http_fields.h"
+
+/* A header field. What it is, is told once, by its name as sent: those of HTTP/2 are in lower case,
+ * others in any. */
+struct message_field {
+    struct slice name, value;
+    enum http_field kind;
+};
+
+struct message_fields {
+    struct message_field *at;
+    size_t n, room;
+    uint32_t kinds; /* FIELD_BIT of each that is there; and perhaps of some that are not */
+};
+
+/* Status and fields, until the answer starts. */
+struct http_answer {
+    int status;
+    const char *reason;      /* lives as long as the request; NULL: the standard one */
+    uint64_t content_length; /* http_reply.c's; UINT64_MAX: none is told */
+    struct message_fields fields;
+};
+
+struct http_request {
+    struct slice method;
+    struct slice target;          /* begins with "/", or is "*" */
+    struct slice authority;       /* host[:port]; empty: a client of HTTP/1.0 has sent none */
+    struct slice body;            /* p == NULL: it has none, not even an empty one */
+    struct slice upgrade;         /* p == NULL: it asks for none */
+    int version;                  /* 0x100, 0x101, 0x200 */
+    bool keep_alive;              /* HTTP/1: the connection stays; false: the answer is its last */
+    uint64_t received_ms;         /* wall clock */
+    struct message_fields fields; /* without Host and Content-Length */
+    struct http_answer res;
+    /* The rest is the server's. */
+    struct slice path; /* http_request_path; p == NULL: not computed yet */
+    struct arena arena;
+    struct http2_stream *stream; /* HTTP/2; else NULL */
+};
+
+/* Nothing is known of it yet; the first ROOM_BYTES that are taken from it are those of ROOM. */
+void http_request_init(struct http_request *req, void *room, size_t room_bytes);
+/* What was taken from it goes. */
+void http_request_fini(struct http_request *req);
+
+/* N bytes that live as long as REQ; aligned as malloc does, not zeroed. */
+static inline void *http_request_take(struct http_request *req, size_t n)
+{
+    return arena_take(&req->arena, n);
+}
+/* A copy of S that lives as long, with a NUL behind it. */
+struct slice http_request_keep(struct http_request *req, struct slice s);
+
+/*
+ * Whether REQ asks for a WebSocket, which is the only upgrade that is passed on. A request for any
+ * other protocol, such as h2c, is served as if it had no Upgrade.
+ */
+bool http_request_wants_websocket(const struct http_request *req);
+
+/* The target without query, decoded and without dot segments: one path, however it is written. */
+struct slice http_request_path(struct http_request *req);
+
+/* Add a field to FIELDS, REQ's own or its answer's: NAME and VALUE are borrowed while that lives.
+ */
+void http_request_add(struct http_request *req, struct message_fields *fields, struct slice name,
+                      struct slice value);
+/* The same to the answer, of a literal and what is copied. */
+void http_request_answer(struct http_request *req, const char *name, struct slice value);
+
+/* Whether FIELDS may have one of KINDS, bits. */
+static inline bool message_fields_may_have(const struct message_fields *fields, uint32_t kinds)
+{
+    return (fields->kinds & kinds) != 0;
+}
+/* Take those of KINDS off. */
+void message_fields_drop(struct message_fields *fields, uint32_t kinds);
+/* The first called NAME (in any case); NULL: none. AFTER: behind that one; NULL: of all. */
+const struct message_field *message_fields_find(const struct message_fields *fields,
+                                                struct slice name,
+                                                const struct message_field *after) apart;
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A tunnel: the client's byte stream and the worker's, joined after a 101. Two flows, one in each
+ * direction:
+ *
+ *     read some -> stop reading -> write all of it -> count it -> read again
+ *
+ * which is the back-pressure. The end of one side is passed on as a half-close where that is
+ * possible; over TLS, where peers do not treat it as one, it ends the tunnel.
+ */
+#include "common/http/http_conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { TUNNEL_READ_MAX = 32 * 1024 };
+
+struct flow {
+    struct http_tunnel *tunnel;
+    struct transport *from, *to;
+    uint64_t bytes;    /* taken by TO */
+    struct text early; /* to be sent first */
+    char *buf;         /* TUNNEL_READ_MAX, from the first read on */
+    struct iovec left; /* of either, not taken yet */
+    size_t head_bytes; /* of EARLY, which do not count: the 101 */
+    bool ended;        /* FROM has sent its last byte */
+};
+
+struct http_tunnel {
+    struct list node; /* in the server's */
+    struct http_server *server;
+    struct flow up, down; /* to the worker, to the client */
+    struct http_conn *client;
+    struct transport worker;
+    struct http_tunnel_end end;
+    struct timer idle;
+    uint64_t idle_ms;
+    struct loop_deferred report;
+    bool over;
+};
+
+/* ---- the end ---- */
+
+static void run_report(struct loop_deferred *d)
+{
+    struct http_tunnel *t = container_of(d, struct http_tunnel, report);
+    struct http_server *s = t->server;
+
+    if (t->end.ended != NULL)
+        t->end.ended(t->end.context, t->up.bytes, t->down.bytes);
+    free(t->up.buf);
+    free(t->down.buf);
+    text_fini(&t->up.early);
+    text_fini(&t->down.early);
+    free(t);
+    --s->ntunnels;
+    http_server_conn_gone(s);
+}
+
+static void end_tunnel(struct http_tunnel *t)
+{
+    if (t->over)
+        return;
+    t->over = true;
+    list_remove(&t->node);
+    timer_stop(&t->idle);
+    if (t->client != NULL)
+        http_conn_close(t->client);
+    transport_close(&t->worker);
+    loop_defer(t->server->loop, &t->report);
+}
+
+static void on_idle(struct timer *timer)
+{
+    end_tunnel(container_of(timer, struct http_tunnel, idle));
+}
+
+void http_tunnels_end(struct http_server *s)
+{
+    while (list_linked(&s->tunnels))
+        end_tunnel(list_first(&s->tunnels, struct http_tunnel, node));
+}
+
+static void restart_idle_timer(struct http_tunnel *t)
+{
+    if (t->idle_ms != 0)
+        timer_start(t->server->loop, &t->idle, t->idle_ms);
+}
+
+/* ---- one direction ---- */
+
+static void read_some(struct flow *f);
+
+static void write_on(void *flow);
+
+/* All of what was read has been taken. */
+static void taken(struct flow *f, size_t bytes)
+{
+    f->bytes += bytes - f->head_bytes;
+    f->head_bytes = 0;
+    text_fini(&f->early);
+    f->early = (struct text){0};
+}
+
+/* False: TO takes no more now, or the tunnel has ended. */
+static bool write_left(struct flow *f)
+{
+    size_t bytes = f->left.iov_len;
+
+    while (f->left.iov_len != 0) {
+        ssize_t n = transport_send(f->to, &f->left, 1, 0);
+
+        if (n == -1 && errno == EAGAIN) {
+            f->bytes += bytes - f->left.iov_len;
+            transport_await_writable(f->to, write_on);
+            return false;
+        }
+        if (n == -1) {
+            end_tunnel(f->tunnel);
+            return false;
+        }
+        f->left.iov_base = (char *)f->left.iov_base + n;
+        f->left.iov_len -= (size_t)n;
+    }
+    taken(f, bytes);
+    return true;
+}
+
+/* FROM has ended, and TO has all of it. */
+static void end_flow(struct flow *f)
+{
+    struct http_tunnel *t = f->tunnel;
+    const struct flow *other = f == &t->up ? &t->down : &t->up;
+
+    f->ended = true;
+    transport_read_level(f->from, WATCH_FAILURE);
+    if (other->ended || transport_end_sending(f->to) == -1)
+        end_tunnel(t);
+}
+
+static void read_some(struct flow *f)
+{
+    if (f->buf == NULL)
+        f->buf = xmalloc(TUNNEL_READ_MAX);
+    do {
+        ssize_t n = transport_recv(f->from, f->buf, TUNNEL_READ_MAX);
+
+        if (n == -1 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n == -1) {
+            end_tunnel(f->tunnel);
+            return;
+        }
+        if (n == 0) {
+            end_flow(f);
+            return;
+        }
+        restart_idle_timer(f->tunnel);
+        f->left = (struct iovec){f->buf, (size_t)n};
+        if (!write_left(f)) {
+            if (!f->tunnel->over)
+                transport_read(f->from, false);
+            return;
+        }
+    } while (transport_read_ahead(f->from));
+}
+
+/* TO takes bytes again. */
+static void write_on(void *context)
+{
+    struct http_tunnel *t = context;
+    struct flow *flows[] = {&t->up, &t->down};
+
+    for (size_t i = 0; i < ARRAY_LEN(flows) && !t->over; ++i) {
+        struct flow *f = flows[i];
+
+        if (f->left.iov_len == 0 || !write_left(f))
+            continue;
+        restart_idle_timer(t);
+        transport_read(f->from, true);
+        if (transport_read_ahead(f->from))
+            read_some(f);
+    }
+}
+
+static void on_client_readable(void *context)
+{
+    struct http_tunnel *t = context;
+
+    if (!t->up.ended && t->up.left.iov_len == 0)
+        read_some(&t->up);
+    else
+        end_tunnel(t); /* it can only be a failure */
+}
+
+static void on_worker_readable(void *context)
+{
+    struct http_tunnel *t = context;
+
+    if (!t->down.ended && t->down.left.iov_len == 0)
+        read_some(&t->down);
+    else
+        end_tunnel(t);
+}
+
+/* ---- the start ---- */
+
+static void start_flow(struct flow *f)
+{
+    if (f->tunnel->over)
+        return;
+    f->left = (struct iovec){f->early.p, f->early.len};
+    if (!write_left(f)) {
+        if (!f->tunnel->over)
+            transport_read(f->from, false);
+        return;
+    }
+    transport_read(f->from, true);
+    if (transport_read_ahead(f->from))
+        read_some(f);
+}
+
+void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_tunnel_bytes *early,
+                       const struct http1_upgraded *worker, uint64_t idle_timeout_ms,
+                       const struct http_tunnel_end *end)
+{
+    struct http_tunnel *t = xcalloc(1, sizeof(*t));
+
+    t->server = s;
+    t->client = c;
+    t->worker = worker->transport;
+    t->end = *end;
+    t->idle_ms = idle_timeout_ms;
+    t->report.run = run_report;
+    timer_init(&t->idle, on_idle);
+    transport_attach(&t->worker, s->loop, on_worker_readable, t);
+    list_push_back(&s->tunnels, &t->node);
+    ++s->ntunnels;
+    t->down.early = worker->early;
+    if (c == NULL || http_conn_is_closed(c)) {
+        t->client = NULL;
+        end_tunnel(t);
+        return;
+    }
+    c->state = CONN_TUNNEL;
+    transport_attach(&c->transport, s->loop, on_client_readable, t);
+    t->up = (struct flow){
+        .tunnel = t, .from = &c->transport, .to = &t->worker, .early = early->to_worker};
+    t->down = (struct flow){.tunnel = t,
+                            .from = &t->worker,
+                            .to = &c->transport,
+                            .early = early->to_client,
+                            .head_bytes = early->to_client.len};
+    text_add(&t->down.early, text_slice(&worker->early));
+    struct text worker_early = worker->early;
+    text_fini(&worker_early);
+    restart_idle_timer(t);
+    start_flow(&t->down);
+    start_flow(&t->up);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A request over HTTP/1, from its first byte to the end of its response. Internals of
+ * http1_server.c and http1_response.c.
+ *
+ * Owned by its connection, which has none between two requests. Its memory is kept by the server
+ * for the next one. The loop's thread.
+ */
+#ifndef RLB_HTTP1_HTTP1_EXCHANGE_H
+#define RLB_HTTP1_HTTP1_EXCHANGE_H
+
+#include "common/http/http_conn.h"
+#include "common/wire/request_chunks.h"
+
+enum {
+    HTTP1_FIELDS_ROOM = 24,  /* more are in the request's arena */
+    HTTP1_FIELDS_MORE = 4,   /* that handlers add */
+    HTTP1_TAKEN_ROOM = 1024, /* for what handlers take */
+    HTTP1_UNSENT_MAX = 67,   /* vectors of one send: those of a response, and of its framing */
+};
+
+enum http1_state {
+    HTTP1_HEAD,    /* the head is incomplete */
+    HTTP1_SIZED,   /* a body of known length */
+    HTTP1_CHUNKED, /* a chunked body */
+    HTTP1_BUSY,    /* the request is with the handler */
+};
+
+struct http1_exchange {
+    struct list spare; /* in the server's, while it is not used */
+    struct http_conn *conn;
+    enum http1_state state;
+
+    /* Input: the head, and what was read with it. */
+    char *in;
+    size_t in_len, in_room; /* LOOP_BLOCK_BYTES: a block of the loop's; else malloc's */
+    size_t in_used;         /* of IN; what follows belongs to the next request */
+    uint32_t scanned;       /* of the head, without finding its end */
+    uint32_t lines;
+    size_t head_bytes; /* 0: not known yet */
+
+    uint64_t left; /* of a sized body */
+    bool in_place; /* the body follows its head in IN */
+    struct request_chunks chunks, strip;
+    struct body_sink body;
+    struct text rest; /* was read behind a chunked body: the next request */
+
+    /* "100 Continue", as far as it has not been taken. */
+    const char *interim;
+    size_t interim_left;
+
+    /* Response: what the transport has not taken yet. */
+    struct iovec unsent[HTTP1_UNSENT_MAX];
+    size_t unsent_at, unsent_n;
+    bool last; /* nothing follows it */
+    struct loop_deferred finish;
+
+    struct http_request req;
+    struct message_field fields[HTTP1_FIELDS_ROOM];
+    _Alignas(ARENA_ALIGN) char taken[HTTP1_TAKEN_ROOM];
+};
+
+/* The bytes of an incomplete head, while none come. */
+struct http1_partial {
+    size_t len;
+    uint32_t scanned, lines; /* as of the exchange */
+    char bytes[];
+};
+
+struct http1_spares {
+    struct list list;
+    size_t n;
+    struct http1_header fields[REQUEST_FIELDS_MAX]; /* of the head that is being read */
+};
+
+/* http1_response.c: the transport takes bytes again. */
+void http1_write_on(void *conn);
+/* The head of a 101. */
+void http1_put_upgrade_head(struct http_reply *r, struct text *out);
+
+#endif

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * HTTP/1 responses: the head, written around the lines that came from the worker; chunks; and the
+ * way to the client's descriptor. Written: at once, as far as the transport takes it; the rest when
+ * it takes bytes again. Moved: by splice(2), from the worker's socket to a pipe and from there to
+ * the client's, so that nothing is copied. The pipe is the server's, and empty again when a call
+ * returns: what the client does not take at once is read out of it, and queued like all else.
+ */
+#include "common/base/put.h"
+#include "common/http1/http1_exchange.h"
+#include "common/upstream/http1_body.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    STATUS_LINE = sizeof("HTTP/1.1 200 \r\n") - 1,
+    /* The longest of each: Date, Connection, Content-Length, Server without its value. */
+    OWN_FIELDS =
+        sizeof("Date: \r\nConnection: keep-alive\r\nContent-Length: 18446744073709551615\r\n"
+               "Server: \r\n") -
+        1 + HTTP_DATE_BYTES,
+    /* Before lines that are there first: of both, with a reason and a Server of usual lengths. */
+    FRONT_ROOM = 256,
+    /* After the fields. */
+    BEHIND_ROOM = sizeof("Transfer-Encoding: chunked\r\n\r\n") - 1,
+    /* A body that is not larger is copied behind its head, so that both are one piece to send. */
+    JOIN_MAX = 4096,
+    /* As much as may be asked for without privileges. Its rooms are for pages, of which many may
+     * be filled in part only. */
+    PIPE_BYTES = 1024 * 1024,
+};
+
+/* ---- the piece ---- */
+
+void http1_drop_piece(struct http_reply *r)
+{
+    struct http_piece *p = &r->piece;
+
+    if (p->p == NULL)
+        return;
+    if (p->room == LOOP_BLOCK_BYTES)
+        loop_give_block(r->conn->server->loop, p->p);
+    else
+        free(p->p);
+    p->p = NULL;
+}
+
+/* Nothing is there yet, with FRONT bytes before it and BEHIND bytes after it. */
+static struct http_piece take_piece(const struct http_reply *r, size_t front, size_t behind)
+{
+    size_t bytes = front + behind;
+    struct http_piece p = {.room = LOOP_BLOCK_BYTES, .from = front, .to = front};
+
+    if (bytes <= LOOP_BLOCK_BYTES) {
+        p.p = loop_take_block(r->conn->server->loop);
+    } else {
+        p.room = bytes;
+        p.p = xmalloc(bytes);
+    }
+    return p;
+}
+
+/* There are FRONT bytes before what is there, and BEHIND after it. */
+static void make_room(struct http_reply *r, size_t front, size_t behind)
+{
+    const struct http_piece old = r->piece;
+
+    if (old.p != NULL && old.from >= front && old.room - old.to >= behind)
+        return;
+    struct slice there = {old.p, old.p != NULL ? old.to - old.from : 0};
+    if (there.len != 0)
+        there.p += old.from;
+    struct http_piece p = take_piece(r, front, there.len + behind);
+    p.to = (size_t)(put_slice(p.p + p.from, there) - p.p);
+    http1_drop_piece(r);
+    r->piece = p;
+}
+
+char *http_reply_room(struct http_reply *r, size_t bytes)
+{
+    if (r->over)
+        return NULL;
+    ASSERT(r->req->stream == NULL);
+    http1_drop_piece(r);
+    r->piece = take_piece(r, FRONT_ROOM, bytes + BEHIND_ROOM);
+    return r->piece.p + r->piece.from;
+}
+
+void http_reply_lines(struct http_reply *r, size_t bytes)
+{
+    if (r->over)
+        return;
+    r->piece.to = r->piece.from + bytes;
+    ASSERT(r->piece.to + BEHIND_ROOM <= r->piece.room);
+}
+
+/* ---- the head ---- */
+
+/* Each of these writes what ends at AT, and returns where it begins. */
+static char *before(char *at, const char *p, size_t n)
+{
+    at -= n;
+    memcpy(at, p, n);
+    return at;
+}
+
+static char *slice_before(char *at, struct slice s)
+{
+    (void)put_slice(at - s.len, s);
+    return at - s.len;
+}
+
+#define BEFORE(at, literal) before((at), "" literal, sizeof(literal) - 1)
+
+static char *status_line_before(char *at, int status, struct slice reason)
+{
+    ASSERT(status >= 100);
+    ASSERT(status <= 999);
+    if (status == 200 && reason.len == 2 && memcmp(reason.p, "OK", 2) == 0)
+        return BEFORE(at, "HTTP/1.1 200 OK\r\n");
+    at = BEFORE(at, "\r\n");
+    at = slice_before(at, reason);
+    *--at = ' ';
+    at = put_u64_before(at, (unsigned)status);
+    return BEFORE(at, "HTTP/1.1 ");
+}
+
+static char *own_fields_before(char *at, const struct http_request *req, struct http_server *s,
+                               struct slice server)
+{
+    if (server.len != 0) {
+        at = BEFORE(at, "\r\n");
+        at = slice_before(at, server);
+        at = BEFORE(at, "Server: ");
+    }
+    if (req->res.content_length != UINT64_MAX) {
+        at = BEFORE(at, "\r\n");
+        at = put_u64_before(at, req->res.content_length);
+        at = BEFORE(at, "Content-Length: ");
+    }
+    if (req->res.status == 101)
+        at = BEFORE(at, "\r\nConnection: upgrade\r\n");
+    else
+        at = req->keep_alive ? BEFORE(at, "\r\nConnection: keep-alive\r\n")
+                             : BEFORE(at, "\r\nConnection: close\r\n");
+    at = before(at, http_server_date(s), HTTP_DATE_BYTES);
+    return BEFORE(at, "Date: ");
+}
+
+static size_t bytes_of_fields(const struct message_fields *fields)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < fields->n; ++i)
+        n += fields->at[i].name.len + fields->at[i].value.len + PUT_LINE_EXTRA;
+    return n;
+}
+
+/* The head of R's response, written into its piece around the lines that are there. */
+static struct iovec write_head(struct http_reply *r)
+{
+    struct http_request *req = r->req;
+    struct http_server *s = r->conn->server;
+    struct http_piece *p = &r->piece;
+    struct slice server = slice_of(s->server_name);
+    struct slice reason = slice_of(req->res.reason);
+    size_t fields = bytes_of_fields(&req->res.fields);
+    size_t front = STATUS_LINE + reason.len + OWN_FIELDS + server.len + fields;
+
+    make_room(r, front, BEHIND_ROOM);
+    char *head = p->p + p->from - fields;
+    char *end = head;
+    for (size_t i = 0; i < req->res.fields.n; ++i)
+        end = put_line(end, req->res.fields.at[i].name, req->res.fields.at[i].value);
+    ASSERT(end == p->p + p->from);
+    head = own_fields_before(head, req, s, server);
+    head = status_line_before(head, req->res.status, reason);
+    ASSERT((size_t)(p->p + p->from - head) <= front);
+    end = p->p + p->to;
+    if (r->chunked)
+        end = PUT(end, "Transfer-Encoding: chunked\r\n");
+    end = PUT(end, "\r\n");
+    p->from = (size_t)(head - p->p);
+    p->to = (size_t)(end - p->p);
+    return (struct iovec){head, p->to - p->from};
+}
+
+void http1_put_upgrade_head(struct http_reply *r, struct text *out)
+{
+    struct iovec head = write_head(r);
+
+    text_add(out, (struct slice){head.iov_base, head.iov_len});
+}
+
+/* Of N vectors the first is the head: the others, which are R's sending, are put behind it if they
+ * are small. Returns how many there are then. */
+static size_t join(struct http_reply *r, struct iovec *vectors, size_t n)
+{
+    struct http_piece *p = &r->piece;
+    size_t bytes = 0;
+
+    for (size_t i = 1; i < n; ++i)
+        bytes += vectors[i].iov_len;
+    if (bytes > JOIN_MAX || bytes > p->room - p->to)
+        return n;
+    char *at = p->p + p->to;
+    for (size_t i = 1; i < n; ++i)
+        at = put_slice(at, (struct slice){vectors[i].iov_base, vectors[i].iov_len});
+    p->to += bytes;
+    vectors[0].iov_len += bytes;
+    r->joined_bytes = http1_bodies_bytes(&r->sending);
+    http1_bodies_release(&r->sending);
+    return 1;
+}
+
+/* ---- chunked framing of HTTP/1.1 responses without a known length ---- */
+
+static size_t write_chunk_head(char *out, size_t bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t n = 0;
+    int shift = 0;
+
+    while (shift + 4 < (int)(8 * sizeof(bytes)) && bytes >> (shift + 4) != 0)
+        shift += 4;
+    for (; shift >= 0; shift -= 4)
+        out[n++] = digits[bytes >> shift & 0xf];
+    out[n++] = '\r';
+    out[n++] = '\n';
+    return n;
+}
+
+static struct iovec literal(const char *text)
+{
+    return (struct iovec){writable(text), strlen(text)};
+}
+
+/*
+ * Makes the N vectors of IOV the body of one chunk, and the last chunk with it if that ENDS the
+ * response; there is room for one vector before them and one after.
+ */
+static apart size_t frame_chunk(struct http_reply *r, struct iovec **iov, size_t n, bool ends)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < n; ++i)
+        bytes += (*iov)[i].iov_len;
+    if (bytes == 0) {
+        (*iov)[0] = literal("0\r\n\r\n");
+        return ends ? 1 : 0;
+    }
+    (*iov)[n] = literal(ends ? "\r\n0\r\n\r\n" : "\r\n");
+    *--*iov = (struct iovec){r->chunk_head, write_chunk_head(r->chunk_head, bytes)};
+    return n + 2;
+}
+
+/* ---- writing ---- */
+
+/* Takes BYTES off the front of the *N vectors at *IOV. */
+static void skip(struct iovec **iov, size_t *n, size_t bytes)
+{
+    while (*n != 0 && bytes >= (*iov)->iov_len) {
+        bytes -= (*iov)->iov_len;
+        ++*iov;
+        --*n;
+    }
+    if (*n != 0) {
+        (*iov)->iov_base = (char *)(*iov)->iov_base + bytes;
+        (*iov)->iov_len -= bytes;
+    }
+}
+
+/* As far as C takes them; what is left is at *IOV. False with errno: it takes no more now. */
+static bool write_vectors(struct http_conn *c, struct iovec **iov, size_t *n, int flags)
+{
+    while (*n != 0) {
+        ssize_t sent = transport_send(&c->transport, *iov, *n, flags);
+
+        if (sent == -1)
+            return false;
+        skip(iov, n, (size_t)sent);
+        /* A plain one that has taken a part has no room for the rest. */
+        if (*n != 0 && c->transport.tls == NULL) {
+            errno = EAGAIN;
+            return false;
+        }
+    }
+    return true;
+}
+
+static void keep_unsent(struct http_conn *c, const struct iovec *iov, size_t n, bool last)
+{
+    struct http1_exchange *x = c->http1;
+
+    ASSERT(n <= HTTP1_UNSENT_MAX);
+    memcpy(x->unsent, iov, n * sizeof(*iov));
+    x->unsent_at = 0;
+    x->unsent_n = n;
+    x->last = last;
+    /* A failure is found when it is tried again. */
+    transport_await_writable(&c->transport, http1_write_on);
+}
+
+/* "100 Continue", of which the client has not taken all, precedes the head. */
+static apart struct iovec take_interim(struct http1_exchange *x)
+{
+    struct iovec iov = {writable(x->interim), x->interim_left};
+
+    x->interim_left = 0;
+    return iov;
+}
+
+bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
+{
+    struct http_conn *c = r->conn;
+    bool ends = last && r->chunked; /* by a chunk of its own, if need be */
+    bool head = !r->head_sent;
+
+    if (r->chunked)
+        n = frame_chunk(r, &iov, n, ends);
+    if (head) {
+        *--iov = write_head(r);
+        n = join(r, iov, n + 1);
+        r->head_sent = true;
+        if (c->http1->interim_left != 0) {
+            *--iov = take_interim(c->http1);
+            ++n;
+        }
+    }
+    if (!write_vectors(c, &iov, &n, r->moving ? MSG_MORE : 0)) {
+        keep_unsent(c, iov, n, last);
+        return false;
+    }
+    http1_drop_piece(r);
+    /* The caller still uses the request. */
+    if (last)
+        loop_defer(c->server->loop, &c->http1->finish);
+    return true;
+}
+
+static apart void write_interim_on(struct http_conn *c)
+{
+    struct http1_exchange *x = c->http1;
+    struct iovec interim = {writable(x->interim), x->interim_left};
+    struct iovec *iov = &interim;
+    size_t n = x->interim_left != 0 ? 1 : 0;
+
+    if (write_vectors(c, &iov, &n, 0)) {
+        x->interim_left = 0;
+        return;
+    }
+    x->interim = iov->iov_base;
+    x->interim_left = iov->iov_len;
+    if (errno == EAGAIN)
+        transport_await_writable(&c->transport, http1_write_on);
+    else
+        http_conn_close(c);
+}
+
+void http1_write_on(void *conn)
+{
+    struct http_conn *c = conn;
+    struct http1_exchange *x = c->http1;
+
+    if (x == NULL)
+        return;
+    if (x->state != HTTP1_BUSY) {
+        write_interim_on(c);
+        return;
+    }
+    if (x->unsent_n == 0)
+        return;
+    struct http_reply *r = list_first(&c->replies, struct http_reply, node);
+    struct iovec *iov = &x->unsent[x->unsent_at];
+    bool taken = write_vectors(c, &iov, &x->unsent_n, 0);
+    x->unsent_at = (size_t)(iov - x->unsent);
+    if (!taken && errno == EAGAIN) {
+        transport_await_writable(&c->transport, http1_write_on);
+        return;
+    }
+    if (!taken) {
+        http_conn_close(c);
+        return;
+    }
+    http1_drop_piece(r);
+    if (x->last)
+        http_reply_finished(r);
+    else
+        http_reply_proceed(r);
+}
+
+void http1_cut(struct http_reply *r)
+{
+    struct http_conn *c = r->conn;
+    bool ends_by_close = r->req->version < 0x101 && r->left_bytes == UINT64_MAX;
+
+    if (!r->head_sent) {
+        r->req->keep_alive = false;
+        struct iovec head = write_head(r);
+        struct iovec *iov = &head;
+        size_t n = 1;
+        (void)write_vectors(c, &iov, &n, 0); /* what it does not take is cut, too */
+    }
+    /* Where the end of the connection is the end of the body, only a reset shows the cut. */
+    if (ends_by_close)
+        http_conn_reset(c);
+    else
+        http_conn_close(c);
+}
+
+/* ---- moving ---- */
+
+static bool open_pipe(struct http_server *s)
+{
+    if (s->pipe[0] != -1)
+        return true;
+    if (pipe2(s->pipe, O_NONBLOCK | O_CLOEXEC) == -1) {
+        s->pipe[0] = s->pipe[1] = -1;
+        return false;
+    }
+    /* Where that is too much, less is moved at once. */
+    (void)fcntl(s->pipe[0], F_SETPIPE_SZ, PIPE_BYTES);
+    return true;
+}
+
+void http1_response_fini(struct http_server *s)
+{
+    if (s->pipe[0] == -1)
+        return;
+    close(s->pipe[0]);
+    close(s->pipe[1]);
+}
+
+static bool may_move(const struct http_reply *r, size_t max)
+{
+    const struct http_conn *c = r->conn;
+
+    /* No length is known of bodies in chunks, and of responses that have none. */
+    return !r->over && r->req->stream == NULL && c->transport.tls == NULL && http_reply_flows(r) &&
+           r->left_bytes != UINT64_MAX && r->left_bytes >= max && open_pipe(c->server);
+}
+
+/* What is in the pipe, BYTES. */
+static struct http1_body *read_pipe(struct http_server *s, size_t bytes)
+{
+    char *p = xmalloc(bytes);
+
+    for (size_t n = 0; n < bytes;) {
+        ssize_t got = read(s->pipe[0], p + n, bytes - n);
+        ASSERT(got > 0 || (got == -1 && errno == EINTR));
+        n += got > 0 ? (size_t)got : 0;
+    }
+    return http1_body_borrow((struct slice){p, bytes}, free, p);
+}
+
+/* Of BYTES in the pipe, how many the client takes. A failure is found by the next send. */
+static size_t empty_pipe(struct http_reply *r, size_t bytes)
+{
+    size_t taken = 0;
+    ssize_t n = 1;
+
+    while (taken < bytes && n > 0) {
+        n = transport_splice_from(&r->conn->transport, r->conn->server->pipe[0], bytes - taken);
+        taken += n > 0 ? (size_t)n : 0;
+    }
+    r->sent_bytes += taken;
+    r->left_bytes -= taken;
+    return taken;
+}
+
+ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max)
+{
+    if (r == NULL || !may_move(r, max)) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    struct http_server *s = r->conn->server;
+    ssize_t n = transport_splice(from, s->pipe[1], max);
+    /* What cannot be moved may still be read, or reading reports the error. */
+    if (n == -1 && errno != EAGAIN)
+        errno = ENOTSUP;
+    if (n <= 0)
+        return n;
+    if (!r->head_sent) {
+        r->moving = true;
+        http_reply_flush(r);
+        r->moving = false;
+    }
+    size_t left = (size_t)n - (r->in_flight ? 0 : empty_pipe(r, (size_t)n));
+    if (left != 0)
+        http_reply_send(r, read_pipe(s, left), false);
+    return n;
+}

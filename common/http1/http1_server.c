@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * HTTP/1 requests of a connection, one after the other:
+ *
+ *     idle -> HEAD -> (SIZED or CHUNKED) -> BUSY -> idle, or closed
+ *
+ * A request is handed over when it is complete. While it is BUSY nothing is read: bytes of a next
+ * request stay in the kernel, or in the exchange if they were read with this one. The end of the
+ * client is noticed all the same, as the poller reports it also behind unread bytes.
+ */
+#include "common/http1/http1_exchange.h"
+#include "common/upstream/http1_body.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+enum {
+    READS_PER_EVENT = 4, /* of one connection, before the others have their turn */
+    CHUNKED_READ_MAX = 64 * 1024,
+};
+
+/* Exchanges whose memory is kept; none if each use after free is to be found. */
+#ifdef RLB_CHECKED
+enum { SPARE_MAX = 0 };
+#else
+enum { SPARE_MAX = 64 };
+#endif
+
+static const char continue_head[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+static void read_request(struct http_conn *c);
+
+/* ---- life ---- */
+
+void http1_start_server(struct http_server *s)
+{
+    s->http1_spares = xcalloc(1, sizeof(*s->http1_spares));
+    list_init(&s->http1_spares->list);
+}
+
+void http1_stop_server(struct http_server *s)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(&s->http1_spares->list)) != NULL)
+        free(list_entry(node, struct http1_exchange, spare));
+    free(s->http1_spares);
+}
+
+static void run_finish(struct loop_deferred *d)
+{
+    struct http1_exchange *x = container_of(d, struct http1_exchange, finish);
+
+    http_reply_finished(list_first(&x->conn->replies, struct http_reply, node));
+}
+
+/* All but the large arrays at its end. */
+static void clear(struct http1_exchange *x, struct http_conn *c)
+{
+    memset(x, 0, offsetof(struct http1_exchange, unsent));
+    x->conn = c;
+    list_init(&x->spare);
+    x->unsent_at = x->unsent_n = 0;
+    x->last = false;
+    x->finish = (struct loop_deferred){.run = run_finish};
+    list_init(&x->finish.node);
+    http_request_init(&x->req, x->taken, sizeof(x->taken));
+}
+
+static struct http1_exchange *create(struct http_conn *c)
+{
+    struct http1_spares *spares = c->server->http1_spares;
+    struct list *node = list_pop_front(&spares->list);
+    struct http1_exchange *x;
+
+    if (node != NULL) {
+        --spares->n;
+        x = list_entry(node, struct http1_exchange, spare);
+    } else {
+        x = xmalloc(sizeof(*x));
+    }
+    clear(x, c);
+    x->in = loop_take_block(c->server->loop);
+    x->in_room = LOOP_BLOCK_BYTES;
+    c->http1 = x;
+    return x;
+}
+
+static void free_input(struct http1_exchange *x)
+{
+    if (x->in_room == LOOP_BLOCK_BYTES)
+        loop_give_block(x->conn->server->loop, x->in);
+    else
+        free(x->in);
+}
+
+static void destroy(struct http_conn *c)
+{
+    struct http1_exchange *x = c->http1;
+    struct http1_spares *spares = c->server->http1_spares;
+
+    c->http1 = NULL;
+    list_remove(&x->finish.node);
+    http_request_fini(&x->req);
+    free_input(x);
+    body_sink_fini(&x->body, &c->server->body_bin);
+    text_fini(&x->rest);
+    if (spares->n + 1 <= SPARE_MAX) { /* which may be 0 */
+        ++spares->n;
+        list_push_front(&spares->list, &x->spare);
+    } else {
+        free(x);
+    }
+}
+
+void http1_fini(struct http_conn *c)
+{
+    if (list_linked(&c->replies) && c->http1 != NULL) {
+        struct http_reply *r = list_first(&c->replies, struct http_reply, node);
+
+        if (list_linked(&c->http1->finish.node))
+            http_reply_finished(r); /* all of it has been sent */
+        else
+            http_reply_lost(r);
+    }
+    if (c->http1 != NULL)
+        destroy(c);
+    free(c->partial);
+    c->partial = NULL;
+}
+
+/* ---- refusing ---- */
+
+void http1_put_answer(const struct http_conn *c, int status, const char *why, struct text *out)
+{
+    struct http_server *s = c->server;
+
+    text_addf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, http_status_reason(status),
+              http_server_date(s));
+    if (*s->server_name != '\0')
+        text_addf(out, "Server: %s\r\n", s->server_name);
+    text_addf(out,
+              "Connection: close\r\nContent-Length: %zu\r\n"
+              "Content-Type: text/plain; charset=utf-8\r\n\r\n%s",
+              strlen(why), why);
+}
+
+static void report(struct http_conn *c, enum request_fault f)
+{
+    const struct http_request *req = &c->http1->req;
+    struct http_refusal r = {.conn = c,
+                             .fault = f,
+                             .status = request_fault_status(f),
+                             .version = 0x101,
+                             .method = req->method,
+                             .target = req->target,
+                             .host = req->authority};
+
+    http_server_refused(c->server, &r);
+}
+
+/* What is known of a request whose head was not read as a whole, or is at fault. */
+static void note_facts(struct http_request *req, const struct http1_request_facts *facts)
+{
+    req->method = facts->method;
+    req->target = facts->target;
+    req->authority = facts->host;
+}
+
+void http1_refuse(struct http_conn *c, enum request_fault f)
+{
+    struct http1_exchange *x = c->http1;
+    struct text answer = {0};
+
+    if (x->head_bytes == 0) {
+        struct http1_request_facts facts;
+        /* For the parts of the request line. */
+        enum request_fault unused = http1_request_check((struct slice){x->in, x->in_len}, &facts);
+        (void)unused;
+        note_facts(&x->req, &facts);
+    }
+    report(c, f);
+    text_add(&answer, (struct slice){x->interim, x->interim_left});
+    http1_put_answer(c, request_fault_status(f), request_fault_text(f), &answer);
+    destroy(c);
+    http_conn_linger(c, &answer, true);
+}
+
+/* ---- the head ---- */
+
+/*
+ * Looks for the end of the head among the bytes not yet scanned: true when it is there. A head that
+ * is too large, or has a line end that is not CRLF, need not be complete to be refused.
+ */
+static bool find_head_end(struct http1_exchange *x, enum request_fault *f)
+{
+    const struct http_server_options *o = &x->conn->server->options;
+    const char *p = x->in;
+
+    while (x->scanned < x->in_len) {
+        const char *lf = memchr(p + x->scanned, '\n', x->in_len - x->scanned);
+        if (lf == NULL)
+            break;
+        size_t at = (size_t)(lf - p);
+        x->scanned = (uint32_t)at + 1;
+        /* One empty line may stand before the request. */
+        if (at == 1 && p[0] == '\r')
+            continue;
+        if (at < 2 || p[at - 1] != '\r')
+            *f = at == 0 || (p[0] == '\r' && p[1] != '\n') ? FAULT_BLANK_LINE : FAULT_BARE_LINE_END;
+        else if (p[at - 2] == '\n')
+            return true;
+        else
+            *f = request_check_sizes(o, at, x->lines++);
+        if (*f != FAULT_NONE)
+            return false;
+    }
+    x->scanned = (uint32_t)x->in_len;
+    *f = request_check_sizes(o, x->in_len, 0);
+    return false;
+}
+
+static bool head_fills_input(const struct http1_exchange *x)
+{
+    return x->in_len >= 4 && memcmp(x->in + x->in_len - 4, "\r\n\r\n", 4) == 0;
+}
+
+/* All but those that are known without them. */
+static void put_fields(struct http1_exchange *x, size_t n)
+{
+    const struct http1_header *from = x->conn->server->http1_spares->fields;
+    struct message_fields *fields = &x->req.fields;
+    struct message_field *to = x->fields;
+    uint32_t kinds = 0;
+
+    fields->room = HTTP1_FIELDS_ROOM;
+    if (n + HTTP1_FIELDS_MORE > HTTP1_FIELDS_ROOM) {
+        fields->room = n + HTTP1_FIELDS_MORE;
+        to = http_request_take(&x->req, fields->room * sizeof(*to));
+    }
+    fields->at = to;
+    for (const struct http1_header *h = from; h != from + n; ++h) {
+        if (h->kind == FIELD_FRAMING)
+            continue;
+        *to++ = (struct message_field){.name = h->name, .value = h->value, .kind = h->kind};
+        kinds |= FIELD_BIT(h->kind);
+    }
+    fields->n = (size_t)(to - fields->at);
+    fields->kinds = kinds;
+}
+
+/* RFC 9110 section 7.8: Upgrade counts if Connection lists it. */
+static apart void take_upgrade(struct http_request *req)
+{
+    const struct message_field *f = message_fields_find(&req->fields, SLICE_LIT("upgrade"), NULL);
+
+    if (f != NULL && http_request_lists(&req->fields, SLICE_LIT("upgrade")))
+        req->upgrade = f->value;
+}
+
+static void put_request(struct http1_exchange *x, const struct http1_request_facts *facts)
+{
+    struct http_request *req = &x->req;
+
+    note_facts(req, facts);
+    if (req->authority.p == NULL)
+        req->authority = SLICE_LIT("");
+    req->version = facts->minor_version != 0 ? 0x101 : 0x100;
+    req->keep_alive = facts->keep_alive;
+    req->received_ms = loop_wall_ms(x->conn->server->loop);
+    put_fields(x, facts->nheaders);
+    if (facts->upgrades)
+        take_upgrade(req);
+}
+
+/* ---- the body ---- */
+
+/* As much of "100 Continue" as the transport takes. False: it does not take all. */
+static bool send_interim(struct http_conn *c)
+{
+    struct http1_exchange *x = c->http1;
+
+    while (x->interim_left != 0) {
+        struct iovec iov = {.iov_base = writable(x->interim), .iov_len = x->interim_left};
+        ssize_t n = transport_send(&c->transport, &iov, 1, 0);
+
+        if (n == -1 && errno != EAGAIN)
+            return true; /* the read that follows finds out */
+        if (n == -1)
+            return false;
+        x->interim += n;
+        x->interim_left -= (size_t)n;
+    }
+    return true;
+}
+
+static void begin_interim(struct http_conn *c)
+{
+    c->http1->interim = continue_head;
+    c->http1->interim_left = sizeof(continue_head) - 1;
+    if (!send_interim(c))
+        transport_await_writable(&c->transport, http1_write_on);
+}
+
+/* The request is complete. C may be closed. */
+static void hand_over(struct http_conn *c)
+{
+    struct http1_exchange *x = c->http1;
+    struct http_server *s = c->server;
+
+    if (x->in_place)
+        x->req.body = (struct slice){x->in + x->head_bytes, (size_t)x->left};
+    else if (x->req.body.p != NULL)
+        x->req.body = body_sink_bytes(&x->body);
+    if (x->req.body.p == NULL && x->body.file != NULL) {
+        http1_refuse(c, FAULT_BODY_NO_ROOM);
+        return;
+    }
+    x->state = HTTP1_BUSY;
+    http_conn_enter(c, PHASE_BUSY);
+    c->keep_half = false;
+    c->body = x->req.body.len != 0 ? x->body.file : NULL;
+    http_server_count(s, COUNT_REQUESTS);
+    s->options.on_request(s->options.context, &x->req, c);
+}
+
+/* BYTES of a chunked body, in memory that may be written to. False: C was refused. */
+static bool take_chunks(struct http_conn *c, char *p, size_t n)
+{
+    struct http1_exchange *x = c->http1;
+    const struct body_sink_limits limits = http_server_sink_limits(c->server);
+    size_t used;
+    bool ended;
+    enum request_fault f = request_chunks_check(&x->chunks, (struct slice){p, n}, &used, &ended);
+
+    if (f == FAULT_NONE)
+        f = request_check_body(&c->server->options, x->chunks.data_bytes);
+    if (f == FAULT_NONE) {
+        if (used != n)
+            text_add(&x->rest, (struct slice){p + used, n - used});
+        size_t data = request_chunks_strip(&x->strip, p, used);
+        if (!body_sink_add(&x->body, &limits, (struct slice){p, data}))
+            f = FAULT_BODY_NO_ROOM;
+    }
+    if (f != FAULT_NONE) {
+        http1_refuse(c, f);
+        return false;
+    }
+    if (ended) {
+        hand_over(c);
+        return false;
+    }
+    return true;
+}
+
+/* A body of LENGTH bytes that does not fit behind its head. False: C was refused. */
+static bool begin_sink(struct http_conn *c, uint64_t length)
+{
+    struct http1_exchange *x = c->http1;
+    const struct body_sink_limits limits = http_server_sink_limits(c->server);
+    struct slice here = {x->in + x->head_bytes, x->in_len - x->head_bytes};
+
+    if (here.len > length)
+        here.len = (size_t)length;
+    x->in_used = x->head_bytes + here.len;
+    x->left = length - here.len;
+    if (body_sink_expect(&x->body, &limits, length) && body_sink_add(&x->body, &limits, here))
+        return true;
+    http1_refuse(c, FAULT_BODY_NO_ROOM);
+    return false;
+}
+
+static bool fits_in_place(const struct http1_exchange *x, uint64_t length)
+{
+    const struct body_sink_limits limits = http_server_sink_limits(x->conn->server);
+
+    return length <= x->in_room - x->head_bytes &&
+           (limits.folder == NULL || length <= limits.memory_bytes);
+}
+
+/* The head is complete. True: more is to be read. */
+static bool begin_body(struct http_conn *c, const struct http1_request_facts *facts)
+{
+    struct http1_exchange *x = c->http1;
+    size_t here = x->in_len - x->head_bytes;
+
+    x->in_used = x->head_bytes;
+    if (!facts->chunked && !facts->has_length) {
+        hand_over(c);
+        return false;
+    }
+    x->req.body = SLICE_LIT("");
+    x->state = facts->chunked ? HTTP1_CHUNKED : HTTP1_SIZED;
+    http_conn_enter(c, PHASE_BODY);
+    if (facts->expects && facts->minor_version != 0 && here == 0 &&
+        (facts->chunked || facts->content_length != 0))
+        begin_interim(c);
+    if (facts->chunked) {
+        x->in_used = x->in_len;
+        return here == 0 || take_chunks(c, x->in + x->head_bytes, here);
+    }
+    x->left = facts->content_length;
+    x->in_place = fits_in_place(x, x->left);
+    if (!x->in_place && !begin_sink(c, facts->content_length))
+        return false;
+    if (x->in_place && here < x->left) {
+        const struct body_sink_limits limits = http_server_sink_limits(c->server);
+        if (body_sink_count(&x->body, &limits, x->in_room))
+            return true;
+        http1_refuse(c, FAULT_BODY_NO_ROOM);
+        return false;
+    }
+    if (!x->in_place && x->left != 0)
+        return true;
+    if (x->in_place)
+        x->in_used += (size_t)x->left;
+    hand_over(c);
+    return false;
+}
+
+/* There are new bytes in a head. True: more is to be read. */
+static bool take_head(struct http_conn *c)
+{
+    struct http1_exchange *x = c->http1;
+    const struct http_server_options *o = &c->server->options;
+    struct http1_spares *spares = c->server->http1_spares;
+    struct http1_request_facts facts;
+    enum request_fault f = FAULT_NONE;
+
+    if (!head_fills_input(x) && !find_head_end(x, &f)) {
+        if (f != FAULT_NONE)
+            http1_refuse(c, f);
+        return f == FAULT_NONE;
+    }
+    f = http1_request_read((struct slice){x->in, x->in_len}, &facts, spares->fields,
+                           ARRAY_LEN(spares->fields));
+    if (f == FAULT_NONE)
+        f = request_check_sizes(o, facts.bytes, facts.nheaders);
+    if (f == FAULT_NONE) {
+        x->head_bytes = facts.bytes;
+        put_request(x, &facts);
+        f = request_check(&x->req);
+    }
+    if (f == FAULT_NONE)
+        f = request_check_body(o, facts.content_length);
+    if (f != FAULT_NONE) {
+        http1_refuse(c, f);
+        return false;
+    }
+    return begin_body(c, &facts);
+}
+
+/* ---- reading ---- */
+
+/* A head that has filled its room, and is not too large yet. */
+static void grow_input(struct http1_exchange *x)
+{
+    size_t room = 2 * x->in_room;
+    char *in = xmalloc(room);
+
+    memcpy(in, x->in, x->in_len);
+    free_input(x);
+    x->in = in;
+    x->in_room = room;
+}
+
+/* An incomplete head, which may stay so for long, takes no more memory than its bytes. */
+static apart void set_aside(struct http_conn *c)
+{
+    const struct http1_exchange *x = c->http1;
+    struct http1_partial *p = xmalloc(sizeof(*p) + x->in_len);
+
+    p->len = x->in_len;
+    p->scanned = x->scanned;
+    p->lines = x->lines;
+    memcpy(p->bytes, x->in, x->in_len);
+    destroy(c);
+    c->partial = p;
+}
+
+static apart void take_up(struct http_conn *c)
+{
+    struct http1_partial *p = c->partial;
+    struct http1_exchange *x = create(c);
+
+    while (x->in_room < p->len)
+        grow_input(x);
+    memcpy(x->in, p->bytes, p->len);
+    x->in_len = p->len;
+    x->scanned = p->scanned;
+    x->lines = p->lines;
+    free(p);
+    c->partial = NULL;
+}
+
+/* Where the next bytes go. */
+static struct iovec room_of(struct http_conn *c)
+{
+    struct http1_exchange *x = c->http1;
+    size_t max = READ_ROOM_BYTES;
+
+    if (x->state == HTTP1_HEAD || x->in_place) {
+        if (x->in_len == x->in_room)
+            grow_input(x);
+        return (struct iovec){x->in + x->in_len, x->in_room - x->in_len};
+    }
+    if (x->state == HTTP1_CHUNKED)
+        return (struct iovec){http_server_read_room(c->server), CHUNKED_READ_MAX};
+    max = x->left < max ? (size_t)x->left : max;
+    size_t room = x->body.memory.room - x->body.memory.len;
+    if (x->body.file != NULL || room == 0)
+        return (struct iovec){http_server_read_room(c->server), max};
+    return (struct iovec){x->body.memory.p + x->body.memory.len, max < room ? max : room};
+}
+
+/* N bytes have come to where room_of has said. True: more is to be read. */
+static bool take(struct http_conn *c, char *p, size_t n)
+{
+    struct http1_exchange *x = c->http1;
+
+    c->received_bytes += n;
+    if (x->state == HTTP1_HEAD) {
+        if (x->in_len == 0)
+            http_conn_enter(c, PHASE_HEAD);
+        x->in_len += n;
+        return take_head(c);
+    }
+    if (x->state == HTTP1_CHUNKED)
+        return take_chunks(c, p, n);
+    if (x->in_place) {
+        x->in_len += n;
+        if (x->in_len - x->head_bytes < x->left)
+            return true;
+        x->in_used = x->head_bytes + (size_t)x->left;
+        hand_over(c);
+        return false;
+    }
+    x->left -= n;
+    if (p == x->body.memory.p + x->body.memory.len) {
+        x->body.memory.len += n; /* it was read to its place */
+        x->body.bytes += n;
+    } else {
+        const struct body_sink_limits limits = http_server_sink_limits(c->server);
+        if (!body_sink_add(&x->body, &limits, (struct slice){p, n})) {
+            http1_refuse(c, FAULT_BODY_NO_ROOM);
+            return false;
+        }
+    }
+    if (x->left != 0)
+        return true;
+    hand_over(c);
+    return false;
+}
+
+/* The client has ended, within a request or between two. */
+static void take_end(struct http_conn *c)
+{
+    const struct http1_exchange *x = c->http1;
+
+    if (x->head_bytes != 0)
+        report(c, FAULT_BODY_BROKEN_OFF);
+    http_conn_close(c);
+}
+
+/* Reads what there is, until a request is complete. C may be closed. */
+static void read_request(struct http_conn *c)
+{
+    if (c->partial != NULL)
+        take_up(c);
+    else if (c->http1 == NULL)
+        (void)create(c);
+    for (int i = 0; i < READS_PER_EVENT; ++i) {
+        struct iovec room = room_of(c);
+        ssize_t n = transport_recv(&c->transport, room.iov_base, room.iov_len);
+
+        if (n == -1 && (errno == EAGAIN || errno == EINTR))
+            break;
+        if (n <= 0) {
+            take_end(c);
+            return;
+        }
+        if (!take(c, room.iov_base, (size_t)n))
+            return;
+        if ((size_t)n < room.iov_len && !transport_read_ahead(&c->transport))
+            break;
+    }
+    struct http1_exchange *x = c->http1;
+    if (x->state != HTTP1_HEAD)
+        return;
+    if (x->in_len == 0)
+        destroy(c);
+    else
+        set_aside(c);
+}
+
+/* An event of a client whose request is in progress: has it left? */
+static void look_at_busy(struct http_conn *c)
+{
+    bool ended = watch_ended(c->transport.watch);
+    bool quiet = c->transport.tls != NULL && !ended && transport_is_quiet(&c->transport);
+
+    if (c->transport.tls != NULL && tls_link_ended(c->transport.tls))
+        ended = true;
+    if (quiet && !ended)
+        return;
+    if (!ended) {
+        /* Bytes of the next request: its end shows behind them. */
+        transport_read_level(&c->transport, c->keep_half ? WATCH_FAILURE : WATCH_END);
+        return;
+    }
+    if (c->keep_half && !transport_has_failed(&c->transport)) {
+        transport_read_level(&c->transport, WATCH_FAILURE);
+        return;
+    }
+    http_conn_close(c);
+}
+
+void http1_readable(struct http_conn *c)
+{
+    if (c->http1 != NULL && c->http1->state == HTTP1_BUSY)
+        look_at_busy(c);
+    else
+        read_request(c);
+}
+
+/* ---- the next request ---- */
+
+/* What was read behind the present request, copied to a new exchange. */
+static struct http1_exchange *take_rest(struct http_conn *c)
+{
+    struct http1_exchange *old = c->http1;
+    struct slice rest = {old->in + old->in_used, old->in_len - old->in_used};
+    struct text kept = {0};
+
+    if (rest.len == 0)
+        rest = text_slice(&old->rest);
+    if (rest.len != 0)
+        text_add(&kept, rest);
+    destroy(c);
+    if (kept.len == 0)
+        return NULL;
+    struct http1_exchange *x = create(c);
+    while (x->in_room < kept.len)
+        grow_input(x);
+    memcpy(x->in, kept.p, kept.len);
+    x->in_len = kept.len;
+    text_fini(&kept);
+    return x;
+}
+
+void http1_finish(struct http_conn *c)
+{
+    struct http_server *s = c->server;
+    struct http1_exchange *x = c->http1;
+    bool more = x->in_used < x->in_len || x->rest.len != 0;
+
+    if (!x->req.keep_alive) {
+        struct text nothing = {0};
+
+        /* The kernel resets a connection that is closed with unread bytes. */
+        more = more || !transport_is_quiet(&c->transport);
+        destroy(c);
+        if (more)
+            http_conn_linger(c, &nothing, true);
+        else
+            http_conn_close(c);
+        return;
+    }
+    x = take_rest(c);
+    http_conn_enter(c, x != NULL ? PHASE_HEAD : PHASE_IDLE);
+    transport_read_level(&c->transport, WATCH_BYTES);
+    if (x != NULL && !take_head(c))
+        return;
+    if (x == NULL && s->shuts_idle) {
+        http_conn_drain(c);
+        return;
+    }
+    if (transport_read_ahead(&c->transport))
+        read_request(c);
+}
+
+struct http_tunnel_bytes http1_upgrade(struct http_reply *r)
+{
+    const struct http1_exchange *x = r->conn->http1;
+    struct http_tunnel_bytes bytes = {.to_worker = {0}, .to_client = {0}};
+
+    text_add(&bytes.to_worker, (struct slice){x->in + x->in_used, x->in_len - x->in_used});
+    text_add(&bytes.to_worker, text_slice(&x->rest));
+    http1_put_upgrade_head(r, &bytes.to_client);
+    return bytes;
+}
+
+/* ---- time ---- */
+
+void http1_sweep(struct http_conn *c, uint64_t now_ms)
+{
+    const struct http_server_options *o = &c->server->options;
+
+    switch (c->phase) {
+    case PHASE_HEAD:
+        if (http_conn_phase_over(c, o->header_timeout_ms, now_ms)) {
+            http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
+            if (c->partial != NULL)
+                take_up(c);
+            http1_refuse(c, FAULT_HEAD_TIMEOUT);
+        }
+        return;
+    case PHASE_BODY:
+        if (http_conn_phase_over(c, o->body_timeout_ms, now_ms)) {
+            http_server_count(c->server, COUNT_BODY_TIMEOUTS);
+            http1_refuse(c, FAULT_BODY_TIMEOUT);
+        } else if (http_slow_body(c, now_ms)) {
+            http1_refuse(c, FAULT_BODY_RATE);
+        }
+        return;
+    case PHASE_BUSY:
+        http_slow_sweep_send(c, now_ms);
+        return;
+    case PHASE_IDLE:
+        if (http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms))
+            http_conn_close(c);
+        return;
+    case PHASE_NEW:
+        break;
+    }
+    UNREACHABLE();
+}

@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is sent over HTTP/2 (RFC 9113). Frames are appended to one output per connection, and given
+ * to the transport at the end of the turn, so that those of many streams go together.
+ *
+ *     control frames, resets       at once
+ *     heads, ends without bytes    at once, or when there is room (due): they need no window
+ *     DATA                         if no other stream waits: at once, as far as the windows go;
+ *                                  else a frame at a time, as the priority tree says, while the
+ *                                  transport takes bytes
+ *
+ * A header block changes the client's table, so that it is sent in any case once it is encoded.
+ */
+#include "common/base/put.h"
+#include "common/http2/http2_stream.h"
+
+#include <stdlib.h>
+
+enum {
+    OUTPUT_ROOM = 4096,        /* what an output begins with */
+    TURN_BYTES = 256 * 1024,   /* then other connections have their turn */
+    COMPACT_BYTES = 48 * 1024, /* of output that has been taken, before it is moved away */
+    SETTINGS_BYTES = 3 * HTTP2_SETTING_BYTES,
+    UPDATES_PER_FRAME = 2, /* of the stream's window, and of the connection's */
+    UPDATES_MAX = 10000,
+};
+
+/* ---- frames ---- */
+
+static char *put32(char *at, uint32_t v)
+{
+    const char bytes[] = {(char)(v >> 24), (char)(v >> 16), (char)(v >> 8), (char)v};
+
+    return put_bytes(at, bytes, sizeof(bytes));
+}
+
+static char *write_head(char *at, size_t len, enum http2_type type, unsigned flags, uint32_t id)
+{
+    at[0] = (char)(len >> 16);
+    at[1] = (char)(len >> 8);
+    at[2] = (char)len;
+    at[3] = (char)type;
+    at[4] = (char)flags;
+    return put32(at + 5, id);
+}
+
+static size_t frame_bytes(const char *at)
+{
+    const unsigned char *p = (const unsigned char *)at;
+
+    return HTTP2_HEAD_BYTES + ((size_t)p[0] << 16 | (size_t)p[1] << 8 | p[2]);
+}
+
+static char *reserve(struct http2_server *h2, size_t n)
+{
+    if (h2->out.room == 0 && n < OUTPUT_ROOM)
+        return text_reserve(&h2->out, OUTPUT_ROOM);
+    return text_reserve(&h2->out, n);
+}
+
+/* Returns where the payload goes, of LEN bytes. */
+static char *put_frame(struct http2_server *h2, size_t len, enum http2_type type, unsigned flags,
+                       uint32_t id)
+{
+    char *at = reserve(h2, HTTP2_HEAD_BYTES + len);
+
+    h2->out.len += HTTP2_HEAD_BYTES + len;
+    http2_schedule(h2);
+    return write_head(at, len, type, flags, id);
+}
+
+static char *put_setting(char *at, enum http2_setting id, uint32_t value)
+{
+    *at++ = 0;
+    *at++ = (char)id;
+    return put32(at, value);
+}
+
+void http2_put_settings(struct http2_server *h2)
+{
+    char *at = put_frame(h2, SETTINGS_BYTES, TYPE_SETTINGS, 0, 0);
+
+    at = put_setting(at, HTTP2_SETTING_STREAMS, HTTP2_STREAMS_MAX);
+    at = put_setting(at, HTTP2_SETTING_INITIAL_WINDOW, HTTP2_WINDOW);
+    (void)put_setting(at, HTTP2_SETTING_FRAME_MAX, HTTP2_FRAME_ACCEPTED);
+    http2_put_window(h2, 0, HTTP2_WINDOW - HTTP2_INITIAL_WINDOW);
+}
+
+void http2_put_settings_ack(struct http2_server *h2)
+{
+    (void)put_frame(h2, 0, TYPE_SETTINGS, FLAG_ACK, 0);
+}
+
+void http2_put_ping_ack(struct http2_server *h2, struct slice payload)
+{
+    (void)put_slice(put_frame(h2, payload.len, TYPE_PING, FLAG_ACK, 0), payload);
+}
+
+void http2_put_reset(struct http2_server *h2, uint32_t id, enum http2_error code)
+{
+    (void)put32(put_frame(h2, 4, TYPE_RST_STREAM, 0, id), code);
+}
+
+void http2_put_goaway(struct http2_server *h2, uint32_t last_id, enum http2_error code)
+{
+    (void)put32(put32(put_frame(h2, 8, TYPE_GOAWAY, 0, 0), last_id), code);
+}
+
+void http2_put_window(struct http2_server *h2, uint32_t id, uint32_t amount)
+{
+    (void)put32(put_frame(h2, 4, TYPE_WINDOW_UPDATE, 0, id), amount);
+}
+
+/* ---- heads ---- */
+
+/* Returns where its frame begins; the block is appended to the output. */
+static size_t begin_block(struct http2_server *h2, int status)
+{
+    size_t at = h2->out.len;
+
+    (void)reserve(h2, HTTP2_HEAD_BYTES);
+    h2->out.len += HTTP2_HEAD_BYTES;
+    hpack_encoder_begin(&h2->encoder, &h2->out);
+    hpack_encoder_status(&h2->encoder, &h2->out, status);
+    return at;
+}
+
+/* The block at AT has LEN bytes, which are too many for one frame. */
+static rare void split_block(struct http2_server *h2, size_t at, size_t len, uint32_t id, bool ends)
+{
+    struct text block = {0};
+    unsigned flags = ends ? FLAG_END_STREAM : 0;
+    enum http2_type type = TYPE_HEADERS;
+
+    text_add(&block, (struct slice){h2->out.p + at + HTTP2_HEAD_BYTES, len});
+    h2->out.len = at;
+    for (size_t from = 0; from < len;) {
+        size_t n = len - from < HTTP2_FRAME_MAX ? len - from : HTTP2_FRAME_MAX;
+
+        if (from + n == len)
+            flags |= FLAG_END_HEADERS;
+        memcpy(put_frame(h2, n, type, flags, id), block.p + from, n);
+        from += n;
+        type = TYPE_CONTINUATION;
+        flags = 0;
+    }
+    text_fini(&block);
+}
+
+static void end_block(struct http2_server *h2, size_t at, uint32_t id, bool ends)
+{
+    size_t len = h2->out.len - at - HTTP2_HEAD_BYTES;
+    unsigned flags = FLAG_END_HEADERS | (ends ? FLAG_END_STREAM : 0);
+
+    if (len <= HTTP2_FRAME_MAX)
+        write_head(h2->out.p + at, len, TYPE_HEADERS, flags, id);
+    else
+        split_block(h2, at, len, id, ends);
+    http2_schedule(h2);
+}
+
+static void put_field(struct http2_server *h2, struct slice name, struct slice value)
+{
+    hpack_encoder_field(&h2->encoder, &h2->out, name, value);
+}
+
+/* Date, Server, and Content-Length unless it is UINT64_MAX. */
+static void put_own_fields(struct http2_server *h2, uint64_t content_length)
+{
+    struct http_server *s = h2->conn->server;
+    char digits[PUT_U64_MAX];
+    char *end = digits + sizeof(digits);
+
+    put_field(h2, SLICE_LIT("date"), (struct slice){http_server_date(s), HTTP_DATE_BYTES});
+    if (*s->server_name != '\0')
+        put_field(h2, SLICE_LIT("server"), slice_of(s->server_name));
+    if (content_length == UINT64_MAX)
+        return;
+    char *first = put_u64_before(end, content_length);
+    put_field(h2, SLICE_LIT("content-length"), (struct slice){first, (size_t)(end - first)});
+}
+
+static void put_head(struct http2_stream *s, bool ends)
+{
+    struct http2_server *h2 = s->h2;
+    const struct http_answer *res = &s->req.res;
+    size_t at = begin_block(h2, res->status);
+
+    put_own_fields(h2, res->content_length);
+    for (size_t i = 0; i < res->fields.n; ++i)
+        put_field(h2, res->fields.at[i].name, res->fields.at[i].value);
+    end_block(h2, at, s->id, ends);
+    s->head_put = true;
+}
+
+void http2_put_continue(struct http2_server *h2, uint32_t id)
+{
+    end_block(h2, begin_block(h2, 100), id, false);
+}
+
+void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const char *text)
+{
+    struct slice body = slice_of(text);
+    int64_t len = (int64_t)body.len;
+    bool fits = len <= h2->send_window && len <= h2->initial_window;
+    size_t at = begin_block(h2, status);
+
+    put_own_fields(h2, fits ? body.len : 0);
+    if (fits)
+        put_field(h2, SLICE_LIT("content-type"), SLICE_LIT("text/plain; charset=utf-8"));
+    end_block(h2, at, id, !fits);
+    if (!fits)
+        return;
+    (void)put_slice(put_frame(h2, body.len, TYPE_DATA, FLAG_END_STREAM, id), body);
+    h2->send_window -= len;
+}
+
+/* ---- turns ---- */
+
+static const struct priority *priority_of(const struct http2_stream *s)
+{
+    return s->prioritized ? &s->priority : NULL;
+}
+
+static void activate(struct http2_stream *s)
+{
+    struct http2_server *h2 = s->h2;
+
+    if (s->active || s->left == 0 || s->send_window <= 0 || !s->head_put)
+        return;
+    if (h2->tree == NULL)
+        h2->tree = priority_tree_create();
+    if (s->entry == NULL)
+        s->entry = priority_tree_open(h2->tree, s->id, priority_of(s), s);
+    priority_tree_activate(s->entry);
+    s->active = true;
+    ++h2->nactive;
+    http2_schedule(h2);
+}
+
+static void deactivate(struct http2_stream *s)
+{
+    if (!s->active)
+        return;
+    priority_tree_deactivate(s->entry);
+    s->active = false;
+    --s->h2->nactive;
+}
+
+void http2_prioritize(struct http2_server *h2, uint32_t id, const struct http2_priority *p)
+{
+    struct priority given = {
+        .dependency = p->depends_on, .weight = (uint16_t)p->weight, .exclusive = p->exclusive};
+    struct http2_stream *s = http2_find(h2, id);
+
+    if (h2->tree == NULL)
+        h2->tree = priority_tree_create();
+    if (s != NULL && s->entry == NULL) {
+        s->prioritized = true;
+        s->priority = given;
+        s->entry = priority_tree_open(h2->tree, id, &given, s);
+        return;
+    }
+    bool idle = (id & 1) != 0 && id > http2_reader_last_stream(h2->reader);
+    if (!priority_tree_rebind(h2->tree, id, &given) && idle)
+        (void)priority_tree_reserve(h2->tree, id, &given);
+}
+
+bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t amount)
+{
+    int64_t *window = s != NULL ? &s->send_window : &h2->send_window;
+
+    if (s != NULL && s->state == HTTP2_STREAM_ENDING)
+        return true;
+    if (*window + amount > HTTP2_WINDOW_MAX)
+        return false;
+    *window += amount;
+    if (s == NULL)
+        http2_schedule(h2);
+    else if (s->send_window > 0)
+        activate(s);
+    else
+        deactivate(s);
+    return true;
+}
+
+bool http2_set_initial_window(struct http2_server *h2, uint32_t value)
+{
+    int64_t more = (int64_t)value - h2->initial_window;
+    struct list *it;
+
+    h2->initial_window = value;
+    list_for_each (it, &h2->streams) {
+        if (!http2_grow_window(h2, list_entry(it, struct http2_stream, node), more))
+            return false;
+    }
+    return true;
+}
+
+/* ---- one stream ---- */
+
+/* What S had last is in the output. */
+static void end_stream(struct http2_stream *s)
+{
+    struct http2_server *h2 = s->h2;
+
+    s->state = HTTP2_STREAM_ENDING;
+    s->end_at = h2->out_taken + http2_unsent(h2);
+    list_remove(&s->line);
+    list_push_back(&h2->ending, &s->line);
+}
+
+static void copy_pieces(struct http2_stream *s, char *to, size_t n)
+{
+    s->left -= n;
+    s->body_bytes += n;
+    while (n != 0) {
+        struct iovec *v = &s->pieces[s->piece];
+        size_t some = v->iov_len < n ? v->iov_len : n;
+
+        if (some != 0)
+            memcpy(to, v->iov_base, some);
+        to += some;
+        n -= some;
+        v->iov_base = (char *)v->iov_base + some;
+        v->iov_len -= some;
+        if (v->iov_len == 0)
+            ++s->piece;
+    }
+}
+
+static size_t most_of(const struct http2_stream *s)
+{
+    int64_t window = s->send_window < s->h2->send_window ? s->send_window : s->h2->send_window;
+    size_t most = s->left < HTTP2_FRAME_MAX ? s->left : HTTP2_FRAME_MAX;
+
+    if (window <= 0)
+        return 0;
+    return most < (size_t)window ? most : (size_t)window;
+}
+
+/* One DATA frame of N bytes. */
+static void put_data(struct http2_stream *s, size_t n)
+{
+    bool ends = s->last && n == s->left;
+
+    copy_pieces(s, put_frame(s->h2, n, TYPE_DATA, ends ? FLAG_END_STREAM : 0, s->id), n);
+    s->send_window -= (int64_t)n;
+    s->h2->send_window -= (int64_t)n;
+    if (s->h2->updates < UPDATES_MAX)
+        s->h2->updates += UPDATES_PER_FRAME;
+    if (ends)
+        end_stream(s);
+}
+
+/* The head, or the end if there are no bytes; whatever needs no window. */
+static void put_rest(struct http2_stream *s)
+{
+    bool ends = s->last && s->left == 0;
+
+    if (!s->head_put)
+        put_head(s, ends);
+    else if (ends)
+        (void)put_frame(s->h2, 0, TYPE_DATA, FLAG_END_STREAM, s->id);
+    if (ends)
+        end_stream(s);
+}
+
+static void drop_pieces(struct http2_stream *s)
+{
+    if (s->pieces != s->few)
+        free(s->pieces);
+    s->pieces = s->few;
+    s->npieces = s->piece = s->left = 0;
+}
+
+/* They are the caller's array. */
+static void keep_pieces(struct http2_stream *s)
+{
+    size_t n = s->npieces - s->piece;
+    const struct iovec *from = n != 0 ? s->pieces + s->piece : NULL;
+
+    s->pieces = n <= ARRAY_LEN(s->few) ? s->few : xmalloc(n * sizeof(*from));
+    if (n != 0)
+        memcpy(s->pieces, from, n * sizeof(*from));
+    s->npieces = n;
+    s->piece = 0;
+}
+
+void http2_output_forget(struct http2_stream *s)
+{
+    deactivate(s);
+    if (s->entry != NULL)
+        priority_tree_close(s->h2->tree, s->entry);
+    s->entry = NULL;
+    list_remove(&s->line);
+    drop_pieces(s);
+}
+
+/* ---- responses ---- */
+
+void http2_attach(struct http_request *req, struct http_reply *r)
+{
+    req->stream->reply = r;
+}
+
+static bool has_room(const struct http2_server *h2)
+{
+    return http2_unsent(h2) < HTTP2_OUTPUT_MAX;
+}
+
+/* As much of the pieces as goes out before any other stream's. */
+static void put_at_once(struct http2_stream *s)
+{
+    struct http2_server *h2 = s->h2;
+    size_t n;
+
+    while (h2->nactive == 0 && has_room(h2) && s->left != 0 && (n = most_of(s)) != 0)
+        put_data(s, n);
+}
+
+bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
+{
+    struct http2_stream *s = r->req->stream;
+    struct http2_server *h2 = s->h2;
+    size_t bytes = 0;
+
+    if (h2->closed)
+        return false;
+    ASSERT(s->state == HTTP2_STREAM_BUSY);
+    ASSERT(s->left == 0);
+    ASSERT(!s->last);
+    for (size_t i = 0; i < n; ++i)
+        bytes += iov[i].iov_len;
+    if (bytes == 0 && s->head_put && !last)
+        return true;
+    s->last = last;
+    s->left = bytes;
+    s->pieces = iov;
+    s->npieces = n;
+    s->piece = 0;
+    if (!has_room(h2) && (!s->head_put || bytes == 0)) {
+        keep_pieces(s);
+        list_push_back(&h2->due, &s->line);
+        return false;
+    }
+    put_rest(s);
+    put_at_once(s);
+    if (s->left == 0) {
+        s->pieces = s->few;
+        s->npieces = 0;
+        return true;
+    }
+    keep_pieces(s);
+    activate(s);
+    return false;
+}
+
+void http2_cut(struct http_reply *r)
+{
+    struct http2_stream *s = r->req->stream;
+
+    if (s->h2->closed || s->state == HTTP2_STREAM_ENDING)
+        return;
+    deactivate(s);
+    drop_pieces(s);
+    s->cut = true;
+    http2_put_reset(s->h2, s->id, HTTP2_ERROR_INTERNAL);
+    end_stream(s);
+}
+
+bool http2_waits_for_window(const struct http_reply *r)
+{
+    const struct http2_stream *s = r->req->stream;
+
+    return s->left != 0 && http2_unsent(s->h2) == 0;
+}
+
+/* DATA bytes of stream ID that the transport has not taken. */
+static uint64_t unsent_body(const struct http2_server *h2, uint32_t id)
+{
+    uint64_t bytes = 0;
+
+    if (http2_unsent(h2) == 0)
+        return 0;
+    for (size_t at = 0; at < h2->out.len; at += frame_bytes(h2->out.p + at)) {
+        const char *head = h2->out.p + at;
+        size_t end = at + frame_bytes(head);
+        size_t from = at + HTTP2_HEAD_BYTES > h2->out_at ? at + HTTP2_HEAD_BYTES : h2->out_at;
+
+        if (head[3] == TYPE_DATA && http2_get32(head + 5) == id && end > from)
+            bytes += end - from;
+    }
+    return bytes;
+}
+
+uint64_t http2_sent_bytes(const struct http_reply *r)
+{
+    const struct http2_stream *s = r->req->stream;
+
+    return s->body_bytes - unsent_body(s->h2, s->id);
+}
+
+/* ---- the transport ---- */
+
+/* Removes frames that were taken from the start of the output. */
+static void compact(struct http2_server *h2)
+{
+    size_t at = 0;
+
+    if (h2->out_at == h2->out.len) {
+        h2->out.len = h2->out_at = 0;
+        return;
+    }
+    if (h2->out_at < COMPACT_BYTES)
+        return;
+    for (size_t end = frame_bytes(h2->out.p); end <= h2->out_at;
+         end += frame_bytes(h2->out.p + end))
+        at = end;
+    memmove(h2->out.p, h2->out.p + at, h2->out.len - at);
+    h2->out.len -= at;
+    h2->out_at -= at;
+}
+
+/* More of what waits, as long as there is room. */
+static void fill(struct http2_server *h2)
+{
+    compact(h2);
+    while (has_room(h2) && list_linked(&h2->due)) {
+        struct http2_stream *s = list_first(&h2->due, struct http2_stream, line);
+        list_remove(&s->line);
+        put_rest(s);
+        if (s->state == HTTP2_STREAM_ENDING)
+            continue;
+        if (s->left == 0)
+            list_push_back(&h2->copied, &s->line);
+        else
+            activate(s);
+    }
+    while (has_room(h2) && h2->nactive != 0 && h2->send_window > 0) {
+        struct http2_stream *s = priority_tree_next(h2->tree);
+        ASSERT(s != NULL);
+        put_data(s, most_of(s));
+        if (s->left == 0 || s->send_window <= 0)
+            deactivate(s);
+        if (s->left != 0)
+            continue;
+        drop_pieces(s);
+        if (s->state != HTTP2_STREAM_ENDING)
+            list_push_back(&h2->copied, &s->line);
+    }
+}
+
+/* Responses of which all is in the output continue. False: the connection was closed. */
+static bool proceed(struct http2_server *h2)
+{
+    struct list lines;
+    struct list *line;
+
+    list_init(&lines);
+    list_splice_back(&lines, &h2->copied);
+    while ((line = list_pop_front(&lines)) != NULL) {
+        http_reply_proceed(list_entry(line, struct http2_stream, line)->reply);
+        if (h2->closed)
+            return false; /* and with it those in LINES, which have left it by themselves */
+    }
+    return true;
+}
+
+/* Responses of which all has been taken are complete. False: the connection was closed. */
+static bool finish(struct http2_server *h2)
+{
+    while (list_linked(&h2->ending)) {
+        struct http2_stream *s = list_first(&h2->ending, struct http2_stream, line);
+        if (s->end_at > h2->out_taken)
+            break;
+        http2_finish(s);
+        if (h2->closed)
+            return false;
+    }
+    return true;
+}
+
+static void on_writable(void *context);
+
+static void wait_for_room(struct http2_server *h2)
+{
+    h2->blocked = true;
+    h2->progress_ms = 0;
+    transport_await_writable(&h2->conn->transport, on_writable);
+}
+
+/* Give what there is to the transport. False: the connection was closed. */
+static bool send_some(struct http2_server *h2)
+{
+    struct iovec iov = {h2->out.p + h2->out_at, http2_unsent(h2)};
+
+    ssize_t n = transport_send(&h2->conn->transport, &iov, 1, 0);
+    if (n == -1 && errno != EAGAIN) {
+        http_conn_close(h2->conn);
+        return false;
+    }
+    size_t sent = n > 0 ? (size_t)n : 0;
+    h2->out_at += sent;
+    h2->out_taken += sent;
+    if (sent < iov.iov_len)
+        wait_for_room(h2);
+    return true;
+}
+
+static void flush(struct http2_server *h2)
+{
+    uint64_t until = h2->out_taken + TURN_BYTES;
+
+    do {
+        fill(h2);
+        if (http2_unsent(h2) == 0)
+            break;
+        if (!send_some(h2) || !proceed(h2) || !finish(h2))
+            return;
+        if (!h2->blocked && h2->out_taken >= until)
+            wait_for_room(h2);
+    } while (!h2->blocked);
+    list_remove(&h2->flush.node); /* all that has been scheduled meanwhile is done */
+    compact(h2);
+    http2_end_if_done(h2);
+}
+
+static void on_writable(void *context)
+{
+    struct http_conn *c = context;
+
+    if (c->http2 == NULL)
+        return;
+    struct http2_server *h2 = http2_enter(c->http2);
+    h2->blocked = false;
+    flush(h2);
+    http2_leave(h2);
+}
+
+static void on_flush(struct loop_deferred *d)
+{
+    struct http2_server *h2 = http2_enter(container_of(d, struct http2_server, flush));
+
+    flush(h2);
+    http2_leave(h2);
+}
+
+void http2_schedule(struct http2_server *h2)
+{
+    if (!h2->blocked && !h2->closed && !list_linked(&h2->flush.node))
+        loop_defer(h2->conn->server->loop, &h2->flush);
+}
+
+/* ---- life ---- */
+
+void http2_output_init(struct http2_server *h2)
+{
+    hpack_encoder_init(&h2->encoder);
+    list_init(&h2->due);
+    list_init(&h2->copied);
+    list_init(&h2->ending);
+    h2->flush.run = on_flush;
+    h2->send_window = h2->initial_window = HTTP2_INITIAL_WINDOW;
+}
+
+void http2_output_fini(struct http2_server *h2)
+{
+    hpack_encoder_fini(&h2->encoder);
+    priority_tree_destroy(h2->tree);
+    text_fini(&h2->out);
+}
+
+void http2_output_rest(struct http2_server *h2)
+{
+    if (http2_unsent(h2) == 0) {
+        text_fini(&h2->out);
+        h2->out = (struct text){0};
+        h2->out_at = 0;
+    }
+    if (h2->tree != NULL)
+        priority_tree_trim(h2->tree);
+}

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An HTTP/2 connection: reading, rates of frames, settings, time limits, and GOAWAY. See
+ * http2_stream.h for the parts.
+ *
+ * It ends in one of four ways:
+ *     an error of the client's    GOAWAY with a code, http2_end()
+ *     idle, or no more streams    GOAWAY without an error, the same
+ *     the client closes, or the transport fails: http_conn_close()
+ *     the server closes it        http2_fini()
+ */
+#include "common/http2/http2_stream.h"
+
+#include <stdlib.h>
+
+enum {
+    /* Per second and connection, where no client has a reason to come near. */
+    SETTINGS_MAX = 50,
+    EMPTY_DATA_MAX = 100,
+    CONTINUATION_MAX = 500,
+    BLOCK_FRAMES_MAX = 32,
+    /* What is not far above the limits of a head gets a response, with the connection open. */
+    SIZE_FACTOR = 2,
+    LIST_MAX = 1024 * 1024,
+    FIELDS_MAX = 4 * REQUEST_FIELDS_MAX,
+    READS_PER_EVENT = 4, /* then other connections have their turn */
+    /* Between the two GOAWAYs of a drain: a round trip, for requests that are on their way. */
+    GOAWAY_MS = 1000,
+    GOAWAY_ALL = INT32_MAX,
+};
+
+/* ---- phases ---- */
+
+static enum conn_phase phase_of(const struct http2_server *h2)
+{
+    enum http2_phase phase = http2_reader_phase(h2->reader);
+
+    if (h2->nstreams != 0)
+        return PHASE_BUSY;
+    if (phase == HTTP2_PHASE_PREFACE)
+        return PHASE_NEW;
+    return phase == HTTP2_PHASE_IDLE ? PHASE_IDLE : PHASE_HEAD;
+}
+
+/* Since when the present header block, or a frame of an idle connection, is incomplete. */
+static void note_head(struct http2_server *h2, enum conn_phase phase)
+{
+    bool incomplete = phase == PHASE_HEAD || http2_reader_phase(h2->reader) == HTTP2_PHASE_BLOCK;
+    uint32_t last = http2_reader_last_stream(h2->reader);
+
+    if (!incomplete)
+        h2->head_since_ms = 0;
+    else if (h2->head_since_ms == 0 || h2->head_after != last)
+        h2->head_since_ms = loop_now_ms(h2->conn->server->loop);
+    h2->head_after = last;
+}
+
+/* PING, SETTINGS and such do not make an idle connection live longer. */
+static void update_phase(struct http2_server *h2)
+{
+    struct http_conn *c = h2->conn;
+    enum conn_phase before = c->phase;
+    enum conn_phase phase = phase_of(h2);
+
+    note_head(h2, phase);
+    if (phase == before)
+        return;
+    http_conn_enter(c, phase);
+    if (phase != PHASE_IDLE)
+        return;
+    if (before == PHASE_HEAD && h2->idle_since_ms != 0)
+        c->phase_since_ms = h2->idle_since_ms;
+    h2->idle_since_ms = c->phase_since_ms;
+    http2_output_rest(h2);
+}
+
+/* ---- life ---- */
+
+static void destroy(struct http2_server *h2)
+{
+    http2_reader_destroy(h2->reader);
+    http2_output_fini(h2);
+    free(h2->resets);
+    free(h2);
+}
+
+void http2_leave(struct http2_server *h2)
+{
+    if (--h2->depth != 0)
+        return;
+    if (h2->closed)
+        destroy(h2);
+    else
+        update_phase(h2);
+}
+
+void http2_fini(struct http_conn *c)
+{
+    struct http2_server *h2 = c->http2;
+
+    c->http2 = NULL;
+    h2->closed = true;
+    list_remove(&h2->flush.node);
+    timer_stop(&h2->again);
+    ++h2->depth;
+    http2_drop_streams(h2);
+    if (--h2->depth == 0)
+        destroy(h2);
+}
+
+void http2_end(struct http2_server *h2, enum http2_error code)
+{
+    struct http_conn *c = h2->conn;
+    struct text rest = {0};
+
+    if (h2->closed)
+        return;
+    if (!h2->greeted && http2_reader_has_preface(h2->reader))
+        http2_put_settings(h2);
+    if (http2_reader_has_preface(h2->reader) && (!h2->closing || code != HTTP2_ERROR_NONE))
+        http2_put_goaway(h2, h2->last_id, code);
+    if (http2_unsent(h2) != 0)
+        text_add(&rest, (struct slice){h2->out.p + h2->out_at, http2_unsent(h2)});
+    transport_await_writable(&c->transport, NULL);
+    http2_fini(c);
+    http_conn_linger(c, &rest, true);
+}
+
+void http2_end_if_done(struct http2_server *h2)
+{
+    if (h2->closing && !h2->closed && h2->nstreams == 0 && http2_unsent(h2) == 0)
+        http2_end(h2, HTTP2_ERROR_NONE);
+}
+
+/* ---- faults ---- */
+
+static rare void fail(struct http2_server *h2, enum request_fault f)
+{
+    const struct http_refusal refusal = {.conn = h2->conn, .fault = f, .version = 0x200};
+
+    if (h2->closed)
+        return;
+    http_server_refused(h2->conn->server, &refusal);
+    http2_end(h2, http2_error_of(f));
+}
+
+/*
+ * A client that abandons so many requests, and most of them, wears the server out on purpose,
+ * whichever side resets their streams (CVE-2023-44487, CVE-2025-8671).
+ */
+void http2_count_abandoned(struct http2_server *h2)
+{
+    const struct http_conn *c = h2->conn;
+    uint32_t max = c->server->options.http2_abandoned;
+
+    if (h2->closed || max == 0 || c->abandoned < max || c->abandoned <= c->requests / 2)
+        return;
+    http_server_count(c->server, COUNT_RESETS);
+    http2_end(h2, HTTP2_ERROR_ENHANCE_YOUR_CALM);
+}
+
+/* ---- events of the reader that are about the connection ---- */
+
+/* Frames to which something is replied, from a client that does not read it. */
+static enum request_fault check_unread(const struct http2_server *h2, unsigned type)
+{
+    if (http2_unsent(h2) < HTTP2_UNREAD_MAX)
+        return FAULT_NONE;
+    switch (type) {
+    case TYPE_PING:
+        return FAULT_FRAMES_PING;
+    case TYPE_SETTINGS:
+        return FAULT_FRAMES_SETTINGS;
+    case TYPE_HEADERS:
+        return FAULT_FRAMES_STREAMS;
+    default:
+        return FAULT_NONE;
+    }
+}
+
+/* Nothing is sent to a client that speaks another protocol. */
+static void greet(struct http2_server *h2)
+{
+    h2->greeted = true;
+    http2_put_settings(h2);
+    if (h2->conn->server->draining)
+        http2_drain(h2->conn, false);
+}
+
+static enum request_fault on_frame(void *owner, const struct http2_frame_head *h)
+{
+    struct http2_server *h2 = owner;
+    uint64_t now_ms = loop_now_ms(h2->conn->server->loop);
+
+    if (h2->closed) /* by an event before: the rest of the input is not read */
+        return FAULT_HTTP2_CLOSED;
+    if (!h2->greeted)
+        greet(h2);
+    if (h->type == TYPE_WINDOW_UPDATE && h2->updates != 0) {
+        --h2->updates;
+        return FAULT_NONE;
+    }
+    enum request_fault f =
+        http2_meter_count(&h2->meter, h2->per_second, h->type, h->flags, h->len, now_ms);
+    return f == FAULT_NONE ? check_unread(h2, h->type) : f;
+}
+
+static enum request_fault on_window(void *owner, uint32_t id, uint32_t amount)
+{
+    struct http2_server *h2 = owner;
+
+    if (id == 0)
+        return http2_grow_window(h2, NULL, amount) ? FAULT_NONE : FAULT_HTTP2_WINDOW;
+    struct http2_stream *s = http2_find(h2, id);
+    if (s == NULL || http2_grow_window(h2, s, amount))
+        return FAULT_NONE;
+    http2_reset(s, HTTP2_ERROR_FLOW_CONTROL);
+    http2_count_abandoned(h2);
+    return FAULT_NONE;
+}
+
+static enum request_fault on_setting(void *owner, unsigned id, uint32_t value)
+{
+    struct http2_server *h2 = owner;
+
+    if (id == HTTP2_SETTING_HEADER_TABLE) {
+        if (!h2->table_told || value < h2->table_lowest)
+            h2->table_lowest = value;
+        h2->table_last = value;
+        h2->table_told = true;
+    }
+    if (id == HTTP2_SETTING_INITIAL_WINDOW && !http2_set_initial_window(h2, value))
+        return FAULT_HTTP2_WINDOW;
+    return FAULT_NONE;
+}
+
+static enum request_fault on_settings_end(void *owner)
+{
+    struct http2_server *h2 = owner;
+
+    http2_put_settings_ack(h2);
+    if (h2->table_told) {
+        hpack_encoder_limit(&h2->encoder, h2->table_lowest);
+        hpack_encoder_limit(&h2->encoder, h2->table_last);
+    }
+    h2->table_told = false;
+    return FAULT_NONE;
+}
+
+static enum request_fault on_settings_ack(void *owner)
+{
+    (void)owner;
+    return FAULT_NONE;
+}
+
+static enum request_fault on_ping(void *owner, struct slice payload, bool ack)
+{
+    if (!ack)
+        http2_put_ping_ack(owner, payload);
+    return FAULT_NONE;
+}
+
+static enum request_fault on_priority(void *owner, uint32_t id, const struct http2_priority *p)
+{
+    http2_prioritize(owner, id, p);
+    return FAULT_NONE;
+}
+
+static enum request_fault on_goaway(void *owner, uint32_t last_id, uint32_t code)
+{
+    (void)owner;
+    (void)last_id;
+    (void)code;
+    return FAULT_NONE;
+}
+
+static const struct http2_events events = {
+    .side = http2_on_side,
+    .frame = on_frame,
+    .request = http2_on_request,
+    .malformed = http2_on_malformed,
+    .data = http2_on_data,
+    .trailers = http2_on_trailers,
+    .reset = http2_on_reset,
+    .window = on_window,
+    .setting = on_setting,
+    .settings_end = on_settings_end,
+    .settings_ack = on_settings_ack,
+    .ping = on_ping,
+    .priority = on_priority,
+    .goaway = on_goaway,
+};
+
+/* ---- limits ---- */
+
+static uint32_t or_none(uint32_t limit)
+{
+    return limit != 0 ? limit : UINT32_MAX;
+}
+
+static size_t list_bytes(const struct http_server_options *o)
+{
+    size_t bytes = o->max_header_bytes != 0 ? o->max_header_bytes : REQUEST_HEAD_MAX;
+
+    return bytes < LIST_MAX / SIZE_FACTOR ? SIZE_FACTOR * bytes : LIST_MAX;
+}
+
+/* As the options are now. */
+static void set_limits(struct http2_server *h2)
+{
+    const struct http_server_options *o = &h2->conn->server->options;
+    size_t bytes = list_bytes(o);
+
+    h2->limits = (struct http2_reader_limits){
+        .block_frames = BLOCK_FRAMES_MAX,
+        .block_bytes = bytes,
+        .list = {.list_bytes = bytes, .fields = FIELDS_MAX},
+    };
+    h2->per_second[HTTP2_PING] = or_none(o->http2_pings);
+    h2->per_second[HTTP2_SETTINGS] = SETTINGS_MAX;
+    h2->per_second[HTTP2_EMPTY_DATA] = EMPTY_DATA_MAX;
+    h2->per_second[HTTP2_CONTINUATION] = CONTINUATION_MAX;
+    h2->per_second[HTTP2_PRIORITY] = or_none(o->http2_priorities);
+    h2->per_second[HTTP2_WINDOW_UPDATE] = or_none(o->http2_window_updates);
+    h2->per_second[HTTP2_RST_STREAM] = or_none(o->http2_resets);
+    h2->per_second[HTTP2_UNKNOWN] = or_none(o->http2_unknown_frames);
+}
+
+/* ---- reading ---- */
+
+static void take(struct http2_server *h2, struct slice bytes)
+{
+    enum request_fault f = http2_reader_read(h2->reader, bytes);
+
+    if (f != FAULT_NONE)
+        fail(h2, f);
+}
+
+/* True: there may be more. */
+static bool read_once(struct http2_server *h2, char *room, size_t bytes)
+{
+    struct http_conn *c = h2->conn;
+
+    ssize_t n = transport_recv(&c->transport, room, bytes);
+    if (n > 0) {
+        c->received_bytes += (size_t)n;
+        take(h2, (struct slice){room, (size_t)n});
+        return !h2->closed && ((size_t)n == bytes || transport_read_ahead(&c->transport));
+    }
+    if (n == 0 || errno != EAGAIN) {
+        http2_report_ended(h2);
+        http_conn_close(c);
+    }
+    return false;
+}
+
+/* Bodies are read in large pieces. */
+static void read_some(struct http2_server *h2)
+{
+    struct http_server *s = h2->conn->server;
+    bool large = h2->nbodies != 0;
+    char *room = large ? http_server_read_room(s) : loop_take_block(s->loop);
+    size_t bytes = large ? READ_ROOM_BYTES : LOOP_BLOCK_BYTES;
+    int reads = 0;
+
+    set_limits(h2);
+    while (read_once(h2, room, bytes) && ++reads < READS_PER_EVENT)
+        continue;
+    if (!large)
+        loop_give_block(s->loop, room);
+    /* The poller does not report what TLS has read ahead. */
+    if (!h2->closed && transport_read_ahead(&h2->conn->transport))
+        timer_start(s->loop, &h2->again, 0);
+}
+
+void http2_readable(struct http_conn *c)
+{
+    struct http2_server *h2 = http2_enter(c->http2);
+
+    timer_stop(&h2->again);
+    read_some(h2);
+    if (!h2->closed)
+        http2_end_if_done(h2);
+    http2_leave(h2);
+}
+
+static void on_again(struct timer *t)
+{
+    http2_readable(container_of(t, struct http2_server, again)->conn);
+}
+
+void http2_start(struct http_conn *c)
+{
+    struct http2_server *h2 = http2_enter(xcalloc(1, sizeof(*h2)));
+
+    c->http2 = h2;
+    h2->conn = c;
+    h2->receive_window = HTTP2_WINDOW;
+    list_init(&h2->streams);
+    timer_init(&h2->again, on_again);
+    set_limits(h2);
+    h2->reader = http2_reader_create(&events, h2, &h2->limits, &c->server->http2_scratch);
+    http2_output_init(h2);
+    if (transport_read_ahead(&c->transport))
+        read_some(h2);
+    http2_leave(h2);
+}
+
+/* ---- time ---- */
+
+void http2_drain(struct http_conn *c, bool last)
+{
+    struct http2_server *h2 = c->http2;
+
+    if (h2 == NULL || !h2->greeted || h2->closing || (!last && h2->goaway_sent))
+        return;
+    http2_put_goaway(h2, last ? h2->last_id : GOAWAY_ALL, HTTP2_ERROR_NONE);
+    h2->goaway_sent = true;
+    h2->goaway_ms = loop_now_ms(c->server->loop);
+    h2->closing = last; /* the output that is due ends the connection, if there are no streams */
+}
+
+/* The server drains. A client that has not begun to speak may do so until idle ones are closed. */
+static void sweep_drain(struct http2_server *h2, uint64_t now_ms)
+{
+    const struct http_server *s = h2->conn->server;
+    uint64_t since_ms = h2->goaway_sent ? h2->goaway_ms : s->drain_ms;
+
+    http2_drain(h2->conn, false);
+    if (now_ms - since_ms < GOAWAY_MS)
+        return;
+    if (h2->greeted)
+        http2_drain(h2->conn, true);
+    else if (s->shuts_idle)
+        http2_end(h2, HTTP2_ERROR_NONE);
+}
+
+static bool is_over(uint64_t since_ms, uint64_t limit_ms, uint64_t now_ms)
+{
+    return limit_ms != 0 && since_ms != 0 && now_ms > since_ms && now_ms - since_ms >= limit_ms;
+}
+
+/* Whether the client has taken nothing of the output for too long. */
+static bool is_stalled(struct http2_server *h2, uint64_t now_ms)
+{
+    uint64_t limit_ms = h2->conn->server->options.send_timeout_ms;
+
+    if (!h2->blocked || limit_ms == 0)
+        return false;
+    uint64_t progress = http_conn_progress(h2->conn);
+    if (h2->progress_ms == 0 || progress != h2->progress) {
+        h2->progress = progress;
+        h2->progress_ms = now_ms;
+    }
+    return now_ms - h2->progress_ms >= limit_ms;
+}
+
+static void sweep(struct http2_server *h2, uint64_t now_ms)
+{
+    struct http_conn *c = h2->conn;
+    struct http_server *s = c->server;
+    const struct http_server_options *o = &s->options;
+
+    if (s->draining)
+        sweep_drain(h2, now_ms);
+    if (h2->closed)
+        return;
+    http2_sweep_bodies(h2, now_ms);
+    if (is_stalled(h2, now_ms)) {
+        http_server_count(s, COUNT_SEND_TIMEOUTS);
+        http_conn_reset(c);
+    } else if (c->phase == PHASE_NEW && http_conn_phase_over(c, o->header_timeout_ms, now_ms)) {
+        http_server_count(s, COUNT_HEADER_TIMEOUTS);
+        http_conn_close(c);
+    } else if (is_over(h2->head_since_ms, o->header_timeout_ms, now_ms)) {
+        http_server_count(s, COUNT_HEADER_TIMEOUTS);
+        fail(h2, FAULT_HEAD_TIMEOUT);
+    } else if (c->phase == PHASE_IDLE &&
+               http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms)) {
+        http2_end(h2, HTTP2_ERROR_NONE);
+    } else if (c->phase == PHASE_BUSY) {
+        http_slow_sweep_send(c, now_ms);
+    }
+}
+
+void http2_sweep(struct http_conn *c, uint64_t now_ms)
+{
+    struct http2_server *h2 = http2_enter(c->http2);
+
+    sweep(h2, now_ms);
+    http2_leave(h2);
+}

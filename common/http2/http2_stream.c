@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests over HTTP/2: from a decoded head, and DATA, to struct http_request; and how a stream is
+ * refused or reset.
+ *
+ * What violates the protocol is reset; what HTTP/1 would answer with a status is answered with the
+ * same one. Of a stream that was ended by this side before the client had ended it, more can be on
+ * its way: its number is retained for a while (h2->resets), and what comes is discarded.
+ */
+#include "common/http2/http2_stream.h"
+#include "common/base/log.h"
+
+#include <stdlib.h>
+
+enum {
+    /* Of what is discarded, before a reset notifies the client that it is not needed. Not at once:
+     * curl 7.88 takes the reset for a failure if it comes with the response. */
+    DISCARDED_MAX = 64 * 1024,
+    FIELDS_MORE = 4,  /* that handlers add */
+    EXCESS_MAX = 256, /* requests in a row beyond what was announced, without an end */
+};
+
+/* Of all streams that are discarded. Never written to. */
+static struct http2_side discarded = {.discard = true};
+
+/* ---- streams ---- */
+
+static struct http2_stream **bucket_of(struct http2_server *h2, uint32_t id)
+{
+    return &h2->buckets[(id >> 1) % HTTP2_BUCKETS];
+}
+
+struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id)
+{
+    struct http2_stream *s = h2->buckets[(id >> 1) % HTTP2_BUCKETS];
+
+    while (s != NULL && s->id != id)
+        s = s->next;
+    return s;
+}
+
+static struct http2_stream *create(struct http2_server *h2, const struct http2_head *head)
+{
+    struct http2_stream *s = xmalloc(sizeof(*s));
+    struct http2_stream **bucket = bucket_of(h2, head->stream);
+
+    memset(s, 0, offsetof(struct http2_stream, few));
+    s->h2 = h2;
+    s->id = head->stream;
+    s->side = head->side;
+    s->pieces = s->few;
+    s->receive_window = HTTP2_WINDOW;
+    s->send_window = h2->initial_window;
+    s->next = *bucket;
+    *bucket = s;
+    list_push_back(&h2->streams, &s->node);
+    list_init(&s->line);
+    ++h2->nstreams;
+    ++h2->nbodies;
+    return s;
+}
+
+/* It is not found any more. */
+static void unlink_stream(struct http2_stream *s)
+{
+    struct http2_server *h2 = s->h2;
+    struct http2_stream **at = bucket_of(h2, s->id);
+
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    list_remove(&s->node);
+    --h2->nstreams;
+    if (s->state == HTTP2_STREAM_BODY)
+        --h2->nbodies;
+    http2_output_forget(s);
+}
+
+/* LOST: its response is. H2 may be closed then. */
+static void destroy(struct http2_stream *s, bool lost)
+{
+    struct http2_server *h2 = s->h2;
+    struct http_reply *r = s->reply;
+
+    unlink_stream(s);
+    if (r != NULL && lost)
+        http_reply_lost(r);
+    else if (r != NULL)
+        http_reply_finished(r);
+    body_sink_fini(&s->body, &h2->conn->server->body_bin);
+    http_request_fini(&s->req);
+    free(s);
+}
+
+void http2_finish(struct http2_stream *s)
+{
+    destroy(s, s->cut);
+}
+
+void http2_drop_streams(struct http2_server *h2)
+{
+    while (list_linked(&h2->streams))
+        destroy(list_first(&h2->streams, struct http2_stream, node), true);
+}
+
+/* ---- streams that are discarded ---- */
+
+static void note_discarded(struct http2_server *h2, uint32_t id)
+{
+    if (h2->resets == NULL)
+        h2->resets = xcalloc(HTTP2_RESETS_KEPT, sizeof(*h2->resets));
+    h2->resets[h2->next_reset] = id;
+    h2->next_reset = (h2->next_reset + 1) % HTTP2_RESETS_KEPT;
+}
+
+/* Where ID is among them; NULL: it is not. */
+static uint32_t *find_discarded(const struct http2_server *h2, uint32_t id)
+{
+    if (h2->resets == NULL)
+        return NULL;
+    for (unsigned i = 0; i < HTTP2_RESETS_KEPT; ++i) {
+        if (h2->resets[i] == id)
+            return &h2->resets[i];
+    }
+    return NULL;
+}
+
+static void forget_discarded(struct http2_server *h2, uint32_t id)
+{
+    uint32_t *found = find_discarded(h2, id);
+
+    if (found != NULL)
+        *found = 0;
+}
+
+struct http2_side *http2_on_side(void *owner, uint32_t id)
+{
+    const struct http2_server *h2 = owner;
+    struct http2_stream *s = http2_find(h2, id);
+
+    if (s != NULL)
+        return &s->side;
+    return find_discarded(h2, id) != NULL ? &discarded : NULL;
+}
+
+/* ---- resets and refusals ---- */
+
+void http2_reset(struct http2_stream *s, enum http2_error code)
+{
+    http2_put_reset(s->h2, s->id, code);
+    if (!s->side.ended)
+        note_discarded(s->h2, s->id);
+    destroy(s, true);
+}
+
+/* Too many end the connection. */
+static enum request_fault count_refused(struct http2_server *h2)
+{
+    return ++h2->conn->refused > HTTP2_REFUSED_MAX ? FAULT_FRAMES_RESETS : FAULT_NONE;
+}
+
+static void report(struct http2_server *h2, enum request_fault f, int status,
+                   const struct http_request *req)
+{
+    struct http_refusal refusal = {
+        .conn = h2->conn, .fault = f, .status = status, .version = 0x200};
+
+    if (req != NULL) {
+        refusal.method = req->method;
+        refusal.target = req->target;
+        refusal.host = req->authority;
+    }
+    http_server_refused(h2->conn->server, &refusal);
+}
+
+/* S, which has not been handed over, is answered with the status of F. */
+static rare enum request_fault refuse(struct http2_stream *s, enum request_fault f)
+{
+    struct http2_server *h2 = s->h2;
+    int status = request_fault_status(f);
+
+    report(h2, f, status, &s->req);
+    http2_put_answer(h2, s->id, status, request_fault_text(f));
+    if (!s->side.ended)
+        note_discarded(h2, s->id);
+    destroy(s, true);
+    return count_refused(h2);
+}
+
+enum request_fault http2_on_malformed(void *owner, const struct http2_malformed *m)
+{
+    struct http2_server *h2 = owner;
+    struct http2_stream *s = m->head == NULL ? http2_find(h2, m->stream) : NULL;
+
+    if (m->head != NULL && h2->closing) {
+        if (!m->head->side.ended)
+            note_discarded(h2, m->stream);
+        return FAULT_NONE;
+    }
+    report(h2, m->fault, 0, s != NULL ? &s->req : NULL);
+    if (s != NULL) {
+        http2_reset(s, http2_error_of(m->fault));
+    } else {
+        http2_put_reset(h2, m->stream, http2_error_of(m->fault));
+        h2->last_id = m->stream;
+        if (!m->head->side.ended)
+            note_discarded(h2, m->stream);
+    }
+    return count_refused(h2);
+}
+
+enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code)
+{
+    struct http2_server *h2 = owner;
+    struct http2_stream *s = http2_find(h2, id);
+
+    (void)code;
+    if (s == NULL) {
+        forget_discarded(h2, id);
+        return FAULT_NONE;
+    }
+    if (s->state == HTTP2_STREAM_BODY)
+        report(h2, FAULT_BODY_BROKEN_OFF, 0, &s->req);
+    destroy(s, true);
+    http2_count_abandoned(h2);
+    return FAULT_NONE;
+}
+
+void http2_report_ended(struct http2_server *h2)
+{
+    struct list *it;
+
+    list_for_each (it, &h2->streams) {
+        const struct http2_stream *s = list_entry(it, struct http2_stream, node);
+
+        if (s->state == HTTP2_STREAM_BODY)
+            report(h2, FAULT_BODY_BROKEN_OFF, 0, &s->req);
+    }
+}
+
+/* ---- the head of a request ---- */
+
+/* RFC 9113 section 8.2.3: cookies may come in several fields, and are one for HTTP/1. */
+static struct slice joined_cookies(struct http_request *req, const struct http2_head *head)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < head->nfields; ++i) {
+        if (head->fields[i].kind == FIELD_COOKIE)
+            bytes += head->fields[i].value.len + 2;
+    }
+    char *p = http_request_take(req, bytes);
+    char *at = p;
+    for (size_t i = 0; i < head->nfields; ++i) {
+        const struct http1_header *h = &head->fields[i];
+        if (h->kind != FIELD_COOKIE)
+            continue;
+        if (at != p) {
+            *at++ = ';';
+            *at++ = ' ';
+        }
+        if (h->value.len != 0)
+            memcpy(at, h->value.p, h->value.len);
+        at += h->value.len;
+    }
+    return (struct slice){p, (size_t)(at - p)};
+}
+
+static void put_fields(struct http_request *req, const struct http2_head *head)
+{
+    struct message_fields *fields = &req->fields;
+    struct message_field *cookie = NULL;
+    bool joined = false;
+
+    fields->room = head->nfields + FIELDS_MORE;
+    fields->at = http_request_take(req, fields->room * sizeof(*fields->at));
+    struct message_field *to = fields->at;
+    for (size_t i = 0; i < head->nfields; ++i) {
+        const struct http1_header *h = &head->fields[i];
+        if (h->kind == FIELD_COOKIE && cookie != NULL) {
+            if (!joined)
+                cookie->value = joined_cookies(req, head);
+            joined = true;
+            continue;
+        }
+        if (h->kind == FIELD_COOKIE)
+            cookie = to;
+        *to++ = (struct message_field){.name = h->name, .value = h->value, .kind = h->kind};
+    }
+    fields->n = (size_t)(to - fields->at);
+    fields->kinds = head->kinds;
+}
+
+static struct slice or_empty(struct slice s)
+{
+    return s.p != NULL ? s : SLICE_LIT("");
+}
+
+static void put_request(struct http2_stream *s, struct http2_head *head)
+{
+    struct http_request *req = &s->req;
+
+    http_request_init(req, s->room, sizeof(s->room));
+    if (head->bytes.len != 0)
+        http2_head_move(head, http_request_take(req, head->bytes.len));
+    req->method = head->method;
+    req->target = or_empty(head->path);
+    req->authority = or_empty(head->authority);
+    req->version = 0x200;
+    req->keep_alive = true;
+    req->received_ms = loop_wall_ms(s->h2->conn->server->loop);
+    req->stream = s;
+    put_fields(req, head);
+}
+
+static bool expects(const struct http_request *req, struct slice *value)
+{
+    if (!message_fields_may_have(&req->fields, FIELD_BIT(FIELD_HOP)))
+        return false;
+    const struct message_field *f = message_fields_find(&req->fields, SLICE_LIT("expect"), NULL);
+    if (f != NULL)
+        *value = f->value;
+    return f != NULL;
+}
+
+/* ---- the whole request ---- */
+
+static enum request_fault hand_over(struct http2_stream *s)
+{
+    struct http2_server *h2 = s->h2;
+    struct http_server *server = h2->conn->server;
+
+    s->state = HTTP2_STREAM_BUSY;
+    --h2->nbodies;
+    h2->conn->body = s->body.file;
+    http_server_count(server, COUNT_REQUESTS);
+    server->options.on_request(server->options.context, &s->req, h2->conn);
+    /* The reader stops when the connection has been closed meanwhile. */
+    return h2->closed ? FAULT_HTTP2_CLOSED : FAULT_NONE;
+}
+
+static enum request_fault complete_body(struct http2_stream *s)
+{
+    s->req.body = body_sink_bytes(&s->body);
+    if (s->req.body.p == NULL)
+        return refuse(s, FAULT_BODY_NO_ROOM);
+    return hand_over(s);
+}
+
+/* Why the request must not be served, as far as its head shows. */
+static enum request_fault check(struct http2_stream *s, const struct http2_head *head,
+                                bool *waits_for_continue)
+{
+    const struct http_server_options *o = &s->h2->conn->server->options;
+    struct slice expectation;
+
+    enum request_fault f = request_check(&s->req);
+    if (f == FAULT_NONE && head->side.sized)
+        f = request_check_body(o, head->side.left);
+    if (f == FAULT_NONE && expects(&s->req, &expectation)) {
+        *waits_for_continue = true;
+        if (!slice_eq_nocase(expectation, SLICE_LIT("100-continue")))
+            f = FAULT_EXPECTATION;
+    }
+    return f;
+}
+
+static enum request_fault begin_body(struct http2_stream *s, bool waits_for_continue)
+{
+    struct body_sink_limits limits = http_server_sink_limits(s->h2->conn->server);
+
+    s->begun_ms = loop_now_ms(s->h2->conn->server->loop);
+    if (s->side.sized && !body_sink_expect(&s->body, &limits, s->side.left))
+        return refuse(s, FAULT_BODY_NO_ROOM);
+    if (waits_for_continue)
+        http2_put_continue(s->h2, s->id);
+    return FAULT_NONE;
+}
+
+/* It is one too many: neither answered nor served. */
+static enum request_fault refuse_excess(struct http2_server *h2, const struct http2_head *head)
+{
+    http2_put_reset(h2, head->stream, HTTP2_ERROR_REFUSED_STREAM);
+    if (head->side.ended)
+        return FAULT_NONE;
+    note_discarded(h2, head->stream);
+    return ++h2->excess > EXCESS_MAX ? FAULT_FRAMES_STREAMS : FAULT_NONE;
+}
+
+static void say_last(struct http2_server *h2)
+{
+    h2->closing = true;
+    h2->goaway_sent = true;
+    http2_put_goaway(h2, h2->last_id, HTTP2_ERROR_NONE);
+}
+
+enum request_fault http2_on_request(void *owner, struct http2_head *head)
+{
+    struct http2_server *h2 = owner;
+    const struct http_server_options *o = &h2->conn->server->options;
+    bool waits_for_continue = false;
+
+    if (h2->closing) { /* GOAWAY has named the last stream */
+        if (!head->side.ended)
+            note_discarded(h2, head->stream);
+        return FAULT_NONE;
+    }
+    if (h2->nstreams >= HTTP2_STREAMS_MAX)
+        return refuse_excess(h2, head);
+    h2->excess = 0;
+    h2->last_id = head->stream;
+    struct http2_stream *s = create(h2, head);
+    enum request_fault f = request_check_sizes(o, head->list_bytes, head->nfields);
+    put_request(s, head);
+    if (o->http2_requests != 0 && ++h2->requests >= o->http2_requests)
+        say_last(h2);
+    if (f == FAULT_NONE)
+        f = check(s, head, &waits_for_continue);
+    if (f != FAULT_NONE)
+        return refuse(s, f);
+    if (head->weighted)
+        http2_prioritize(h2, s->id, &head->priority);
+    return head->side.ended ? hand_over(s) : begin_body(s, waits_for_continue);
+}
+
+/* ---- the body ---- */
+
+/* Bytes that were received of the connection's window, or of S's, are given back in large parts. */
+static void renew_window(struct http2_server *h2, struct http2_stream *s, size_t used)
+{
+    uint32_t *credit = s != NULL ? &s->credit : &h2->credit;
+    int64_t *window = s != NULL ? &s->receive_window : &h2->receive_window;
+
+    *credit += (uint32_t)used;
+    if (*credit < HTTP2_CREDIT)
+        return;
+    http2_put_window(h2, s != NULL ? s->id : 0, *credit);
+    *window += *credit;
+    *credit = 0;
+}
+
+static enum request_fault store(struct http2_stream *s, struct slice bytes)
+{
+    const struct http_server_options *o = &s->h2->conn->server->options;
+    struct body_sink_limits limits = http_server_sink_limits(s->h2->conn->server);
+
+    enum request_fault f = request_check_body(o, s->body.bytes + bytes.len);
+    if (f == FAULT_NONE && bytes.len != 0 && !body_sink_add(&s->body, &limits, bytes))
+        f = FAULT_BODY_NO_ROOM;
+    return f;
+}
+
+/* RFC 9113 section 8.1: the rest of a request that has been answered is not needed. */
+static void discard(struct http2_server *h2, const struct http2_data *d)
+{
+    if (d->ends) {
+        forget_discarded(h2, d->stream);
+        return;
+    }
+    h2->discarded_bytes += d->flow;
+    if (h2->discarded_bytes <= DISCARDED_MAX)
+        return;
+    h2->discarded_bytes = 0;
+    http2_put_reset(h2, d->stream, HTTP2_ERROR_NONE);
+}
+
+enum request_fault http2_on_data(void *owner, const struct http2_data *d)
+{
+    struct http2_server *h2 = owner;
+
+    if ((int64_t)d->flow > h2->receive_window)
+        return FAULT_HTTP2_WINDOW;
+    h2->receive_window -= (int64_t)d->flow;
+    renew_window(h2, NULL, d->flow);
+    if (d->side == NULL || d->side->discard) {
+        discard(h2, d);
+        return FAULT_NONE;
+    }
+    struct http2_stream *s = container_of(d->side, struct http2_stream, side);
+    ASSERT(s->state == HTTP2_STREAM_BODY);
+    if ((int64_t)d->flow > s->receive_window) {
+        http2_reset(s, HTTP2_ERROR_FLOW_CONTROL);
+        return count_refused(h2);
+    }
+    s->receive_window -= (int64_t)d->flow;
+    enum request_fault f = store(s, d->bytes);
+    if (f != FAULT_NONE)
+        return refuse(s, f);
+    if (d->ends)
+        return complete_body(s);
+    renew_window(h2, s, d->flow);
+    return FAULT_NONE;
+}
+
+enum request_fault http2_on_trailers(void *owner, struct http2_side *side, struct http2_head *head)
+{
+    (void)owner;
+    (void)head; /* trailers are dropped */
+    return complete_body(container_of(side, struct http2_stream, side));
+}
+
+/* ---- bodies that are too slow ---- */
+
+static enum request_fault slowness(struct http2_stream *s, uint64_t now_ms)
+{
+    const struct http_server_options *o = &s->h2->conn->server->options;
+
+    if (o->body_timeout_ms != 0 && now_ms - s->begun_ms >= o->body_timeout_ms)
+        return FAULT_BODY_TIMEOUT;
+    if (pace_too_slow(&s->pace, s->body.bytes, o->min_body_rate, o->min_body_rate_grace_ms, now_ms))
+        return FAULT_BODY_RATE;
+    return FAULT_NONE;
+}
+
+void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
+{
+    struct list *it;
+    struct list *next;
+
+    if (h2->nbodies == 0)
+        return;
+    list_for_each_safe (it, next, &h2->streams) {
+        struct http2_stream *s = list_entry(it, struct http2_stream, node);
+        if (s->state != HTTP2_STREAM_BODY)
+            continue;
+        enum request_fault f = slowness(s, now_ms);
+        if (f == FAULT_NONE)
+            continue;
+        if (f == FAULT_BODY_TIMEOUT)
+            http_server_count(h2->conn->server, COUNT_BODY_TIMEOUTS);
+        report(h2, f, 0, &s->req);
+        http2_reset(s, HTTP2_ERROR_CANCEL); /* without a response, there is no one to call */
+    }
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Internals of HTTP/2, included by its three files only:
+ *
+ *     http2_server.c  the connection: reading, SETTINGS, limits, phases, GOAWAY, its end
+ *     http2_stream.c  requests: heads, bodies, refusals, resets
+ *     http2_output.c  all that is sent: heads, DATA by windows and priorities, control frames
+ *
+ * A stream exists from its head until its response has been taken by the transport, or until it is
+ * reset. Functions that call a user's code may close the connection: `closed` is set then, all
+ * streams have been freed, and struct http2_server is freed when the outermost function of this
+ * module returns (http2_enter, http2_leave).
+ */
+#ifndef RLB_HTTP2_HTTP2_STREAM_H
+#define RLB_HTTP2_HTTP2_STREAM_H
+
+#include "common/h2o/priority_tree.h"
+#include "common/http2/http2_server.h"
+#include "common/wire/hpack_encoder.h"
+#include "common/wire/http2_meter.h"
+#include "common/wire/http2_reader.h"
+
+enum {
+    HTTP2_STREAMS_MAX = 100,         /* concurrent ones, as announced */
+    HTTP2_WINDOW = 16 * 1024 * 1024, /* for what a client sends: of each stream, and of all */
+    HTTP2_CREDIT = 1024 * 1024,      /* a window is renewed when so much of it has been used */
+    HTTP2_INITIAL_WINDOW = 65535,    /* unless SETTINGS change it */
+    /* Bytes that the transport has not taken: DATA and heads are added below the first limit. A
+     * client that reads nothing and makes us exceed the second one loses its connection. */
+    HTTP2_OUTPUT_MAX = 64 * 1024,
+    HTTP2_UNREAD_MAX = 256 * 1024,
+    HTTP2_BUCKETS = 16,
+    HTTP2_RESETS_KEPT = 128,
+    HTTP2_REFUSED_MAX = 10, /* requests of one connection that violate a rule; then it ends */
+    HTTP2_FEW_PIECES = 4,
+    HTTP2_STREAM_ROOM = 2048,
+};
+
+struct http2_server {
+    struct http_conn *conn;
+    struct http2_reader *reader;
+    struct http2_reader_limits limits;
+    uint32_t per_second[HTTP2_KINDS];
+    struct http2_meter meter;
+    unsigned depth; /* of http2_enter */
+    bool closed;    /* by http2_fini */
+    bool closing;   /* no new streams; the connection ends when the last one has */
+    bool greeted;   /* the client's preface is complete, and SETTINGS are in the output */
+    bool goaway_sent;
+    uint64_t goaway_ms; /* when the first GOAWAY of a drain was sent */
+    uint32_t last_id;   /* the highest stream that was processed */
+    uint32_t requests;
+    unsigned excess; /* requests above HTTP2_STREAMS_MAX in a row */
+    /* Streams. */
+    struct list streams;
+    struct http2_stream *buckets[HTTP2_BUCKETS];
+    unsigned nstreams;
+    unsigned nbodies;             /* streams whose request is incomplete */
+    uint32_t *resets;             /* http2_is_discarded(); NULL: none yet */
+    unsigned nresets, next_reset; /* a ring */
+    size_t discarded_bytes;       /* since a reset last showed that they are not needed */
+    /* Windows: of what is sent, and of what is received. */
+    int64_t send_window, initial_window;
+    int64_t receive_window;
+    uint32_t credit;  /* used, and not yet renewed */
+    uint32_t updates; /* WINDOW_UPDATE frames for DATA that was sent, which are not counted */
+    /* HEADER_TABLE_SIZE in a SETTINGS frame that is not complete. */
+    bool table_told;
+    uint32_t table_lowest, table_last;
+    /* Output. It begins with a frame's head. */
+    struct text out;
+    size_t out_at;      /* bytes of it that the transport has taken */
+    uint64_t out_taken; /* in all */
+    bool blocked;       /* the transport takes no more for now */
+    uint64_t progress;  /* when blocked: http_conn_progress() as of PROGRESS_MS; 0: not yet */
+    uint64_t progress_ms;
+    struct hpack_encoder encoder;
+    struct priority_tree *tree; /* NULL: no stream has had to wait yet */
+    unsigned nactive;           /* streams that wait for their turn in it */
+    struct list due;    /* streams whose head or end waits for room in the output, but no window */
+    struct list copied; /* all that they had is in the output, and they may have more */
+    struct list ending; /* their last frame is in the output; in that order */
+    struct loop_deferred flush;
+    struct timer again; /* to read what TLS has read ahead */
+    /* Times. */
+    uint64_t idle_since_ms;
+    uint64_t head_since_ms; /* a header block is incomplete since then; 0: none is */
+    uint32_t head_after;    /* the last stream before it */
+};
+
+enum http2_state {
+    HTTP2_STREAM_BODY,   /* the request is incomplete */
+    HTTP2_STREAM_BUSY,   /* it has been handed over */
+    HTTP2_STREAM_ENDING, /* the last frame of the response is in the output */
+};
+
+struct http2_stream {
+    struct http2_server *h2;
+    struct http2_stream *next; /* in its bucket */
+    struct list node;          /* in streams */
+    struct list line;          /* in due, copied or ending, or in none */
+    uint32_t id;
+    enum http2_state state;
+    struct http2_side side;
+    struct http_reply *reply; /* from http_reply_init() on */
+    bool cut;                 /* ENDING: by a reset of ours */
+    /* The request's body. */
+    int64_t receive_window;
+    uint32_t credit;
+    uint64_t begun_ms;
+    struct pace pace;
+    struct body_sink body;
+    /* The response. */
+    bool head_put, last; /* LAST: it ends with the pieces */
+    bool active;         /* in the priority tree, with bytes and a window */
+    bool prioritized;
+    struct priority priority;
+    struct priority_entry *entry; /* NULL: it has not had to wait yet */
+    int64_t send_window;
+    uint64_t body_bytes;   /* of DATA that are, or were, in the output */
+    size_t left;           /* bytes of the pieces that are not in the output */
+    struct iovec *pieces;  /* of the body; FEW, or allocated */
+    size_t piece, npieces; /* the first that is not used up */
+    uint64_t end_at;       /* ENDING: out_taken is at least this when the last frame was taken */
+    struct iovec few[HTTP2_FEW_PIECES];
+    struct http_request req;
+    _Alignas(ARENA_ALIGN) char room[HTTP2_STREAM_ROOM];
+};
+
+/* ---- http2_server.c ---- */
+static inline struct http2_server *http2_enter(struct http2_server *h2)
+{
+    ++h2->depth;
+    return h2;
+}
+/* The last access to H2: it may be freed. */
+void http2_leave(struct http2_server *h2);
+/* End the connection with GOAWAY, after what is in the output; its client can still read that. */
+void http2_end(struct http2_server *h2, enum http2_error code);
+/* A stream was abandoned by its client: end the connection if that happens too often. */
+void http2_count_abandoned(struct http2_server *h2);
+/* If no more streams can come and all that there is has been sent: end the connection. */
+void http2_end_if_done(struct http2_server *h2);
+
+/* ---- http2_stream.c: events of the reader, see there ---- */
+struct http2_side *http2_on_side(void *owner, uint32_t id);
+enum request_fault http2_on_request(void *owner, struct http2_head *head);
+enum request_fault http2_on_malformed(void *owner, const struct http2_malformed *m);
+enum request_fault http2_on_data(void *owner, const struct http2_data *d);
+enum request_fault http2_on_trailers(void *owner, struct http2_side *side, struct http2_head *head);
+enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code);
+
+/* NULL: it does not exist, or not any more. */
+struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id);
+/* Reset S, whose request is incomplete or whose response is: it is freed. Calls http_reply_lost(),
+ * so that H2 may be closed. */
+void http2_reset(struct http2_stream *s, enum http2_error code);
+/* The response is complete, or was cut; S is freed. The same. */
+void http2_finish(struct http2_stream *s);
+/* The client has ended the connection: report the requests that are incomplete. */
+void http2_report_ended(struct http2_server *h2);
+/* Bodies that are too slow. */
+void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms);
+/* Free all streams, with http_reply_lost() for each response. */
+void http2_drop_streams(struct http2_server *h2);
+
+/* ---- http2_output.c ---- */
+static inline size_t http2_unsent(const struct http2_server *h2)
+{
+    return h2->out.len - h2->out_at;
+}
+void http2_output_init(struct http2_server *h2);
+void http2_output_fini(struct http2_server *h2);
+/* Send at the end of the turn, unless the transport is blocked. */
+void http2_schedule(struct http2_server *h2);
+/* The connection is idle: release memory. */
+void http2_output_rest(struct http2_server *h2);
+
+void http2_put_settings(struct http2_server *h2);
+void http2_put_settings_ack(struct http2_server *h2);
+void http2_put_ping_ack(struct http2_server *h2, struct slice payload);
+void http2_put_reset(struct http2_server *h2, uint32_t id, enum http2_error code);
+void http2_put_goaway(struct http2_server *h2, uint32_t last_id, enum http2_error code);
+void http2_put_window(struct http2_server *h2, uint32_t id, uint32_t amount);
+/* "100 Continue". */
+void http2_put_continue(struct http2_server *h2, uint32_t id);
+/* A whole response of the server's own. If the windows have no room for the text, without it. */
+void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const char *text);
+
+/* The client changes the windows of S, or of the connection (S is NULL). False: it would become too
+ * large; nothing is changed. */
+bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t amount);
+/* The same for all streams. */
+bool http2_set_initial_window(struct http2_server *h2, uint32_t value);
+/* A PRIORITY frame. */
+void http2_prioritize(struct http2_server *h2, uint32_t id, const struct http2_priority *p);
+/* S is no more. */
+void http2_output_forget(struct http2_stream *s);
+
+#endif

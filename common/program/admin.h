@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The admin address: small pages made on demand, and actions. On one loop (the control loop); owned
+ * by the program. Pages by GET and HEAD, actions by POST only; checks the Host (a name other than
+ * an address, localhost or those configured is refused, against DNS rebinding); never listens
+ * beyond loopback unless a token is configured, which is then wanted as "Authorization: Bearer
+ * TOKEN". Actions are always refused without one; orders have a token of their own.
+ */
+#ifndef RLB_PROGRAM_ADMIN_H
+#define RLB_PROGRAM_ADMIN_H
+
+#include "common/base/text.h"
+#include "common/event/loop.h"
+#include "common/net/addr.h"
+
+struct admin;
+struct admin_options {
+    const struct addr *addresses;
+    size_t naddresses;
+    const char *token;        /* or NULL */
+    const char *orders_token; /* of admin_add_order; NULL: orders are refused */
+    const char *const *hosts; /* further Host names that are fine */
+    size_t nhosts;
+    /* A listening socket for ADDRESS that somebody has left us, or -1. NULL: there are none. */
+    int (*take_socket)(void *context, const struct addr *address);
+    void *context;
+};
+struct http_server;
+/* Makes BODY; returns the HTTP status (200, 503, ...). QUERY: the raw query string. */
+typedef int (*admin_page_fn)(void *context, struct slice query, struct text *body);
+
+/*
+ * Errors: ERR_SYSTEM and friends of addr_listen, which are logged with the address;
+ * ERR_UNSUPPORTED: beyond loopback without a token, or with an empty one.
+ */
+enum err admin_create(struct loop *l, const struct admin_options *o, struct admin **out) must_check;
+/*
+ * Serve PATH (matched exactly, no query). Pages may load scripts and styles only as other paths of
+ * this address, none inline.
+ */
+void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
+               void *context);
+/* Serve what PAGE makes, in Prometheus' text format, at /metrics; as OpenMetrics to who wants that.
+ */
+void admin_add_metrics(struct admin *a, admin_page_fn page, void *context);
+/* Serve BYTES, which outlive A. */
+void admin_add_bytes(struct admin *a, const char *path, const char *content_type,
+                     struct slice bytes);
+/* The style that all programs' pages share, at /status.css. */
+void admin_add_style(struct admin *a);
+/*
+ * Server-sent events at PATH: PAGE, made anew every EVERY_MS for as long as somebody listens, each
+ * with the query it came with. Bounded (admin_stream.h).
+ */
+void admin_add_stream(struct admin *a, const char *path, uint64_t every_ms, admin_page_fn page,
+                      void *context);
+enum {
+    /* Letters of what an action is for: more than any incarnation has. */
+    ADMIN_ARGUMENT_MAX = 64,
+};
+/* Does it to ARGUMENT; makes BODY, a line of text; returns the HTTP status. */
+typedef int (*admin_action_fn)(void *context, struct slice argument, struct text *body);
+/*
+ * POST BEFORE ARGUMENT AFTER ("/processes/", "/detach"). The argument is 1..ADMIN_ARGUMENT_MAX
+ * letters, digits, '-', '_' and '.'; anything else is no such path. Without a token configured:
+ * 403. No page of another site gets here: a browser sends no Authorization of ours for it.
+ */
+void admin_add_action(struct admin *a, const char *before, const char *after,
+                      admin_action_fn action, void *context);
+/* Does what ENTITY (the request's body) says; makes BODY, JSON; returns the HTTP status. */
+typedef int (*admin_order_fn)(void *context, struct slice entity, struct text *body);
+/*
+ * POST PATH, with "Authorization: Bearer ORDERS_TOKEN", whatever the token for reading is: who may
+ * look need not be who may act. Without an orders_token: 403. A page of another site cannot send
+ * that header here: what it would take to be allowed to (CORS) is never answered.
+ */
+void admin_add_order(struct admin *a, const char *path, admin_order_fn order, void *context);
+/* Its server: to hold it, or to pass on its sockets. */
+struct http_server *admin_server(const struct admin *a);
+/* The address a listener is bound to (port 0 resolved). */
+void admin_address(const struct admin *a, size_t i, struct addr *out);
+/*
+ * Stop listening, close connections as they become idle; done() once none is left. Within a few
+ * seconds, as every request here is bounded in time.
+ */
+void admin_stop(struct admin *a, void (*done)(void *context), void *context);
+/* After admin_stop: no more patience with those who still read. done() follows. */
+void admin_cut(struct admin *a);
+/* After admin_stop is done, or when nothing has connected. NULL is fine. */
+void admin_destroy(struct admin *a);
+
+#endif

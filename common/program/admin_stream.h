@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Server-sent events of the admin address (admin_add_stream): each listener is told anew every so
+ * often, those that ask the same from one text. The first event is the whole text, later ones, of
+ * type "delta", what has changed in it (common/base/line_delta.h), where that is shorter and the
+ * listener has taken the text before. Listeners and what waits for them are
+ * bounded; one that does not keep up is cut, and its browser comes back. Owned by the admin; its
+ * loop's thread.
+ */
+#ifndef RLB_PROGRAM_ADMIN_STREAM_H
+#define RLB_PROGRAM_ADMIN_STREAM_H
+
+#include "common/program/admin.h"
+#include "common/server/http_server.h"
+
+enum {
+    ADMIN_LISTENERS_MAX = 16, /* of one stream: further ones get 503 */
+    /* Times in a row that a listener had not taken what it was told before; then it is cut. */
+    ADMIN_LISTENER_LATE_MAX = 10,
+};
+
+struct admin_stream;
+
+struct admin_stream *admin_stream_create(struct loop *l, uint64_t every_ms, admin_page_fn make,
+                                         void *context);
+/* No listener is left. */
+void admin_stream_destroy(struct admin_stream *s);
+/* Whether there is room for one more. */
+bool admin_stream_has_room(const struct admin_stream *s);
+/* R has its headers, and nothing was sent yet; the stream has it from now on. QUERY: of its
+ * request, in its memory. */
+void admin_stream_join(struct admin_stream *s, struct http_reply *r, struct slice query);
+/* All listeners are sent away; nobody joins any more. */
+void admin_stream_end(struct admin_stream *s);
+
+#endif

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Command line, signals, ready notification. Signals are blocked everywhere and read from a
+ * signalfd on one loop, so no code of ours ever runs in a signal handler.
+ */
+#include "common/program/daemon.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "version.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* ---- command line ---- */
+
+enum action { ACTION_RUN, ACTION_TEST, ACTION_VERSION, ACTION_HELP, ACTION_DESCRIBE, ACTION_BAD };
+
+struct command_line {
+    const char *file;
+    const char *what; /* ACTION_DESCRIBE */
+};
+
+static void print_usage(const struct daemon_program *p, FILE *out)
+{
+    fprintf(out,
+            "usage: %s -c FILE [-t]\n"
+            "       %s -v | -h | --describe settings|stats|outcomes\n",
+            p->name, p->name);
+}
+
+static void print_help(const struct daemon_program *p)
+{
+    printf("%s: %s\n\n", p->name, p->summary);
+    print_usage(p, stdout);
+    printf("\n"
+           "  -c, --config FILE    the configuration\n"
+           "  -t, --test           test the configuration and exit\n"
+           "      --describe WHAT  print a manual page: settings, stats or outcomes\n"
+           "  -v, --version        print the version\n"
+           "  -h, --help           print this\n"
+           "\n"
+           "exit status: 0 good, %d bad configuration, %d bad usage\n"
+           "signals: TERM drains and exits, INT stops at once, HUP reads the configuration again\n",
+           EXIT_CONFIG, EXIT_USAGE);
+    if (p->more_signals != NULL)
+        printf("         %s\n", p->more_signals);
+}
+
+static enum action parse_command_line(int argc, char **argv, struct command_line *out)
+{
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'},   {"test", no_argument, NULL, 't'},
+        {"version", no_argument, NULL, 'v'},        {"help", no_argument, NULL, 'h'},
+        {"describe", required_argument, NULL, 'd'}, {NULL, 0, NULL, 0},
+    };
+    enum action action = ACTION_RUN;
+    int option;
+
+    optind = 0; /* start anew: a test parses more than once */
+    /* No 'd' among the short ones: describing is for the long form alone. */
+    while ((option = getopt_long(argc, argv, "+c:tvh", options, NULL)) != -1) {
+        switch (option) {
+        case 'c':
+            out->file = optarg;
+            break;
+        case 't':
+            action = ACTION_TEST;
+            break;
+        case 'v':
+            return ACTION_VERSION;
+        case 'h':
+            return ACTION_HELP;
+        case 'd':
+            out->what = optarg;
+            return ACTION_DESCRIBE;
+        default:
+            return ACTION_BAD; /* getopt has said why */
+        }
+    }
+    if (optind != argc) {
+        fprintf(stderr, "%s: unexpected argument \"%s\"\n", argv[0], argv[optind]);
+        return ACTION_BAD;
+    }
+    if (out->file == NULL) {
+        fprintf(stderr, "%s: no configuration given (-c FILE)\n", argv[0]);
+        return ACTION_BAD;
+    }
+    return action;
+}
+
+/* Whether stdout took everything: a manual page cut short by a full disk is a failure. */
+static int exit_of_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return EXIT_SUCCESS;
+    perror("stdout");
+    return EXIT_CONFIG;
+}
+
+static int check(const struct daemon_program *p, const char *file)
+{
+    struct diag d = {0};
+    bool good = p->check(file, &d);
+
+    if (d.text != NULL)
+        fputs(d.text, stderr);
+    if (!good)
+        fprintf(stderr, "%s: configuration is bad (%u %s)\n", file, d.errors,
+                d.errors == 1 ? "problem" : "problems");
+    diag_fini(&d);
+    return good ? EXIT_SUCCESS : EXIT_CONFIG;
+}
+
+int daemon_main(const struct daemon_program *p, int argc, char **argv)
+{
+    struct command_line line = {.file = NULL};
+    int code = EXIT_USAGE;
+
+    switch (parse_command_line(argc, argv, &line)) {
+    case ACTION_BAD:
+        print_usage(p, stderr);
+        break;
+    case ACTION_VERSION:
+        printf("%s %s\n", p->name, RLB_VERSION);
+        code = exit_of_output();
+        break;
+    case ACTION_HELP:
+        print_help(p);
+        code = exit_of_output();
+        break;
+    case ACTION_DESCRIBE:
+        if (p->describe != NULL && p->describe(line.what, stdout)) {
+            code = exit_of_output();
+            break;
+        }
+        fprintf(stderr, "%s: nothing to describe by the name \"%s\"\n", p->name, line.what);
+        print_usage(p, stderr);
+        break;
+    case ACTION_TEST:
+        code = check(p, line.file);
+        if (code == EXIT_SUCCESS)
+            fprintf(stderr, "%s: configuration is good\n", line.file);
+        break;
+    case ACTION_RUN:
+        code = check(p, line.file);
+        if (code == EXIT_SUCCESS)
+            code = p->run(line.file);
+        break;
+    }
+    return code;
+}
+
+/* ---- signals ---- */
+
+struct daemon_watch {
+    struct daemon_signals handlers;
+    struct watch *watch;
+    struct loop *loop;
+    struct timer log; /* each second */
+    int fd;
+};
+
+static void fill_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+    sigaddset(set, SIGCHLD);
+    sigaddset(set, SIGUSR1);
+    sigaddset(set, SIGUSR2);
+}
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == -1)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
+        log_warn(NULL, "descriptor-limit-not-raised", "errno=%d", errno);
+}
+
+size_t daemon_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == -1 || limit.rlim_cur > SIZE_MAX)
+        return SIZE_MAX;
+    return (size_t)limit.rlim_cur;
+}
+
+enum {
+    /* Freed memory each arena keeps. By default 128 KiB, so that relaying a large body gave its
+     * buffers to the kernel and took them back, page by page, at every read: half the cost of a
+     * response of 64 KiB. */
+    KEPT_FREE_BYTES = 16 * 1024 * 1024,
+    /* What is larger is mapped, and unmapped when freed: request bodies, not relay buffers. */
+    MAPPED_BYTES = 1024 * 1024,
+};
+
+void daemon_prepare(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t set;
+
+    fill_signals(&set);
+    int failed = pthread_sigmask(SIG_BLOCK, &set, NULL);
+    ASSERT(failed == 0);
+    sigemptyset(&ignore.sa_mask);
+    failed = sigaction(SIGPIPE, &ignore, NULL);
+    ASSERT(failed == 0);
+    raise_descriptor_limit();
+    (void)mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
+    (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
+}
+
+static void (*handler_of(const struct daemon_signals *s, uint32_t signo))(void *)
+{
+    switch (signo) {
+    case SIGTERM:
+        return s->on_term;
+    case SIGINT:
+        return s->on_int;
+    case SIGHUP:
+        return s->on_hup;
+    case SIGCHLD:
+        return s->on_child;
+    case SIGUSR1:
+        return s->on_usr1;
+    case SIGUSR2:
+        return s->on_usr2;
+    default:
+        return NULL;
+    }
+}
+
+/* One signal a call: the descriptor stays readable while there are more, and a handler may stop the
+ * watch. */
+static void on_signal(void *context)
+{
+    struct daemon_watch *w = context;
+    struct signalfd_siginfo info;
+
+    if (read(w->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return;
+    void (*handler)(void *) = handler_of(&w->handlers, info.ssi_signo);
+    if (handler != NULL)
+        handler(w->handlers.context);
+}
+
+static void on_log_second(struct timer *t)
+{
+    enum { LOG_FLUSH_MS = 1000 };
+
+    log_flush();
+    timer_start(container_of(t, struct daemon_watch, log)->loop, t, LOG_FLUSH_MS);
+}
+
+struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_signals *s)
+{
+    struct daemon_watch *w = xcalloc(1, sizeof(*w));
+    sigset_t set;
+
+    fill_signals(&set);
+    if (s->on_child == NULL)
+        sigdelset(&set, SIGCHLD);
+    w->handlers = *s;
+    w->fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    ASSERT(w->fd != -1);
+    w->watch = watch_start(l, w->fd, on_signal, w);
+    w->loop = l;
+    timer_init(&w->log, on_log_second);
+    on_log_second(&w->log);
+    return w;
+}
+
+void daemon_signals_stop(struct daemon_watch *w)
+{
+    if (w == NULL)
+        return;
+    watch_stop(w->watch);
+    timer_stop(&w->log);
+    log_flush_all();
+    close(w->fd);
+    free(w);
+}
+
+/* ---- ready notification ---- */
+
+/* The path or abstract name in NOTIFY_SOCKET; false when it is neither. */
+static bool notify_address(const char *name, struct sockaddr_un *sa, socklen_t *len)
+{
+    size_t n = strlen(name);
+
+    if ((name[0] != '/' && name[0] != '@') || n < 2 || n >= sizeof(sa->sun_path))
+        return false;
+    *sa = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(sa->sun_path, name, n);
+    *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    if (name[0] == '@')
+        sa->sun_path[0] = '\0';
+    else
+        ++*len; /* the NUL */
+    return true;
+}
+
+void daemon_notify(const char *state)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un sa;
+    socklen_t len;
+
+    if (name == NULL || name[0] == '\0')
+        return;
+    if (!notify_address(name, &sa, &len)) {
+        char escaped[LOG_CUT_ROOM];
+        log_warn(NULL, "notify-socket-bad", "name=\"%s\"", log_cut(slice_of(name), escaped));
+        return;
+    }
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ssize_t sent = -1;
+    if (fd != -1) {
+        /* A service manager that does not read must not stop us. */
+        sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&sa,
+                      len);
+    }
+    if (sent == -1)
+        log_warn(NULL, "notify-failed", "errno=%d", errno);
+    if (fd != -1)
+        close(fd);
+}
+
+/* ---- ids ---- */
+
+void daemon_random_id(char out[33])
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char bytes[16];
+
+    /* Up to 256 bytes come whole once the kernel's generator is ready, which it waits for. */
+    ssize_t got;
+    do
+        got = getrandom(bytes, sizeof(bytes), 0);
+    while (got == -1 && errno == EINTR);
+    ASSERT(got == (ssize_t)sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); ++i) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    out[32] = '\0';
+}
+
+void daemon_log_problems(const struct diag *d)
+{
+    struct slice rest = slice_of(d->text);
+
+    while (rest.len > 0) {
+        struct slice line = slice_cut(&rest, '\n');
+        char shown[LOG_CUT_ROOM];
+
+        if (line.len > 0)
+            log_info(NULL, "configuration-problem", "problem=\"%s\"", log_cut(line, shown));
+    }
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every server program does alike: command line, configuration test, signals, ready
+ * notification, exit codes. Main thread only; created before any other thread starts, so that they
+ * inherit the blocked signals.
+ */
+#ifndef RLB_PROGRAM_DAEMON_H
+#define RLB_PROGRAM_DAEMON_H
+
+#include "common/base/err.h"
+#include "common/event/loop.h"
+
+#include <stdio.h>
+
+enum { EXIT_CONFIG = 1, EXIT_USAGE = 2 };
+
+struct daemon_program {
+    const char *name;    /* "resumelb" */
+    const char *summary; /* one line for --help */
+    /* Read and check FILE whole; every problem to D. The result is kept by the program. */
+    bool (*check)(const char *file, struct diag *d);
+    /* --describe WHAT: settings, stats, outcomes. False: no such WHAT. */
+    bool (*describe)(const char *what, FILE *out);
+    /* Start, run, stop; the exit code. */
+    int (*run)(const char *file);
+    /* A line for --help about signals beyond those that all programs take, or NULL. */
+    const char *more_signals;
+};
+/* The whole main(): parses -c -t -v -h --describe, calls the above. */
+int daemon_main(const struct daemon_program *p, int argc, char **argv);
+
+/* ---- while running ---- */
+struct daemon_signals {
+    void (*on_term)(void *context);  /* SIGTERM: drain */
+    void (*on_int)(void *context);   /* SIGINT: stop at once */
+    void (*on_hup)(void *context);   /* SIGHUP: re-read and reopen */
+    void (*on_child)(void *context); /* SIGCHLD, or NULL */
+    void (*on_usr1)(void *context);  /* SIGUSR1; NULL: ignored */
+    void (*on_usr2)(void *context);  /* SIGUSR2: start the new program; NULL: ignored */
+    void *context;
+};
+/* Before threads start: block the signals in this (and so every later) thread; ignore SIGPIPE;
+ * raise RLIMIT_NOFILE to its hard limit; have malloc keep some of what is freed. */
+void daemon_prepare(void);
+/* How many descriptors this process may have open. */
+size_t daemon_descriptor_limit(void);
+/* Deliver them on L from now on (signalfd). */
+struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_signals *s);
+void daemon_signals_stop(struct daemon_watch *w);
+/* sd_notify: "READY=1", "MAINPID=...", "STOPPING=1", "RELOADING=1", "STATUS=..."; nothing without
+ * NOTIFY_SOCKET.
+ */
+void daemon_notify(const char *state);
+/* A configuration read anew is refused: each problem in D is a line of the log. */
+void daemon_log_problems(const struct diag *d);
+/* 128 random bits as hex: an incarnation, a request id. OUT has 33 bytes. */
+void daemon_random_id(char out[33]);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A place has two parts on cache lines of their own: what it has in hand, which its loop writes for
+ * each request, and a box of what others give, with the one message that says "look". What is in
+ * the box counts as in hand at once, or all who accept at the same time would choose the same.
+ */
+#include "common/server/http_balance.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum {
+    /* Given and not yet taken; more stays where it was accepted. */
+    BOX_MAX = 32,
+    /* A loop that has left its box alone for so long is busy. */
+    BUSY_MS = 5,
+    /* Looked at for each connection; of more loops, others the next time. */
+    LOOKS_MAX = 8,
+    /* Apart by less than this and an eighth, connections stay where they are: to move one costs
+     * about as much as two system calls, and what is in hand goes up and down. (A connection with a
+     * request is two.) */
+    SLACK = 4,
+    SLACK_PART = 8,
+};
+
+struct box {
+    pthread_mutex_t mutex; /* all below but N's reading */
+    struct http_balance_place place;
+    struct loop_message message;
+    bool posted;
+    uint64_t since_ms; /* when the first of those in it was put there */
+    _Atomic unsigned n;
+    struct http_accepted items[BOX_MAX];
+};
+
+struct place {
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t in_hand;
+    _Atomic uint64_t given;
+    unsigned look_at; /* next */
+    _Alignas(CACHE_LINE_BYTES) _Atomic bool open;
+    _Atomic uint64_t taken;
+    struct box box;
+};
+
+struct http_balance {
+    unsigned n;
+    struct place *places;
+};
+
+static void on_message(struct loop_message *m);
+
+static uint64_t relaxed(const _Atomic uint64_t *n)
+{
+    return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+/* By its only writer. */
+static void count(_Atomic uint64_t *n)
+{
+    atomic_store_explicit(n, relaxed(n) + 1, memory_order_relaxed);
+}
+
+struct http_balance *http_balance_create(unsigned n)
+{
+    struct http_balance *b = xcalloc(1, sizeof(*b));
+
+    ASSERT(n != 0);
+    b->n = n;
+    b->places = xcalloc_lines(n, sizeof(*b->places));
+    for (unsigned i = 0; i < n; ++i) {
+        struct box *box = &b->places[i].box;
+
+        pthread_mutex_init(&box->mutex, NULL);
+        box->message.run = on_message;
+        b->places[i].look_at = i + 1;
+    }
+    return b;
+}
+
+void http_balance_destroy(struct http_balance *b)
+{
+    if (b == NULL)
+        return;
+    for (unsigned i = 0; i < b->n; ++i) {
+        ASSERT(!b->places[i].open);
+        ASSERT(b->places[i].box.n == 0);
+        pthread_mutex_destroy(&b->places[i].box.mutex);
+    }
+    free(b->places);
+    free(b);
+}
+
+static struct place *place_of(struct http_balance *b, unsigned i)
+{
+    ASSERT(i < b->n);
+    return &b->places[i];
+}
+
+void http_balance_join(struct http_balance *b, unsigned i, const struct http_balance_place *p)
+{
+    struct place *to = place_of(b, i);
+
+    pthread_mutex_lock(&to->box.mutex);
+    ASSERT(!to->open);
+    to->box.place = *p;
+    to->open = true;
+    pthread_mutex_unlock(&to->box.mutex);
+}
+
+/* Take what is in the box now; what is taken may lead to anything but more in there. */
+static void empty(struct place *p)
+{
+    struct box *box = &p->box;
+    struct http_accepted items[BOX_MAX];
+
+    pthread_mutex_lock(&box->mutex);
+    unsigned n = box->n;
+    memcpy(items, box->items, n * sizeof(*items));
+    box->n = 0;
+    pthread_mutex_unlock(&box->mutex);
+    for (unsigned i = 0; i < n; ++i) {
+        count(&p->taken);
+        box->place.take(box->place.context, &items[i]);
+    }
+}
+
+static void on_message(struct loop_message *m)
+{
+    struct box *box = container_of(m, struct box, message);
+
+    pthread_mutex_lock(&box->mutex);
+    box->posted = false;
+    pthread_mutex_unlock(&box->mutex);
+    empty(container_of(box, struct place, box));
+}
+
+void http_balance_leave(struct http_balance *b, unsigned i)
+{
+    struct place *p = place_of(b, i);
+
+    pthread_mutex_lock(&p->box.mutex);
+    p->open = false;
+    pthread_mutex_unlock(&p->box.mutex);
+    empty(p);
+}
+
+void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_hand)
+{
+    atomic_store_explicit(&place_of(b, i)->in_hand, in_hand, memory_order_relaxed);
+}
+
+/* With what is on its way to it. */
+static uint64_t load_of(const struct place *p)
+{
+    uint64_t in_hand = relaxed(&p->in_hand);
+    unsigned coming = atomic_load_explicit(&p->box.n, memory_order_relaxed);
+
+    return in_hand < UINT64_MAX - coming ? in_hand + coming : UINT64_MAX;
+}
+
+static struct place *least_loaded(struct http_balance *b, struct place *own)
+{
+    unsigned looks = b->n < LOOKS_MAX ? b->n : LOOKS_MAX;
+    struct place *least = NULL;
+
+    for (unsigned k = 0; k < looks; ++k) {
+        struct place *p = &b->places[own->look_at++ % b->n];
+
+        if (p != own && atomic_load_explicit(&p->open, memory_order_relaxed) &&
+            (least == NULL || load_of(p) < load_of(least)))
+            least = p;
+    }
+    return least;
+}
+
+static bool worth_it(uint64_t own, uint64_t other)
+{
+    return other < own && own - other > SLACK + other / SLACK_PART;
+}
+
+static bool put_locked(struct box *box, const struct http_accepted *a, uint64_t now_ms)
+{
+    if (box->n == BOX_MAX || (box->n != 0 && now_ms >= box->since_ms + BUSY_MS))
+        return false;
+    if (box->n == 0)
+        box->since_ms = now_ms;
+    box->items[box->n] = *a;
+    atomic_store_explicit(&box->n, box->n + 1, memory_order_relaxed);
+    return true;
+}
+
+bool http_balance_give(struct http_balance *b, unsigned i, const struct http_accepted *a,
+                       uint64_t now_ms)
+{
+    struct place *own = place_of(b, i);
+    struct place *to = least_loaded(b, own);
+
+    if (to == NULL || !worth_it(load_of(own), load_of(to)))
+        return false;
+    struct box *box = &to->box;
+
+    pthread_mutex_lock(&box->mutex);
+    bool put = to->open && put_locked(box, a, now_ms);
+    bool post = put && !box->posted;
+    box->posted |= post;
+    pthread_mutex_unlock(&box->mutex);
+    if (put)
+        count(&own->given);
+    if (post)
+        loop_post(box->place.loop, &box->message);
+    return put;
+}
+
+void http_balance_view(const struct http_balance *b, unsigned i, struct http_balance_view *out)
+{
+    ASSERT(i < b->n);
+    const struct place *p = &b->places[i];
+
+    *out = (struct http_balance_view){
+        .in_hand = relaxed(&p->in_hand), .given = relaxed(&p->given), .taken = relaxed(&p->taken)};
+}

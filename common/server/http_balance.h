@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which of several loops serves a client. The kernel spreads those who connect over the loops'
+ * sockets by a hash: it knows neither how much each loop has in hand nor whether it comes round to
+ * them. So the loop that has accepted a connection looks, and when another one has clearly less in
+ * hand, that one gets it, by message. A loop with more than the others thus gets no more; one that
+ * does not come round to what it was given is given nothing.
+ *
+ * Owned by the program; shared by servers of the same listeners, a place for each; outlives their
+ * loops. What is in hand is written by its loop alone and read by the others without a lock;
+ * each place has a mutex for what is given to it. No call-outs under it.
+ */
+#ifndef RLB_SERVER_HTTP_BALANCE_H
+#define RLB_SERVER_HTTP_BALANCE_H
+
+#include "common/event/loop.h"
+#include "common/net/addr.h"
+
+struct http_balance;
+
+/* A connection that nobody serves yet. */
+struct http_accepted {
+    int fd;
+    unsigned listener; /* http_listen_options.number */
+    struct addr peer;
+};
+
+struct http_balance_place {
+    struct loop *loop;
+    /* On LOOP, soon, once for each connection it is given. */
+    void (*take)(void *context, const struct http_accepted *a);
+    void *context;
+};
+
+/* With places 0..N-1, all left. */
+struct http_balance *http_balance_create(unsigned n);
+/* When all loops are gone. NULL is fine. */
+void http_balance_destroy(struct http_balance *b);
+
+/* On its loop: place I is there from now on. */
+void http_balance_join(struct http_balance *b, unsigned i, const struct http_balance_place *p);
+/* On its loop: no more is given to it; what was given and not yet taken is taken now. */
+void http_balance_leave(struct http_balance *b, unsigned i);
+/* On its loop: what it has in hand; UINT64_MAX: it can take no more at present. */
+void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_hand);
+/* On the loop of place I, which has accepted A: whether another one takes it, with its
+ * descriptor. */
+bool http_balance_give(struct http_balance *b, unsigned i, const struct http_accepted *a,
+                       uint64_t now_ms) must_check;
+
+struct http_balance_view {
+    uint64_t in_hand;
+    uint64_t given; /* to others */
+    uint64_t taken; /* from others */
+};
+/* Any thread. */
+void http_balance_view(const struct http_balance *b, unsigned i, struct http_balance_view *out);
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The HTTP server of one loop (HTTP/1 and HTTP/2, plain or TLS): listeners, connections, requests
+ * to one handler, and the response's way back with back-pressure. Used by the load balancer's
+ * front, the agent's front and the admin address. Everything belongs to the loop's thread. The
+ * server owns its listeners and outlives its connections; a connection owns its requests.
+ */
+#ifndef RLB_SERVER_HTTP_SERVER_H
+#define RLB_SERVER_HTTP_SERVER_H
+
+#include "common/base/pace.h"
+#include "common/event/loop.h"
+#include "common/http/http_request.h"
+#include "common/net/addr.h"
+#include "common/net/address_counts.h"
+#include "common/net/networks.h"
+#include "common/server/http_balance.h"
+#include "common/tls/tls_server.h"
+#include "common/upstream/http1_client.h"
+#include "common/wire/http1_request.h"
+
+struct http_server;
+struct http_conn; /* a client's connection */
+struct body_file;
+struct body_totals; /* common/http/body_sink.h */
+
+/* What servers that have a limit together share. All zero at first. */
+struct http_connections {
+    _Atomic size_t n;
+    _Atomic unsigned waiting; /* servers that accept nobody, as the limit is reached */
+};
+
+/* A request, or a connection, refused by the server itself. Borrowed for the call. */
+struct http_refusal {
+    struct http_conn *conn;
+    enum request_fault fault;
+    int status;  /* as sent; of connections that are just closed: none */
+    int version; /* 0x100, 0x101, 0x200; 0: none, the connection was closed before it was known */
+    struct slice method, target, host; /* as far as they were read; hostile bytes */
+};
+
+struct http_server_options {
+    size_t max_body_bytes;
+    size_t max_header_bytes, max_headers; /* over either: 431, before the handler */
+    /*
+     * At the limit, the connection that has been idle for longest makes room for a new one; if none
+     * is idle, accepting pauses. 0: unlimited. CONNECTIONS: their number, shared by the servers
+     * that have the limit together; NULL: this server's.
+     */
+    size_t max_connections;
+    struct http_connections *connections;
+    /*
+     * Of one client address, over all servers that share the table ADDRESSES (borrowed; it outlives
+     * them): over it a connection is closed at once, unless EXEMPT, which may be NULL, says of its
+     * peer that it may have more. 0: unlimited.
+     */
+    size_t max_connections_per_address;
+    struct address_counts *addresses;
+    bool (*exempt)(void *context, const struct addr *peer);
+    /* NULL: none. Which of the loops' servers serves a connection; this one's place is its loop's
+     * index. Borrowed; all listeners are then added in one go, and closed so. */
+    struct http_balance *balance;
+    uint64_t header_timeout_ms;     /* a request head must be complete within */
+    uint64_t body_timeout_ms;       /* a request body must be complete within */
+    uint64_t keep_alive_timeout_ms; /* an idle client connection is closed after */
+    uint64_t send_timeout_ms;       /* a client must take some bytes within (compared once per that
+                                       time), or its connection is cut. 0 = none, as for the others */
+    /* Bytes per second, on average over each grace time in full; 0 = any rate. Of a body below it
+     * the connection is refused (408), of HTTP/2 the stream is reset; a slower reader is cut. */
+    uint64_t min_body_rate, min_body_rate_grace_ms;
+    uint64_t min_send_rate, min_send_rate_grace_ms;
+    /* Frames per second of an HTTP/2 connection, above which it is closed; 0 = any. */
+    uint32_t http2_pings, http2_priorities, http2_window_updates, http2_resets,
+        http2_unknown_frames;
+    uint32_t http2_requests;  /* of one connection; then GOAWAY. 0 = any number */
+    uint32_t http2_abandoned; /* of these, if it is most of them, given up; then it is cut */
+    size_t body_spill_bytes;  /* request bodies above it go to a file in spill_dir */
+    const char *spill_dir;
+    struct body_totals *body_totals; /* shared by all servers of the program; NULL: none */
+    struct slice server_name;        /* the Server header; empty: none */
+    /*
+     * A complete request that has passed the strict checks (request_fault.def): its method is a
+     * token, its path begins with "/" (or is "*" for OPTIONS), its authority is host[:port], empty
+     * when an HTTP/1.0 client sent none. Call http_reply_init here, at once; answer now or later.
+     * What must die with the request is taken from it (http_request_take).
+     */
+    void (*on_request)(void *context, struct http_request *req, struct http_conn *conn);
+    /* One that has not; it has been counted and is being answered. May be NULL. */
+    void (*on_refused)(void *context, const struct http_refusal *r);
+    void *context;
+};
+
+struct http_server *http_server_create(struct loop *l, const struct http_server_options *o);
+/* New limits and time-outs while running. The handler stays; so does server_name. */
+void http_server_set(struct http_server *s, const struct http_server_options *o);
+
+struct http_listen_options {
+    SSL_CTX *ssl; /* NULL: plain. Borrowed; one reference is taken */
+    bool http2; /* with TLS: accepted, as the context offers it (tls_server_create). Plain: nothing
+                   else is (prior knowledge, RFC 9113 section 3.3) */
+    /*
+     * NULL: none. Else each connection begins with a PROXY header (common/wire/proxy_line.h), whose
+     * addresses are the connection's from then on; a peer outside the networks is closed. Borrowed
+     * until the listener is closed.
+     */
+    const struct networks *proxy_from;
+    /* Called before anything is read of a connection: whether PEER is allowed. NULL: every peer. */
+    bool (*allows)(void *context, void *tag, const struct addr *peer);
+    /* With TLS: plain HTTP is answered by a plain 400. Not where clients are programs of ours,
+     * which would take the answer for an application's. */
+    bool tells_plain;
+    bool defer_accept; /* TCP: do not accept before the first bytes, for about a second */
+    unsigned number;   /* with a balance: the same for the same listener on each loop */
+    void *tag;         /* for http_conn_tag: which listener (slot, application) a request came by */
+};
+struct http_listener;
+/* Takes over FD (bound and listening). */
+struct http_listener *http_server_listen(struct http_server *s, int fd,
+                                         const struct http_listen_options *o);
+/* Stop accepting and close the socket. Connections live on. */
+void http_listener_close(struct http_listener *l);
+
+/* Accept nothing until it is called with false: connections wait in the sockets' queues. */
+void http_server_hold(struct http_server *s, bool hold);
+/* Each listener's socket, which stays its own, and its tag. */
+void http_server_each_socket(const struct http_server *s,
+                             void (*each)(void *context, int fd, void *tag), void *context);
+
+/* No new requests: responses say close, idle connections are shut. done() once no connection is
+ * left. */
+void http_server_drain(struct http_server *s, void (*done)(void *context), void *context);
+/* The same, but tunnels live on, and idle connections and those that have not asked yet get one
+ * more answer, until http_server_shut_idle. */
+void http_server_retire(struct http_server *s, void (*done)(void *context), void *context);
+void http_server_shut_idle(struct http_server *s);
+/* Cut every connection now. */
+void http_server_cut(struct http_server *s);
+/* After the drain or cut is complete. */
+void http_server_destroy(struct http_server *s);
+size_t http_server_connections(const struct http_server *s);
+
+/* What happened so far. */
+struct http_server_counts {
+    uint64_t accepted;  /* connections */
+    uint64_t requests;  /* handed to the handler */
+    uint64_t abandoned; /* of those: the client left before it had the whole answer */
+    uint64_t header_timeouts, body_timeouts, send_timeouts; /* connections ended for them */
+    uint64_t slow_readers;  /* connections cut for reading below min_send_rate */
+    uint64_t resets;        /* HTTP/2 connections cut for abandoning most of many requests */
+    uint64_t accept_pauses; /* times accepting paused: too many connections, or no descriptors */
+    uint64_t tls12, tls13;  /* handshakes finished, by version */
+    uint64_t tls_resumed;   /* of those: with a session of before */
+    uint64_t tls_failed[TLS_FAILURES]; /* handshakes not finished, by reason */
+    uint64_t refused[FAULT_COUNT];     /* requests refused before the handler, by reason */
+};
+/* Any thread. */
+void http_server_read_counts(const struct http_server *s, struct http_server_counts *out);
+
+/* Within on_request: the file that holds the body of the request, or NULL. It lives as long as the
+ * request does; the request's entity shows the same bytes. */
+const struct body_file *http_conn_body_file(const struct http_conn *c);
+void *http_conn_tag(const struct http_conn *c);
+/* Both ends: the socket's, or those that a proxy in front has named (proxy_from). Until the next
+ * call for a connection of this server. */
+const struct addr *http_conn_peer(struct http_conn *c);
+/* A copy of it. */
+void http_conn_copy_peer(const struct http_conn *c, struct addr *out);
+const struct addr *http_conn_local(struct http_conn *c);
+bool http_conn_is_tls(const struct http_conn *c);
+/* With us, or with the proxy in front (proxy_from), as it says. */
+bool http_conn_client_has_tls(const struct http_conn *c);
+/* NULL: plain, or no handshake has been finished. */
+const SSL *http_conn_ssl(const struct http_conn *c);
+
+/* ---- the way back ---- */
+
+enum { CHUNK_HEAD_MAX = 2 * sizeof(size_t) + 2 }; /* hex digits, CRLF */
+
+/* Where the head of an HTTP/1 answer is written, and its body behind it when that is small. */
+struct http_piece {
+    char *p; /* a block of the loop's, or of malloc where ROOM is larger; NULL: there is none */
+    size_t room;
+    size_t from, to; /* what is there already */
+};
+
+/*
+ * One request's answer. Embedded in memory of the user's that lives until gone() has returned; call
+ * http_reply_init in on_request. Everything below may end the request, and call gone(): touch
+ * nothing of it after a call with FINAL, after http_reply_abort, or after gone().
+ */
+struct http_reply {
+    struct http_request *req;
+    struct http_conn *conn;
+    const struct http_reply_events *events;
+    void *context;
+    size_t queued_bytes; /* taken from the worker, not yet taken by the client */
+    uint64_t sent_bytes; /* of body, taken by the client's connection */
+    /* The rest is http_reply.c's and the protocols'. */
+    struct list node; /* in its connection's */
+
+    struct list parts, sending; /* bodies: waiting, and with the protocol until it has taken them */
+    uint64_t left_bytes;        /* of the announced length; UINT64_MAX: unknown */
+    size_t joined_bytes;        /* of body, in the piece, not taken yet */
+
+    struct http_piece piece; /* HTTP/1: until it is sent */
+    struct list held_node;   /* in one of the server's lines */
+    int state;
+    bool bodyless, chunked, head_sent, in_flight, last_in_flight, watched_progress;
+    bool final_queued, abort_queued, over;
+    bool moving; /* more follows at once what is written now */
+
+    uint64_t held_until_ms;
+    struct timer send_timer; /* http_slow.c's */
+
+    /* From here on nothing is zeroed for a new one: few need it, and set it themselves. */
+    uint64_t progress;               /* WATCHED_PROGRESS: as last looked at by the send timer */
+    struct pace pace;                /* HTTP/2: of the stream, while its own window is closed */
+    char chunk_head[CHUNK_HEAD_MAX]; /* of the chunk that is being sent */
+};
+
+struct http_reply_events {
+    /*
+     * The queue has shrunk (queued_bytes): a paused worker may go on. Never inside http_reply_send,
+     * not after FINAL. May be NULL.
+     */
+    void (*drained)(void *context);
+    /*
+     * The client has gone (noticed while we wait for the worker as well as while sending), or all
+     * has been sent and the request is about to be freed: DONE tells which. Exactly once per
+     * request that was init'ed, the last thing that happens to it.
+     */
+    void (*gone)(void *context, bool done);
+};
+
+void http_reply_init(struct http_reply *r, struct http_request *req, struct http_conn *c,
+                     const struct http_reply_events *e, void *context);
+/* From now on a client that closes its sending side is not taken for one that has left (HTTP/1);
+ * one whose connection is reset still is. */
+void http_reply_keep_half_closed(struct http_reply *r);
+/* HTTP/1, before the start: room for BYTES of whole lines of a head, which go out after the fields
+ * of req->res; and how many are there. NULL: the request is over. */
+char *http_reply_room(struct http_reply *r, size_t bytes);
+void http_reply_lines(struct http_reply *r, size_t bytes);
+/*
+ * What the request's status and headers will be: set req->res first (status, fields;
+ * reason is the standard one unless set, and must live as long as the request). Then once:
+ *   content_length  UINT64_MAX: unknown. Of a HEAD or 304 it is what is announced.
+ * The head goes out with the first bytes of the body, or by itself before the loop waits again.
+ */
+void http_reply_start(struct http_reply *r, uint64_t content_length);
+/*
+ * The same, but the head does not go out before HOLD_MS have passed or the first bytes of the body
+ * are there. Servers write the two apart; until then a failure of the worker can be undone by
+ * http_reply_withdraw.
+ */
+void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hold_ms);
+/* Take a held answer back: true when nothing of it has gone out; then start another one. */
+bool http_reply_withdraw(struct http_reply *r);
+/*
+ * Queue BODY (taken over; NULL is none); FINAL: the answer is complete with it. Bytes beyond the
+ * announced length are dropped, a FINAL before it is an abort, and an answer that has no body
+ * (HEAD, 204, 304) drops all.
+ */
+void http_reply_send(struct http_reply *r, struct http1_body *body, bool final);
+/*
+ * Queue up to MAX bytes of the body that have come FROM the worker; those that the client's
+ * connection takes at once do not pass through this program's memory. HTTP/1 without TLS, of an
+ * announced length, when nothing else is queued: how many, as recv(2) without waiting; or -1 with
+ * errno, ENOTSUP: not now, so that they have to be read; so where R is NULL.
+ */
+ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max);
+/*
+ * The answer cannot be completed: after what is queued the client sees it cut short, never
+ * complete. When nothing has gone out yet it is a 502.
+ */
+void http_reply_abort(struct http_reply *r);
+/* A whole small answer of our own; copies BODY. Headers other than content-type set before. */
+void http_reply_simple(struct http_reply *r, int status, const char *content_type,
+                       struct slice body);
+/*
+ * Answer 101 with the fields of req->res (Upgrade among them) and join the client's socket to
+ * WORKER (taken over) until both sides have closed, either fails, or nothing has come for the idle
+ * time-out (0 = none). HTTP/1.1 only. Counts are given at the end, later; gone() is called when the
+ * tunnel starts.
+ */
+struct http_tunnel_end {
+    void (*ended)(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes);
+    void *context;
+};
+void http_reply_tunnel(struct http_reply *r, const struct http1_upgraded *worker,
+                       uint64_t idle_timeout_ms, const struct http_tunnel_end *end);
+size_t http_server_tunnels(const struct http_server *s);
+/* Standard reason phrase, NUL-terminated: "Not Found"; "Unknown" for others. */
+const char *http_status_reason(int status) apart;
+
+#endif

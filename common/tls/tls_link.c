@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The library reads ahead: one system call takes a record with its header, and perhaps the next
+ * one. A read that brought something ends without asking the socket again unless there is more in
+ * the library's buffer, so that a response costs one system call as it does in the clear.
+ */
+#include "common/tls/tls_link.h"
+
+#include "common/base/log.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+enum {
+    /* Pieces are joined up to the most that one record holds. */
+    RECORD_MAX = 16 * 1024,
+    /* Written in one go; then the loop's other sockets have their turn. */
+    SEND_MAX = 256 * 1024,
+    REASON_ROOM = 160,
+};
+
+struct tls_link {
+    SSL *ssl;
+    struct tls_peer *peer; /* counted; NULL: the server's side */
+    unsigned loop_index, generation;
+    bool up;      /* the handshake is over */
+    bool asked;   /* the peer has asked for our certificate */
+    bool heard;   /* something of the peer's own has come */
+    bool drained; /* the last read has left nothing in the library's buffer */
+    bool broken;  /* by an alert, or bytes that are not TLS: close_notify must not be sent */
+    bool ended;   /* no more to be read */
+    int end;      /* ENDED: errno; 0: by close_notify */
+};
+
+/* ---- life ---- */
+
+void tls_link_destroy(struct tls_link *l)
+{
+    if (l == NULL)
+        return;
+    /* Else the library takes the session for one that is not to be resumed. */
+    if (l->up && !l->broken)
+        SSL_set_shutdown(l->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    SSL_free(l->ssl);
+    if (l->peer != NULL)
+        tls_peer_unref(l->peer);
+    free(l);
+}
+
+struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index)
+{
+    struct tls_link *l = xcalloc(1, sizeof(*l));
+
+    ERR_clear_error();
+    l->ssl = tls_peer_begin(p, loop_index, &l->generation);
+    if (l->ssl == NULL || SSL_set_fd(l->ssl, fd) != 1) {
+        log_warn(p, "worker-tls-failed", "reason=\"cannot be set up for the name %s\"",
+                 tls_peer_name(p));
+        SSL_free(l->ssl);
+        free(l);
+        return NULL;
+    }
+    l->peer = tls_peer_ref(p);
+    l->loop_index = loop_index;
+    SSL_set_app_data(l->ssl, l);
+    return l;
+}
+
+struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, enum tls_failure *why)
+{
+    SSL *ssl = SSL_new(ctx);
+
+    if (ssl == NULL || SSL_set_fd(ssl, fd) != 1) {
+        SSL_free(ssl);
+        ERR_clear_error();
+        return NULL;
+    }
+    struct tls_link *l = xcalloc(1, sizeof(*l));
+    l->ssl = ssl;
+    SSL_set_accept_state(ssl);
+    SSL_set_app_data(ssl, why);
+    return l;
+}
+
+SSL *tls_link_ssl(const struct tls_link *l)
+{
+    return l->ssl;
+}
+
+bool tls_link_session(SSL *ssl, SSL_SESSION *session)
+{
+    struct tls_link *l = SSL_get_app_data(ssl);
+
+    tls_peer_keep(l->peer, l->loop_index, l->generation, session);
+    return true;
+}
+
+int tls_link_asked(SSL *ssl, void *context)
+{
+    struct tls_link *l = SSL_get_app_data(ssl);
+
+    (void)context;
+    l->asked = true;
+    return 1; /* the context's certificate, or none */
+}
+
+/* ---- failures ---- */
+
+void tls_link_say(const struct tls_link *l, const char *reason)
+{
+    log_warn(l->peer, "worker-tls-failed", "server_name=%s reason=\"%s\"", tls_peer_name(l->peer),
+             reason);
+}
+
+static void describe(const struct tls_link *l, int error, int system_error, char out[REASON_ROOM])
+{
+    long verdict = SSL_get_verify_result(l->ssl);
+    unsigned long code = ERR_peek_error();
+    const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
+    bool cut = ERR_GET_LIB(code) == ERR_LIB_SSL &&
+               ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+
+    if (!l->up && verdict != X509_V_OK && SSL_get_verify_mode(l->ssl) != SSL_VERIFY_NONE &&
+        ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
+        snprintf(out, REASON_ROOM, "certificate refused: %s",
+                 X509_verify_cert_error_string(verdict));
+    else if (ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER)
+        snprintf(out, REASON_ROOM, "what it says is no TLS");
+    else if (text != NULL && !cut)
+        snprintf(out, REASON_ROOM, "%s", text);
+    else if (error == SSL_ERROR_SYSCALL && system_error != 0 && !cut)
+        snprintf(out, REASON_ROOM, "%s", strerror(system_error));
+    else
+        snprintf(out, REASON_ROOM, "closed in the handshake");
+}
+
+/* Something is wrong with the TLS of it. */
+static void fail(struct tls_link *l, int error, int system_error)
+{
+    char reason[REASON_ROOM];
+
+    l->broken = true;
+    if (l->peer == NULL)
+        return;
+    describe(l, error, system_error, reason);
+    tls_link_say(l, reason);
+    /* It may be the session's fault. */
+    tls_peer_keep(l->peer, l->loop_index, l->generation, NULL);
+}
+
+enum tls_progress tls_link_handshake(struct tls_link *l)
+{
+    ERR_clear_error();
+    errno = 0;
+    int n = SSL_do_handshake(l->ssl);
+    int system_error = errno;
+
+    if (n == 1) {
+        l->up = true;
+        return TLS_DONE;
+    }
+    int error = SSL_get_error(l->ssl, n);
+    if (error == SSL_ERROR_WANT_READ)
+        return TLS_READS;
+    if (error == SSL_ERROR_WANT_WRITE)
+        return TLS_WRITES;
+    fail(l, error, system_error);
+    return TLS_FAILED;
+}
+
+bool tls_link_resumed(const struct tls_link *l)
+{
+    return SSL_session_reused(l->ssl) == 1;
+}
+
+bool tls_link_ended(const struct tls_link *l)
+{
+    return l->ended;
+}
+
+bool tls_link_broken(const struct tls_link *l)
+{
+    return l->broken && l->end == EPROTO;
+}
+
+/* ---- reading ---- */
+
+/* In TLS 1.3 the peer judges our certificate when our handshake is over already; and a peer that
+ * closes with something of ours unread takes its alert back. */
+static void end_with(struct tls_link *l, int why)
+{
+    if (l->asked && !l->heard && why != EPROTO)
+        tls_link_say(l, "closed after it had asked for our certificate");
+    l->ended = true;
+    l->end = why;
+}
+
+/* A read has returned N <= 0. */
+static void take_end(struct tls_link *l, int n, int system_error)
+{
+    unsigned long code = ERR_peek_error();
+    int error = SSL_get_error(l->ssl, n);
+
+    switch (error) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE: /* a message of TLS's own: sent with what we write next */
+        l->drained = true;
+        return;
+    case SSL_ERROR_ZERO_RETURN:
+        end_with(l, 0);
+        return;
+    case SSL_ERROR_SYSCALL:
+        l->broken = true;
+        end_with(l, system_error != 0 ? system_error : ECONNRESET);
+        return;
+    default:
+        break;
+    }
+    if (ERR_GET_LIB(code) == ERR_LIB_SSL &&
+        ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING) {
+        end_with(l, ECONNRESET);
+        return;
+    }
+    fail(l, error, system_error);
+    end_with(l, EPROTO);
+}
+
+static ssize_t report_end(const struct tls_link *l)
+{
+    if (l->ended && l->end == 0)
+        return 0;
+    errno = l->ended ? l->end : EAGAIN;
+    return -1;
+}
+
+ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room)
+{
+    size_t got = 0;
+
+    while (got < room && !l->ended) {
+        ERR_clear_error();
+        errno = 0;
+        int want = room - got < INT_MAX ? (int)(room - got) : INT_MAX;
+        int n = SSL_read(l->ssl, p + got, want);
+        int system_error = errno;
+        l->drained = false;
+        if (n <= 0) {
+            take_end(l, n, system_error);
+            break;
+        }
+        l->heard = true;
+        got += (size_t)n;
+        l->drained = SSL_has_pending(l->ssl) == 0;
+        if (l->drained)
+            break;
+    }
+    return got != 0 ? (ssize_t)got : report_end(l);
+}
+
+bool tls_link_more(const struct tls_link *l)
+{
+    return l->ended || !l->drained;
+}
+
+bool tls_link_quiet(struct tls_link *l)
+{
+    char byte;
+
+    if (l->ended || l->broken || SSL_pending(l->ssl) != 0)
+        return false;
+    /* Mostly nothing has come at all, which recv finds out at a lower cost. */
+    if (SSL_has_pending(l->ssl) == 0 &&
+        recv(SSL_get_fd(l->ssl), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == -1 && errno == EAGAIN) {
+        l->drained = true;
+        return true;
+    }
+    ERR_clear_error();
+    errno = 0;
+    int n = SSL_peek(l->ssl, &byte, 1);
+    int system_error = errno;
+    if (n > 0) {
+        l->drained = false; /* they are in the library now */
+        return false;
+    }
+    take_end(l, n, system_error);
+    return !l->ended;
+}
+
+/* ---- writing ---- */
+
+static ssize_t send_failed(struct tls_link *l, int n, int system_error)
+{
+    int error = SSL_get_error(l->ssl, n);
+
+    if (error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ) {
+        errno = EAGAIN;
+        return -1;
+    }
+    /* The reading side finds out what was wrong, and logs it. */
+    l->broken = l->broken || error == SSL_ERROR_SYSCALL;
+    errno = error == SSL_ERROR_SYSCALL && system_error != 0 ? system_error : EPIPE;
+    return -1;
+}
+
+/* The start of N pieces at IOV, in ROOM if it has to be joined. */
+static struct slice joined(const struct iovec *iov, size_t n, char room[RECORD_MAX])
+{
+    size_t len = 0;
+
+    if (n == 1 || iov[0].iov_len >= RECORD_MAX)
+        return (struct slice){iov[0].iov_base, iov[0].iov_len};
+    for (size_t i = 0; i < n && len < RECORD_MAX; ++i) {
+        size_t more = RECORD_MAX - len < iov[i].iov_len ? RECORD_MAX - len : iov[i].iov_len;
+
+        if (more != 0)
+            memcpy(room + len, iov[i].iov_base, more);
+        len += more;
+    }
+    return (struct slice){room, len};
+}
+
+/* A peer can read nothing of a record that has not been sent as a whole. */
+ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n_pieces)
+{
+    char room[RECORD_MAX];
+    struct slice now = joined(iov, n_pieces, room);
+    size_t sent = 0;
+
+    size_t all = now.len < SEND_MAX ? now.len : SEND_MAX;
+    while (sent < all) {
+        ERR_clear_error();
+        errno = 0;
+        int n = SSL_write(l->ssl, now.p + sent, (int)(all - sent));
+        int system_error = errno;
+        if (n <= 0) {
+            ssize_t failed = send_failed(l, n, system_error);
+            return sent != 0 ? (ssize_t)sent : failed;
+        }
+        sent += (size_t)n;
+    }
+    return (ssize_t)sent;
+}
+
+void tls_link_bye(struct tls_link *l)
+{
+    if (!l->up || l->broken || (l->ended && l->end != 0))
+        return;
+    ERR_clear_error();
+    (void)SSL_shutdown(l->ssl);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TLS for listeners. Why a handshake fails is seen by the library's callbacks; an SSL's app data is
+ * where that is noted (tls_link_accept).
+ */
+#include "common/tls/tls_server.h"
+
+#include <openssl/err.h>
+
+/* TLS 1.2; those of TLS 1.3 are all fine. Also what RFC 9113 section 9.2.2 leaves over. */
+#define AEAD_SUITES "ECDHE+AESGCM:ECDHE+CHACHA20"
+/* TLS 1.3: all of OpenSSL's, but first that which browsers put first. A handshake derives a dozen
+ * secrets by the suite's digest, and SHA-256 takes less than SHA-384. */
+#define TLS13_SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+
+enum { RECORD_HEAD = 5 }; /* bytes: type, version, length */
+
+/* Length-prefixed, our preference first. A client that offers HTTP/1.0 alone is served, too. */
+#define HTTP1_PROTOCOLS "\x08http/1.1\x08http/1.0"
+static const unsigned char http1_protocols[] = HTTP1_PROTOCOLS;
+static const unsigned char http2_protocols[] = "\x02h2" HTTP1_PROTOCOLS;
+
+struct offer {
+    const unsigned char *bytes;
+    unsigned len;
+};
+
+/* Nothing in common is the end (RFC 7301 section 3.2). */
+static int select_from(const unsigned char *ours, size_t len, struct offer offer,
+                       const unsigned char **out, unsigned char *out_len)
+{
+    unsigned char *chosen;
+
+    if (SSL_select_next_proto(&chosen, out_len, ours, (unsigned)len, offer.bytes, offer.len) !=
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *out = chosen;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+static int select_http1(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                        const unsigned char *offered, unsigned offered_len, void *context)
+{
+    (void)ssl;
+    (void)context;
+    return select_from(http1_protocols, sizeof(http1_protocols) - 1,
+                       (struct offer){offered, offered_len}, out, out_len);
+}
+
+static int select_http2(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                        const unsigned char *offered, unsigned offered_len, void *context)
+{
+    (void)ssl;
+    (void)context;
+    return select_from(http2_protocols, sizeof(http2_protocols) - 1,
+                       (struct offer){offered, offered_len}, out, out_len);
+}
+
+/* ---- why a handshake fails ---- */
+
+const char *tls_failure_text(enum tls_failure f)
+{
+    static const char *const texts[] = {
+#define TLS_FAILURE(name, text) text,
+#include "common/tls/tls_failure.def"
+#undef TLS_FAILURE
+    };
+
+    return texts[f];
+}
+
+static enum tls_failure failure_of_our_alert(int alert)
+{
+    switch (alert) {
+    case SSL_AD_PROTOCOL_VERSION:
+        return TLS_FAILURE_VERSION;
+    case SSL_AD_HANDSHAKE_FAILURE:
+    case SSL_AD_INSUFFICIENT_SECURITY:
+    case SSL_AD_NO_APPLICATION_PROTOCOL:
+        return TLS_FAILURE_NOTHING_IN_COMMON;
+    case SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_CERTIFICATE_EXPIRED:
+    case SSL_AD_CERTIFICATE_UNKNOWN:
+    case SSL_AD_UNKNOWN_CA:
+    case SSL_AD_CERTIFICATE_REQUIRED:
+        return TLS_FAILURE_CLIENT_CERTIFICATE;
+    default:
+        return TLS_FAILURE_OTHER;
+    }
+}
+
+/* RET as SSL_CTX_set_info_callback(3) tells of alerts: level and number. */
+static void on_alert(enum tls_failure *why, bool ours, int ret)
+{
+    bool fatal = (ret >> 8) == SSL3_AL_FATAL;
+
+    /* What comes first is the cause. */
+    if (!fatal || *why != TLS_FAILURE_CLOSED)
+        return;
+    /* The library sends an alert also to a client that has closed. */
+    if (ours && ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+        return;
+    *why = ours ? failure_of_our_alert(ret & 0xff) : TLS_FAILURE_REFUSED_BY_CLIENT;
+}
+
+static void on_info(const SSL *ssl, int where, int ret)
+{
+    if ((where & SSL_CB_ALERT) != 0 && !SSL_is_init_finished(ssl))
+        on_alert(SSL_get_app_data(ssl), (where & SSL_CB_WRITE) != 0, ret);
+}
+
+/* ---- clients that do not speak TLS ---- */
+
+/* P: the RECORD_HEAD bytes that a client begins with. */
+static bool begins_http(const char *p)
+{
+    static const char methods[][RECORD_HEAD + 1] = {
+        "GET ", "HEAD ", "POST ", "PUT ", "DELET", "PATCH", "OPTIO", "CONNE", "TRACE", "PRI *",
+    };
+
+    for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); ++i) {
+        if (memcmp(p, methods[i], strlen(methods[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Of each connection the first, which is the client's, is looked at. */
+static void on_record(int ours, int version, int type, const void *bytes, size_t len, SSL *ssl,
+                      void *context)
+{
+    (void)version;
+    (void)context;
+    if (type != SSL3_RT_HEADER)
+        return;
+    SSL_set_msg_callback(ssl, NULL);
+    if (!ours && len == RECORD_HEAD && begins_http(bytes))
+        *(enum tls_failure *)SSL_get_app_data(ssl) = TLS_FAILURE_PLAIN_HTTP;
+}
+
+/* ---- contexts ---- */
+
+/* The newest is the precise one; but what the system says of a file goes before. */
+void tls_server_complain(struct diag *d, const char *file, const char *what)
+{
+    unsigned long newest = 0;
+    unsigned long system = 0;
+    unsigned long code;
+
+    while ((code = ERR_get_error()) != 0) {
+        newest = code;
+        if (ERR_GET_LIB(code) == ERR_LIB_SYS)
+            system = code;
+    }
+    const char *reason = newest != 0 ? ERR_reason_error_string(newest) : NULL;
+    if (system != 0)
+        reason = strerror(ERR_GET_REASON(system));
+    diag_add(d, file, 0, 0, "%s: %s", what, reason != NULL ? reason : "unknown error");
+}
+
+/* A passphrase cannot be entered. */
+static int no_passphrase(char *buf, int size, int writing, void *context)
+{
+    (void)buf;
+    (void)size;
+    (void)writing;
+    (void)context;
+    return -1;
+}
+
+bool tls_server_load(SSL_CTX *ctx, const char *certificate_file, const char *key_file,
+                     struct diag *d)
+{
+    SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
+    if (SSL_CTX_use_certificate_chain_file(ctx, certificate_file) != 1) {
+        tls_server_complain(d, certificate_file, "cannot use this certificate");
+        return false;
+    }
+    if (SSL_CTX_use_PrivateKey_file(ctx, key_file, SSL_FILETYPE_PEM) != 1) {
+        tls_server_complain(d, key_file,
+                            "cannot use this key (it must be PEM, without a passphrase)");
+        return false;
+    }
+    if (SSL_CTX_check_private_key(ctx) != 1) {
+        tls_server_complain(d, key_file, "key and certificate do not belong together");
+        return false;
+    }
+    return true;
+}
+
+/* False: D says why. */
+static bool set_ciphers(SSL_CTX *ctx, const struct tls_server_options *o, struct diag *d)
+{
+    const char *suites = o->ciphers != NULL ? o->ciphers : AEAD_SUITES;
+    const char *suites13 = o->ciphersuites != NULL ? o->ciphersuites : TLS13_SUITES;
+
+    if (SSL_CTX_set_cipher_list(ctx, suites) != 1) {
+        tls_server_complain(d, NULL, "ciphers");
+        return false;
+    }
+    if (SSL_CTX_set_ciphersuites(ctx, suites13) != 1) {
+        tls_server_complain(d, NULL, "ciphersuites");
+        return false;
+    }
+    return true;
+}
+
+static bool configure(SSL_CTX *ctx, const struct tls_server_options *o, struct diag *d)
+{
+    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                 SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_read_ahead(ctx, 1);
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_alpn_select_cb(ctx, o->http2 ? select_http2 : select_http1, NULL);
+    SSL_CTX_set_info_callback(ctx, on_info);
+    SSL_CTX_set_msg_callback(ctx, on_record);
+    if (SSL_CTX_set_min_proto_version(ctx, o->tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1) {
+        tls_server_complain(d, NULL, "min_version");
+        return false;
+    }
+    return set_ciphers(ctx, o, d);
+}
+
+SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d)
+{
+    ERR_clear_error();
+    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+
+    if (ctx == NULL) {
+        tls_server_complain(d, o->certificate_file, "cannot set up TLS");
+        return NULL;
+    }
+    if (configure(ctx, o, d) &&
+        (o->certificate_file == NULL || tls_server_load(ctx, o->certificate_file, o->key_file, d)))
+        return ctx;
+    SSL_CTX_free(ctx);
+    return NULL;
+}
+
+bool tls_server_add(SSL_CTX *to, SSL_CTX *from)
+{
+    STACK_OF(X509) *chain = NULL;
+
+    if (SSL_CTX_get0_chain_certs(from, &chain) != 1)
+        return false;
+    return SSL_CTX_use_cert_and_key(to, SSL_CTX_get0_certificate(from),
+                                    SSL_CTX_get0_privatekey(from), chain, 0) == 1;
+}
+
+/* SSL_set_SSL_CTX takes over the certificates and what is looked up through the context; the rest
+ * was copied when the connection came. */
+void tls_server_switch(SSL *ssl, SSL_CTX *ctx)
+{
+    SSL_set_SSL_CTX(ssl, ctx);
+    SSL_set_min_proto_version(ssl, SSL_CTX_get_min_proto_version(ctx));
+    SSL_set_verify(ssl, SSL_CTX_get_verify_mode(ctx), SSL_CTX_get_verify_callback(ctx));
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TLS contexts for the listeners of common/server/http_server.h: TLS 1.2 and up, ALPN as asked, no
+ * renegotiation, no compression, no session cache of the library's. Contexts are OpenSSL's, counted
+ * by it; any thread.
+ */
+#ifndef RLB_TLS_TLS_SERVER_H
+#define RLB_TLS_TLS_SERVER_H
+
+#include "common/base/err.h"
+
+#include <openssl/ssl.h>
+
+enum tls_failure {
+#define TLS_FAILURE(name, text) TLS_FAILURE_##name,
+#include "common/tls/tls_failure.def"
+#undef TLS_FAILURE
+    TLS_FAILURES
+};
+/* "client-certificate". Never NULL. */
+const char *tls_failure_text(enum tls_failure f);
+
+struct tls_server_options {
+    const char *certificate_file, *key_file; /* NULL: a context without, which another takes over
+                                                from at each ClientHello */
+    bool http2;                              /* offered by ALPN */
+    bool tls13_only;
+    const char *ciphers, *ciphersuites; /* of TLS 1.2 and 1.3; NULL: AEAD only, the library's */
+};
+/* Errors go to D. NULL on error. */
+SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d);
+/* The certificate of CTX, and its key. False: D says why. */
+bool tls_server_load(SSL_CTX *ctx, const char *certificate_file, const char *key_file,
+                     struct diag *d) must_check;
+/* Give TO also the certificate of FROM, which is of another kind of key. False: it could not. */
+bool tls_server_add(SSL_CTX *to, SSL_CTX *from) must_check;
+/* In a ClientHello callback: from here on SSL is one of CTX in all that CTX says. */
+void tls_server_switch(SSL *ssl, SSL_CTX *ctx);
+/* Add "FILE: WHAT: the library's reason" to D. */
+void tls_server_complain(struct diag *d, const char *file, const char *what);
+
+#endif

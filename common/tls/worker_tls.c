@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A session is only ever touched by its loop; the generation that it is kept with tells whether it
+ * was made under the context that is in force now.
+ */
+#include "common/tls/worker_tls.h"
+
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/tls/tls_link.h"
+#include "common/tls/tls_server.h"
+#include "common/tls/tls_watch.h"
+
+#include <arpa/inet.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* TLS 1.2; those of TLS 1.3 are all fine. */
+#define AEAD_SUITES "ECDHE+AESGCM:ECDHE+CHACHA20"
+
+struct worker_tls {
+    atomic_uint refs;
+    /* The control thread's. */
+    struct worker_tls_options options;
+    char *texts[5];
+    struct tls_watch files; /* as they were when they were last read */
+    bool refused;           /* what they say now could not be used */
+    pthread_mutex_t lock;   /* all below */
+    SSL_CTX *ctx;
+    unsigned generation;
+};
+
+struct kept_session {
+    SSL_SESSION *session;
+    unsigned generation;
+};
+
+struct tls_peer {
+    struct log_subject subject;
+    atomic_uint refs;
+    struct worker_tls *tls; /* counted */
+    char *name, *application, *worker;
+    bool is_address; /* NAME is an IP address */
+    unsigned nloops;
+    struct kept_session kept[]; /* nloops + 1; each its loop's */
+};
+
+/* ---- the files ---- */
+
+static void look_at_all(const struct worker_tls_options *o, struct tls_watch *out)
+{
+    const char *const paths[TLS_WATCH_FILES] = {o->ca, o->certificate, o->key};
+
+    tls_watch_look(out, paths);
+}
+
+/* ---- the context ---- */
+
+/* A session has come, in the handshake or (TLS 1.3) behind it. 1: it is ours now. */
+static int on_session(SSL *ssl, SSL_SESSION *session)
+{
+    return tls_link_session(ssl, session) ? 1 : 0;
+}
+
+static bool believe(SSL_CTX *ctx, const struct worker_tls_options *o, struct diag *d)
+{
+    if (!o->verify) {
+        SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, NULL);
+        return true;
+    }
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    if (o->ca == NULL && SSL_CTX_set_default_verify_paths(ctx) != 1) {
+        tls_server_complain(d, NULL, "cannot use the system's authorities");
+        return false;
+    }
+    if (o->ca != NULL && SSL_CTX_load_verify_file(ctx, o->ca) != 1) {
+        tls_server_complain(d, o->ca, "cannot use these authorities");
+        return false;
+    }
+    return true;
+}
+
+static bool configure(SSL_CTX *ctx, const struct worker_tls_options *o, struct diag *d)
+{
+    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    /* A write is repeated from where its bytes are by then (http1_client.c copies a head). */
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_read_ahead(ctx, 1);
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(ctx, on_session);
+    SSL_CTX_set_cert_cb(ctx, tls_link_asked, NULL);
+    if (SSL_CTX_set_min_proto_version(ctx, o->tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1) {
+        tls_server_complain(d, NULL, "min_version");
+        return false;
+    }
+    if (SSL_CTX_set_cipher_list(ctx, o->ciphers != NULL ? o->ciphers : AEAD_SUITES) != 1) {
+        tls_server_complain(d, NULL, "ciphers");
+        return false;
+    }
+    if (o->ciphersuites != NULL && SSL_CTX_set_ciphersuites(ctx, o->ciphersuites) != 1) {
+        tls_server_complain(d, NULL, "ciphersuites");
+        return false;
+    }
+    return true;
+}
+
+static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *d)
+{
+    ERR_clear_error();
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+
+    if (ctx == NULL) {
+        tls_server_complain(d, NULL, "cannot set up TLS");
+        return NULL;
+    }
+    if (configure(ctx, o, d) && believe(ctx, o, d) &&
+        (o->certificate == NULL || tls_server_load(ctx, o->certificate, o->key, d)))
+        return ctx;
+    SSL_CTX_free(ctx);
+    return NULL;
+}
+
+/* ---- what is believed ---- */
+
+static const char *keep_text(struct worker_tls *t, size_t i, const char *text)
+{
+    t->texts[i] = text != NULL ? xstrdup(text) : NULL;
+    return t->texts[i];
+}
+
+struct worker_tls *worker_tls_create(const struct worker_tls_options *o, struct diag *d)
+{
+    struct tls_watch files;
+
+    look_at_all(o, &files);
+    SSL_CTX *ctx = create_context(o, d);
+    if (ctx == NULL)
+        return NULL;
+    struct worker_tls *t = xcalloc(1, sizeof(*t));
+    atomic_init(&t->refs, 1);
+    pthread_mutex_init(&t->lock, NULL);
+    t->ctx = ctx;
+    t->options = *o;
+    t->options.ca = keep_text(t, 0, o->ca);
+    t->options.certificate = keep_text(t, 1, o->certificate);
+    t->options.key = keep_text(t, 2, o->key);
+    t->options.ciphers = keep_text(t, 3, o->ciphers);
+    t->options.ciphersuites = keep_text(t, 4, o->ciphersuites);
+    t->files = files;
+    return t;
+}
+
+struct worker_tls *worker_tls_ref(struct worker_tls *t)
+{
+    atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+
+void worker_tls_unref(struct worker_tls *t)
+{
+    if (t == NULL || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    SSL_CTX_free(t->ctx);
+    for (size_t i = 0; i < ARRAY_LEN(t->texts); ++i)
+        free(t->texts[i]);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+/* CTX, whose reference is taken over, is in force from now on. */
+static void put_in_force(struct worker_tls *t, SSL_CTX *ctx)
+{
+    pthread_mutex_lock(&t->lock);
+    SSL_CTX *old = t->ctx;
+    t->ctx = ctx;
+    ++t->generation;
+    pthread_mutex_unlock(&t->lock);
+    SSL_CTX_free(old);
+}
+
+void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
+{
+    char *texts[ARRAY_LEN(t->texts)];
+
+    SSL_CTX_up_ref(fresh->ctx);
+    put_in_force(t, fresh->ctx);
+    /* The texts change hands, and go with whichever of the two goes. */
+    memcpy(texts, t->texts, sizeof(texts));
+    memcpy(t->texts, fresh->texts, sizeof(texts));
+    memcpy(fresh->texts, texts, sizeof(texts));
+    struct worker_tls_options options = t->options;
+    t->options = fresh->options;
+    fresh->options = options;
+    t->files = fresh->files;
+    t->refused = false;
+}
+
+static void say_kept(const char *whose, const struct diag *d)
+{
+    struct slice rest = slice_of(d->text != NULL ? d->text : "");
+    struct slice why = slice_cut(&rest, '\n');
+
+    log_warn(NULL, "worker-certificates-kept",
+             "application=%s why=\"%.*s\" action=\"the old ones stay\"", whose, SLICE_FMT(why));
+}
+
+void worker_tls_look(struct worker_tls *t, const char *whose)
+{
+    struct tls_watch now;
+    struct diag d = {0};
+
+    look_at_all(&t->options, &now);
+    if (tls_watch_same(&now, &t->files))
+        return;
+    t->files = now;
+    SSL_CTX *ctx = create_context(&t->options, &d);
+    if (ctx != NULL) {
+        put_in_force(t, ctx);
+        log_info(NULL, "worker-certificates-renewed", "application=%s", whose);
+    } else if (!t->refused) {
+        say_kept(whose, &d);
+    }
+    t->refused = ctx == NULL;
+    diag_fini(&d);
+}
+
+/* ---- whom one means ---- */
+
+static bool is_address(const char *name)
+{
+    unsigned char bytes[sizeof(struct in6_addr)];
+
+    return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
+}
+
+static void describe_peer(const struct log_subject *self, struct log_text *out)
+{
+    const struct tls_peer *p = (const struct tls_peer *)(const void *)self;
+
+    log_put(out, "application=%s worker=%s", p->application, p->worker);
+}
+
+struct tls_peer *tls_peer_create(struct worker_tls *t, const char *server_name,
+                                 const char *application, const char *worker, unsigned nloops)
+{
+    struct tls_peer *p = xcalloc(1, sizeof(*p) + (nloops + 1) * sizeof(p->kept[0]));
+
+    atomic_init(&p->refs, 1);
+    p->tls = worker_tls_ref(t);
+    p->name = xstrdup(server_name);
+    p->subject.describe = describe_peer;
+    p->application = xstrdup(application);
+    p->worker = xstrdup(worker);
+    p->is_address = is_address(server_name);
+    p->nloops = nloops;
+    return p;
+}
+
+struct tls_peer *tls_peer_ref(struct tls_peer *p)
+{
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    return p;
+}
+
+void tls_peer_unref(struct tls_peer *p)
+{
+    if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (unsigned i = 0; i <= p->nloops; ++i)
+        SSL_SESSION_free(p->kept[i].session);
+    worker_tls_unref(p->tls);
+    free(p->name);
+    free(p->application);
+    free(p->worker);
+    free(p);
+}
+
+const char *tls_peer_name(const struct tls_peer *p)
+{
+    return p->name;
+}
+
+bool tls_peer_is(const struct tls_peer *p, const struct worker_tls *t, const char *server_name)
+{
+    return p->tls == t && strcmp(p->name, server_name) == 0;
+}
+
+static struct kept_session *kept_of(struct tls_peer *p, unsigned loop_index)
+{
+    return &p->kept[loop_index < p->nloops ? loop_index : p->nloops];
+}
+
+void tls_peer_keep(struct tls_peer *p, unsigned loop_index, unsigned generation,
+                   SSL_SESSION *session)
+{
+    struct kept_session *k = kept_of(p, loop_index);
+
+    SSL_SESSION_free(k->session);
+    *k = (struct kept_session){session, generation};
+}
+
+/* Whom SSL is to find, and to ask for. */
+static bool name_peer(SSL *ssl, const struct tls_peer *p)
+{
+    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+
+    if (p->is_address)
+        return X509_VERIFY_PARAM_set1_ip_asc(param, p->name) == 1;
+    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return X509_VERIFY_PARAM_set1_host(param, p->name, 0) == 1 &&
+           SSL_set_tlsext_host_name(ssl, p->name) == 1;
+}
+
+SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, unsigned *generation)
+{
+    struct worker_tls *t = p->tls;
+    const struct kept_session *k = kept_of(p, loop_index);
+
+    pthread_mutex_lock(&t->lock);
+    SSL_CTX *ctx = t->ctx;
+    SSL_CTX_up_ref(ctx);
+    *generation = t->generation;
+    pthread_mutex_unlock(&t->lock);
+    SSL *ssl = SSL_new(ctx);
+    SSL_CTX_free(ctx);
+    if (ssl == NULL || !name_peer(ssl, p)) {
+        SSL_free(ssl);
+        return NULL;
+    }
+    if (k->session != NULL && k->generation == *generation)
+        SSL_set_session(ssl, k->session);
+    SSL_set_connect_state(ssl);
+    return ssl;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who is where: every move of a connection or a waiter of one backend, under its latch. Nothing
+ * here calls out; what needs a call is noted in a struct conn_work and done after unlocking.
+ */
+#include "common/upstream/conn_pool_internal.h"
+
+static apart void want_post_locked(struct conn_shard *s, struct conn_work *k)
+{
+    if (s->posted)
+        return;
+    s->posted = true;
+    conn_backend_ref(s->backend);
+    s->next_post = k->posts;
+    k->posts = s;
+}
+
+void conn_work_do_all_(struct conn_pool *p, struct conn_work *k)
+{
+    struct list *node;
+
+    /* First, so that whoever is told of the room finds it. */
+    while ((node = list_pop_front(&k->closing)) != NULL) {
+        struct pooled_conn *c = list_entry(node, struct pooled_conn, stack_node);
+        struct conn_backend *b = c->backend;
+        c->backend = NULL;
+        p->ops->close(c);
+        conn_backend_release(b);
+    }
+    while (k->posts != NULL) {
+        struct conn_shard *s = k->posts;
+        k->posts = s->next_post; /* before posting: then it is the loop's */
+        loop_post(s->loop, &s->message);
+    }
+}
+
+/*
+ * What counts against the limit. Condemned connections are as good as closed: they only come of a
+ * lowered limit, or of the end of the backend.
+ */
+static unsigned total_locked(const struct conn_backend *b)
+{
+    return b->in_use + b->idle + b->opening - b->condemned;
+}
+
+bool conn_has_room_locked(const struct conn_backend *b)
+{
+    return b->max_connections == 0 || total_locked(b) < b->max_connections;
+}
+
+static bool over_limit_locked(const struct conn_backend *b)
+{
+    return b->max_connections != 0 && total_locked(b) > b->max_connections;
+}
+
+struct pooled_conn *conn_latest_locked(const struct conn_shard *s)
+{
+    const struct list *from = list_empty(&s->idle) ? &s->resting : &s->idle;
+
+    return list_empty(from) ? NULL : list_first(from, struct pooled_conn, stack_node);
+}
+
+struct pooled_conn *conn_oldest_locked(const struct conn_shard *s)
+{
+    const struct list *from = list_empty(&s->idle) ? &s->resting : &s->idle;
+
+    return list_empty(from) ? NULL : list_entry(from->prev, struct pooled_conn, stack_node);
+}
+
+struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop)
+{
+    struct pooled_conn *c = conn_oldest_locked(&b->shards[loop]);
+
+    for (struct list *it = b->parked.prev; it != &b->parked; it = it->prev) {
+        struct pooled_conn *parked = list_entry(it, struct pooled_conn, stack_node);
+        if (c != NULL && c->idle_since_ms <= parked->idle_since_ms)
+            break;
+        if (parked->loop_index == loop)
+            return parked;
+    }
+    return c;
+}
+
+void conn_rested_now_locked_(struct conn_shard *s)
+{
+    s->rested_at = loop_waits(s->loop);
+    if (list_empty(&s->resting))
+        return;
+    list_splice_back(&s->resting, &s->idle);
+    list_splice_back(&s->idle, &s->resting);
+}
+
+/* C counts at its place: BY is 1 when it has come there, and -1 when it is about to leave. */
+static inline void count_locked(struct conn_backend *b, const struct pooled_conn *c, int by)
+{
+    if (c->place == PLACE_IDLE) {
+        b->shards[c->loop_index].nidle += (unsigned)by;
+        b->idle += (unsigned)by;
+    } else if (c->place == PLACE_PARKED) {
+        b->nparked += (unsigned)by;
+        b->idle += (unsigned)by;
+    } else if (c->place != PLACE_GONE) {
+        b->in_use += (unsigned)by;
+    }
+}
+
+/* On its way from loop to loop, or there for any. */
+static void list_elsewhere_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
+                                  struct conn_work *k)
+{
+    struct conn_shard *s = &b->shards[c->loop_index];
+
+    switch (to) {
+    case PLACE_GONE:
+    case PLACE_USED:
+    case PLACE_IDLE:
+    case PLACE_HELD:
+    case PLACE_GRANTED:
+        break;
+    case PLACE_PARKED:
+        list_push_front(&b->parked, &c->stack_node);
+        break;
+    case PLACE_LEAVING:
+        list_push_back(&s->leaving, &c->stack_node);
+        want_post_locked(s, k);
+        break;
+    case PLACE_ARRIVING:
+        list_push_back(&s->arriving, &c->stack_node);
+        want_post_locked(s, k);
+        break;
+    }
+}
+
+void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
+                       struct conn_work *k)
+{
+    list_remove(&c->stack_node);
+    count_locked(b, c, -1);
+    c->place = (int)to;
+    count_locked(b, c, 1);
+    /* Mostly it goes from the stack to a user and back. */
+    if (to == PLACE_IDLE) {
+        struct conn_shard *s = &b->shards[c->loop_index];
+
+        conn_rested_locked(s);
+        list_push_front(&s->resting, &c->stack_node);
+    } else if (to != PLACE_USED) {
+        list_elsewhere_locked(b, c, to, k);
+    }
+}
+
+/* Only who was served, but in vain, has others behind it: few steps, from the front. */
+static void rejoin_line_locked(struct conn_backend *b, struct conn_waiter *w)
+{
+    struct list *at = b->line.next;
+
+    while (at != &b->line && list_entry(at, struct conn_waiter, node)->ticket < w->ticket)
+        at = at->next;
+    list_insert_before(at, &w->node);
+}
+
+void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum waiter_state to,
+                         struct conn_work *k)
+{
+    struct conn_shard *s = &b->shards[loop_index(w->loop)];
+
+    list_remove(&w->node);
+    b->waiting -= w->state != WAITER_NONE;
+    b->in_line -= w->state == WAITER_IN_LINE;
+    b->waiting += to != WAITER_NONE;
+    b->in_line += to == WAITER_IN_LINE;
+    bool comes = w->state == WAITER_NONE;
+    if (comes)
+        w->ticket = b->next_ticket++;
+    w->state = (int)to;
+    switch (to) {
+    case WAITER_NONE:
+    case WAITER_COMING:
+        break;
+    case WAITER_IN_LINE:
+        if (comes)
+            list_push_back(&b->line, &w->node);
+        else
+            rejoin_line_locked(b, w);
+        break;
+    case WAITER_READY:
+        list_push_back(&s->ready, &w->node);
+        want_post_locked(s, k);
+        break;
+    }
+}
+
+void conn_pair(struct pooled_conn *c, struct conn_waiter *w)
+{
+    ASSERT(c->waiter == NULL);
+    ASSERT(w->conn == NULL);
+    c->waiter = w;
+    w->conn = c;
+}
+
+struct conn_waiter *conn_unpair(struct pooled_conn *c)
+{
+    struct conn_waiter *w = c->waiter;
+
+    if (w != NULL)
+        w->conn = NULL;
+    c->waiter = NULL;
+    return w;
+}
+
+void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
+                          struct conn_work *k)
+{
+    w->result = CONN_REFUSED;
+    w->error = e;
+    ++b->refused;
+    waiter_enter_locked(b, w, WAITER_READY, k);
+}
+
+void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w, struct pooled_conn *c,
+                         struct conn_work *k)
+{
+    ASSERT(c->loop_index == loop_index(w->loop));
+    if (c->waiter != w)
+        conn_pair(c, w);
+    w->result = CONN_REUSED;
+    conn_enter_locked(b, c, PLACE_GRANTED, k);
+    waiter_enter_locked(b, w, WAITER_READY, k);
+}
+
+static struct conn_waiter *first_in_line(struct conn_backend *b)
+{
+    return list_empty(&b->line) ? NULL : list_first(&b->line, struct conn_waiter, node);
+}
+
+void conn_serve_locked(struct conn_backend *b, struct conn_work *k)
+{
+    struct conn_waiter *w;
+
+    while ((w = first_in_line(b)) != NULL && conn_has_room_locked(b)) {
+        ++b->opening;
+        conn_backend_ref(b);
+        w->result = CONN_OPEN;
+        waiter_enter_locked(b, w, WAITER_READY, k);
+    }
+}
+
+void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    struct conn_waiter *w = conn_unpair(c);
+
+    conn_enter_locked(b, c, PLACE_GONE, k);
+    b->condemned -= c->condemned;
+    c->condemned = false;
+    if (w != NULL && b->retired)
+        waiter_refuse_locked(b, w, ERR_NO_WORKER, k);
+    else if (w != NULL)
+        waiter_enter_locked(b, w, WAITER_IN_LINE, k);
+    conn_serve_locked(b, k);
+}
+
+void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    conn_leave_locked(b, c, k);
+    list_push_back(&k->closing, &c->stack_node);
+}
+
+static bool unwanted_locked(const struct conn_backend *b, const struct pooled_conn *c)
+{
+    return b->retired || c->condemned || over_limit_locked(b) ||
+           atomic_load(&b->pool->loop_closed[c->loop_index]);
+}
+
+/*
+ * While other loops lack connections that this one has idle, it keeps a share of its part of all
+ * that there may be, and parks the rest: what others take there needs no message, which would wake
+ * two loops. Parking costs an epoll_ctl, and so does taking; so it ends when the others take
+ * nothing more.
+ */
+bool conn_should_park_locked(const struct conn_backend *b, const struct pooled_conn *c)
+{
+    return b->parks_left != 0 && list_empty(&b->line) && !unwanted_locked(b, c) &&
+           !conn_has_room_locked(b) &&
+           b->shards[c->loop_index].nidle >= b->max_connections / b->pool->nloops / CONN_PART_KEPT;
+}
+
+void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    struct conn_waiter *w = c->waiter;
+
+    ASSERT(c->detached);
+    if (w == NULL)
+        w = first_in_line(b);
+    if (unwanted_locked(b, c) || (w != NULL && w->fresh)) {
+        conn_drop_locked(b, c, k); /* which makes room for who waits */
+        return;
+    }
+    if (w == NULL) {
+        b->parks_left -= b->parks_left != 0;
+        conn_enter_locked(b, c, PLACE_PARKED, k);
+        return;
+    }
+    if (c->waiter == NULL) {
+        conn_pair(c, w);
+        waiter_enter_locked(b, w, WAITER_COMING, k);
+    }
+    c->loop_index = loop_index(w->loop);
+    conn_enter_locked(b, c, PLACE_ARRIVING, k);
+}
+
+void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    struct conn_waiter *w = first_in_line(b);
+
+    ASSERT(c->waiter == NULL);
+    ASSERT(!c->detached);
+    if (unwanted_locked(b, c) || (w != NULL && w->fresh)) {
+        conn_drop_locked(b, c, k);
+    } else if (w == NULL) {
+        conn_enter_locked(b, c, PLACE_IDLE, k);
+    } else if (loop_index(w->loop) == c->loop_index) {
+        waiter_grant_locked(b, w, c, k);
+    } else {
+        conn_pair(c, w);
+        waiter_enter_locked(b, w, WAITER_COMING, k);
+        conn_enter_locked(b, c, PLACE_LEAVING, k);
+    }
+}
+
+void conn_condemn_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    ASSERT(!c->condemned);
+    c->condemned = true;
+    ++b->condemned;
+    conn_enter_locked(b, c, PLACE_LEAVING, k);
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pool and its backends: made, found, limited, retired, let go. The use of connections is in
+ * conn_checkout.c.
+ */
+#include "common/base/text.h"
+#include "common/upstream/conn_pool_internal.h"
+
+#include <stdlib.h>
+
+/* ---- pool ---- */
+
+struct conn_pool *conn_pool_create(const struct conn_pool_ops *ops, struct loop *const *loops,
+                                   unsigned nloops)
+{
+    struct conn_pool *p = xcalloc(1, sizeof(*p));
+
+    ASSERT(nloops != 0);
+    p->ops = ops;
+    p->nloops = nloops;
+    p->loops = xcalloc(nloops, sizeof(struct loop *));
+    p->loop_closed = xcalloc(nloops, sizeof(*p->loop_closed));
+    for (unsigned i = 0; i < nloops; ++i) {
+        ASSERT(loop_index(loops[i]) == i);
+        p->loops[i] = loops[i];
+        atomic_init(&p->loop_closed[i], false);
+    }
+    list_init(&p->all);
+    int failed = pthread_rwlock_init(&p->lock, NULL);
+    ASSERT(failed == 0);
+    return p;
+}
+
+void conn_pool_destroy(struct conn_pool *p)
+{
+    if (p == NULL)
+        return;
+    ASSERT(list_empty(&p->all));
+    pthread_rwlock_destroy(&p->lock);
+    free(p->loop_closed);
+    free(p->loops);
+    free(p);
+}
+
+/* Take L's idle connections of B out that were checked in before BEFORE_MS (0: all) and close them
+ * later. */
+static void drop_idle(struct conn_backend *b, struct loop *l, uint64_t before_ms,
+                      struct conn_work *k)
+{
+    struct pooled_conn *oldest;
+
+    latch_lock(&b->latch);
+    while ((oldest = conn_oldest_of_locked(b, loop_index(l))) != NULL) {
+        if (before_ms != 0 && oldest->idle_since_ms >= before_ms)
+            break;
+        conn_drop_locked(b, oldest, k);
+    }
+    latch_unlock(&b->latch);
+}
+
+void conn_pool_close_loop(struct conn_pool *p, struct loop *l)
+{
+    struct conn_work k;
+    struct list *it;
+
+    conn_work_init(&k);
+    atomic_store(&p->loop_closed[loop_index(l)], true);
+    pthread_rwlock_rdlock(&p->lock);
+    list_for_each (it, &p->all)
+        drop_idle(list_entry(it, struct conn_backend, all_node), l, 0, &k);
+    pthread_rwlock_unlock(&p->lock);
+    conn_work_do(p, &k);
+}
+
+static uint64_t idle_timeout_ms(struct conn_backend *b)
+{
+    latch_lock(&b->latch);
+    uint64_t timeout_ms = b->settings.idle_timeout_ms;
+    latch_unlock(&b->latch);
+    return timeout_ms;
+}
+
+void conn_pool_recycle(struct conn_pool *p, struct loop *l)
+{
+    uint64_t now_ms = loop_now_ms(l);
+    struct conn_work k;
+    struct list *it;
+
+    conn_work_init(&k);
+    pthread_rwlock_rdlock(&p->lock);
+    list_for_each (it, &p->all) {
+        struct conn_backend *b = list_entry(it, struct conn_backend, all_node);
+        uint64_t timeout_ms = idle_timeout_ms(b);
+        if (timeout_ms != 0 && timeout_ms < now_ms)
+            drop_idle(b, l, now_ms - timeout_ms, &k);
+    }
+    pthread_rwlock_unlock(&p->lock);
+    conn_work_do(p, &k);
+}
+
+/* B's oldest idle connection of loop INDEX is closed, at once when it is the one that calls (OWN).
+ * False: it has none. */
+static bool give_up_idle(struct conn_backend *b, unsigned index, bool own, struct conn_work *k)
+{
+    latch_lock(&b->latch);
+    struct pooled_conn *c = conn_oldest_of_locked(b, index);
+    if (c != NULL && own)
+        conn_drop_locked(b, c, k);
+    else if (c != NULL)
+        conn_condemn_locked(b, c, k);
+    latch_unlock(&b->latch);
+    return c != NULL;
+}
+
+static uint64_t oldest_idle_ms(struct conn_backend *b, unsigned index)
+{
+    latch_lock(&b->latch);
+    const struct pooled_conn *c = conn_oldest_of_locked(b, index);
+    uint64_t since_ms = c != NULL ? c->idle_since_ms : UINT64_MAX;
+    latch_unlock(&b->latch);
+    return since_ms;
+}
+
+/* The backend whose connection has idled longest on loop INDEX, or NULL. The pool's lock is held.
+ */
+static struct conn_backend *longest_idle(struct conn_pool *p, unsigned index)
+{
+    struct conn_backend *best = NULL;
+    uint64_t best_ms = UINT64_MAX;
+    struct list *it;
+
+    list_for_each (it, &p->all) {
+        struct conn_backend *b = list_entry(it, struct conn_backend, all_node);
+        uint64_t since_ms = oldest_idle_ms(b, index);
+        if (since_ms < best_ms) {
+            best = b;
+            best_ms = since_ms;
+        }
+    }
+    return best;
+}
+
+bool conn_pool_make_room(struct conn_pool *p, struct loop *l)
+{
+    unsigned own = loop_index(l);
+    bool found = false;
+    bool closed = false;
+    struct conn_work k;
+
+    conn_work_init(&k);
+    pthread_rwlock_rdlock(&p->lock);
+    for (unsigned i = 0; i < p->nloops && !found; ++i) {
+        unsigned index = (own + i) % p->nloops;
+        struct conn_backend *b = longest_idle(p, index);
+        found = b != NULL && give_up_idle(b, index, index == own, &k);
+        closed = found && index == own;
+    }
+    pthread_rwlock_unlock(&p->lock);
+    conn_work_do(p, &k);
+    return closed;
+}
+
+/* ---- backends ---- */
+
+static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_connections,
+                                           const struct conn_pool_settings *s)
+{
+    struct conn_backend *b = NULL;
+    size_t bytes = sizeof(*b) + p->nloops * sizeof(b->shards[0]);
+
+    int failed = posix_memalign((void **)&b, _Alignof(struct conn_backend), bytes);
+    ASSERT(failed == 0);
+    memset(b, 0, bytes);
+    b->pool = p;
+    atomic_init(&b->refs, 1);
+    b->max_connections = max_connections;
+    b->settings = *s;
+    list_init(&b->parked);
+    list_init(&b->line);
+    for (unsigned i = 0; i < p->nloops; ++i) {
+        struct conn_shard *shard = &b->shards[i];
+        shard->backend = b;
+        shard->loop = p->loops[i];
+        shard->message.run = conn_shard_on_message;
+        list_init(&shard->idle);
+        list_init(&shard->resting);
+        list_init(&shard->leaving);
+        list_init(&shard->arriving);
+        list_init(&shard->ready);
+    }
+    return b;
+}
+
+static void destroy_backend(struct conn_backend *b)
+{
+    ASSERT(b->in_use == 0);
+    ASSERT(b->idle == 0);
+    ASSERT(b->opening == 0);
+    ASSERT(b->waiting == 0);
+    free(b->key);
+    free(b);
+}
+
+/* No reference to B is left; nobody finds it from now on. */
+static void remove_backend(struct conn_backend *b)
+{
+    struct conn_pool *p = b->pool;
+
+    pthread_rwlock_wrlock(&p->lock);
+    if (b->in_map)
+        map_remove(&p->backends, &b->in_backends);
+    list_remove(&b->all_node);
+    pthread_rwlock_unlock(&p->lock);
+    destroy_backend(b);
+}
+
+struct conn_backend *conn_backend_ref(struct conn_backend *b)
+{
+    unsigned before = atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+
+    ASSERT(before != 0);
+    return b;
+}
+
+void conn_backend_release(struct conn_backend *b)
+{
+    if (b == NULL)
+        return;
+    unsigned before = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
+    ASSERT(before != 0);
+    if (before == 1)
+        remove_backend(b);
+}
+
+/* A reference to one found in the map, unless it is about to be removed. */
+static bool try_ref(struct conn_backend *b)
+{
+    unsigned refs = atomic_load(&b->refs);
+
+    while (refs != 0) {
+        if (atomic_compare_exchange_weak(&b->refs, &refs, refs + 1))
+            return true;
+    }
+    return false;
+}
+
+static struct conn_backend *find_locked(struct conn_pool *p, const struct text *key)
+{
+    return map_entry(map_find(&p->backends, key->p, key->len), struct conn_backend, in_backends);
+}
+
+/* The one in the map, or the map's new member NEW. */
+static struct conn_backend *find_or_add(struct conn_pool *p, const struct text *key,
+                                        struct conn_backend *new)
+{
+    pthread_rwlock_wrlock(&p->lock);
+    struct conn_backend *b = find_locked(p, key);
+    if (b != NULL && !try_ref(b)) {
+        /* Its last reference has gone, and whoever let it go waits for our lock. */
+        map_remove(&p->backends, &b->in_backends);
+        b->in_map = false;
+        b = NULL;
+    }
+    if (b == NULL) {
+        b = new;
+        b->in_map = true;
+        map_add(&p->backends, &b->in_backends, b->key, b->key_len);
+        list_push_back(&p->all, &b->all_node);
+    }
+    pthread_rwlock_unlock(&p->lock);
+    return b;
+}
+
+/* The length in front keeps "a#b" + "c" and "a" + "b#c" apart. */
+static void make_key(struct slice address, struct slice incarnation, struct text *key)
+{
+    text_addf(key, "%zu ", address.len);
+    text_add(key, address);
+    text_add_char(key, '#');
+    text_add(key, incarnation);
+}
+
+struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address,
+                                       struct slice incarnation, unsigned max_connections,
+                                       const struct conn_pool_settings *s)
+{
+    struct text key = {0};
+
+    make_key(address, incarnation, &key);
+    pthread_rwlock_rdlock(&p->lock);
+    struct conn_backend *b = find_locked(p, &key);
+    if (b != NULL && !try_ref(b))
+        b = NULL;
+    pthread_rwlock_unlock(&p->lock);
+    if (b == NULL) {
+        struct conn_backend *new = create_backend(p, max_connections, s);
+        new->key = xslicedup(text_slice(&key));
+        new->key_len = key.len;
+        b = find_or_add(p, &key, new);
+        if (b != new)
+            destroy_backend(new); /* another thread was faster */
+    }
+    text_fini(&key);
+    conn_backend_set(b, max_connections, s);
+    return b;
+}
+
+/* Condemn N idle connections, the oldest of each loop first. */
+static void condemn_idle_locked(struct conn_backend *b, unsigned n, struct conn_work *k)
+{
+    while (n != 0 && b->idle != 0) {
+        for (unsigned i = 0; i < b->pool->nloops && n != 0; ++i) {
+            struct pooled_conn *oldest = conn_oldest_of_locked(b, i);
+            if (oldest == NULL)
+                continue;
+            conn_condemn_locked(b, oldest, k);
+            --n;
+        }
+    }
+}
+
+void conn_backend_set(struct conn_backend *b, unsigned max_connections,
+                      const struct conn_pool_settings *s)
+{
+    struct conn_work k;
+
+    conn_work_init(&k);
+    latch_lock(&b->latch);
+    b->settings = *s;
+    b->max_connections = max_connections;
+    unsigned total = b->in_use + b->idle + b->opening - b->condemned;
+    if (max_connections != 0 && total > max_connections)
+        condemn_idle_locked(b, total - max_connections, &k);
+    conn_serve_locked(b, &k);
+    conn_unlock_and_do(b, &k);
+}
+
+/* Whoever the connections of LIST were on their way to gets none. */
+static void refuse_waiters_of_locked(struct conn_backend *b, struct list *list, struct conn_work *k)
+{
+    struct list *it;
+
+    list_for_each (it, list) {
+        struct conn_waiter *w = conn_unpair(list_entry(it, struct pooled_conn, stack_node));
+        if (w != NULL)
+            waiter_refuse_locked(b, w, ERR_NO_WORKER, k);
+    }
+}
+
+void conn_backend_retire(struct conn_backend *b)
+{
+    struct conn_pool *p = b->pool;
+    struct conn_work k;
+
+    conn_work_init(&k);
+    pthread_rwlock_wrlock(&p->lock);
+    if (b->in_map)
+        map_remove(&p->backends, &b->in_backends);
+    b->in_map = false;
+    pthread_rwlock_unlock(&p->lock);
+
+    latch_lock(&b->latch);
+    b->retired = true;
+    while (!list_empty(&b->line))
+        waiter_refuse_locked(b, list_first(&b->line, struct conn_waiter, node), ERR_NO_WORKER, &k);
+    for (unsigned i = 0; i < p->nloops; ++i) {
+        refuse_waiters_of_locked(b, &b->shards[i].leaving, &k);
+        refuse_waiters_of_locked(b, &b->shards[i].arriving, &k);
+    }
+    condemn_idle_locked(b, b->idle, &k);
+    conn_unlock_and_do(b, &k);
+}
+
+void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out)
+{
+    latch_lock(&b->latch);
+    *out = (struct conn_backend_view){
+        .in_use = b->in_use,
+        .idle = b->idle,
+        .parked = b->nparked,
+        .opening = b->opening,
+        .waiting = b->waiting,
+        .max_connections = b->max_connections,
+        .reused = b->reused,
+        .opened = b->opened,
+        .handed_over = b->handed_over,
+        .waits = b->waits,
+        .refused = b->refused,
+    };
+    latch_unlock(&b->latch);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kept-alive connections to workers, shared by all loops.
+ *
+ * A map of backends under a read-write lock, keyed "address#incarnation", so that a worker that
+ * came back never gets an old connection. Each entry has its own latch, a count of connections
+ * against its limit, one LIFO stack of idle connections per loop, one beside the loops, and one
+ * FIFO of waiters across loops. Taking or giving back never needs the map's lock, let alone its
+ * write lock: users hold a backend handle. A connection is used by one loop at a time; at the limit
+ * an idle one of another loop is handed over by message (export / import), and while loops lack
+ * them, what is given back stands beside the loops, where any of them takes it without a message.
+ * No call-outs, logging or system calls under a lock.
+ *
+ * The pool knows nothing of HTTP: connections are whatever embeds a struct pooled_conn, with the
+ * functions of struct conn_pool_ops. Owned by the program; outlives its loops' use of it, and every
+ * backend handle. Lock order: map, then one backend. Source of the shape: MariaDB Spider's
+ * connection pool redesign (read-write lock over a map of mutex stacks).
+ */
+#ifndef RLB_UPSTREAM_CONN_POOL_H
+#define RLB_UPSTREAM_CONN_POOL_H
+
+#include "common/event/loop.h"
+
+struct conn_pool;
+struct conn_backend;
+
+/* Embedded in a connection. While idle it is in its backend's stack of its loop; while in use, in
+ * none. */
+struct pooled_conn {
+    struct list stack_node;
+    struct conn_backend *backend; /* set by the pool; the connection counts against its limit */
+    uint64_t idle_since_ms;       /* loop_now_ms of the check-in */
+    unsigned loop_index;
+    uint64_t uses;              /* requests it was checked out for */
+    int place;                  /* the pool's, under the backend's latch, as are the next three */
+    bool detached;              /* from LOOP_INDEX's loop, and attached to no other one */
+    bool condemned;             /* to be closed as soon as its loop can */
+    struct conn_waiter *waiter; /* on its way to */
+};
+
+struct conn_pool_ops {
+    /* On the owning loop: whether an idle connection still looks usable (nothing to read, no
+     * error). Not SURE: what the loop has heard of it in this turn is enough. */
+    bool (*alive)(struct pooled_conn *c, bool sure);
+    /* On the owning loop: close and free it (end of turn). The pool has forgotten it already. */
+    void (*close)(struct pooled_conn *c);
+    /* On the owning loop: detach from the loop. False: it cannot be (TLS, bytes pending); it stays.
+     */
+    bool (*detach)(struct pooled_conn *c);
+    /* On the new loop: attach. False: could not; the pool then calls close. */
+    bool (*attach)(struct pooled_conn *c, struct loop *l);
+};
+
+struct conn_pool_settings {
+    uint64_t idle_timeout_ms; /* idle connections older than this are closed; 0 = never */
+    size_t
+        max_waiting; /* waiters per backend that nothing is on its way to; over it ERR_QUEUE_FULL */
+};
+
+/* LOOPS: the data loops, loops[i] has loop_index i. The array is copied, the loops are borrowed. */
+struct conn_pool *conn_pool_create(const struct conn_pool_ops *ops, struct loop *const *loops,
+                                   unsigned nloops);
+/* After all backends have been released, all connections closed, and the loops destroyed. */
+void conn_pool_destroy(struct conn_pool *p);
+/*
+ * On a data loop, at its end, with nothing waiting or in use there any more: close that loop's idle
+ * connections of every backend; later ones close at check-in. No loop may be destroyed before this
+ * has returned on each of them, as they post to one another until then.
+ */
+void conn_pool_close_loop(struct conn_pool *p, struct loop *l);
+
+/*
+ * The entry of "address#incarnation", made when missing, with these limits; counted, pair with
+ * conn_backend_release. Any thread. One that was retired is not found again.
+ *   max_connections  over all loops, 0 = unlimited
+ */
+struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address,
+                                       struct slice incarnation, unsigned max_connections,
+                                       const struct conn_pool_settings *s);
+struct conn_backend *conn_backend_ref(struct conn_backend *b);
+void conn_backend_release(struct conn_backend *b);
+/* Any thread: new limits; a raised limit serves waiters at once. */
+void conn_backend_set(struct conn_backend *b, unsigned max_connections,
+                      const struct conn_pool_settings *s);
+/*
+ * Any thread: this incarnation is over. Idle connections close (each on its loop), waiters fail
+ * with ERR_NO_WORKER, connections in use close at check-in; the entry goes when empty.
+ */
+void conn_backend_retire(struct conn_backend *b);
+
+enum conn_result {
+    CONN_REUSED, /* the waiter's conn is an idle connection, now the caller's */
+    CONN_OPEN, /* the caller may open one; it counts already: conn_opened or conn_not_opened follows
+                */
+    CONN_WAIT, /* queued; the waiter's ready() comes, unless cancelled */
+    CONN_REFUSED /* see the waiter's error: ERR_QUEUE_FULL, or ERR_NO_WORKER when retired */
+};
+
+/* Embedded in who waits; zero before first use; lives until ready() is called or conn_cancel has
+ * returned. */
+struct conn_waiter {
+    struct list node; /* the pool's; so are, set when it waits: */
+    struct loop *loop;
+    struct conn_backend *backend;
+    uint64_t ticket; /* under the backend's latch: who came before has a lower one */
+    /* On the waiter's loop, exactly once, never inside conn_checkout, never after conn_cancel. */
+    void (*ready)(struct conn_waiter *w);
+    int state;      /* the pool's, under the backend's latch */
+    enum err error; /* CONN_REFUSED */
+    /* Of one that gets a connection at once only the rest is touched. */
+    bool fresh;               /* wants no kept connection; under the backend's latch */
+    bool queued;              /* between CONN_WAIT and ready() or conn_cancel; its loop's */
+    enum conn_result result;  /* for ready(): CONN_REUSED, CONN_OPEN or CONN_REFUSED */
+    struct pooled_conn *conn; /* CONN_REUSED */
+};
+
+struct conn_checkout {
+    bool fresh;           /* no kept connection: a new one, even when idle ones are there */
+    uint64_t max_idle_ms; /* kept ones only when idle for less; 0 = any */
+    bool sure; /* a kept one is looked at by itself: what is sent on it must not be lost */
+};
+
+/*
+ * On loop L: take an idle connection of this loop (latest first of those that were given back
+ * before the loop's last wait, else latest first; then of those beside the loops; dead ones are
+ * closed on the way), or permission to open one; at the limit, have an idle one handed over from
+ * another loop, or wait in line. fresh at the limit: an idle connection (of any loop) is closed to
+ * make room.
+ */
+enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
+                               const struct conn_checkout *o, struct conn_waiter *w) must_check;
+/* Leave the line, if in it. What was on its way (a connection, a permission) goes to the next in
+ * line. */
+void conn_cancel(struct conn_waiter *w);
+/* A connection opened with permission: C now belongs to B, in use. */
+void conn_opened(struct conn_backend *b, struct pooled_conn *c, struct loop *l);
+/* The permission was not used (connect failed, or given up). */
+void conn_not_opened(struct conn_backend *b);
+/* Give back for reuse; *C is NULL afterwards. Goes to the first in line when somebody waits. */
+void conn_checkin(struct pooled_conn **c, struct loop *l);
+/*
+ * A connection in use is closed by its user: call this, then close it yourself. Also for an idle
+ * one that its loop noticed to be dead: the pool takes it out of its stack.
+ */
+void conn_forget(struct pooled_conn *c) rare;
+/*
+ * As conn_forget, for a connection in use that goes on as something else (a tunnel): it is the
+ * caller's alone, but its place stays taken, as a permission, until conn_not_opened.
+ */
+void conn_keep_place(struct pooled_conn *c);
+/*
+ * On its loop, which noticed C to be dead: whether a user has it, who will find out (or the pool
+ * never had it). Else conn_forget it; should it be promised to somebody, they may open one instead.
+ */
+bool conn_in_use(struct pooled_conn *c);
+/* On a data loop, now and then (each second): close this loop's idle connections past idle_timeout.
+ */
+void conn_pool_recycle(struct conn_pool *p, struct loop *l);
+/*
+ * On a data loop, when no descriptor is left: close this loop's oldest idle connection, whichever
+ * backend's; when it has none, the first idle one found is closed, soon, by the loop that has it.
+ * O(backends). True when one has been closed.
+ */
+bool conn_pool_make_room(struct conn_pool *p, struct loop *l);
+
+struct conn_backend_view {
+    unsigned in_use, idle, opening, waiting, max_connections;
+    unsigned parked; /* of those idle: attached to no loop */
+    uint64_t reused, opened, handed_over, waits, refused;
+};
+void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out);
+/* Asserts the invariants of every backend; for tests. */
+void conn_pool_check(struct conn_pool *p);
+
+#endif

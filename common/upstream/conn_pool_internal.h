@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of the connection pool, shared by conn_pool.c (the pool and its backends),
+ * conn_checkout.c (the use of connections), conn_place.c (who is where, under the lock) and
+ * conn_move.c (work on a loop that another thread asked for).
+ */
+#ifndef RLB_UPSTREAM_CONN_POOL_INTERNAL_H
+#define RLB_UPSTREAM_CONN_POOL_INTERNAL_H
+
+#include "common/base/latch.h"
+#include "common/base/map.h"
+#include "common/upstream/conn_pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/*
+ * Where a connection is (pooled_conn.place). Each place has its list, or none; conn_enter_locked
+ * alone moves.
+ *
+ *               +----------------------- conn_checkin ----------------------+
+ *               v                                                           |
+ *     USED -> IDLE -> USED                 taken by its own loop            |
+ *     USED -> LEAVING -> HELD -> PARKED -> USED      detached; taken, and attached, by any loop
+ *     USED, IDLE -> LEAVING -> HELD -> ARRIVING -> HELD -> GRANTED -> USED -+
+ *             to a waiter on another loop  |  detached         |  attached
+ *     USED -> GRANTED -> USED              |  to a waiter on the same loop
+ *     any  -> GONE
+ *
+ * A connection has a waiter from LEAVING to GRANTED, or none any more when that one gave up; then
+ * it goes on to where it is attached, and from there to whoever is first in line.
+ */
+enum conn_place {
+    PLACE_GONE, /* not the pool's: before conn_opened, after conn_forget, or waiting to be closed */
+    PLACE_USED, /* a user has it; no list */
+    PLACE_IDLE, /* its shard's idle stack, by way of the resting one */
+    PLACE_LEAVING, /* its shard's leaving list: to be detached by its loop, or closed when condemned
+                    */
+    PLACE_HELD,    /* its loop is detaching or attaching it, without the lock; no list */
+    PLACE_ARRIVING, /* its new shard's arriving list: to be attached by that loop */
+    PLACE_GRANTED, /* attached to its waiter's loop, whose ready() is about to be called; no list */
+    PLACE_PARKED,  /* idle and attached to no loop: the backend's stack; closed by its last loop */
+};
+
+/* Where a waiter is (conn_waiter.state); waiter_enter_locked alone moves. */
+enum waiter_state {
+    WAITER_NONE,
+    WAITER_IN_LINE, /* the backend's line: nothing is on its way to it */
+    WAITER_COMING,  /* a connection is on its way to it (or to be closed for it); no list */
+    WAITER_READY,   /* its shard's ready list: result is set */
+};
+
+/*
+ * One loop's part of a backend. Under the backend's latch. What another thread wants done on this
+ * loop is in its lists, and the one message only says "look": nothing in a mailbox ever points to a
+ * waiter or a connection, so both may go at any time.
+ */
+struct conn_shard {
+    struct conn_backend *backend;
+    struct loop *loop;
+    struct list idle;    /* latest first: given back before the loop's wait number RESTED_AT */
+    struct list resting; /* latest first: given back after it */
+    uint64_t rested_at;
+    unsigned nidle; /* of both */
+    struct list leaving, arriving;
+    struct list ready;
+    struct loop_message message;
+    /* The message is, or is about to be, in the loop's mailbox, or looks at the lists; counts as a
+     * reference. */
+    bool posted;
+    struct conn_shard *next_post; /* while about to be */
+} __attribute__((aligned(64)));
+
+/*
+ * Invariants, under the latch (conn_pool_check):
+ *   somebody in line  =>  not retired, limited, no room, and no idle connection on any loop
+ *   idle              ==  sum of the shards' idle stacks, and the parked ones
+ * References: one for each handle, connection, permission, waiter and posted message.
+ */
+struct conn_backend {
+    struct conn_pool *pool;
+    struct map_node in_backends; /* under the pool's lock, as are the next two */
+    struct list all_node;
+    bool in_map;
+    char *key;
+    size_t key_len;
+    atomic_uint refs;   /* 0 is final */
+    struct latch latch; /* all below */
+    bool retired;
+    unsigned max_connections;
+    struct conn_pool_settings settings;
+    unsigned in_use; /* every place but IDLE, PARKED and GONE */
+    unsigned idle, opening, condemned;
+    struct list parked; /* idle connections beside the loops, latest first */
+    unsigned nparked;
+    unsigned parks_left; /* so many more may be parked, unless a loop lacks one again */
+    struct list line;    /* of waiters, by ticket */
+    uint64_t next_ticket;
+    unsigned in_line, waiting; /* waiting: in line, coming and ready */
+    uint64_t reused, opened, handed_over, waits, refused;
+    struct conn_shard shards[];
+};
+
+struct conn_pool {
+    const struct conn_pool_ops *ops;
+    unsigned nloops;
+    struct loop **loops;
+    atomic_bool *loop_closed;
+    pthread_rwlock_t lock;
+    struct map backends; /* under lock: those that conn_pool_backend finds */
+    struct list all;     /* under lock: retired ones too, until they are freed */
+};
+
+enum {
+    /* So many connections are parked, at most, without another loop taking one. */
+    CONN_PARKS = 64,
+    /* Of a loop's part of a limit, what it keeps while others lack connections: one in so many. All
+     * of it had the others ask for them too often, by two messages; none had it take its own from
+     * beside the loops. */
+    CONN_PART_KEPT = 4,
+};
+
+/* What is to be done once the latch is released: posting and closing are call-outs. */
+struct conn_work {
+    struct conn_shard *posts;
+    struct list closing; /* connections of the calling loop; each still holds its reference */
+};
+
+static inline void conn_work_init(struct conn_work *k)
+{
+    k->posts = NULL;
+    list_init(&k->closing);
+}
+/* Without any lock held. May free backends. */
+void conn_work_do_all_(struct conn_pool *p, struct conn_work *k);
+static inline void conn_work_do(struct conn_pool *p, struct conn_work *k)
+{
+    /* Mostly there is none. */
+    if (k->posts != NULL || !list_empty(&k->closing))
+        conn_work_do_all_(p, k);
+}
+static inline void conn_unlock_and_do(struct conn_backend *b, struct conn_work *k)
+{
+    struct conn_pool *p = b->pool;
+
+    latch_unlock(&b->latch);
+    conn_work_do(p, k);
+}
+
+/* ---- conn_place.c; all expect the backend's latch ---- */
+
+bool conn_has_room_locked(const struct conn_backend *b);
+void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
+                       struct conn_work *k);
+/* The latest and the oldest of a shard's idle connections; NULL: it has none. */
+struct pooled_conn *conn_latest_locked(const struct conn_shard *s);
+struct pooled_conn *conn_oldest_locked(const struct conn_shard *s);
+/* On the shard's loop: those that were given back before its last wait rest no longer. */
+void conn_rested_now_locked_(struct conn_shard *s) apart;
+static inline void conn_rested_locked(struct conn_shard *s)
+{
+    if (s->rested_at != loop_waits(s->loop))
+        conn_rested_now_locked_(s);
+}
+void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum waiter_state to,
+                         struct conn_work *k);
+/* C is on its way to W from now on. */
+void conn_pair(struct pooled_conn *c, struct conn_waiter *w) apart;
+/* C's waiter, or NULL; they know nothing of one another afterwards. */
+struct conn_waiter *conn_unpair(struct pooled_conn *c);
+void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
+                          struct conn_work *k);
+/* W is to get C, which is attached to W's loop. */
+void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w, struct pooled_conn *c,
+                         struct conn_work *k) apart;
+/* While there is room, the first in line may open. */
+void conn_serve_locked(struct conn_backend *b, struct conn_work *k);
+/*
+ * C has gone: its room goes to its waiter if it has one, who else goes back to its place in
+ * the line. The caller closes C, or has it closed by conn_drop_locked.
+ */
+void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
+/* conn_leave_locked, and close C, which is the calling loop's. */
+void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k) rare;
+/* C, attached to the calling loop and nobody's, goes to the first in line, or idle, or is closed.
+ */
+void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
+/*
+ * C, detached, goes to its waiter or to the first in line; else it parks, for any loop to take; or
+ * it is closed.
+ */
+void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
+/* Whether C, given back on its loop, should be detached and parked. */
+bool conn_should_park_locked(const struct conn_backend *b, const struct pooled_conn *c);
+/* The oldest idle connection of loop LOOP_INDEX, parked ones that were its last among them. */
+struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop_index);
+/* An idle connection of any loop will be closed there, or at once on the loop that calls. */
+void conn_condemn_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
+
+/* ---- conn_move.c ---- */
+
+void conn_shard_on_message(struct loop_message *m);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One HTTP/1.1 request over one connection to a worker.
+ * A struct http1_conn lives on one loop, embeds a struct pooled_conn, and belongs to whoever has it
+ * checked out (or to the connection pool while idle). At most one request at a time.
+ * Callbacks never come from inside http1_request, http1_resume or http1_cancel, and none after
+ * http1_cancel or the last one (on_head FINAL, on_body LAST, on_error, on_upgrade). A connection
+ * reads all the time, idle too, but for back-pressure, so that a close is noticed at once.
+ */
+#ifndef RLB_UPSTREAM_HTTP1_CLIENT_H
+#define RLB_UPSTREAM_HTTP1_CLIENT_H
+
+#include "common/net/addr.h"
+#include "common/net/transport.h"
+#include "common/upstream/conn_pool.h"
+#include "common/wire/http1_head.h"
+
+struct body_file;
+struct http1_conn;
+
+enum {
+    HTTP1_BODY_PARTS_MAX = 16, /* parts of one struct http1_body */
+    HTTP1_INTERIM_MAX = 100,   /* 1xx heads before the final one; over it ERR_BAD_RESPONSE */
+};
+
+/* ---- connections ---- */
+struct http1_connect; /* an attempt under way */
+/*
+ * Open a connection to A on L. CB runs once, later: conn (in use, belongs to the caller), or NULL
+ * and the error: ERR_CONNECT_REFUSED, ERR_CONNECT_FAILED, ERR_CONNECT_TIMEOUT, ERR_SYSTEM (no
+ * descriptors).
+ */
+struct http1_connect *http1_connect(struct loop *l, const struct addr *a, uint64_t timeout_ms,
+                                    void (*cb)(void *context, struct http1_conn *c, enum err e),
+                                    void *context);
+/*
+ * The same with TLS, to PEER, of which the attempt takes a reference; NULL: plain. The handshake is
+ * part of the attempt and its time. ERR_TLS_FAILED: why is in the log.
+ */
+struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *a, struct tls_peer *peer,
+                                        uint64_t timeout_ms,
+                                        void (*cb)(void *context, struct http1_conn *c, enum err e),
+                                        void *context);
+void http1_connect_cancel(struct http1_connect *attempt);
+/* Whether C speaks TLS, and *RESUMED: with a session of before. */
+bool http1_is_tls(const struct http1_conn *c, bool *resumed);
+/* Close and free (memory goes at end of turn). Not while in the pool: conn_forget first. */
+void http1_close(struct http1_conn *c);
+struct pooled_conn *http1_pooled(struct http1_conn *c);
+struct http1_conn *http1_of_pooled(struct pooled_conn *p);
+/* For conn_pool_create. A connection that dies while idle leaves the pool by itself. */
+extern const struct conn_pool_ops http1_conn_pool_ops;
+struct loop *http1_loop(const struct http1_conn *c);
+
+/* ---- one request ---- */
+struct http1_body {      /* bytes of a body, valid until http1_body_release */
+    struct list node;    /* for the queue of whoever owns it */
+    struct slice *parts; /* at most HTTP1_BODY_PARTS_MAX */
+    size_t nparts;
+    size_t bytes;                /* of all parts; may be 0 */
+    void (*release)(void *hold); /* NULL: they lie in the body's own memory */
+    void *hold;
+};
+/* On the loop it came from. NULL is fine. */
+void http1_body_release(struct http1_body *b);
+/* For a body that is not passed on at once: B, or a copy in its place, where B's few bytes are in a
+ * large piece of memory. */
+struct http1_body *http1_body_compact(struct http1_body *b) returns_nonnull_ apart;
+/* The same for all that are in a list, and how many bytes these have. */
+void http1_bodies_release(struct list *bodies);
+size_t http1_bodies_bytes(const struct list *bodies);
+/* Cut B to its first MAX bytes, if it has more. */
+void http1_body_clip(struct http1_body *b, uint64_t max);
+/* A body of our own making; copies BYTES (of which there may be none). */
+struct http1_body *http1_body_copy(struct slice bytes) returns_nonnull_;
+/* The same without copying: BYTES are HOLD's, which gets RELEASE once nobody reads them any more.
+ */
+struct http1_body *http1_body_borrow(struct slice bytes, void (*release)(void *hold),
+                                     void *hold) returns_nonnull_;
+
+struct http1_events {
+    /*
+     * The final response head (1xx but 101 are consumed before). Strings are valid inside the call
+     * only. FINAL: there is no body to come, the exchange is over.
+     */
+    void (*on_head)(void *context, const struct http1_head *head, bool final);
+    /*
+     * Body bytes, decoded from chunks; ownership of BODY passes to the receiver. LAST: no more to
+     * come; BODY is empty then when the end came without bytes, never NULL.
+     */
+    void (*on_body)(void *context, struct http1_body *body, bool last);
+    /*
+     * For requests with MOVES. Take up to MAX bytes of a body of announced length from FD, the
+     * worker's socket, as recv(2) does without waiting, and pass them on without bringing them
+     * here: how many; 0: the end of the connection; -1 with errno, ENOTSUP when that cannot be
+     * done now: on_body gets them then. After the last one comes on_body with LAST and no bytes.
+     * It may pause, but not end, the exchange.
+     */
+    ssize_t (*on_moving)(void *context, struct transport *from, size_t max);
+    /*
+     * The exchange has failed (http1_any_received and http1_any_written tell how far it got). The
+     * connection is not reusable.
+     * ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED, ERR_BAD_RESPONSE, ERR_TOO_LARGE,
+     * ERR_TIMEOUT, ERR_TLS_FAILED (why is in the log).
+     */
+    void (*on_error)(void *context, enum err e);
+    /* 101: the connection is now a tunnel, to be had by http1_take_upgraded. HEAD as for on_head.
+     */
+    void (*on_upgrade)(void *context, const struct http1_head *head);
+};
+
+struct http1_request {
+    struct slice head; /* whole request head with its blank line, and what of the body is to go with
+                          it; copied or written at once */
+    struct slice body; /* stays valid until the response has ended or the request is cancelled */
+    const struct body_file *body_file; /* NULL, or the same bytes to send without a copy */
+    bool is_head;                      /* HEAD: the response has no body */
+    bool moves;                        /* on_moving may be asked, unless the worker has TLS */
+    /* The protocol that a 101 may switch to; empty: none. Lives as long as the exchange. */
+    struct slice upgrade;
+    uint64_t
+        first_byte_timeout_ms; /* from the request written to the first response byte; 0 = none */
+    uint64_t
+        between_bytes_timeout_ms; /* within a response, and within writing the request; 0 = none */
+    const struct http1_events *events;
+    void *context;
+};
+void http1_request(struct http1_conn *c, const struct http1_request *r);
+/* No read takes many more bytes of the response than so many, until it is told anew; of a body that
+ * is 4 KiB at least, with its head 16. At first there is no limit. */
+void http1_room(struct http1_conn *c, size_t bytes);
+/* Back-pressure: stop and restart reading the response; no on_body comes while paused. Time-outs
+ * rest. */
+void http1_pause(struct http1_conn *c);
+void http1_resume(struct http1_conn *c);
+/* Give the exchange up. The connection can only be closed then. */
+void http1_cancel(struct http1_conn *c) rare;
+/* After the last byte: whether the connection may serve another request. */
+bool http1_reusable(const struct http1_conn *c);
+/* Facts for retry rules, valid until the next request. */
+bool http1_any_written(const struct http1_conn *c);
+bool http1_any_received(const struct http1_conn *c);
+/* Monotonic microseconds: request wholly written, first response byte, last byte taken; 0 = not
+ * yet. */
+struct http1_times {
+    uint64_t written_us, first_byte_us, last_byte_us;
+};
+struct http1_times http1_times(const struct http1_conn *c);
+/* Why the last exchange of C (or NULL) failed with E: what is wrong with the response, or E's text.
+ */
+const char *http1_failure_text(const struct http1_conn *c, enum err e);
+/* What an upgraded connection was made of: the byte stream, and bytes that were read behind the
+ * 101. Both are the taker's. */
+struct http1_upgraded {
+    struct transport transport;
+    struct text early;
+};
+/*
+ * Hand it out and free the rest. From on_upgrade on, also within it. A connection that counts in a
+ * pool is forgotten there first.
+ */
+struct http1_upgraded http1_take_upgraded(struct http1_conn **c);
+
+#endif

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * HTTP/2 on the server: concurrent streams, windows in both directions, faults of streams and of
+ * connections.
+ */
+#include "tests/unit/http2/http2_fixture.h"
+
+enum { STREAMS = 100, WINDOW = 16 * 1024 * 1024 };
+
+static uint32_t id_of(unsigned n)
+{
+    return 2 * n + 1;
+}
+
+/* ---- streams ---- */
+
+static void as_many_requests_run_as_are_announced(void **state)
+{
+    struct h2 *h = *state;
+    struct text t = {0};
+
+    h2_connect(h);
+    for (unsigned i = 0; i <= STREAMS; ++i)
+        h2_frame(&t, TYPE_HEADERS, H2_WHOLE, id_of(i), H2_GET);
+    h2_send_text(h, &t);
+    h2_until(h, h2_has_reset, id_of(STREAMS));
+    assert_int_equal(h2_of(h, id_of(STREAMS))->reset, HTTP2_ERROR_REFUSED_STREAM);
+    assert_int_equal(h->base.requests, STREAMS);
+    for (unsigned i = STREAMS; i-- != 0;) {
+        h2_answer(h, i, 100);
+        h2_until(h, h2_has_ended, id_of(i));
+        assert_int_equal(h2_of(h, id_of(i))->bytes, 100);
+        assert_int_equal(h->base.gone, STREAMS - i);
+    }
+    assert_true(h->base.gone_done);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, id_of(STREAMS + 1), H2_GET);
+    h2_until(h, h2_has_requests, STREAMS + 1);
+    assert_int_equal(h->client.goaways, 0);
+}
+
+static void a_reset_stream_ends_its_request_and_no_other(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, H2_GET);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 3, H2_GET);
+    h2_until(h, h2_has_requests, 2);
+    h2_send(h, TYPE_RST_STREAM, 0, 1, h2_u32(HTTP2_ERROR_CANCEL));
+    fixture_await_gone(&h->base, 1);
+    assert_false(h->base.gone_done);
+    h2_answer(h, 1, 10);
+    h2_until(h, h2_has_ended, 3);
+    assert_false(h2_of(h, 1)->heads);
+}
+
+static void a_response_that_is_cut_is_reset_after_what_was_sent(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, H2_GET);
+    h2_until(h, h2_has_requests, 1);
+    h->replies[0]->req->res.status = 200;
+    http_reply_start(h->replies[0], 10);
+    http_reply_send(h->replies[0], body_of("abc"), false);
+    http_reply_abort(h->replies[0]);
+    h2_until(h, h2_has_reset, 1);
+    assert_int_equal(h2_of(h, 1)->reset, HTTP2_ERROR_INTERNAL);
+    assert_int_equal(h2_of(h, 1)->bytes, 3);
+    assert_false(h2_of(h, 1)->ended);
+    assert_int_equal(h->base.gone, 1);
+    assert_false(h->base.gone_done);
+    assert_int_equal(h->base.sent_bytes, 3);
+}
+
+static void the_end_of_a_connection_ends_all_its_requests(void **state)
+{
+    struct h2 *h = *state;
+    struct text t = {0};
+
+    h2_connect(h);
+    for (unsigned i = 0; i < STREAMS; ++i)
+        h2_frame(&t, TYPE_HEADERS, H2_WHOLE, id_of(i), H2_GET);
+    h2_send_text(h, &t);
+    h2_until(h, h2_has_requests, STREAMS);
+    for (unsigned i = 0; i < STREAMS; i += 2)
+        h2_answer(h, i, 50000);
+    raw_reset(&h->client.peer);
+    fixture_await_gone(&h->base, STREAMS);
+}
+
+/* ---- windows ---- */
+
+static void data_waits_for_both_windows_and_an_end_for_none(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    h2_setting(h, HTTP2_SETTING_INITIAL_WINDOW, 0);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, H2_GET);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 3, H2_GET);
+    h2_until(h, h2_has_requests, 2);
+    h2_answer(h, 0, 100000);
+    h2_answer(h, 1, 0);
+    h2_until(h, h2_has_ended, 3);
+    h2_ping(h);
+    assert_int_equal(h2_of(h, 1)->heads, 1);
+    assert_int_equal(h2_of(h, 1)->bytes, 0);
+    h2_window(h, 1, 1000);
+    h2_ping(h);
+    h2_ping(h);
+    assert_int_equal(h2_of(h, 1)->bytes, 1000);
+    h2_setting(h, HTTP2_SETTING_INITIAL_WINDOW, 200000);
+    h2_ping(h);
+    h2_ping(h);
+    assert_int_equal(h2_of(h, 1)->bytes, 65535);
+    assert_int_equal(h->base.gone, 1);
+    h2_window(h, 0, 100000);
+    h2_until(h, h2_has_ended, 1);
+    assert_int_equal(h2_of(h, 1)->bytes, 100000);
+    fixture_await_gone(&h->base, 2);
+    assert_int_equal(h->base.sent_bytes, 100000);
+}
+
+static void streams_with_windows_have_turns(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    h2_setting(h, HTTP2_SETTING_INITIAL_WINDOW, WINDOW);
+    h2_window(h, 0, WINDOW);
+    for (unsigned i = 0; i < 4; ++i)
+        h2_send(h, TYPE_HEADERS, H2_WHOLE, id_of(i), H2_GET);
+    h2_until(h, h2_has_requests, 4);
+    for (unsigned i = 0; i < 4; ++i)
+        h2_answer(h, i, 1000000);
+    h2_until(h, h2_has_ended, 1);
+    for (unsigned i = 1; i < 4; ++i)
+        assert_true(h2_of(h, id_of(i))->bytes > 500000);
+    for (unsigned i = 1; i < 4; ++i)
+        h2_until(h, h2_has_ended, id_of(i));
+    for (unsigned i = 0; i < 4; ++i)
+        assert_int_equal(h2_of(h, id_of(i))->bytes, 1000000);
+}
+
+static void an_overflow_of_a_streams_window_resets_that_stream(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, H2_GET);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 3, H2_GET);
+    h2_until(h, h2_has_requests, 2);
+    h2_window(h, 1, INT32_MAX);
+    h2_until(h, h2_has_reset, 1);
+    assert_int_equal(h2_of(h, 1)->reset, HTTP2_ERROR_FLOW_CONTROL);
+    assert_int_equal(h->base.gone, 1);
+    h2_answer(h, 1, 10);
+    h2_until(h, h2_has_ended, 3);
+    assert_int_equal(h->client.goaways, 0);
+    h2_window(h, 0, INT32_MAX);
+    h2_until(h, h2_is_over, 0);
+    assert_int_equal(h->client.code, HTTP2_ERROR_FLOW_CONTROL);
+    assert_int_equal(h->client.last_id, 3);
+}
+
+static void the_windows_of_a_body_are_renewed_in_large_parts(void **state)
+{
+    enum { FRAMES = 300 };
+    struct h2 *h = *state;
+    static char bytes[HTTP2_FRAME_MAX];
+    struct http_server_options o = fixture_options(&h->base);
+
+    o.max_body_bytes = 64 << 20;
+    h2_restart(h, &o);
+    h2_connect(h);
+    h2_send(h, TYPE_HEADERS, FLAG_END_HEADERS, 1, H2_POST);
+    for (int i = 0; i < FRAMES; ++i)
+        h2_send(h, TYPE_DATA, i == FRAMES - 1 ? H2_END : 0, 1,
+                (struct slice){bytes, sizeof(bytes)});
+    h2_until(h, h2_has_requests, 1);
+    h2_ping(h);
+    assert_int_equal(h->base.body.len, FRAMES * sizeof(bytes));
+    uint64_t renewed = h->client.window - (WINDOW - 65535);
+    assert_true(renewed > FRAMES * sizeof(bytes) - (1 << 20) - sizeof(bytes));
+    assert_true(h2_of(h, 1)->window > FRAMES * sizeof(bytes) - (2 << 20) - sizeof(bytes));
+}
+
+/* ---- requests ---- */
+
+static void an_expectation_is_met_by_an_interim_response(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    h2_send(h, TYPE_HEADERS, FLAG_END_HEADERS, 1, H2_EXPECT);
+    h2_until(h, h2_has_head, 1);
+    assert_int_equal(h2_of(h, 1)->interim, 100);
+    assert_false(h2_of(h, 1)->ended);
+    h2_send(h, TYPE_DATA, H2_END, 1, SLICE_LIT("abc"));
+    h2_until(h, h2_has_requests, 1);
+    assert_true(slice_is(text_slice(&h->base.body), "abc"));
+    h2_answer(h, 0, 1);
+    h2_until(h, h2_has_ended, 1);
+    assert_int_equal(h2_of(h, 1)->heads, 2);
+    assert_int_equal(h2_of(h, 1)->status, 200);
+}
+
+static void trailers_end_a_request_and_are_dropped(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    h2_send(h, TYPE_HEADERS, FLAG_END_HEADERS, 1, H2_POST);
+    h2_send(h, TYPE_DATA, 0, 1, SLICE_LIT("abc"));
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, SLICE_LIT("\0\3x-a\1b"));
+    h2_until(h, h2_has_requests, 1);
+    assert_true(slice_is(text_slice(&h->base.body), "abc"));
+    assert_int_equal(h->replies[0]->req->fields.n, 0);
+}
+
+static void a_body_that_is_too_large_is_answered_and_no_longer_read(void **state)
+{
+    struct h2 *h = *state;
+    static char bytes[HTTP2_FRAME_MAX];
+
+    h2_connect(h);
+    h2_send(h, TYPE_HEADERS, FLAG_END_HEADERS, 1, H2_POST);
+    for (int i = 0; i < 100; ++i)
+        h2_send(h, TYPE_DATA, 0, 1, (struct slice){bytes, sizeof(bytes)});
+    h2_until(h, h2_has_reset, 1);
+    assert_int_equal(h2_of(h, 1)->status, 413);
+    assert_true(h2_of(h, 1)->ended);
+    assert_int_equal(h2_of(h, 1)->reset, HTTP2_ERROR_NONE);
+    h2_send(h, TYPE_DATA, H2_END, 1, SLICE_LIT("abc"));
+    h2_ping(h);
+    assert_int_equal(h->client.goaways, 0);
+    assert_int_equal(h->base.requests, 0);
+}
+
+static void more_requests_than_are_tolerated_that_violate_rules_end_the_connection(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    for (unsigned i = 0; i < 12; ++i)
+        h2_send(h, TYPE_HEADERS, H2_WHOLE, id_of(i), SLICE_LIT("\x82\x87\4\1b\x41\1a"));
+    h2_until(h, h2_is_over, 0);
+    assert_int_equal(h->client.code, HTTP2_ERROR_ENHANCE_YOUR_CALM);
+    assert_int_equal(h->client.last_id, id_of(10));
+    assert_int_equal(h2_of(h, id_of(10))->status, 400);
+    assert_false(h2_of(h, id_of(11))->heads);
+}
+
+/* ---- the connection ---- */
+
+static void any_size_of_the_clients_table_is_honored(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    for (unsigned i = 0; i < 4; ++i) {
+        if (i == 2)
+            h2_setting(h, HTTP2_SETTING_HEADER_TABLE, 0);
+        h2_send(h, TYPE_HEADERS, H2_WHOLE, id_of(i), H2_GET);
+        h2_until(h, h2_has_requests, i + 1);
+        h2_answer(h, i, 10);
+        h2_until(h, h2_has_ended, id_of(i));
+        if (i == 2)
+            assert_int_equal(h->client.first_byte, 0x20);
+    }
+    assert_int_equal(h->client.table.bytes, 0);
+}
+
+static void other_protocols_are_closed_without_a_byte(void **state)
+{
+    struct h2 *h = *state;
+    struct http_server_counts counts;
+
+    raw_connect(&h->addr, &h->client.peer);
+    raw_send(h->base.loop, &h->client.peer, "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    h2_until(h, h2_is_over, 0);
+    assert_int_equal(h->client.peer.in.len, 0);
+    assert_int_equal(h->base.requests, 0);
+    http_server_read_counts(h->base.server, &counts);
+    assert_int_equal(counts.refused[FAULT_HTTP2_PREFACE], 1);
+}
+
+static void what_is_wrong_behind_the_preface_ends_with_goaway(void **state)
+{
+    struct h2 *h = *state;
+
+    raw_connect(&h->addr, &h->client.peer);
+    raw_send(h->base.loop, &h->client.peer, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    h2_send(h, TYPE_PING, 0, 0, SLICE_LIT("12345678"));
+    h2_until(h, h2_is_over, 0);
+    assert_int_equal(h->client.settings, 1);
+    assert_int_equal(h->client.code, HTTP2_ERROR_PROTOCOL);
+}
+
+static void frames_of_servers_end_the_connection(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, H2_GET);
+    h2_until(h, h2_has_requests, 1);
+    h2_send(h, TYPE_PUSH_PROMISE, FLAG_END_HEADERS, 1, SLICE_LIT("\0\0\0\2"));
+    h2_until(h, h2_is_over, 0);
+    assert_int_equal(h->client.code, HTTP2_ERROR_PROTOCOL);
+    assert_int_equal(h->client.last_id, 1);
+    assert_int_equal(h->base.gone, 1);
+}
+
+struct pinging {
+    struct h2 *h;
+    struct text pings;
+    size_t at; /* of PINGS, sent again and again */
+};
+
+static bool is_refused_for_pings(void *context)
+{
+    struct pinging *p = context;
+    struct http_server_counts counts;
+
+    ssize_t n = send(p->h->client.peer.fd, p->pings.p + p->at, p->pings.len - p->at,
+                     MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0)
+        p->at = (p->at + (size_t)n) % p->pings.len;
+    http_server_read_counts(p->h->base.server, &counts);
+    return counts.refused[FAULT_FRAMES_PING] == 1;
+}
+
+static void a_client_that_does_not_read_what_it_asks_for_is_refused(void **state)
+{
+    struct h2 *h = *state;
+    struct pinging p = {.h = h};
+
+    h2_connect(h);
+    for (int i = 0; i < 1000; ++i)
+        h2_frame(&p.pings, TYPE_PING, 0, 0, SLICE_LIT("12345678"));
+    raw_turn_until(h->base.loop, is_refused_for_pings, &p);
+    text_fini(&p.pings);
+}
+
+static void a_drain_names_all_streams_first(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, H2_GET);
+    h2_until(h, h2_has_requests, 1);
+    http_server_retire(h->base.server, NULL, NULL);
+    h2_until(h, h2_has_goaway, 0);
+    assert_int_equal(h->client.last_id, INT32_MAX);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 3, H2_GET);
+    h2_until(h, h2_has_requests, 2);
+    h2_answer(h, 0, 10);
+    h2_answer(h, 1, 10);
+    h2_until(h, h2_is_over, 0);
+    assert_int_equal(h->client.goaways, 2);
+    assert_int_equal(h->client.last_id, 3);
+    assert_true(h2_of(h, 3)->ended);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        H2_TEST(as_many_requests_run_as_are_announced),
+        H2_TEST(a_reset_stream_ends_its_request_and_no_other),
+        H2_TEST(a_response_that_is_cut_is_reset_after_what_was_sent),
+        H2_TEST(the_end_of_a_connection_ends_all_its_requests),
+        H2_TEST(data_waits_for_both_windows_and_an_end_for_none),
+        H2_TEST(streams_with_windows_have_turns),
+        H2_TEST(an_overflow_of_a_streams_window_resets_that_stream),
+        H2_TEST(the_windows_of_a_body_are_renewed_in_large_parts),
+        H2_TEST(an_expectation_is_met_by_an_interim_response),
+        H2_TEST(trailers_end_a_request_and_are_dropped),
+        H2_TEST(a_body_that_is_too_large_is_answered_and_no_longer_read),
+        H2_TEST(more_requests_than_are_tolerated_that_violate_rules_end_the_connection),
+        H2_TEST(any_size_of_the_clients_table_is_honored),
+        H2_TEST(other_protocols_are_closed_without_a_byte),
+        H2_TEST(what_is_wrong_behind_the_preface_ends_with_goaway),
+        H2_TEST(frames_of_servers_end_the_connection),
+        H2_TEST(a_client_that_does_not_read_what_it_asks_for_is_refused),
+        H2_TEST(a_drain_names_all_streams_first),
+    };
+
+    return cmocka_run_group_tests_name("http2_server", tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line and what goes with it. What is printed is read back through a file that stands
+ * in for stdout or stderr.
+ */
+#include "common/base/text.h"
+#include "common/program/daemon.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- a program, and a run of it ---- */
+
+static struct {
+    int checks, runs;
+    char file[64];
+} seen;
+
+static bool check(const char *file, struct diag *d)
+{
+    ++seen.checks;
+    snprintf(seen.file, sizeof(seen.file), "%s", file);
+    if (strcmp(file, "bad.yaml") != 0)
+        return true;
+    diag_add(d, file, 3, 7, "no such thing");
+    return false;
+}
+
+static bool describe(const char *what, FILE *out)
+{
+    if (strcmp(what, "settings") != 0)
+        return false;
+    fputs("# Settings\n", out);
+    return true;
+}
+
+static int run(const char *file)
+{
+    (void)file;
+    ++seen.runs;
+    return 42;
+}
+
+static const struct daemon_program program = {
+    .name = "testd", .summary = "does nothing", .check = check, .describe = describe, .run = run};
+
+enum { ARGS_MAX = 8, OUTPUT_MAX = 4096 };
+
+struct outcome {
+    int code;
+    char out[OUTPUT_MAX], err[OUTPUT_MAX];
+};
+
+/* Take what was written to FILE since REPLACED stood in for descriptor FD. */
+static void restore(int fd, int saved, FILE *file, char text[OUTPUT_MAX])
+{
+    dup2(saved, fd);
+    close(saved);
+    rewind(file);
+    text[fread(text, 1, OUTPUT_MAX - 1, file)] = '\0';
+    fclose(file);
+}
+
+static struct outcome daemon_of(const char *a, const char *b, const char *c)
+{
+    char *argv[ARGS_MAX] = {xstrdup("testd"), xstrdup(a), xstrdup(b), xstrdup(c)};
+    int argc = 1 + (a != NULL) + (b != NULL) + (c != NULL);
+    FILE *out = tmpfile();
+    FILE *err = tmpfile();
+    struct outcome o;
+
+    fflush(stdout);
+    int saved_out = dup(STDOUT_FILENO);
+    int saved_err = dup(STDERR_FILENO);
+    dup2(fileno(out), STDOUT_FILENO);
+    dup2(fileno(err), STDERR_FILENO);
+    memset(&seen, 0, sizeof(seen));
+    o.code = daemon_main(&program, argc, argv);
+    fflush(stdout);
+    restore(STDOUT_FILENO, saved_out, out, o.out);
+    restore(STDERR_FILENO, saved_err, err, o.err);
+    for (int i = 0; i < argc; ++i)
+        free(argv[i]);
+    return o;
+}
+
+static void a_good_configuration_is_run_after_its_check(void **state)
+{
+    struct outcome o = daemon_of("-c", "good.yaml", NULL);
+
+    (void)state;
+    assert_int_equal(o.code, 42);
+    assert_int_equal(seen.checks, 1);
+    assert_int_equal(seen.runs, 1);
+    assert_string_equal(seen.file, "good.yaml");
+    assert_string_equal(o.err, "");
+}
+
+static void a_bad_configuration_is_told_with_its_places_and_not_run(void **state)
+{
+    struct outcome o = daemon_of("--config", "bad.yaml", NULL);
+
+    (void)state;
+    assert_int_equal(o.code, 1);
+    assert_int_equal(seen.runs, 0);
+    assert_string_equal(
+        o.err, "bad.yaml:3:7: no such thing\nbad.yaml: configuration is bad (1 problem)\n");
+}
+
+static void testing_a_configuration_does_not_run_it(void **state)
+{
+    struct outcome good = daemon_of("-t", "-c", "good.yaml");
+    int runs = seen.runs;
+    struct outcome bad = daemon_of("-t", "-cbad.yaml", NULL);
+
+    (void)state;
+    assert_int_equal(good.code, 0);
+    assert_string_equal(good.err, "good.yaml: configuration is good\n");
+    assert_int_equal(bad.code, 1);
+    assert_int_equal(runs + seen.runs, 0);
+}
+
+static void wrong_usage_is_exit_2_with_the_usage(void **state)
+{
+    const char *wrong[][3] = {
+        {NULL, NULL, NULL},
+        {"-t", NULL, NULL},
+        {"-c", NULL, NULL},
+        {"-x", NULL, NULL},
+        {"-d", "settings", NULL},
+        {"-c", "good.yaml", "more"},
+        {"--describe", "nonsense", NULL},
+        {"--describe", NULL, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(wrong); ++i) {
+        struct outcome o = daemon_of(wrong[i][0], wrong[i][1], wrong[i][2]);
+        assert_int_equal(o.code, 2);
+        assert_non_null(strstr(o.err, "usage: testd -c FILE"));
+        assert_string_equal(o.out, "");
+        assert_int_equal(seen.runs, 0);
+    }
+}
+
+static void version_help_and_manual_pages_go_to_stdout(void **state)
+{
+    struct outcome version = daemon_of("-v", NULL, NULL);
+    struct outcome help = daemon_of("--help", NULL, NULL);
+    struct outcome page = daemon_of("--describe", "settings", NULL);
+
+    (void)state;
+    assert_int_equal(version.code, 0);
+    assert_memory_equal(version.out, "testd ", 6);
+    assert_true(version.out[6] >= '0' && version.out[6] <= '9');
+    assert_int_equal(help.code, 0);
+    assert_non_null(strstr(help.out, "does nothing"));
+    assert_int_equal(page.code, 0);
+    assert_string_equal(page.out, "# Settings\n");
+}
+
+/* ---- signals ---- */
+
+struct signals_seen {
+    struct loop *loop;
+    int term, interrupt, hup, child;
+};
+
+static void on_term(void *context)
+{
+    ++((struct signals_seen *)context)->term;
+}
+
+static void on_int(void *context)
+{
+    ++((struct signals_seen *)context)->interrupt;
+}
+
+static void on_hup(void *context)
+{
+    ++((struct signals_seen *)context)->hup;
+}
+
+static void on_child(void *context)
+{
+    ++((struct signals_seen *)context)->child;
+}
+
+static void each_signal_reaches_its_handler_on_the_loop(void **state)
+{
+    struct signals_seen s = {.loop = loop_create(0)};
+    struct daemon_signals handlers = {.on_term = on_term,
+                                      .on_int = on_int,
+                                      .on_hup = on_hup,
+                                      .on_child = on_child,
+                                      .context = &s};
+    const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
+
+    (void)state;
+    daemon_prepare();
+    struct daemon_watch *w = daemon_signals_start(s.loop, &handlers);
+    for (size_t i = 0; i < ARRAY_LEN(signals); ++i)
+        kill(getpid(), signals[i]);
+    while (s.term + s.interrupt + s.hup + s.child < 4)
+        loop_turn(s.loop, 1000);
+    assert_int_equal(s.term, 1);
+    assert_int_equal(s.interrupt, 1);
+    assert_int_equal(s.hup, 1);
+    assert_int_equal(s.child, 1);
+    daemon_signals_stop(w);
+    loop_destroy(s.loop);
+}
+
+static void preparing_ignores_sigpipe_and_raises_the_descriptor_limit(void **state)
+{
+    struct rlimit limit;
+    int fds[2];
+
+    (void)state;
+    daemon_prepare();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(limit.rlim_cur == limit.rlim_max);
+    assert_int_equal(pipe(fds), 0);
+    close(fds[0]);
+    assert_int_equal(write(fds[1], "x", 1), -1); /* and we are still here */
+    close(fds[1]);
+}
+
+/* ---- notification ---- */
+
+/* A bound datagram socket; its NOTIFY_SOCKET form goes to NAME. */
+static int manager_socket(bool abstract, char name[108])
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (abstract)
+        snprintf(name, 108, "@rlb-notify-%d", (int)getpid());
+    else
+        snprintf(name, 108, RLB_TEST_DIR "/rlb-notify-%d", (int)getpid());
+    strcpy(sa.sun_path, name);
+    size_t len = offsetof(struct sockaddr_un, sun_path) + strlen(name) + (abstract ? 0 : 1);
+    if (abstract)
+        sa.sun_path[0] = '\0';
+    else
+        unlink(name);
+    assert_int_equal(bind(fd, (struct sockaddr *)&sa, (socklen_t)len), 0);
+    return fd;
+}
+
+static void notifications_reach_paths_and_abstract_sockets(void **state)
+{
+    (void)state;
+    for (int abstract = 0; abstract < 2; ++abstract) {
+        char name[108];
+        char got[32] = "";
+        int fd = manager_socket(abstract, name);
+        setenv("NOTIFY_SOCKET", name, 1);
+        daemon_notify("READY=1");
+        assert_int_equal(recv(fd, got, sizeof(got) - 1, MSG_DONTWAIT), 7);
+        assert_string_equal(got, "READY=1");
+        close(fd);
+        unlink(name);
+    }
+}
+
+static void without_a_usable_notify_socket_nothing_is_sent_or_left_open(void **state)
+{
+    char name[108];
+    char too_long[256];
+    char got[32];
+    int fd = manager_socket(false, name);
+    int next_fd = dup(fd);
+
+    (void)state;
+    close(next_fd);
+    unsetenv("NOTIFY_SOCKET");
+    daemon_notify("READY=1");
+    /* Cut to what fits, this would be the manager's. */
+    memset(too_long, '/', sizeof(too_long));
+    memcpy(too_long + 107 - strlen(name), name, strlen(name));
+    strcpy(too_long + 107, "x");
+    const char *bad[] = {"", "/", "@", "relative", "/nowhere/at/all", too_long};
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        setenv("NOTIFY_SOCKET", bad[i], 1);
+        daemon_notify("READY=1");
+    }
+    unsetenv("NOTIFY_SOCKET");
+    assert_int_equal(recv(fd, got, sizeof(got), MSG_DONTWAIT), -1);
+    assert_int_equal(dup(fd), next_fd);
+    close(next_fd);
+    close(fd);
+    unlink(name);
+}
+
+static void random_ids_are_hex_and_differ(void **state)
+{
+    char a[33];
+    char b[33];
+
+    (void)state;
+    daemon_random_id(a);
+    daemon_random_id(b);
+    assert_int_equal(strlen(a), 32);
+    assert_int_equal(strspn(a, "0123456789abcdef"), 32);
+    assert_string_not_equal(a, b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_configuration_is_run_after_its_check),
+        cmocka_unit_test(a_bad_configuration_is_told_with_its_places_and_not_run),
+        cmocka_unit_test(testing_a_configuration_does_not_run_it),
+        cmocka_unit_test(wrong_usage_is_exit_2_with_the_usage),
+        cmocka_unit_test(version_help_and_manual_pages_go_to_stdout),
+        cmocka_unit_test(each_signal_reaches_its_handler_on_the_loop),
+        cmocka_unit_test(preparing_ignores_sigpipe_and_raises_the_descriptor_limit),
+        cmocka_unit_test(notifications_reach_paths_and_abstract_sockets),
+        cmocka_unit_test(without_a_usable_notify_socket_nothing_is_sent_or_left_open),
+        cmocka_unit_test(random_ids_are_hex_and_differ),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

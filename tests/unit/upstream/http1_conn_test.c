@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Worker connections: opened, given up, idle, moved, upgraded.
+ */
+#include "common/upstream/http1_conn.h"
+#include "tests/unit/upstream/http1_fixture.h"
+
+#include <poll.h>
+
+/* ---- giving up ---- */
+
+static void nothing_is_reported_after_cancel(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_request r = get_request(f);
+
+    start(f, &r);
+    raw_send(f->loop, &f->worker, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    http1_cancel(f->conn);
+    for (int i = 0; i < 20; ++i)
+        loop_turn(f->loop, 0);
+    assert_false(is_over(f));
+    assert_int_equal(f->heads, 0);
+    assert_false(http1_reusable(f->conn));
+}
+
+static void close_now(struct fixture *f)
+{
+    http1_close(f->conn);
+    f->conn = NULL;
+}
+
+static void connection_may_be_closed_within_on_head(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_request r = get_request(f);
+
+    f->at_head = close_now;
+    start(f, &r);
+    raw_send(f->loop, &f->worker, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    raw_await_end(f->loop, &f->worker);
+    assert_int_equal(f->heads, 1);
+    assert_int_equal(f->bodies, 0);
+}
+
+static void connection_may_be_closed_within_on_body(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_request r = get_request(f);
+
+    f->at_body = close_now;
+    start(f, &r);
+    raw_send(f->loop, &f->worker,
+             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n");
+    raw_await_end(f->loop, &f->worker);
+    assert_int_equal(f->bodies, 1);
+}
+
+static void request_again(struct fixture *f)
+{
+    struct http1_request r = get_request(f);
+
+    f->at_end = NULL;
+    assert_true(http1_reusable(f->conn));
+    start(f, &r);
+}
+
+static void next_request_may_start_within_the_last_callback(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_request r = get_request(f);
+
+    f->at_end = request_again;
+    start(f, &r);
+    raw_send(f->loop, &f->worker, "HTTP/1.1 204 No Content\r\n\r\n");
+    while (f->at_end != NULL)
+        loop_turn(f->loop, RAW_TURN_MS);
+    raw_send(f->loop, &f->worker, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo");
+    raw_turn_until(f->loop, is_over, f);
+    assert_body(f, "two");
+}
+
+/* ---- idle connections ---- */
+
+static void idle_connection_that_ends_is_found_dead(void **state)
+{
+    struct fixture *f = *state;
+
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    assert_true(http1_conn_pool_ops.alive(http1_pooled(f->conn), true));
+    raw_close(&f->worker);
+    while (http1_reusable(f->conn))
+        loop_turn(f->loop, RAW_TURN_MS);
+    assert_false(http1_conn_pool_ops.alive(http1_pooled(f->conn), true));
+    struct http1_request r = get_request(f);
+    start(f, &r);
+    assert_false(f->failed); /* not inside the call */
+    raw_turn_until(f->loop, is_over, f);
+    assert_int_equal(f->error, ERR_PEER_CLOSED);
+    assert_false(http1_any_written(f->conn));
+}
+
+static void connection_moves_between_loops(void **state)
+{
+    struct fixture *f = *state;
+    struct loop *here = f->loop;
+
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    struct loop *there = loop_create(1);
+    assert_true(http1_conn_pool_ops.detach(http1_pooled(f->conn)));
+    assert_true(http1_conn_pool_ops.attach(http1_pooled(f->conn), there));
+    assert_ptr_equal(http1_loop(f->conn), there);
+    f->loop = there;
+    exchange(f, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    assert_body(f, "ok");
+    http1_close(f->conn);
+    f->conn = NULL;
+    f->loop = here;
+    loop_destroy(there);
+}
+
+static void idle_connection_that_ends_leaves_its_pool(void **state)
+{
+    struct fixture *f = *state;
+    struct conn_pool_settings s = {.max_waiting = 1};
+    struct conn_pool *pool = conn_pool_create(&http1_conn_pool_ops, &f->loop, 1);
+    struct conn_backend *b = conn_pool_backend(pool, SLICE_LIT("w"), SLICE_LIT("1"), 1, &s);
+    struct conn_checkout want = {0};
+    struct conn_waiter waiter = {0};
+    struct conn_backend_view view;
+
+    assert_int_equal(conn_checkout(b, f->loop, &want, &waiter), CONN_OPEN);
+    conn_opened(b, http1_pooled(f->conn), f->loop);
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    struct pooled_conn *p = http1_pooled(f->conn);
+    f->conn = NULL;
+    conn_checkin(&p, f->loop);
+    conn_backend_view(b, &view);
+    assert_int_equal(view.idle, 1);
+    raw_close(&f->worker);
+    while (view.idle != 0) {
+        loop_turn(f->loop, RAW_TURN_MS);
+        conn_backend_view(b, &view);
+    }
+    assert_int_equal(view.in_use, 0);
+    conn_pool_close_loop(pool, f->loop);
+    conn_backend_release(b);
+    loop_turn(f->loop, 0);
+    loop_destroy(f->loop);
+    conn_pool_destroy(pool);
+    f->loop = loop_create(0);
+}
+
+/* ---- a look at idle connections ---- */
+
+/* At the end of a turn of the loop: late bytes come, and then somebody would take the connection.
+ */
+struct taker {
+    struct loop_deferred at_end;
+    struct fixture *f;
+    bool done, unsure, sure; /* whether it seemed alive */
+};
+
+static void await_late_bytes(struct fixture *f)
+{
+    struct pollfd in = {.fd = f->conn->transport.fd, .events = POLLIN};
+
+    assert_int_equal(send(f->worker.fd, "late", 4, 0), 4);
+    assert_int_equal(poll(&in, 1, RAW_DEADLINE_MS), 1);
+}
+
+static void take_with_late_bytes(struct loop_deferred *d)
+{
+    struct taker *t = container_of(d, struct taker, at_end);
+
+    await_late_bytes(t->f);
+    t->unsure = http1_conn_pool_ops.alive(http1_pooled(t->f->conn), false);
+    t->sure = http1_conn_pool_ops.alive(http1_pooled(t->f->conn), true);
+    t->done = true;
+}
+
+static void a_rested_connection_needs_no_look_in_the_turn_that_has_heard_nothing_of_it(void **state)
+{
+    struct fixture *f = *state;
+    struct taker t = {.f = f, .at_end.run = take_with_late_bytes};
+
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    loop_defer(f->loop, &t.at_end);
+    loop_turn(f->loop, 0);
+    assert_true(t.done);
+    assert_true(t.unsure); /* no system call: the loop's wait was the look */
+    assert_false(t.sure);
+    /* And the next one hears of it before anybody can take it. */
+    loop_turn(f->loop, RAW_TURN_MS);
+    assert_false(http1_reusable(f->conn));
+}
+
+static struct taker *taker_at_end;
+
+static void defer_taker(struct fixture *f)
+{
+    loop_defer(f->loop, &taker_at_end->at_end);
+}
+
+static void a_connection_that_was_used_in_this_turn_is_looked_at_by_itself(void **state)
+{
+    struct fixture *f = *state;
+    struct taker t = {.f = f, .at_end.run = take_with_late_bytes};
+
+    taker_at_end = &t;
+    f->at_end = defer_taker;
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    assert_true(t.done); /* in the same turn */
+    assert_false(t.unsure);
+    assert_false(t.sure);
+}
+
+static void between_turns_a_connection_is_looked_at_by_itself(void **state)
+{
+    struct fixture *f = *state;
+
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    loop_turn(f->loop, 0);
+    assert_true(http1_conn_pool_ops.alive(http1_pooled(f->conn), false));
+    await_late_bytes(f);
+    assert_false(http1_conn_pool_ops.alive(http1_pooled(f->conn), false));
+}
+
+static void move_and_take(struct loop_deferred *d)
+{
+    struct taker *t = container_of(d, struct taker, at_end);
+    struct fixture *f = t->f;
+
+    assert_true(http1_conn_pool_ops.detach(http1_pooled(f->conn)));
+    assert_true(http1_conn_pool_ops.attach(http1_pooled(f->conn), f->loop));
+    take_with_late_bytes(d);
+}
+
+static void a_connection_that_came_from_another_loop_in_this_turn_is_looked_at(void **state)
+{
+    struct fixture *f = *state;
+    struct taker t = {.f = f, .at_end.run = move_and_take};
+
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    loop_turn(f->loop, 0);
+    loop_defer(f->loop, &t.at_end);
+    loop_turn(f->loop, 0);
+    assert_true(t.done);
+    assert_false(t.unsure);
+}
+
+/* ---- opening ---- */
+
+static enum err connect_error(struct fixture *f, const struct addr *a, uint64_t timeout_ms)
+{
+    http1_close(f->conn);
+    f->conn = NULL;
+    f->connected = false;
+    f->attempt = http1_connect(f->loop, a, timeout_ms, on_connect, f);
+    assert_false(f->connected); /* not inside the call */
+    raw_turn_until_set(f->loop, &f->connected);
+    assert_null(f->conn);
+    return f->connect_error;
+}
+
+static void refused_connection_is_told_apart(void **state)
+{
+    struct fixture *f = *state;
+    struct addr a;
+    int fd = raw_listen(&a);
+
+    close(fd); /* nobody listens there now */
+    assert_int_equal(connect_error(f, &a, 5000), ERR_CONNECT_REFUSED);
+}
+
+static void missing_unix_socket_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct addr a;
+
+    assert_int_equal(addr_parse(SLICE_LIT("unix:/nonexistent/socket"), &a), ERR_OK);
+    assert_int_equal(connect_error(f, &a, 5000), ERR_CONNECT_REFUSED);
+}
+
+static void unix_socket_with_a_full_backlog_times_out(void **state)
+{
+    struct fixture *f = *state;
+    char path[100];
+    struct addr a;
+    struct addr_listen_options o = {.backlog = 1};
+    int fd = -1;
+    struct raw_peer others[8];
+
+    snprintf(path, sizeof(path), "unix:@resumelb-test-%d", (int)getpid());
+    assert_int_equal(addr_parse(slice_of(path), &a), ERR_OK);
+    assert_int_equal(addr_listen(&a, &o, &fd), ERR_OK);
+    size_t n = 0;
+    bool full = false;
+    while (!full && n < ARRAY_LEN(others)) {
+        raw_init(&others[n]);
+        others[n].fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        full = connect(others[n].fd, &a.sa, a.len) != 0;
+        ++n;
+    }
+    assert_true(full);
+    assert_int_equal(connect_error(f, &a, 50), ERR_CONNECT_TIMEOUT);
+    for (size_t i = 0; i < n; ++i)
+        raw_fini(&others[i]);
+    close(fd);
+}
+
+static void connecting_can_be_cancelled(void **state)
+{
+    struct fixture *f = *state;
+
+    http1_close(f->conn);
+    f->conn = NULL;
+    f->connected = false;
+    f->attempt = http1_connect(f->loop, &f->addr, 5000, on_connect, f);
+    http1_connect_cancel(f->attempt);
+    for (int i = 0; i < 20; ++i)
+        loop_turn(f->loop, 0);
+    assert_false(f->connected);
+}
+
+/* ---- upgrades ---- */
+
+static void upgraded_connection_is_handed_out_with_early_bytes(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_request r = get_request(f);
+
+    r.upgrade = SLICE_LIT("websocket");
+    start(f, &r);
+    raw_send(f->loop, &f->worker,
+             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\nearly");
+    raw_turn_until(f->loop, is_over, f);
+    assert_true(f->upgraded);
+    assert_int_equal(f->status, 101);
+    struct http1_upgraded upgraded = http1_take_upgraded(&f->conn);
+    assert_null(f->conn);
+    assert_true(transport_is_open(&upgraded.transport));
+    assert_string_equal(text_cstr(&upgraded.early), "early");
+    text_fini(&upgraded.early);
+    transport_close(&upgraded.transport);
+}
+
+static void upgrade_that_is_declined_is_an_ordinary_response(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_request r = get_request(f);
+
+    r.upgrade = SLICE_LIT("websocket");
+    start(f, &r);
+    raw_send(f->loop, &f->worker, "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
+    raw_turn_until(f->loop, is_over, f);
+    assert_true(f->ended);
+    assert_int_equal(f->status, 403);
+    assert_true(http1_reusable(f->conn));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(nothing_is_reported_after_cancel),
+        TEST(connection_may_be_closed_within_on_head),
+        TEST(connection_may_be_closed_within_on_body),
+        TEST(next_request_may_start_within_the_last_callback),
+        TEST(idle_connection_that_ends_is_found_dead),
+        TEST(connection_moves_between_loops),
+        TEST(idle_connection_that_ends_leaves_its_pool),
+        TEST(a_rested_connection_needs_no_look_in_the_turn_that_has_heard_nothing_of_it),
+        TEST(a_connection_that_was_used_in_this_turn_is_looked_at_by_itself),
+        TEST(between_turns_a_connection_is_looked_at_by_itself),
+        TEST(a_connection_that_came_from_another_loop_in_this_turn_is_looked_at),
+        TEST(refused_connection_is_told_apart),
+        TEST(missing_unix_socket_is_refused),
+        TEST(unix_socket_with_a_full_backlog_times_out),
+        TEST(connecting_can_be_cancelled),
+        TEST(upgraded_connection_is_handed_out_with_early_bytes),
+        TEST(upgrade_that_is_declined_is_an_ordinary_response),
+    };
+
+    return cmocka_run_group_tests_name("http1_conn", tests, NULL, NULL);
+}
