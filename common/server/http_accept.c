@@ -105,6 +105,8 @@ static void on_accept_error(struct http_server *s, int error)
              ACCEPT_AGAIN_MS);
     timer_start(s->loop, &s->accept_again, ACCEPT_AGAIN_MS);
     pause_accepting(s);
+    /* What becomes free meanwhile is for requests that wait for a connection to a worker. */
+    (void)http_server_make_room(s);
 }
 
 /* Take on a connection that is this loop's. */

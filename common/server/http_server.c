@@ -13,6 +13,7 @@
 enum {
     SWEEP_MS_MIN = 20,
     SWEEP_MS_MAX = 1000,
+    ROOM_LOOKS_MAX = 16, /* idle connections looked at, of which each has sent something */
 };
 
 void http_server_count(struct http_server *s, size_t which)
@@ -159,13 +160,23 @@ static void close_expired(struct http_server *s, uint64_t now_ms)
     }
 }
 
+/* One that has sent something is about to be served. */
 bool http_server_make_room(struct http_server *s)
 {
-    struct http_conn *c = longest_idle(s);
+    struct list *it;
+    int looks = 0;
 
-    if (c != NULL)
-        http_conn_close(c);
-    return c != NULL;
+    list_for_each (it, &s->idle) {
+        struct http_conn *c = list_entry(it, struct http_conn, node);
+
+        if (transport_is_quiet(&c->transport)) {
+            http_conn_close(c);
+            return true;
+        }
+        if (++looks == ROOM_LOOKS_MAX)
+            return false;
+    }
+    return false;
 }
 
 void http_server_help(struct http_server *s)

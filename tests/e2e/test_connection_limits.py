@@ -113,7 +113,7 @@ def test_over_all_connections_those_with_requests_go_on_and_others_wait(world):
     held = [Client(lb.address) for _ in range(3)]
     for c in held:
         c.send()
-    wait_until(lambda: lb.app()['stats']['requests_active'] == 3, 'the requests')
+    wait_until(lambda: len(w.requests) == 3, 'the requests')
     with connect(lb.address) as late:
         late.sendall(b'GET / HTTP/1.1\r\nHost: test.example\r\n\r\n')
         wait_until(lambda: 'resumelb_accept_pauses_total 0\n' not in get(lb.admin, '/metrics', host=lb.admin).text, 'the pause')

@@ -360,12 +360,13 @@ def test_without_descriptors_requests_of_each_kind_go_on_or_are_refused_alone(wo
         h2.send(frame(HEADERS, request(method='POST'), END_HEADERS, 3) + one[:half])
         assert late.request().body == nothing
         wait_until(lambda: len([1 for head, _ in worker.requests if b'/held' in head]) == 2, 'what is held')
+        late.send_raw(b'POST / HTTP/1.1\r\n')      # or it could be closed to make room, as one that is idle
         used = descriptors(lb.process)
         resource.prlimit(lb.process.pid, resource.RLIMIT_NOFILE, (used + spare, 20000))
         waiting = [connect('127.0.0.1:%d' % plain) for _ in range(40)]      # those that the kernel takes for us
         for s in waiting:
             s.sendall(GET)
-        late.send('POST', headers=[('Transfer-Encoding', 'chunked')], body=chunks(BODY))
+        late.send_raw(b'Host: test.example\r\nTransfer-Encoding: chunked\r\n\r\n' + chunks(BODY))
         assert late.receive().status in ((503,) if spare == 0 else (200, 502, 503))
         h2.send(one[half:] + frame(HEADERS, request(method='POST'), END_HEADERS, 5) + other)
         h2.until_over(3, 5)
