@@ -7,7 +7,7 @@
  * returns: what the client does not take at once is read out of it, and queued like all else.
  */
 #include "common/base/put.h"
-#include "common/http1/http1_exchange.h"
+#include "common/http1/http1_stream.h"
 #include "common/upstream/http1_body.h"
 
 #include <errno.h>
@@ -294,7 +294,7 @@ static bool write_vectors(struct http_conn *c, struct iovec **iov, size_t *n, in
 
 static void keep_unsent(struct http_conn *c, const struct iovec *iov, size_t n, bool last)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
 
     ASSERT(n <= HTTP1_UNSENT_MAX);
     memcpy(x->unsent, iov, n * sizeof(*iov));
@@ -306,7 +306,7 @@ static void keep_unsent(struct http_conn *c, const struct iovec *iov, size_t n, 
 }
 
 /* "100 Continue", of which the client has not taken all, precedes the head. */
-static apart struct iovec take_interim(struct http1_exchange *x)
+static apart struct iovec take_interim(struct http1_stream *x)
 {
     struct iovec iov = {writable(x->interim), x->interim_left};
 
@@ -344,7 +344,7 @@ bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
 
 static apart void write_interim_on(struct http_conn *c)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
     struct iovec interim = {writable(x->interim), x->interim_left};
     struct iovec *iov = &interim;
     size_t n = x->interim_left != 0 ? 1 : 0;
@@ -364,7 +364,7 @@ static apart void write_interim_on(struct http_conn *c)
 void http1_write_on(void *conn)
 {
     struct http_conn *c = conn;
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
 
     if (x == NULL)
         return;

@@ -8,7 +8,7 @@
  * request stay in the kernel, or in the exchange if they were read with this one. The end of the
  * client is noticed all the same, as the poller reports it also behind unread bytes.
  */
-#include "common/http1/http1_exchange.h"
+#include "common/http1/http1_stream.h"
 #include "common/upstream/http1_body.h"
 
 #include <errno.h>
@@ -44,21 +44,21 @@ void http1_stop_server(struct http_server *s)
     struct list *node;
 
     while ((node = list_pop_front(&s->http1_spares->list)) != NULL)
-        free(list_entry(node, struct http1_exchange, spare));
+        free(list_entry(node, struct http1_stream, spare));
     free(s->http1_spares);
 }
 
 static void run_finish(struct loop_deferred *d)
 {
-    struct http1_exchange *x = container_of(d, struct http1_exchange, finish);
+    struct http1_stream *x = container_of(d, struct http1_stream, finish);
 
     http_reply_finished(list_first(&x->conn->replies, struct http_reply, node));
 }
 
 /* All but the large arrays at its end. */
-static void clear(struct http1_exchange *x, struct http_conn *c)
+static void clear(struct http1_stream *x, struct http_conn *c)
 {
-    memset(x, 0, offsetof(struct http1_exchange, unsent));
+    memset(x, 0, offsetof(struct http1_stream, unsent));
     x->conn = c;
     list_init(&x->spare);
     x->unsent_at = x->unsent_n = 0;
@@ -68,15 +68,15 @@ static void clear(struct http1_exchange *x, struct http_conn *c)
     http_request_init(&x->req, x->taken, sizeof(x->taken));
 }
 
-static struct http1_exchange *create(struct http_conn *c)
+static struct http1_stream *create(struct http_conn *c)
 {
     struct http1_spares *spares = c->server->http1_spares;
     struct list *node = list_pop_front(&spares->list);
-    struct http1_exchange *x;
+    struct http1_stream *x;
 
     if (node != NULL) {
         --spares->n;
-        x = list_entry(node, struct http1_exchange, spare);
+        x = list_entry(node, struct http1_stream, spare);
     } else {
         x = xmalloc(sizeof(*x));
     }
@@ -87,7 +87,7 @@ static struct http1_exchange *create(struct http_conn *c)
     return x;
 }
 
-static void free_input(struct http1_exchange *x)
+static void free_input(struct http1_stream *x)
 {
     if (x->in_room == LOOP_BLOCK_BYTES)
         loop_give_block(x->conn->server->loop, x->in);
@@ -97,7 +97,7 @@ static void free_input(struct http1_exchange *x)
 
 static void destroy(struct http_conn *c)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
     struct http1_spares *spares = c->server->http1_spares;
 
     c->http1 = NULL;
@@ -170,7 +170,7 @@ static void note_facts(struct http_request *req, const struct http1_request_fact
 
 void http1_refuse(struct http_conn *c, enum request_fault f)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
     struct text answer = {0};
 
     if (x->head_bytes == 0) {
@@ -193,7 +193,7 @@ void http1_refuse(struct http_conn *c, enum request_fault f)
  * Looks for the end of the head among the bytes not yet scanned: true when it is there. A head that
  * is too large, or has a line end that is not CRLF, need not be complete to be refused.
  */
-static bool find_head_end(struct http1_exchange *x, enum request_fault *f)
+static bool find_head_end(struct http1_stream *x, enum request_fault *f)
 {
     const struct http_server_options *o = &x->conn->server->options;
     const char *p = x->in;
@@ -221,13 +221,13 @@ static bool find_head_end(struct http1_exchange *x, enum request_fault *f)
     return false;
 }
 
-static bool head_fills_input(const struct http1_exchange *x)
+static bool head_fills_input(const struct http1_stream *x)
 {
     return x->in_len >= 4 && memcmp(x->in + x->in_len - 4, "\r\n\r\n", 4) == 0;
 }
 
 /* All but those that are known without them. */
-static void put_fields(struct http1_exchange *x, size_t n)
+static void put_fields(struct http1_stream *x, size_t n)
 {
     const struct http1_header *from = x->conn->server->http1_spares->fields;
     struct message_fields *fields = &x->req.fields;
@@ -259,7 +259,7 @@ static apart void take_upgrade(struct http_request *req)
         req->upgrade = f->value;
 }
 
-static void put_request(struct http1_exchange *x, const struct http1_request_facts *facts)
+static void put_request(struct http1_stream *x, const struct http1_request_facts *facts)
 {
     struct http_request *req = &x->req;
 
@@ -279,7 +279,7 @@ static void put_request(struct http1_exchange *x, const struct http1_request_fac
 /* As much of "100 Continue" as the transport takes. False: it does not take all. */
 static bool send_interim(struct http_conn *c)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
 
     while (x->interim_left != 0) {
         struct iovec iov = {.iov_base = writable(x->interim), .iov_len = x->interim_left};
@@ -306,7 +306,7 @@ static void begin_interim(struct http_conn *c)
 /* The request is complete. C may be closed. */
 static void hand_over(struct http_conn *c)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
     struct http_server *s = c->server;
 
     if (x->in_place)
@@ -328,7 +328,7 @@ static void hand_over(struct http_conn *c)
 /* BYTES of a chunked body, in memory that may be written to. False: C was refused. */
 static bool take_chunks(struct http_conn *c, char *p, size_t n)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
     const struct body_sink_limits limits = http_server_sink_limits(c->server);
     size_t used;
     bool ended;
@@ -357,7 +357,7 @@ static bool take_chunks(struct http_conn *c, char *p, size_t n)
 /* A body of LENGTH bytes that does not fit behind its head. False: C was refused. */
 static bool begin_sink(struct http_conn *c, uint64_t length)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
     const struct body_sink_limits limits = http_server_sink_limits(c->server);
     struct slice here = {x->in + x->head_bytes, x->in_len - x->head_bytes};
 
@@ -371,7 +371,7 @@ static bool begin_sink(struct http_conn *c, uint64_t length)
     return false;
 }
 
-static bool fits_in_place(const struct http1_exchange *x, uint64_t length)
+static bool fits_in_place(const struct http1_stream *x, uint64_t length)
 {
     const struct body_sink_limits limits = http_server_sink_limits(x->conn->server);
 
@@ -382,7 +382,7 @@ static bool fits_in_place(const struct http1_exchange *x, uint64_t length)
 /* The head is complete. True: more is to be read. */
 static bool begin_body(struct http_conn *c, const struct http1_request_facts *facts)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
     size_t here = x->in_len - x->head_bytes;
 
     x->in_used = x->head_bytes;
@@ -422,7 +422,7 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
 /* There are new bytes in a head. True: more is to be read. */
 static bool take_head(struct http_conn *c)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
     const struct http_server_options *o = &c->server->options;
     struct http1_spares *spares = c->server->http1_spares;
     struct http1_request_facts facts;
@@ -454,7 +454,7 @@ static bool take_head(struct http_conn *c)
 /* ---- reading ---- */
 
 /* A head that has filled its room, and is not too large yet. */
-static void grow_input(struct http1_exchange *x)
+static void grow_input(struct http1_stream *x)
 {
     size_t room = 2 * x->in_room;
     char *in = xmalloc(room);
@@ -468,7 +468,7 @@ static void grow_input(struct http1_exchange *x)
 /* An incomplete head, which may stay so for long, takes no more memory than its bytes. */
 static apart void set_aside(struct http_conn *c)
 {
-    const struct http1_exchange *x = c->http1;
+    const struct http1_stream *x = c->http1;
     struct http1_partial *p = xmalloc(sizeof(*p) + x->in_len);
 
     p->len = x->in_len;
@@ -482,7 +482,7 @@ static apart void set_aside(struct http_conn *c)
 static apart void take_up(struct http_conn *c)
 {
     struct http1_partial *p = c->partial;
-    struct http1_exchange *x = create(c);
+    struct http1_stream *x = create(c);
 
     while (x->in_room < p->len)
         grow_input(x);
@@ -497,7 +497,7 @@ static apart void take_up(struct http_conn *c)
 /* Where the next bytes go. */
 static struct iovec room_of(struct http_conn *c)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
     size_t max = READ_ROOM_BYTES;
 
     if (x->state == HTTP1_HEAD || x->in_place) {
@@ -517,7 +517,7 @@ static struct iovec room_of(struct http_conn *c)
 /* N bytes have come to where room_of has said. True: more is to be read. */
 static bool take(struct http_conn *c, char *p, size_t n)
 {
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
 
     c->received_bytes += n;
     if (x->state == HTTP1_HEAD) {
@@ -556,7 +556,7 @@ static bool take(struct http_conn *c, char *p, size_t n)
 /* The client has ended, within a request or between two. */
 static void take_end(struct http_conn *c)
 {
-    const struct http1_exchange *x = c->http1;
+    const struct http1_stream *x = c->http1;
 
     if (x->head_bytes != 0)
         report(c, FAULT_BODY_BROKEN_OFF);
@@ -585,7 +585,7 @@ static void read_request(struct http_conn *c)
         if ((size_t)n < room.iov_len && !transport_read_ahead(&c->transport))
             break;
     }
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
     if (x->state != HTTP1_HEAD)
         return;
     if (x->in_len == 0)
@@ -627,9 +627,9 @@ void http1_readable(struct http_conn *c)
 /* ---- the next request ---- */
 
 /* What was read behind the present request, copied to a new exchange. */
-static struct http1_exchange *take_rest(struct http_conn *c)
+static struct http1_stream *take_rest(struct http_conn *c)
 {
-    struct http1_exchange *old = c->http1;
+    struct http1_stream *old = c->http1;
     struct slice rest = {old->in + old->in_used, old->in_len - old->in_used};
     struct text kept = {0};
 
@@ -640,7 +640,7 @@ static struct http1_exchange *take_rest(struct http_conn *c)
     destroy(c);
     if (kept.len == 0)
         return NULL;
-    struct http1_exchange *x = create(c);
+    struct http1_stream *x = create(c);
     while (x->in_room < kept.len)
         grow_input(x);
     memcpy(x->in, kept.p, kept.len);
@@ -652,7 +652,7 @@ static struct http1_exchange *take_rest(struct http_conn *c)
 void http1_finish(struct http_conn *c)
 {
     struct http_server *s = c->server;
-    struct http1_exchange *x = c->http1;
+    struct http1_stream *x = c->http1;
     bool more = x->in_used < x->in_len || x->rest.len != 0;
 
     if (!x->req.keep_alive) {
@@ -682,7 +682,7 @@ void http1_finish(struct http_conn *c)
 
 struct http_tunnel_bytes http1_upgrade(struct http_reply *r)
 {
-    const struct http1_exchange *x = r->conn->http1;
+    const struct http1_stream *x = r->conn->http1;
     struct http_tunnel_bytes bytes = {.to_worker = {0}, .to_client = {0}};
 
     text_add(&bytes.to_worker, (struct slice){x->in + x->in_used, x->in_len - x->in_used});

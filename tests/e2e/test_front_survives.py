@@ -345,7 +345,7 @@ def test_without_descriptors_requests_of_each_kind_go_on_or_are_refused_alone(wo
         digest(c, head, body)
     worker = world.scripted(serve(script))
     plain, tls = free_port(), free_port()
-    lb = world.resumelb({'workers': [worker.address], 'spill_dir': str(world.folder), **LARGE}, listen=[
+    lb = world.resumelb({'workers': [worker.address], 'spill_dir': str(world.folder), 'worker_wait_timeout': '1s', **LARGE}, listen=[
         {'address': '127.0.0.1:%d' % plain},
         {'address': '127.0.0.1:%d' % tls, 'tls': Pair(world.folder, 'front', ['test.example']).entry, 'http2': True}])
     nothing, right = hashlib.sha256(b'').hexdigest().encode(), hashlib.sha256(BODY).hexdigest().encode()

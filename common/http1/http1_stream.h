@@ -6,8 +6,8 @@
  * Owned by its connection, which has none between two requests. Its memory is kept by the server
  * for the next one. The loop's thread.
  */
-#ifndef RLB_HTTP1_HTTP1_EXCHANGE_H
-#define RLB_HTTP1_HTTP1_EXCHANGE_H
+#ifndef RLB_HTTP1_HTTP1_STREAM_H
+#define RLB_HTTP1_HTTP1_STREAM_H
 
 #include "common/http/http_conn.h"
 #include "common/wire/request_chunks.h"
@@ -26,7 +26,7 @@ enum http1_state {
     HTTP1_BUSY,    /* the request is with the handler */
 };
 
-struct http1_exchange {
+struct http1_stream {
     struct list spare; /* in the server's, while it is not used */
     struct http_conn *conn;
     enum http1_state state;
