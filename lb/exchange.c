@@ -519,10 +519,14 @@ static void enter_application(struct exchange *x)
 
 static struct application *find_application(const struct exchange *x)
 {
+    const struct lb *lb = x->home->lb;
     struct application *only = application_only(x->home->lb);
 
     if (only != NULL)
         return only;
+    /* Without a Host there is no choice where there is one application. */
+    if (x->authority.len == 0 && lb->napplications == 1 && lb->applications[0]->path.len == 0)
+        return lb->applications[0];
     struct slice rest = x->target;
     struct slice path = slice_cut(&rest, '?');
     /* "OPTIONS *" asks about a whole host. */

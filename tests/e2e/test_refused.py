@@ -7,6 +7,7 @@ import pytest
 from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair
 from support.http import Client, CutShort, get
+from support.http2 import DATA, END_HEADERS, HEADERS, RST_STREAM, Http2, frame, request
 from support.scripted import hello, serve
 
 
@@ -177,3 +178,33 @@ def test_what_is_wrong_with_a_target_or_host_is_400(world, request_line, host):
         with pytest.raises(CutShort):
             c.receive()
     assert not t.worker.requests and t.line()['outcome'] == 'refused'
+
+
+@pytest.mark.parametrize('body', [b'Content-Length: 1000\r\n\r\nabc', b'Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n'])
+def test_an_upload_that_is_broken_off_leaves_a_line_and_a_figure(world, body):
+    t = Start(world)
+    with Client(t.lb.address) as c:
+        c.send_raw(b'POST /upload HTTP/1.1\r\nHost: a.example\r\n' + body)
+    t.assert_refused(400, 'client ended before its request was complete')
+
+
+def test_an_upload_over_http2_that_is_broken_off_leaves_a_line_too(world):
+    pair, port = Pair(world.folder, 'cert', ['a.example']), free_port()
+    t = Start(world, listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
+    with Http2(port) as c:
+        c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 1) + frame(DATA, b'abc', 0, 1) + frame(RST_STREAM, b'\0\0\0\x08', 0, 1))
+        c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 3) + frame(DATA, b'abc', 0, 3)).ping()
+    reason = 'client ended before its request was complete'
+    wait_until(lambda: 'resumelb_client_refused_total{reason="%s"} 2\n' % reason in t.metrics(), 'both to be counted')
+    assert [t.line(n)['status'] for n in (1, 2)] == [400, 400]
+
+
+@pytest.mark.parametrize('hosts, usual', [(['*.b.example', 'shop.example', 'c.example'], 'shop.example'), ([], None)])
+def test_a_request_of_http_1_0_without_host_has_a_usable_one_at_the_worker(world, hosts, usual):
+    worker = world.scripted(serve(hello))
+    lb = world.resumelb({'applications': {'shop': {'workers': [worker.address], **({'hosts': hosts} if hosts else {})}}})
+    with Client(lb.address) as c:
+        c.send_raw(b'GET / HTTP/1.0\r\n\r\n')
+        assert c.receive().status == 200
+    (head, _), = worker.requests
+    assert ('\r\nHost: %s\r\n' % (usual or lb.address)).encode() in head
