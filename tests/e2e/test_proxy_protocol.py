@@ -249,7 +249,7 @@ def test_without_a_good_header_the_connection_is_closed_unanswered(world, data, 
     assert closed(front.send(data))
     assert front.refused(reason) == 1
     line = front.lines(1)[0]
-    assert (line['outcome'], line['reason'], line['client'], line['status']) == ('refused', reason, '127.0.0.1', 0)
+    assert (line['outcome'], line['reason'], line['client'], line['status']) == ('refused', reason, '127.0.0.1', 400)
     assert not front.worker.requests
     with Client(None, sock=front.send(TEXT)) as c:
         assert c.request().status == 200
