@@ -16,7 +16,7 @@ enum {
     HTTP1_FIELDS_ROOM = 24,  /* more are in the request's arena */
     HTTP1_FIELDS_MORE = 4,   /* that handlers add */
     HTTP1_TAKEN_ROOM = 1024, /* for what handlers take */
-    HTTP1_UNSENT_MAX = 67,   /* vectors of one send: those of a response, and of its framing */
+    HTTP1_UNSENT_MAX = 68,   /* vectors of one send: 64 of a body, and those around them */
 };
 
 enum http1_state {
