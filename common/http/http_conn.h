@@ -152,7 +152,7 @@ struct http_conn {
     struct transport transport;
     enum conn_state state;
     enum conn_phase phase;
-    struct http1_stream *http1;  /* the present request and its response; NULL: idle */
+    struct http1_stream *http1;    /* the present request and its response; NULL: idle */
     struct http1_partial *partial; /* instead of it, while a head is incomplete and no bytes come */
     struct http2_server *http2;    /* CONN_HTTP2 only; else NULL */
     const struct body_file *body;  /* of the request that is being handed over */
