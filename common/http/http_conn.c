@@ -127,11 +127,9 @@ void http_conn_close(struct http_conn *c)
 
 void http_conn_reset(struct http_conn *c)
 {
-    struct linger reset = {.l_onoff = 1, .l_linger = 0};
-
     if (c->state == CONN_CLOSED)
         return;
-    setsockopt(c->transport.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    transport_abort_at_close(&c->transport);
     http_conn_close(c);
 }
 
@@ -240,15 +238,19 @@ static void start_http(struct http_conn *c, bool http2)
         http2_start(c);
 }
 
-/* The client speaks plain HTTP where TLS is expected: answer without TLS. */
-static rare void refuse_plain(struct http_conn *c)
+/*
+ * OpenSSL has sent its alert, if it has one. The client must be able to read that, or the answer to
+ * one that speaks plain HTTP: both are lost if unread bytes reset the connection.
+ */
+static rare void handshake_failed(struct http_conn *c)
 {
     struct text answer = {0};
 
     http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
     transport_drop_tls(&c->transport);
-    http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
-    http_conn_linger(c, &answer, true);
+    if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->tells_plain)
+        http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
+    http_conn_linger(c, &answer);
 }
 
 static void handshake(void *conn)
@@ -269,17 +271,10 @@ static void handshake(void *conn)
         transport_await_writable(&c->transport, handshake);
         return;
     case TLS_FAILED:
-        break;
-    }
-    if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->tells_plain) {
-        refuse_plain(c);
+        handshake_failed(c);
         return;
     }
-    /* The alert must reach the client: it is lost if unread bytes reset the connection. */
-    struct text nothing = {0};
-    http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
-    transport_drop_tls(&c->transport);
-    http_conn_linger(c, &nothing, true);
+    UNREACHABLE();
 }
 
 void http_conn_serve(struct http_conn *c)
@@ -328,11 +323,10 @@ static void flush_linger(void *conn)
         }
         l->out_at += (size_t)n;
     }
-    if (l->shuts)
-        transport_end(&c->transport);
+    transport_end(&c->transport);
 }
 
-void http_conn_linger(struct http_conn *c, struct text *out, bool shuts)
+void http_conn_linger(struct http_conn *c, struct text *out)
 {
     if (c->state == CONN_CLOSED) {
         text_fini(out);
@@ -342,7 +336,6 @@ void http_conn_linger(struct http_conn *c, struct text *out, bool shuts)
     c->state = CONN_LINGER;
     c->linger = xcalloc(1, sizeof(*c->linger));
     c->linger->out = *out;
-    c->linger->shuts = shuts;
     *out = (struct text){0};
     c->linger->until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
     http_conn_enter(c, PHASE_BUSY);
@@ -480,6 +473,6 @@ void http_conn_drain(struct http_conn *c)
     }
     /* A request that is there already is served; the response is the last one. */
     if (waits && c->state != CONN_LINGER && c->state != CONN_TUNNEL &&
-        (c->state == CONN_PROXIED || transport_is_quiet(&c->transport)))
+        (c->state != CONN_HTTP1 || !transport_has_input(&c->transport)))
         http_conn_close(c);
 }

@@ -60,7 +60,7 @@ struct http_server {
     struct list listeners, tunnels;
     struct list conns;  /* all open connections but those in IDLE */
     struct list idle;   /* connections without a request, the longest idle first */
-    struct list closed; /* connections whose memory is freed at the end of the turn */
+    struct list closed; /* their memory is freed at the end of the turn */
     struct slab conn_slab;
     struct list begun_replies, held_replies; /* http_held.c: the first to be sent first */
     struct timer held_timer;
@@ -143,7 +143,6 @@ struct http_linger {
     size_t out_at;
     uint64_t until_ms;
     size_t dropped;
-    bool shuts; /* after OUT the sending side is closed */
 };
 
 struct http_conn {
@@ -186,7 +185,7 @@ char *http_server_read_room(struct http_server *s) returns_nonnull_;
 const char *http_server_date(struct http_server *s) returns_nonnull_;
 /* Close the connection that has been idle for longest. False: none is idle. */
 bool http_server_make_room(struct http_server *s);
-/* The same for a server of another loop that has none idle, if one waits. */
+/* The same for a server of another loop that has none idle, if one waits; some at a time. */
 void http_server_help(struct http_server *s);
 bool http_server_full(const struct http_server *s);
 /* Limits of request bodies. */
@@ -215,21 +214,21 @@ void http_conn_serve(struct http_conn *c);
  * callers further up can ask http_conn_is_closed(). May be called again.
  */
 void http_conn_close(struct http_conn *c);
+/* The same, by a reset: for the client the end must not look like that of a response. */
+void http_conn_reset(struct http_conn *c);
 /* Free C, which is closed, now. */
 void http_conn_destroy(struct http_conn *c);
-/* The same; the client gets a reset, if anything of the response is still unsent. */
-void http_conn_reset(struct http_conn *c);
 static inline bool http_conn_is_closed(const struct http_conn *c)
 {
     return c->state == CONN_CLOSED;
 }
 void http_conn_enter(struct http_conn *c, enum conn_phase phase);
 /*
- * C gets no more responses: send OUT (taken over; may be empty), then close the sending side
- * (SHUTS) and discard what still comes, for LINGER_MS and LINGER_BYTES at most. So that the client
- * can read OUT: the kernel resets a connection that is closed with unread bytes.
+ * C gets no more responses: send OUT (taken over; may be empty), then close the sending side and
+ * discard what still comes, for LINGER_MS and LINGER_BYTES at most. So that the client can read
+ * OUT: the kernel resets a connection that is closed with unread bytes.
  */
-void http_conn_linger(struct http_conn *c, struct text *out, bool shuts);
+void http_conn_linger(struct http_conn *c, struct text *out);
 /* A request begins (its reply is in C->replies) or has ended. */
 void http_conn_begin(struct http_conn *c);
 void http_conn_end(struct http_conn *c, bool done);
@@ -243,7 +242,8 @@ uint64_t http_conn_progress(const struct http_conn *c);
 bool http_conn_phase_over(const struct http_conn *c, uint64_t limit_ms, uint64_t now_ms);
 
 /* ---- http_proxied.c ---- */
-/* Whether the listener's networks allow the peer to send a PROXY header; else C is closed. */
+/* Expect a PROXY header, if the listener's networks allow the peer to send one; else C is closed.
+ */
 void http_proxied_start(struct http_conn *c);
 void http_proxied_readable(struct http_conn *c);
 void http_proxied_sweep(struct http_conn *c, uint64_t now_ms);
@@ -261,9 +261,9 @@ void http1_stop_server(struct http_server *s);
 /* There are bytes to read, or the end. C may be closed then, as with all below. */
 void http1_readable(struct http_conn *c);
 void http1_sweep(struct http_conn *c, uint64_t now_ms);
-/* Refuse the request whose head or body is incomplete. */
+/* Refuse the request that is incomplete: in its head, or in its body. */
 void http1_refuse(struct http_conn *c, enum request_fault f) rare;
-/* Release the exchange of C, which is being closed. */
+/* Release the stream of C, which is being closed. */
 void http1_fini(struct http_conn *c);
 /* The head of R's 101, and what was read behind its request. */
 struct http_tunnel_bytes http1_upgrade(struct http_reply *r);
@@ -319,7 +319,7 @@ enum request_fault request_check_sizes(const struct http_server_options *o, size
 /* Whether a body of so many bytes, received or announced, is too large. */
 enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes);
 /*
- * Why REQ, whose head is complete, must not be served, or FAULT_NONE. Takes an absolute target
+ * Why REQ, with a complete head, must not be served, or FAULT_NONE. Takes an absolute target
  * apart: its authority replaces that of Host. The memory is REQ's.
  */
 enum request_fault request_check(struct http_request *req) must_check;

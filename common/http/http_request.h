@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A request as handlers see it, of HTTP/1 or HTTP/2, and the answer that they make. What it says is
- * borrowed: memory of its exchange or stream, which lives as long as it does. What a handler needs
+ * borrowed: memory of its stream, which lives as long as it does. What a handler needs
  * that long it takes from the request (http_request_take).
  *
  * Its connection outlives it. The loop's thread.

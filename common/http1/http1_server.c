@@ -5,7 +5,7 @@
  *     idle -> HEAD -> (SIZED or CHUNKED) -> BUSY -> idle, or closed
  *
  * A request is handed over when it is complete. While it is BUSY nothing is read: bytes of a next
- * request stay in the kernel, or in the exchange if they were read with this one. The end of the
+ * request stay in the kernel, or in the stream if they were read with this one. The end of the
  * client is noticed all the same, as the poller reports it also behind unread bytes.
  */
 #include "common/http1/http1_stream.h"
@@ -20,7 +20,7 @@ enum {
     CHUNKED_READ_MAX = 64 * 1024,
 };
 
-/* Exchanges whose memory is kept; none if each use after free is to be found. */
+/* Streams that keep their memory for the next one; none if each use after free is to be found. */
 #ifdef RLB_CHECKED
 enum { SPARE_MAX = 0 };
 #else
@@ -160,7 +160,7 @@ static void report(struct http_conn *c, enum request_fault f)
     http_server_refused(c->server, &r);
 }
 
-/* What is known of a request whose head was not read as a whole, or is at fault. */
+/* What is known of a request with a head that was not read as a whole, or is at fault. */
 static void note_facts(struct http_request *req, const struct http1_request_facts *facts)
 {
     req->method = facts->method;
@@ -184,7 +184,7 @@ void http1_refuse(struct http_conn *c, enum request_fault f)
     text_add(&answer, (struct slice){x->interim, x->interim_left});
     http1_put_answer(c, request_fault_status(f), request_fault_text(f), &answer);
     destroy(c);
-    http_conn_linger(c, &answer, true);
+    http_conn_linger(c, &answer);
 }
 
 /* ---- the head ---- */
@@ -594,7 +594,7 @@ static void read_request(struct http_conn *c)
         set_aside(c);
 }
 
-/* An event of a client whose request is in progress: has it left? */
+/* An event of a client with a request in progress: has it left? */
 static void look_at_busy(struct http_conn *c)
 {
     bool ended = watch_ended(c->transport.watch);
@@ -626,7 +626,7 @@ void http1_readable(struct http_conn *c)
 
 /* ---- the next request ---- */
 
-/* What was read behind the present request, copied to a new exchange. */
+/* What was read behind the present request, copied to a new stream. */
 static struct http1_stream *take_rest(struct http_conn *c)
 {
     struct http1_stream *old = c->http1;
@@ -651,7 +651,7 @@ static struct http1_stream *take_rest(struct http_conn *c)
 
 void http1_finish(struct http_conn *c)
 {
-    struct http_server *s = c->server;
+    const struct http_server *s = c->server;
     struct http1_stream *x = c->http1;
     bool more = x->in_used < x->in_len || x->rest.len != 0;
 
@@ -659,10 +659,10 @@ void http1_finish(struct http_conn *c)
         struct text nothing = {0};
 
         /* The kernel resets a connection that is closed with unread bytes. */
-        more = more || !transport_is_quiet(&c->transport);
+        more = more || transport_has_input(&c->transport);
         destroy(c);
         if (more)
-            http_conn_linger(c, &nothing, true);
+            http_conn_linger(c, &nothing);
         else
             http_conn_close(c);
         return;
@@ -672,11 +672,9 @@ void http1_finish(struct http_conn *c)
     transport_read_level(&c->transport, WATCH_BYTES);
     if (x != NULL && !take_head(c))
         return;
-    if (x == NULL && s->shuts_idle) {
+    if (x == NULL && s->shuts_idle)
         http_conn_drain(c);
-        return;
-    }
-    if (transport_read_ahead(&c->transport))
+    if (!http_conn_is_closed(c) && (x != NULL || transport_read_ahead(&c->transport)))
         read_request(c);
 }
 

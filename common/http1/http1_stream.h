@@ -63,7 +63,7 @@ struct http1_stream {
 /* The bytes of an incomplete head, while none come. */
 struct http1_partial {
     size_t len;
-    uint32_t scanned, lines; /* as of the exchange */
+    uint32_t scanned, lines; /* as of the stream */
     char bytes[];
 };
 

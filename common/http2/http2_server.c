@@ -123,7 +123,7 @@ void http2_end(struct http2_server *h2, enum http2_error code)
         text_add(&rest, (struct slice){h2->out.p + h2->out_at, http2_unsent(h2)});
     transport_await_writable(&c->transport, NULL);
     http2_fini(c);
-    http_conn_linger(c, &rest, true);
+    http_conn_linger(c, &rest);
 }
 
 void http2_end_if_done(struct http2_server *h2)

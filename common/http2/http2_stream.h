@@ -55,7 +55,7 @@ struct http2_server {
     struct list streams;
     struct http2_stream *buckets[HTTP2_BUCKETS];
     unsigned nstreams;
-    unsigned nbodies;             /* streams whose request is incomplete */
+    unsigned nbodies;             /* with an incomplete request */
     uint32_t *resets;             /* http2_is_discarded(); NULL: none yet */
     unsigned nresets, next_reset; /* a ring */
     size_t discarded_bytes;       /* since a reset last showed that they are not needed */
@@ -77,7 +77,7 @@ struct http2_server {
     struct hpack_encoder encoder;
     struct priority_tree *tree; /* NULL: no stream has had to wait yet */
     unsigned nactive;           /* streams that wait for their turn in it */
-    struct list due;    /* streams whose head or end waits for room in the output, but no window */
+    struct list due;    /* streams with a head or an end that waits for room, not for a window */
     struct list copied; /* all that they had is in the output, and they may have more */
     struct list ending; /* their last frame is in the output; in that order */
     struct loop_deferred flush;
@@ -152,7 +152,7 @@ enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code);
 
 /* NULL: it does not exist, or not any more. */
 struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id);
-/* Reset S, whose request is incomplete or whose response is: it is freed. Calls http_reply_lost(),
+/* Reset S, with an incomplete request or response: it is freed. Calls http_reply_lost(),
  * so that H2 may be closed. */
 void http2_reset(struct http2_stream *s, enum http2_error code);
 /* The response is complete, or was cut; S is freed. The same. */

@@ -2,7 +2,7 @@
  *
  * A large request or response body in a file without a name, which goes with its descriptor. A
  * request's is filled from the front, then read as often as needed. A response's is read while it
- * is filled, and the space of what has been read is released. Belongs to whoever has created it;
+ * is filled, and the space of what has been read is released. Belongs to its creator;
  * one loop's thread.
  */
 #ifndef RLB_NET_BODY_FILE_H

@@ -36,13 +36,26 @@ void transport_close(struct transport *t)
     *t = TRANSPORT_CLOSED;
 }
 
-void transport_reset_at_close(struct transport *t)
+static void have_reset(const struct transport *t)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+    setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
+
+void transport_reset_at_close(struct transport *t)
+{
     int queued = 0;
 
     if (ioctl(t->fd, SIOCOUTQ, &queued) == 0 && queued != 0)
-        setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        have_reset(t);
+}
+
+void transport_abort_at_close(struct transport *t)
+{
+    have_reset(t);
+    if (t->tls != NULL)
+        tls_link_abort(t->tls);
 }
 
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
@@ -147,6 +160,16 @@ int transport_end_sending(struct transport *t)
         return -1;
     }
     return shutdown(t->fd, SHUT_WR);
+}
+
+bool transport_has_input(const struct transport *t)
+{
+    char byte;
+
+    if (t->tls != NULL && tls_link_has_input(t->tls))
+        return true;
+    ssize_t n = recv(t->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
 bool transport_is_quiet(struct transport *t)

@@ -46,6 +46,8 @@ void transport_close(struct transport *t);
  * them all: have transport_close reset it then, which does not wait.
  */
 void transport_reset_at_close(struct transport *t);
+/* Have transport_close reset it in any case, and TLS not say that this is the end. */
+void transport_abort_at_close(struct transport *t);
 
 static inline bool transport_is_open(const struct transport *t)
 {
@@ -128,6 +130,11 @@ static inline bool transport_read_ahead(const struct transport *t)
 {
     return t->tls != NULL && tls_link_more(t->tls);
 }
+/*
+ * Whether there is something that transport_recv has not returned: bytes, if only a part of a TLS
+ * record, or the end. Takes nothing. Asks the system.
+ */
+bool transport_has_input(const struct transport *t);
 /* Of an idle one: whether neither bytes nor an end have come, but for what is TLS's own. Asks the
  * system. */
 bool transport_is_quiet(struct transport *t);

@@ -13,6 +13,7 @@
 enum {
     SWEEP_MS_MIN = 20,
     SWEEP_MS_MAX = 1000,
+    HELP_MAX = 64,       /* idle connections closed per sweep for other loops */
     ROOM_LOOKS_MAX = 16, /* idle connections looked at, of which each has sent something */
 };
 
@@ -169,7 +170,7 @@ bool http_server_make_room(struct http_server *s)
     list_for_each (it, &s->idle) {
         struct http_conn *c = list_entry(it, struct http_conn, node);
 
-        if (transport_is_quiet(&c->transport)) {
+        if (!transport_has_input(&c->transport)) {
             http_conn_close(c);
             return true;
         }
@@ -183,9 +184,11 @@ void http_server_help(struct http_server *s)
 {
     const struct http_connections *all = s->options.connections;
 
-    if (all != NULL && atomic_load_explicit(&all->waiting, memory_order_relaxed) != 0 &&
-        http_server_full(s))
-        (void)http_server_make_room(s);
+    for (int i = 0; i < HELP_MAX; ++i) {
+        if (all == NULL || atomic_load_explicit(&all->waiting, memory_order_relaxed) == 0 ||
+            !http_server_make_room(s))
+            return;
+    }
 }
 
 static void on_sweep(struct timer *t)

@@ -27,7 +27,7 @@ struct body_totals; /* common/http/body_sink.h */
 /* What servers that have a limit together share. All zero at first. */
 struct http_connections {
     _Atomic size_t n;
-    _Atomic unsigned waiting; /* servers that accept nobody, as the limit is reached */
+    _Atomic unsigned waiting; /* servers that do not accept, as the limit is reached */
 };
 
 /* A request, or a connection, refused by the server itself. Borrowed for the call. */

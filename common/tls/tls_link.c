@@ -176,6 +176,16 @@ bool tls_link_resumed(const struct tls_link *l)
     return SSL_session_reused(l->ssl) == 1;
 }
 
+bool tls_link_has_input(const struct tls_link *l)
+{
+    return l->ended || SSL_has_pending(l->ssl) == 1;
+}
+
+void tls_link_abort(struct tls_link *l)
+{
+    l->broken = true;
+}
+
 bool tls_link_ended(const struct tls_link *l)
 {
     return l->ended;

@@ -47,6 +47,10 @@ ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room);
 ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n);
 /* Whether tls_link_recv would find something without the socket being readable. */
 bool tls_link_more(const struct tls_link *l) apart;
+/* Whether the library has bytes, or the end, that tls_link_recv has not returned. */
+bool tls_link_has_input(const struct tls_link *l);
+/* Nothing more is sent, not even the end: the peer must see that the connection is cut. */
+void tls_link_abort(struct tls_link *l);
 /* Whether there is no more to be read: by close_notify, or by a failure. */
 bool tls_link_ended(const struct tls_link *l);
 /* Whether it has failed with EPROTO. */

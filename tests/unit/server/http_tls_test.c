@@ -17,7 +17,7 @@ enum { MANY_BYTES = 1000000 };
 static struct tls_client client;
 static struct networks proxies;
 
-/* A server whose only listener is as O says, with the context of T. */
+/* A server with one listener, as O says, with the context of T. */
 static void listen_as(struct fixture *f, const struct tls_server_options *t,
                       struct http_listen_options o)
 {
@@ -352,6 +352,42 @@ static void idle_connection_is_told_its_end(void **state)
     assert_true(f->client.ended);
 }
 
+static void request_that_has_come_when_a_drain_begins_is_served(void **state)
+{
+    struct fixture *f = *state;
+
+    tls_client_open(&client);
+    tls_send(&client, GET);
+    tls_await(&client, "hello");
+    fixture_await_gone(f, 1);
+    assert_int_equal(SSL_write(client.ssl, GET, sizeof(GET) - 1), sizeof(GET) - 1);
+    struct text record = tls_records(&client);
+    /* Without a turn of the loop. */
+    assert_int_equal(send(f->client.fd, record.p, record.len, MSG_NOSIGNAL), record.len);
+    text_fini(&record);
+    http_server_drain(f->server, NULL, NULL);
+    tls_await(&client, "Connection: close");
+    assert_int_equal(f->requests, 2);
+}
+
+static void response_that_is_cut_where_its_end_is_the_connections_has_no_end_in_tls(void **state)
+{
+    struct fixture *f = *state;
+
+    f->answer = NULL;
+    tls_client_open(&client);
+    tls_send(&client, "GET / HTTP/1.0\r\n\r\n");
+    fixture_await_requests(f, 1);
+    f->call->reply.req->res.status = 200;
+    http_reply_start(&f->call->reply, UINT64_MAX);
+    http_reply_send(&f->call->reply, http1_body_copy(SLICE_LIT("a part")), false);
+    tls_await(&client, "a part");
+    http_reply_abort(&f->call->reply);
+    raw_await_end(f->loop, &f->client);
+    tls_read(&client);
+    assert_false(client.ended);
+}
+
 static void drain_within_a_handshake_ends_it(void **state)
 {
     struct fixture *f = *state;
@@ -535,6 +571,8 @@ int main(void)
         TLS(end_of_tls_ends_a_request_in_progress),
         TLS(request_that_may_outlive_the_end_of_tls_is_served),
         TLS(idle_connection_is_told_its_end),
+        TLS(request_that_has_come_when_a_drain_begins_is_served),
+        TLS(response_that_is_cut_where_its_end_is_the_connections_has_no_end_in_tls),
         TLS(drain_within_a_handshake_ends_it),
         TLS(tunnel_passes_early_and_later_bytes_both_ways),
         TLS(tunnel_ends_when_the_client_says_so),
