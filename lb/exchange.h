@@ -263,7 +263,8 @@ static inline void exchange_stop_waiting(struct exchange *x)
 struct slice exchange_head(struct exchange *x);
 /* forward.c: a connection is there. */
 void exchange_forward(struct exchange *x);
-/* slow_client.c: response_buffer is full. Reading from the worker stops, or goes on into a file. */
+/* slow_client.c: response_buffer is full. Reading from the worker stops, or continues into a file.
+ */
 void exchange_slow(struct exchange *x) rare;
 /*
  * slow_client.c: BODY has come from the worker, LAST or not, and X is slow. True: it was taken

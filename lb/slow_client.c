@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A response whose client is slower than its worker: response_buffer is full.
+ * A response to a client that is slower than the worker: response_buffer is full.
  *
  *   DIRECT --(response_buffer full)--> SPILLING --(a limit, no disk)--> paused
  *     ^                                 |  ^                              |
@@ -24,7 +24,7 @@ enum {
     PIECE_BYTES = 64 * 1024,
     /* Given to a client that takes all of it at once, then the loop's other sockets have a turn. */
     FEED_MAX = 1024 * 1024,
-    /* A paused response goes on when so much may be added, or all has been taken. */
+    /* A paused response continues when so much may be added, or all has been taken. */
     RESUME_BYTES = 256 * 1024,
     /* How often within worker_hold_timeout it is checked whether other requests wait. */
     HOLD_CHECKS = 8,

@@ -156,8 +156,8 @@ void loop_post(struct loop *l, struct loop_message *m)
     ASSERT(!list_linked(&m->node));
     list_push_back(&l->mail, &m->node);
     atomic_store(&l->has_mail, true);
-    /* The loop's own thread posts in a turn, whose messages are run after its callbacks, or between
-     * two turns. */
+    /* The loop's own thread posts within a turn, and messages are run after its callbacks, or
+     * between two turns. */
     bool must_wake = !pthread_equal(l->thread, pthread_self()) && take_sleep(l);
     pthread_mutex_unlock(&l->mutex);
     if (must_wake)

@@ -37,7 +37,7 @@ struct poller {
     bool idle;         /* the last wait reported nothing except the timer */
     int epoll;
     struct list polled;  /* watches beside epoll, oldest first */
-    struct list changed; /* watches in epoll whose interest may have changed */
+    struct list changed; /* watches in epoll with an interest that may have changed */
     unsigned npolled;
     unsigned poll_room;
     struct pollfd *poll_set; /* room for POLL_ROOM; epoll itself comes first */

@@ -17,7 +17,7 @@ from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair
 from support.http import Client, connect
 from support.http2 import (DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, Http2, frame,
-                           request)
+                           negotiated, request, to_the_end)
 from support.scripted import serve
 from test_http2 import Front
 from test_http2_behaviour import metric
@@ -102,33 +102,11 @@ RIGHT = {       # the preface is right, and what follows is not
 }
 
 
-def open_http2(front):
-    """A connection that has negotiated HTTP/2, and on which nothing has been sent."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_alpn_protocols(['h2'])
-    s = context.wrap_socket(connect('127.0.0.1:%d' % front.port), server_hostname='test.example')
-    assert s.selected_alpn_protocol() == 'h2'
-    s.settimeout(LIMIT)
-    return s
-
-
-def to_the_end(sock):
-    """All that comes until the other side has closed."""
-    got = b''
-    try:
-        while data := sock.recv(65536):
-            got += data
-    except ConnectionError:
-        pass
-    return got
-
-
 @pytest.mark.parametrize('name', WRONG)
 def test_a_wrong_preface_ends_its_connection_alone(world, name):
     front = Front(world)
     for at_once in (True, False):
-        with open_http2(front) as s:
+        with negotiated(front.port) as s:
             for data in [WRONG[name]] if at_once else [WRONG[name][i:i + 1] for i in range(len(WRONG[name]))]:
                 try:
                     s.sendall(data)
@@ -143,7 +121,7 @@ def test_a_wrong_preface_ends_its_connection_alone(world, name):
 def test_what_is_wrong_after_the_preface_ends_its_connection_alone(world, name):
     front = Front(world)
     for at_once in (True, False):
-        with open_http2(front) as s:
+        with negotiated(front.port) as s:
             for data in [RIGHT[name]] if at_once else [RIGHT[name][i:i + 1] for i in range(len(RIGHT[name]))]:
                 s.sendall(data)
             if 'the end' in name:
@@ -157,7 +135,7 @@ def test_a_drain_meets_connections_at_every_byte_of_their_start(world):
     start = PREFACE + frame(SETTINGS) + frame(HEADERS, request(), WHOLE, 1)
     open_ones = []
     for n in range(len(start)):
-        s = open_http2(front)
+        s = negotiated(front.port)
         s.sendall(start[:n])
         open_ones.append(s)
     for n in range(0, len(start), 2):       # of these the end comes together with the drain

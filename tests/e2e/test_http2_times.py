@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time limits of HTTP/2: the same as of HTTP/1, whatever part of a request has come."""
 import pytest
-from support.base import LIMIT, free_port, wait_until
-from support.certificates import Pair, blind_context
-from support.http import connect, get
-from support.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, Http2, frame, request
+from support.base import free_port, wait_until
+from support.certificates import Pair
+from support.http import get
+from support.http2 import (DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, Http2, frame, negotiated, request,
+                           to_the_end)
 from support.scripted import hello, serve
 
 START = PREFACE + frame(SETTINGS)
@@ -17,28 +18,10 @@ class Front:
         self.lb = world.resumelb({'workers': [self.worker.address], **settings}, threads=1, listen=[
             {'address': '127.0.0.1:%d' % self.port, 'tls': Pair(world.folder, 'front', ['test.example']).entry, 'http2': True}])
 
-    def dial(self):
-        context = blind_context()
-        context.set_alpn_protocols(['h2'])
-        s = context.wrap_socket(connect('127.0.0.1:%d' % self.port), server_hostname='test.example')
-        assert s.selected_alpn_protocol() == 'h2'
-        s.settimeout(LIMIT)
-        return s
-
     def timeouts(self, which):
         text = get(self.lb.admin, '/metrics', host=self.lb.admin).text
         line, = [line for line in text.splitlines() if line.startswith('resumelb_client_%s_timeouts_total ' % which)]
         return int(line.split()[-1])
-
-
-def to_the_end(sock):
-    got = b''
-    try:
-        while data := sock.recv(65536):
-            got += data
-    except ConnectionError:
-        pass
-    return got
 
 
 @pytest.mark.parametrize('sent', [b'', PREFACE[:12], PREFACE, START + frame(HEADERS, request(), END_STREAM | END_HEADERS, 1)[:15],
@@ -46,7 +29,7 @@ def to_the_end(sock):
                          ids=['silence after ALPN', 'half a preface', 'a preface without SETTINGS', 'half a frame', 'half a header block'])
 def test_a_head_that_is_not_complete_in_time_ends_its_connection(world, sent):
     front = Front(world, header_timeout='1s', keep_alive_timeout=LONG)
-    with Http2(front.port) as other, front.dial() as s:
+    with Http2(front.port) as other, negotiated(front.port) as s:
         assert other.get(1).status == '200'
         s.sendall(sent)
         to_the_end(s)
@@ -56,7 +39,7 @@ def test_a_head_that_is_not_complete_in_time_ends_its_connection(world, sent):
 
 def test_a_connection_that_says_only_ping_is_idle(world):
     front = Front(world, header_timeout=LONG, keep_alive_timeout='1s')
-    with front.dial() as s:
+    with negotiated(front.port) as s:
         s.sendall(START)
         s.settimeout(0.05)
         got = b''

@@ -9,7 +9,7 @@
 
 static const struct hpack_limits limits = {.list_bytes = 20000, .fields = 300};
 
-/* Of one connection: what its sender says, and what a reader is told. */
+/* Of one connection: what its sender sends, and what a reader gets. */
 struct both {
     struct hpack_encoder encoder;
     struct text literals, written;

@@ -166,21 +166,38 @@ class Stream:
         return self.ended or self.reset is not None
 
 
+def negotiated(port, seconds=LIMIT, receive_bytes=None, source='127.0.0.1'):
+    """A connection that has negotiated HTTP/2, and on which nothing has been sent."""
+    raw = socket.socket()
+    if receive_bytes:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    raw.settimeout(seconds)
+    raw.bind((source, 0))
+    raw.connect(('127.0.0.1', port))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(['h2'])
+    sock = context.wrap_socket(raw, server_hostname='test.example')
+    assert sock.selected_alpn_protocol() == 'h2'
+    return sock
+
+
+def to_the_end(sock):
+    """All that comes until the other side has closed."""
+    got = b''
+    try:
+        while data := sock.recv(65536):
+            got += data
+    except ConnectionError:
+        pass
+    return got
+
+
 class Http2:
     """One connection. What comes is kept by stream; `goaway` and `closed` tell of its end."""
 
     def __init__(self, port, settings=b'', seconds=LIMIT, preface=PREFACE, receive_bytes=None, source='127.0.0.1'):
-        raw = socket.socket()
-        if receive_bytes:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        raw.settimeout(seconds)
-        raw.bind((source, 0))
-        raw.connect(('127.0.0.1', port))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        context.set_alpn_protocols(['h2'])
-        self.sock = context.wrap_socket(raw, server_hostname='test.example')
-        assert self.sock.selected_alpn_protocol() == 'h2'
+        self.sock = negotiated(port, seconds, receive_bytes, source)
         self.buffer, self.decoder, self.fragment = bytearray(), Decoder(), b''
         self.streams, self.frames, self.goaway, self.last_stream, self.closed = {}, [], None, None, False
         self.settings, self.windows, self.sent_windows = {}, {}, {}
