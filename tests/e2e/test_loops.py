@@ -4,10 +4,11 @@ import concurrent.futures
 import json
 import os
 import re
+import signal
 import subprocess
 
 import pytest
-from support.base import BIN, LIMIT, free_port, wait_until
+from support.base import BIN, LIMIT, free_port, freeze, wait_until
 from support.http import Client, get
 from support.scripted import hello, serve
 
@@ -134,15 +135,25 @@ def test_with_few_descriptors_who_waits_at_any_loop_is_served_in_the_end(world):
     used = len(os.listdir('/proc/%d/fd' % pid))
     subprocess.run(['prlimit', '--pid', str(pid), '--nofile=%d:%d' % (used + 24, used + 24)], check=True)
 
-    def ask(clients):
+    def ask(first):
         # Each is served only when some before it have gone: there are far more of them than descriptors.
-        for _ in range(clients):
+        with first:
+            assert first.receive().status == 200
+        for _ in range(3):
             with Client(lb.address) as c:
                 assert c.request().status == 200
-        return clients
+        return 4
 
+    # It finds all 80 waiting at once.
+    freeze(pid)
+    try:
+        waiting = [Client(lb.address) for _ in range(80)]
+        for c in waiting:
+            c.send()
+    finally:
+        os.kill(pid, signal.SIGCONT)
     with concurrent.futures.ThreadPoolExecutor(80) as pool:
-        assert sum(pool.map(ask, [4] * 80)) == 320
+        assert sum(pool.map(ask, waiting)) == 320
     wait_until(lambda: sum(in_hand(lb)) == 0, 'all to be gone')
     assert sum(one['accepted'] for one in loops(lb)) >= 320
     pauses, = re.findall(r'^resumelb_accept_pauses_total (\d+)', get(lb.admin, '/metrics', host=lb.admin).text, re.M)
