@@ -43,11 +43,6 @@ class Case:
         return LATE in self.want or self.paced
 
     @property
-    def takes_s(self):
-        """In all, by itself."""
-        return sum(step for step in self.wire if isinstance(step, float))
-
-    @property
     def path(self):
         words = ''.join(c if c.isalnum() else ' ' for c in self.group + ' ' + self.name).split()
         return '/%d-%s' % (self.number, '-'.join(words))

@@ -312,7 +312,7 @@ static void body_that_cannot_be_kept_is_refused(void **state)
 
 static void file_is_sent_from_wherever_it_was_left(void **state)
 {
-    struct body_file *file = body_file_create("/tmp");
+    struct body_file *file = body_file_create("/tmp", NULL);
     char got[12];
     int ends[2];
     struct transport to;
@@ -339,7 +339,7 @@ static void file_is_sent_from_wherever_it_was_left(void **state)
 static struct body_file *file_of(size_t bytes)
 {
     static char piece[1 << 20];
-    struct body_file *file = body_file_create("/tmp");
+    struct body_file *file = body_file_create("/tmp", NULL);
 
     assert_non_null(file);
     for (; bytes != 0; bytes -= sizeof(piece))

@@ -160,6 +160,24 @@ static void a_directory_that_is_gone_is_an_error_and_takes_no_space(void **state
     assert_int_equal(response_spill_error(f->spill), 0);
 }
 
+static void files_are_counted_with_those_of_others(void **state)
+{
+    struct fixture *f = *state;
+    struct body_file_count count = {.files = 2, .max = 3};
+    struct response_spill *other = response_spill_create(&f->home);
+
+    f->space.files = &count;
+    assert_true(response_spill_room(other, MIB) > 0);
+    assert_int_equal(atomic_load(&count.files), 3);
+    assert_int_equal(response_spill_room(f->spill, MIB), 0);
+    assert_int_equal(response_spill_error(f->spill), EMFILE);
+    assert_int_equal(used(f), 256 * KIB);
+    response_spill_destroy(other);
+    assert_int_equal(atomic_load(&count.files), 2);
+    assert_true(response_spill_room(f->spill, MIB) > 0);
+    assert_int_equal(atomic_load(&count.files), 3);
+}
+
 static void what_cannot_be_written_follows_in_memory(void **state)
 {
     struct fixture *f = *state;
@@ -224,6 +242,7 @@ int main(void)
         TEST(a_limit_of_nothing_opens_no_file),
         TEST(all_together_have_no_more_than_the_total),
         TEST(a_directory_that_is_gone_is_an_error_and_takes_no_space),
+        TEST(files_are_counted_with_those_of_others),
         TEST(what_cannot_be_written_follows_in_memory),
         TEST(the_first_bytes_may_fail_too),
         TEST(a_read_that_took_more_than_was_promised_is_counted),
