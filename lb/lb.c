@@ -40,7 +40,7 @@ enum {
     DESCRIPTORS_PER_LOOP = 5,
     /* Kept from clients, where there are so many: 64 connections each to 64 workers. */
     DESCRIPTORS_FOR_WORKERS = 4096,
-    /* And for the files of request bodies, a part of the rest. */
+    /* And for the files of request and response bodies, a part of the rest. */
     DESCRIPTORS_FOR_BODIES = 1024,
     BODIES_PART = 8,
 };
@@ -76,7 +76,7 @@ void lb_set_body_totals(struct lb *lb, const struct program_settings *s)
 
     atomic_store(&t->memory_max, s->request_buffers_total_bytes);
     atomic_store(&t->file_bytes_max, s->body_spill_total_bytes);
-    atomic_store(&t->files_max, body_files(descriptors_left(lb->nloops)));
+    atomic_store(&t->files.max, body_files(descriptors_left(lb->nloops)));
 }
 
 static size_t client_connections(const struct program_settings *s, unsigned nloops)
@@ -444,6 +444,7 @@ static struct lb *lb_create(struct configuration *config, const char *file)
     atomic_init(&lb->response_buffers_total, config->program.response_buffers_total_bytes);
     lb_set_body_totals(lb, &config->program);
     atomic_init(&lb->spill_space.total_bytes, config->program.response_spill_total_bytes);
+    lb->spill_space.files = &lb->body_totals.files;
     lb->spill_space.folder = lb->settings.response_spill_dir != NULL
                                  ? lb->settings.response_spill_dir
                                  : lb->settings.spill_dir;

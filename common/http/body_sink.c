@@ -83,10 +83,8 @@ static void drop_file(struct body_sink *b, struct body_file_bin *bin)
 {
     if (b->file == NULL)
         return;
-    if (b->totals != NULL) {
+    if (b->totals != NULL)
         give_back(&b->totals->file_bytes, b->counted_file);
-        give_back(&b->totals->files, 1);
-    }
     body_file_throw(bin, b->file);
 }
 
@@ -95,16 +93,13 @@ static bool open_file(struct body_sink *b, const struct body_sink_limits *l)
 {
     struct body_totals *t = l->totals;
 
-    if (l->folder == NULL || (t != NULL && !take(&t->files, &t->files_max, 1))) {
-        errno = l->folder == NULL ? ENOBUFS : EMFILE;
+    if (l->folder == NULL) {
+        errno = ENOBUFS;
         return false;
     }
-    b->file = body_file_create(l->folder);
-    if (b->file == NULL) {
-        if (t != NULL)
-            give_back(&t->files, 1);
+    b->file = body_file_create(l->folder, t != NULL ? &t->files : NULL);
+    if (b->file == NULL)
         return false;
-    }
     b->totals = t;
     if (!count_file(b, l, b->memory.len) || !body_file_add(b->file, text_slice(&b->memory)))
         return false;

@@ -14,8 +14,9 @@
 
 /* What the bodies of all requests in progress use, and may use; 0: any. All zero at first. */
 struct body_totals {
-    _Atomic uint64_t memory_bytes, file_bytes, files;
-    _Atomic uint64_t memory_max, file_bytes_max, files_max;
+    _Atomic uint64_t memory_bytes, file_bytes;
+    _Atomic uint64_t memory_max, file_bytes_max;
+    struct body_file_count files;
 };
 
 struct body_sink_limits {

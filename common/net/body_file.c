@@ -28,6 +28,7 @@ enum {
 
 struct body_file {
     struct list in_bin;
+    struct body_file_count *count; /* NULL: not counted */
     int fd;
     size_t bytes;
     size_t released; /* bytes at the start that take no space */
@@ -53,13 +54,31 @@ static int open_nameless(const char *folder)
     return fd;
 }
 
-struct body_file *body_file_create(const char *folder)
+static bool count_one(struct body_file_count *c)
 {
+    uint64_t max = atomic_load_explicit(&c->max, memory_order_relaxed);
+
+    if (atomic_fetch_add_explicit(&c->files, 1, memory_order_relaxed) < max || max == 0)
+        return true;
+    atomic_fetch_sub_explicit(&c->files, 1, memory_order_relaxed);
+    return false;
+}
+
+struct body_file *body_file_create(const char *folder, struct body_file_count *count)
+{
+    if (count != NULL && !count_one(count)) {
+        errno = EMFILE;
+        return NULL;
+    }
     int fd = open_nameless(folder);
 
-    if (fd == -1)
+    if (fd == -1) {
+        if (count != NULL)
+            atomic_fetch_sub_explicit(&count->files, 1, memory_order_relaxed);
         return NULL;
+    }
     struct body_file *f = xcalloc(1, sizeof(*f));
+    f->count = count;
     f->fd = fd;
     return f;
 }
@@ -71,6 +90,8 @@ void body_file_destroy(struct body_file *f)
     if (f->map != NULL)
         munmap(f->map, f->bytes);
     close(f->fd);
+    if (f->count != NULL)
+        atomic_fetch_sub_explicit(&f->count->files, 1, memory_order_relaxed);
     free(f);
 }
 

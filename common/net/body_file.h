@@ -11,13 +11,23 @@
 #include "common/base/list.h"
 #include "common/event/loop.h"
 
+#include <stdatomic.h>
 #include <sys/types.h>
 
 struct body_file;
 struct transport;
 
-/* In FOLDER. NULL with errno: no file can be made there. */
-struct body_file *body_file_create(const char *folder);
+/* How many files there are, and may be: each has a descriptor. Shared by all loops; a max of 0:
+ * any. */
+struct body_file_count {
+    _Atomic uint64_t files, max;
+};
+
+/*
+ * In FOLDER, counted in COUNT, which outlives it (NULL: not counted). NULL with errno: no file can
+ * be made there, or COUNT has as many as there may be (EMFILE).
+ */
+struct body_file *body_file_create(const char *folder, struct body_file_count *count);
 void body_file_destroy(struct body_file *f);
 
 /*

@@ -163,7 +163,7 @@ static void a_directory_that_is_gone_is_an_error_and_takes_no_space(void **state
 static void files_are_counted_with_those_of_others(void **state)
 {
     struct fixture *f = *state;
-    struct body_file_count count = {.files = 2, .max = 3};
+    static struct body_file_count count = {.files = 2, .max = 3};
     struct response_spill *other = response_spill_create(&f->home);
 
     f->space.files = &count;
