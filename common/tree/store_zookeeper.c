@@ -7,7 +7,6 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/tree/store_kind.h"
-#include "common/tree/zookeeper_guard.h"
 #include "common/tree/zookeeper_url.h"
 #include "common/wire/node_data.h"
 
@@ -34,7 +33,6 @@ enum {
 struct zookeeper_store {
     struct store base;
     zhandle_t *handle;
-    struct zk_guard *guard; /* of the handle */
     char *hosts;
     char *top; /* of the base */
     bool has_identity;
@@ -65,15 +63,6 @@ static void on_event(zhandle_t *handle, int type, int state, const char *path, v
     s->state = state;
     pthread_cond_signal(&s->change);
     pthread_mutex_unlock(&s->lock);
-}
-
-/* On a thread of the client's. */
-static void on_refused(void *context, enum zookeeper_fault why)
-{
-    const struct zookeeper_store *s = context;
-
-    log_warn(NULL, "zookeeper-frame-refused", "hosts=%s problem=\"%s\"", s->hosts,
-             zookeeper_fault_text(why));
 }
 
 static void on_client_log(const char *line)
@@ -111,8 +100,6 @@ static enum err begin_session(struct zookeeper_store *s, struct diag *d)
 {
     zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
     s->state = ZOO_CONNECTING_STATE;
-    s->guard = zk_guard_create(on_refused, s);
-    zk_guard_enter(s->guard);
     s->handle = zookeeper_init2(s->hosts, on_event, ZK_STORE_SESSION_MS, NULL, s, 0, on_client_log);
     if (s->handle != NULL)
         return ERR_OK;
@@ -168,13 +155,8 @@ static void zookeeper_store_close(struct store *base)
 {
     struct zookeeper_store *s = store_of(base);
 
-    if (s->handle != NULL) {
-        /* There may be another store of this thread. */
-        zk_guard_enter(s->guard);
+    if (s->handle != NULL)
         zookeeper_close(s->handle);
-        zk_guard_enter(NULL);
-    }
-    zk_guard_destroy(s->guard);
     pthread_cond_destroy(&s->change);
     pthread_mutex_destroy(&s->lock);
     free(s->buffer);
@@ -198,8 +180,6 @@ static enum err zookeeper_store_open(struct slice place, const struct store_opti
     pthread_cond_init(&s->change, &monotonic);
     pthread_condattr_destroy(&monotonic);
     enum err e = zookeeper_url_parse(place, &s->hosts, &s->top, d);
-    if (e == ERR_OK)
-        e = zk_guard_check(d);
     if (e == ERR_OK)
         e = begin_session(s, d);
     if (e == ERR_OK && o->auth_file != NULL)

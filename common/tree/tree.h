@@ -53,7 +53,6 @@ struct tree_status {
     uint64_t sessions;    /* begun with a server; 0 for a directory */
     uint64_t connections; /* made or made again to one */
     uint64_t expired;     /* sessions lost: their providers were put back */
-    uint64_t refused;     /* connections ended because of what the server said */
     uint64_t reads;       /* of nodes, child lists, providers */
     size_t quarantined;   /* nodes not read at present, because reading them broke the connection */
 };

@@ -21,11 +21,6 @@ static uint64_t expired(const struct tree_status *s)
     return s->expired;
 }
 
-static uint64_t refused(const struct tree_status *s)
-{
-    return s->refused;
-}
-
 static uint64_t reads(const struct tree_status *s)
 {
     return s->reads;
@@ -42,7 +37,6 @@ const struct tree_figure tree_figures[TREE_FIGURES] = {
     {"sessions", "tree_sessions_total", "counter", "sessions", "Sessions begun with ZooKeeper.", sessions},
     {"connections", "tree_connections_total", "counter", "connections", "Connections to ZooKeeper, made or made again.", connections},
     {"expired", "tree_expired_total", "counter", "sessions", "Sessions that ZooKeeper gave up; what was registered in them was registered anew.", expired},
-    {"refused_frames", "tree_refused_frames_total", "counter", "frames", "Frames of ZooKeeper that cannot be, each of which ended its connection; the log has the reasons.", refused},
     {"reads", "tree_reads_total", "counter", "reads", "Nodes, child lists and providers read.", reads},
     {"quarantined", "tree_quarantined", "gauge", "nodes", "Nodes not read at present, because reading them broke the connection.", quarantined},
 };

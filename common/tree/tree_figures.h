@@ -18,7 +18,7 @@ struct tree_figure {
     uint64_t (*of)(const struct tree_status *s);
 };
 
-#define TREE_FIGURES 7
+#define TREE_FIGURES 6
 extern const struct tree_figure tree_figures[TREE_FIGURES];
 
 /* Rows of a table in Markdown: metric, kind, unit, label, meaning; PREFIX is the program's. */

@@ -5,7 +5,6 @@
  * the pauses between sessions that do not last grow.
  */
 #include "common/base/log.h"
-#include "common/tree/zookeeper_guard.h"
 #include "common/tree/zookeeper_tree.h"
 #include "common/tree/zookeeper_url.h"
 
@@ -59,16 +58,6 @@ static void on_disconnected(void *context)
     log_warn(NULL, "tree-disconnected",
              "hosts=%s path=%s hint=\"going on with what was last known\"", t->hosts,
              tree_path_shown(t->top));
-}
-
-static void on_refused(void *context, enum zookeeper_fault why)
-{
-    struct zookeeper *t = context;
-
-    ++t->counts.refused;
-    log_warn(NULL, "tree-frame-refused",
-             "hosts=%s path=%s problem=\"%s\" hint=\"is it ZooKeeper that answers there?\"",
-             t->hosts, tree_path_shown(t->top), zookeeper_fault_text(why));
 }
 
 static void open_session(struct zookeeper *t);
@@ -170,7 +159,6 @@ static void on_verify(struct timer *timer)
 static const struct zk_session_events events = {.connected = on_connected,
                                                 .disconnected = on_disconnected,
                                                 .ended = on_ended,
-                                                .refused = on_refused,
                                                 .changed = on_changed};
 
 static void open_session(struct zookeeper *t)
@@ -273,7 +261,7 @@ static enum err zookeeper_check(struct slice place, struct diag *d)
 
     free(hosts);
     free(top);
-    return e == ERR_OK ? zk_guard_check(d) : e;
+    return e;
 }
 
 static enum err zookeeper_open(struct loop *l, struct slice place, const struct tree_options *o,
@@ -282,8 +270,6 @@ static enum err zookeeper_open(struct loop *l, struct slice place, const struct 
     struct zookeeper *t = xcalloc(1, sizeof(*t));
     enum err e = zookeeper_url_parse(place, &t->hosts, &t->top, d);
 
-    if (e == ERR_OK)
-        e = zk_guard_check(d);
     if (e == ERR_OK)
         e = read_identity(t, o, d);
     if (e == ERR_OK) {

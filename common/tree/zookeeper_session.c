@@ -9,7 +9,6 @@
 
 #include "common/base/log.h"
 #include "common/tree/zookeeper_acl.h"
-#include "common/tree/zookeeper_guard.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -35,7 +34,6 @@ struct zk_session {
     char *hosts, *identity, *creator;
     unsigned timeout_ms;
     struct ACL_vector own_acl, open_acl;
-    struct zk_guard *guard;
     /* Of the loop, once it has been told. */
     zhandle_t *zh;
     bool opened, connected, ended;
@@ -46,9 +44,8 @@ struct zk_session {
 struct notice {
     struct loop_message message;
     struct zk_session *session;
-    zhandle_t *opened;        /* the handle is there, with its identities */
-    enum zookeeper_fault why; /* a frame of the server was refused */
-    int type, state;          /* as the library has them */
+    zhandle_t *opened; /* the handle is there, with its identities */
+    int type, state;   /* as the library has them */
     int64_t id;
     char path[];
 };
@@ -66,7 +63,6 @@ static void wipe(char *secret)
 
 static void session_free(struct zk_session *s)
 {
-    zk_guard_destroy(s->guard);
     zk_acl_free(&s->own_acl);
     zk_acl_free(&s->open_acl);
     wipe(s->identity);
@@ -174,9 +170,7 @@ static void notice_run(struct loop_message *m)
 
     /* Only the loop's own thread sets it. */
     if (!s->abandoned) {
-        if (n->why != ZOOKEEPER_FAULT_NONE)
-            s->events->refused(s->context, n->why);
-        else if (n->type == 0)
+        if (n->type == 0)
             on_opened(s, n->opened);
         else if (n->type == ZOO_SESSION_EVENT)
             on_state(s, n);
@@ -225,15 +219,6 @@ static void on_node_watch(zhandle_t *zh, int type, int state, const char *path, 
         on_watch(zh, type, state, path, context);
 }
 
-/* On the thread that reads or writes. */
-static void on_refused(void *context, enum zookeeper_fault why)
-{
-    struct notice *n = notice_create(context, NULL);
-
-    n->why = why;
-    notice_post(n);
-}
-
 /* The library writes a line for every attempt to connect; and passwords never. */
 static void on_log(const char *line)
 {
@@ -252,7 +237,6 @@ static void add_identity(zhandle_t *zh, const char *identity)
 
 static zhandle_t *open_handle(struct zk_session *s)
 {
-    zk_guard_enter(s->guard);
     zhandle_t *zh = zookeeper_init2(s->hosts, on_watch, (int)s->timeout_ms, NULL, s, 0, on_log);
 
     if (zh == NULL)
@@ -334,7 +318,6 @@ struct zk_session *zk_session_open(struct loop *l, const struct zk_session_optio
     s->identity = xstrdup(o->identity);
     s->creator = xstrdup(o->creator);
     s->timeout_ms = o->timeout_ms;
-    s->guard = zk_guard_create(on_refused, s);
     zk_acls_make(&s->own_acl, &s->open_acl, s->creator, s->identity);
     zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
     s->refs = 2; /* the loop's, and the thread's */

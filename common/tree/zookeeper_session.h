@@ -16,7 +16,6 @@
 
 #include "common/base/text.h"
 #include "common/event/loop.h"
-#include "common/wire/zookeeper_reply.h"
 
 struct zk_session;
 struct zk_call;
@@ -32,8 +31,6 @@ struct zk_session_events {
     void (*disconnected)(void *context);
     /* For good: expired, refused, or never begun. To be closed; WHY is a short text. */
     void (*ended)(void *context, const char *why);
-    /* A server said what cannot be; the connection to it is ended, and another begun. */
-    void (*refused)(void *context, enum zookeeper_fault why);
     /* A watched node has changed; the watch is gone. */
     void (*changed)(void *context, const char *path, enum zk_change what);
 };
@@ -46,8 +43,7 @@ struct zk_session_options {
     const char *creator;
 };
 
-/* Copies all it is given. It connects by itself. The library is one that can be guarded
- * (zk_guard_check). */
+/* Copies all it is given. It connects by itself. */
 struct zk_session *zk_session_open(struct loop *l, const struct zk_session_options *o,
                                    const struct zk_session_events *events, void *context);
 /*

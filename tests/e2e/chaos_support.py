@@ -10,7 +10,6 @@ import time
 from faulty_support import below
 from support.base import BIN, ROOT, free_port, wait_until
 from support.servers import RUN_GUNICORN, Agent, yaml
-from zookeeper_damage_support import DAMAGES, GarblingProxy
 from zookeeper_support import SHORT_SESSION, Place, tree_of
 
 SUPPORT = ROOT / 'tests' / 'e2e' / 'support'
@@ -68,8 +67,7 @@ class Stage:
         self.executed = world.folder / 'executed'
         self.place = Place(world)
         self.tree = self.place.tree
-        self.proxy = GarblingProxy(self.place.server.port)
-        world.closers.append(self.proxy.close)
+        self.proxy = self.place.proxy()
         # one that lives on, and whose memory is looked at; one that is killed too, and whose ZooKeeper is behind the proxy
         self.steady = ChaosAgent(world, 'steady', self.place, self.executed)
         self.mortal = ChaosAgent(world, 'mortal', self.place, self.executed, self.proxy.address)
@@ -238,23 +236,11 @@ class Chaos:
         p = self.stage.proxy
         self.random.choice([p.cut, p.cut, p.refuse if not p.refusing else p.pass_on, p.blackhole, p.pass_on, p.pass_on])()
 
-    def garbage_from_zookeeper(self):
-        data = self.random.randbytes(self.random.randrange(1, 300))
-        # also within a frame, and in one that is too long
-        self.stage.proxy.garble(self.random.choice([data, len(data).to_bytes(4, 'big') + data, b'\x7f\xff\xff\xff' + data]))
-
-    def damage_from_zookeeper(self):
-        """Of the next frames within a session, which a change makes come soon."""
-        names = sorted(DAMAGES)
-        self.stage.proxy.damage(*(DAMAGES[self.random.choice(names)] for _ in range(self.random.randrange(1, 4))))
-        self.settings()
-
     # ---- the order of it all ----
 
     DEEDS = [stop_a_process, stop_a_process, stop_a_process, kill_a_process, kill_a_process, ask_for_a_restart, stop_an_agent,
              kill_the_agent, hang_up, list_workers, list_workers, guest_comes_or_goes, guest_comes_or_goes, settings, settings,
-             garbled_settings, zookeeper_goes, connections_to_zookeeper, connections_to_zookeeper, garbage_from_zookeeper,
-             damage_from_zookeeper, damage_from_zookeeper]
+             garbled_settings, zookeeper_goes, connections_to_zookeeper, connections_to_zookeeper]
 
     def step(self):
         self.steps += 1
@@ -279,7 +265,6 @@ class Chaos:
 
     def quiet(self):
         self.undo(float('inf'))
-        self.stage.proxy.damage()
         self.stage.proxy.pass_on()
         for address, _ in self.stage.guests:
             self.tree.unregister('/workers', address)

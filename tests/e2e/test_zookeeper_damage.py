@@ -1,57 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A server that says what none would, within a session: the connection to it is ended, counted and said why; what was known stays,
-and the next connection tells the rest. None of it reaches ZooKeeper's client library, which would end the process.
+A ZooKeeper server that violates the protocol. The client library believes its servers: what it reads may end the connection or the
+process. A process that ended is started again, as the service manager does, and serves from the last known state.
 """
-import subprocess
+import signal
+import struct
 
 import pytest
-from support.base import BIN, LIMIT, wait_until
-from support.http import get
-from zookeeper_damage_support import DAMAGES, GarblingProxy, anything, is_answer
-from zookeeper_support import Place, in_force, knows, picked, tree_of, workers
+from support.base import wait_until
+from support.zookeeper import Proxy
+from zookeeper_support import Load, Place, in_force, knows, remembered, setting, tree_of, workers
 
 
-def behind(world, place):
-    proxy = GarblingProxy(place.server.port)
+def reply(xid, body=b''):
+    """A frame: length, xid, zxid, error, body."""
+    return struct.pack('>iiqi', 16 + len(body), xid, 1, 0) + body
+
+
+class FalseProxy(Proxy):
+    """Sends its clients bytes that no server would."""
+
+    def say(self, data):
+        with self.lock:
+            pairs = list(self.pairs)
+        for client, _ in pairs:
+            try:
+                client.sendall(data)
+            except OSError:     # closed meanwhile
+                pass
+
+
+def cut_off(lb):
+    try:
+        return not tree_of(lb)['connected']
+    except OSError:     # it ends just now
+        return False
+
+
+@pytest.mark.parametrize('said', [reply(0x7ffffff0), reply(-3) * 20, struct.pack('>i', 3) + b'abc'],
+                         ids=['a reply without a request', 'replies of no kind', 'a frame without a whole head'])
+def test_after_a_violation_of_the_protocol_it_serves_from_the_last_known_state(world, zookeeper_server, said):
+    place = Place(world, server=zookeeper_server)
+    proxy = FalseProxy(place.server.port)
     world.closers.append(proxy.close)
-    return proxy
+    addresses = workers(world, 2)
+    for w in addresses:
+        place.tree.register('/workers', w)
+    place.tree.set('', variance=2.5)
+    lb = place.balancer(url=place.url(hosts=proxy.address), top={'state_dir': str(world.folder / 'state'), 'start_wait': '1s'})
+    wait_until(knows(lb, addresses), 'the workers')
+    wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
+    wait_until(lambda: remembered(world.folder / 'state', [*addresses, '2.5']), 'it to be remembered')
+    before = proxy.accepted
 
-
-def refused(lb):
-    return tree_of(lb)['refused_frames']
-
-
-@pytest.mark.parametrize('only', [is_answer, anything], ids=['in an answer', 'in whatever comes next'])
-def test_no_damage_within_a_session_reaches_the_library(world, zookeeper_server, only):
-    place = Place(world, server=zookeeper_server)
-    proxy = behind(world, place)
-    [address] = workers(world, 1)
-    place.tree.register('/workers', address)
-    lb = place.balancer(url=place.url(hosts=proxy.address))
-    wait_until(knows(lb, [address]), 'the worker')
-    assert refused(lb) == 0
-    for i, (name, damage) in enumerate(DAMAGES.items()):
-        before = refused(lb)
-        proxy.damage(damage, only=only)
-        place.tree.set('', variance=2 + i)
-        wait_until(lambda: refused(lb) > before, 'a refusal of a frame: ' + name)
-        assert picked(lb) == {address}, name
-        wait_until(in_force(lb, 'variance', str(2 + i)), 'the truth, after: ' + name)
-        assert lb.process.alive(), name
-    assert 'tree-frame-refused' in lb.process.output()
-    assert 'resumelb_tree_refused_frames_total ' in get(lb.admin, '/metrics', host=lb.admin).text
-
-
-def test_the_tool_goes_on_over_another_connection(world, zookeeper_server):
-    place = Place(world, server=zookeeper_server)
-    proxy = behind(world, place)
-    place.tree.set('', variance=2)
-    for name, damage in DAMAGES.items():
-        proxy.damage(damage, only=is_answer)
-        done = subprocess.run([BIN / 'resumelbctl', 'tree', '--tree', place.url('', proxy.address), 'export'],
-                              capture_output=True, text=True, timeout=LIMIT, check=False)
-        assert done.returncode == 0, (name, done.stderr)
-        assert 'variance = 2' in done.stdout, (name, done.stdout)
-        assert not proxy.damages, name
-        assert 'zookeeper-frame-refused' in done.stderr, (name, done.stderr)
+    def noticed():
+        proxy.say(said)
+        return not lb.process.alive() or proxy.accepted > before
+    wait_until(noticed, 'the end of the connection, or of the process')
+    proxy.refuse()
+    wait_until(lambda: not lb.process.alive() or cut_off(lb), 'the loss of the connection to be seen')
+    if not lb.process.alive():
+        assert lb.process.popen.returncode == -signal.SIGABRT
+        lb.start(wait=False)
+        wait_until(lb.listening, 'the load balancer')
+    assert wait_until(lambda: lb.get(), 'an answer').status == 200
+    assert knows(lb, addresses)()
+    assert setting(lb, 'variance')['value'] == '2.5'
+    load = Load([lb])
+    load.go_on(20)
+    # And when a server answers again, what is true there is true here.
+    proxy.pass_on()
+    place.tree.set('', variance=4)
+    wait_until(in_force(lb, 'variance', '4'), 'the setting')
+    load.stop()

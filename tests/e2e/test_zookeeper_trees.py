@@ -9,7 +9,7 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl, make_digest_acl
 from support.base import wait_until
 from support.zookeeper import OPEN_ACL_UNSAFE, Tree
-from zookeeper_support import Load, Place, in_force, knows, setting, tree_of, workers
+from zookeeper_support import Load, Place, in_force, knows, remembered, setting, tree_of, workers
 
 CHANGES = int(os.environ.get('RLB_ZOOKEEPER_CHANGES', '1000'))
 
@@ -342,11 +342,6 @@ def test_a_node_that_cannot_be_read_is_said_and_read_when_it_can(world, zookeepe
     # an ACL fires no watch: it is looked at again now and then, or with the next change
     admin.set('/app', b'{"variance": 3.5}')
     wait_until(in_force(lb, 'variance', '3.5'), 'the setting')
-
-
-def remembered(folder, texts):
-    """One file has them all."""
-    return any(all(t in f.read_text(errors='replace') for t in texts) for f in folder.rglob('*') if f.is_file())
 
 
 def test_what_was_known_last_serves_without_any_zookeeper(world):

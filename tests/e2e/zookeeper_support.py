@@ -101,6 +101,11 @@ def knows(lb, addresses):
     return lambda: picked(lb) == wanted
 
 
+def remembered(folder, texts):
+    """One file has them all."""
+    return any(all(t in f.read_text(errors='replace') for t in texts) for f in folder.rglob('*') if f.is_file())
+
+
 class Load:
     """A steady load of GETs through some load balancers, and everything that went wrong with it."""
 

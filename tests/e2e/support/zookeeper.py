@@ -214,26 +214,24 @@ class Proxy:
                 threading.Thread(target=self._pump, args=(a, b), daemon=True).start()
 
     def _pump(self, source, sink):
+        holed = False
         try:
             while True:
                 data = source.recv(1 << 16)
                 if not data:
                     break
-                if not self.silent.is_set():
-                    sink.sendall(self.passed(source, data))
+                if self.silent.is_set():
+                    holed = True
+                elif holed:
+                    break   # a stream with a hole in it is no use
+                else:
+                    sink.sendall(data)
         except OSError:
             pass
         # While silent nobody hears of an end either.
         if not self.silent.is_set():
             for s in (source, sink):
                 _shut(s)
-
-    def passed(self, source, data):
-        """What becomes of DATA that came from SOURCE."""
-        return data
-
-    def from_server(self, source):
-        return source.getpeername()[1] == self.target_port
 
     def cut(self):
         """Every connection ends; new ones are made as before."""
@@ -256,7 +254,7 @@ class Proxy:
     def pass_on(self):
         if self.silent.is_set():
             self.silent.clear()
-            self.cut()      # a stream with a hole in it is no use
+            self.cut()
         if self.refusing:
             self._listen()
 
