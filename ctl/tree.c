@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/tree/tree_follow.h"
 #include "ctl/ctl.h"
 
 enum { TIMEOUT_MAX_S = 3600 };
@@ -20,21 +19,20 @@ struct verb {
     const char *name;
     size_t min, max; /* words behind it */
     int (*run)(struct tree_command *c);
-    bool opens;  /* the store */
-    int trouble; /* exit code when that fails */
+    int trouble; /* exit code when the tree cannot be opened, or the output not be written */
     const char *usage;
 };
 
 static const struct verb verbs[] = {
-    {"print", 0, 1, tree_print, true, CTL_FAILED, "print [PATH] [--json]"},
-    {"export", 0, 1, tree_export, true, CTL_FAILED, "export [PATH] [-o FILE] [--ephemeral]"},
-    {"import", 1, 2, tree_import, true, CTL_FAILED,
+    {"print", 0, 1, tree_print, CTL_FAILED, "print [PATH] [--json]"},
+    {"export", 0, 1, tree_export, CTL_FAILED, "export [PATH] [-o FILE] [--ephemeral]"},
+    {"import", 1, 2, tree_import, CTL_FAILED,
      "import FILE|- [PATH] [--dry-run] [--trim|--no-trim] [--reset-acl]"},
-    {"diff", 1, 2, tree_diff, true, CTL_USAGE, "diff FILE|- [PATH] [--trim|--no-trim]"},
-    {"set", 1, 1 + TREE_CHANGES_MAX, tree_set, true, CTL_FAILED,
+    {"diff", 1, 2, tree_diff, CTL_USAGE, "diff FILE|- [PATH] [--trim|--no-trim]"},
+    {"set", 1, 1 + TREE_CHANGES_MAX, tree_set, CTL_FAILED,
      "set PATH [NAME=VALUE|NAME->PATH|NAME=>PATH [PROPERTY]]... [--unset NAME]... [--create]"},
-    {"get", 1, 2, tree_get, true, CTL_FAILED, "get PATH [NAME]"},
-    {"watch", 0, 1, tree_watch_changes, false, CTL_FAILED, "watch [PATH]"},
+    {"get", 1, 2, tree_get, CTL_FAILED, "get PATH [NAME]"},
+    {"watch", 0, 1, tree_watch_changes, CTL_FAILED, "watch [PATH]"},
 };
 
 static void print_help(FILE *out)
@@ -110,7 +108,7 @@ static int take_timeout(struct tree_command *c)
 
     if (!parse_u64(slice_of(optarg), TIMEOUT_MAX_S, &seconds) || seconds == 0)
         return usage_error("want a number of seconds, at least 1", optarg);
-    c->store_options.timeout_ms = (unsigned)seconds * 1000;
+    c->timeout_ms = (unsigned)seconds * 1000;
     return CTL_OK;
 }
 
@@ -122,7 +120,7 @@ static int take_option(int option, struct tree_command *c)
         c->url = optarg;
         return CTL_OK;
     case 'A':
-        c->store_options.auth_file = optarg;
+        c->auth_file = optarg;
         return CTL_OK;
     case 't':
         return take_timeout(c);
@@ -203,6 +201,54 @@ static int parse_command_line(int argc, char **argv, struct tree_command *c,
     return -1;
 }
 
+/* ---- operations ---- */
+
+static void stop_loop(struct tree_op *op)
+{
+    struct tree_command *c = op->context;
+
+    loop_stop(c->loop);
+}
+
+static enum err run(struct tree_command *c, struct tree_op *op)
+{
+    op->timeout_ms = c->timeout_ms;
+    op->diag = &c->diag;
+    op->done = stop_loop;
+    op->context = c;
+    tree_op_begin(c->tree, op);
+    loop_run(c->loop);
+    return op->result;
+}
+
+enum err tree_command_read(struct tree_command *c, const char *path, struct tree_record *out)
+{
+    struct tree_op op = {.kind = TREE_READ, .path = path};
+    enum err e = run(c, &op);
+
+    *out = op.record;
+    return e;
+}
+
+enum err tree_command_change(struct tree_command *c, enum tree_op_kind kind, const char *path,
+                             const json_t *properties, const uint64_t *version)
+{
+    struct tree_op op = {.kind = kind, .path = path, .properties = properties, .version = version};
+
+    return run(c, &op);
+}
+
+enum err tree_command_resolve(struct tree_command *c, const char *path, char out[TREE_PATH_MAX + 1])
+{
+    struct tree_op op = {.kind = TREE_RESOLVE, .path = path};
+    enum err e = run(c, &op);
+
+    memcpy(out, op.at, sizeof(op.at));
+    return e;
+}
+
+/* ---- paths ---- */
+
 enum err tree_command_path(struct tree_command *c, const char *word, char out[TREE_PATH_MAX + 1])
 {
     char path[TREE_PATH_MAX + 1];
@@ -210,7 +256,7 @@ enum err tree_command_path(struct tree_command *c, const char *word, char out[TR
     enum err e = tree_path_join("", slice_of(word), path);
 
     if (e == ERR_OK) {
-        snprintf(full, sizeof(full), "%s%s", store_top(c->store), path);
+        snprintf(full, sizeof(full), "%s%s", tree_top(c->tree), path);
         e = strlen(full) <= TREE_PATH_MAX ? ERR_OK : ERR_TOO_LARGE;
     }
     if (e != ERR_OK) {
@@ -218,7 +264,15 @@ enum err tree_command_path(struct tree_command *c, const char *word, char out[TR
                  e == ERR_RANGE ? "leaves the tree" : "path too long");
         return e;
     }
-    return store_resolve(c->store, full, out, &c->diag);
+    e = tree_command_resolve(c, full, out);
+    /* Only nodes have links, so a provider in a directory is none to them. */
+    if (e == ERR_NOT_FOUND) {
+        struct tree_record r;
+
+        e = tree_command_read(c, out, &r);
+        tree_record_fini(&r);
+    }
+    return e;
 }
 
 enum err tree_command_node(struct tree_command *c, const char *word, char out[TREE_PATH_MAX + 1])
@@ -245,6 +299,8 @@ int ctl_tree_main(int argc, char **argv)
 {
     struct tree_command *c = xcalloc(1, sizeof(*c));
     const struct verb *verb = NULL;
+
+    c->timeout_ms = TREE_OP_TIMEOUT_MS;
     int code = parse_command_line(argc, argv, c, &verb);
 
     if (code >= 0) {
@@ -252,11 +308,14 @@ int ctl_tree_main(int argc, char **argv)
         return code;
     }
     ASSERT(verb != NULL);
-    log_set_level(LOG_LEVEL_WARN);
-    enum err e =
-        verb->opens ? store_open(slice_of(c->url), &c->store_options, &c->store, &c->diag) : ERR_OK;
-    code = e == ERR_OK ? verb->run(c) : verb->trouble;
-    store_close(c->store);
+    /* A command says itself what it waited for in vain; a watch goes on and says what happens. */
+    log_set_level(verb->run == tree_watch_changes ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR);
+    const struct tree_options o = {.auth_file = c->auth_file};
+    c->loop = loop_create(0);
+    code = tree_open(c->loop, slice_of(c->url), &o, &c->tree, &c->diag) == ERR_OK ? verb->run(c)
+                                                                                  : verb->trouble;
+    tree_close(c->tree);
+    loop_destroy(c->loop);
     if (!print_out(c))
         code = verb->trouble;
     if (c->diag.text != NULL)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl tree: one verb, one function. A command is what stands on the command line, the open
- * store, and what is to be said; owned by ctl_tree_main for the length of its run. Main thread.
+ * resumelbctl tree: one verb, one function. A command is the command line, the open tree with its
+ * loop, and what is to be printed; owned by ctl_tree_main while it runs. Main thread.
  */
 #ifndef RLB_CTL_TREE_H
 #define RLB_CTL_TREE_H
 
-#include "common/tree/store.h"
+#include "common/tree/tree_op.h"
 #include "common/wire/tree_text.h"
 
 /* What becomes of nodes that are in the tree and not in the text. */
@@ -15,25 +15,29 @@ enum tree_trim { TREE_TRIM_TELL, TREE_TRIM_DELETE, TREE_TRIM_IGNORE };
 enum {
     /* Properties changed by one `set`. */
     TREE_CHANGES_MAX = 1000,
+    /* Nodes below one another, where a whole tree is walked. */
+    TREE_DEPTH_MAX = 64,
 };
 
 struct tree_command {
     const char *url;
-    struct store_options store_options;
-    bool json;      /* print: for programs */
-    bool ephemeral; /* export: providers, too */
-    bool dry_run;   /* import: tell only */
-    bool reset_acl; /* import, set: permissions as of new nodes */
-    bool create;    /* set: a node that is not there */
+    const char *auth_file; /* first line USER:PASSWORD; or NULL */
+    unsigned timeout_ms;   /* of one operation, the connection included */
+    bool json;             /* print: for programs */
+    bool ephemeral;        /* export: providers, too */
+    bool dry_run;          /* import: tell only */
+    bool reset_acl;        /* import, set: permissions as of new nodes */
+    bool create;           /* set: a node that is not there */
     enum tree_trim trim;
     const char *output; /* export: a file; NULL: stdout */
     const char *unset[TREE_CHANGES_MAX];
     size_t nunset;
     char **words; /* behind the verb; NULL at the end */
     size_t nwords;
-    struct store *store; /* open, but for `watch` */
-    struct text out;     /* for stdout */
-    struct diag diag;    /* for stderr */
+    struct loop *loop;
+    struct tree *tree;
+    struct text out;  /* for stdout */
+    struct diag diag; /* for stderr */
 };
 
 /* Each: the exit code. What went wrong is in the diag. */
@@ -45,6 +49,19 @@ int tree_set(struct tree_command *c);
 int tree_get(struct tree_command *c);
 /* Prints by itself, and goes on until it is ended. */
 int tree_watch_changes(struct tree_command *c);
+
+/*
+ * One operation on one node, as tree_op.h says; each runs the loop until it is done, or until the
+ * timeout. PATH is from the root of the tree, links are not followed.
+ */
+enum err tree_command_read(struct tree_command *c, const char *path,
+                           struct tree_record *out) must_check;
+/* VERSION, PROPERTIES: NULL where KIND has none. */
+enum err tree_command_change(struct tree_command *c, enum tree_op_kind kind, const char *path,
+                             const json_t *properties, const uint64_t *version) must_check;
+/* The node that PATH means, links followed. ERR_NOT_FOUND: OUT is where it would be. */
+enum err tree_command_resolve(struct tree_command *c, const char *path,
+                              char out[TREE_PATH_MAX + 1]) must_check;
 
 /* The node that WORD (NULL: the root) means. ERR_NOT_FOUND is not told: OUT is where it would be.
  */

@@ -143,28 +143,28 @@ static json_t *apply(const struct changes *all, json_t *properties)
 /* One try. ERR_BUSY: somebody else was faster. */
 static enum err change_once(struct tree_command *c, const char *path, const struct changes *all)
 {
-    struct store_node n;
+    struct tree_record r;
     json_t *v = NULL;
-    enum err e = store_read(c->store, path, &n, &c->diag);
+    enum err e = tree_command_read(c, path, &r);
 
     if (e == ERR_NOT_FOUND && c->create) {
         v = apply(all, NULL);
-        e = store_create(c->store, path, v, &c->diag);
+        e = tree_command_change(c, TREE_CREATE, path, v, NULL);
         json_decref(v);
         return e == ERR_EXISTS ? ERR_BUSY : e;
     }
-    if (e == ERR_OK && n.problem != NULL) {
+    if (e == ERR_OK && r.problem != NULL) {
         diag_add(&c->diag, NULL, 0, 0, "%s: its data is not JSON (%s): an import replaces it whole",
-                 path[0] != '\0' ? path : "/", n.problem);
+                 tree_path_shown(path), r.problem);
         e = ERR_UNSUPPORTED;
     }
     if (e == ERR_OK) {
-        v = apply(all, n.properties);
-        if (!json_equal(v, n.properties))
-            e = store_write(c->store, path, v, &n.version, &c->diag);
+        v = apply(all, r.properties);
+        if (!json_equal(v, r.properties))
+            e = tree_command_change(c, TREE_WRITE, path, v, &r.version);
     }
     json_decref(v);
-    store_node_fini(&n);
+    tree_record_fini(&r);
     return e;
 }
 
@@ -175,9 +175,7 @@ int tree_set(struct tree_command *c)
 
     if (all == NULL)
         return CTL_USAGE;
-    unsigned timeout_ms =
-        c->store_options.timeout_ms != 0 ? c->store_options.timeout_ms : STORE_TIMEOUT_MS;
-    uint64_t deadline_us = clock_mono_us() + (uint64_t)timeout_ms * 1000;
+    uint64_t deadline_us = clock_mono_us() + (uint64_t)c->timeout_ms * 1000;
     enum err e = tree_command_path(c, c->words[0], path);
     if (e == ERR_OK || (e == ERR_NOT_FOUND && c->create)) {
         do
@@ -190,12 +188,88 @@ int tree_set(struct tree_command *c)
         diag_add(&c->diag, NULL, 0, 0, "%s: no such node in %s (--create makes it)", c->words[0],
                  c->url);
     if (e == ERR_OK && c->reset_acl)
-        e = store_reset_acl(c->store, path, &c->diag);
+        e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
     changes_destroy(all);
     return e == ERR_OK ? CTL_OK : CTL_FAILED;
 }
 
 /* ---- get ---- */
+
+/* "NAME =>" of PROPERTIES, when it is a string. */
+static struct slice link_of(const json_t *properties, struct slice name)
+{
+    char *key = xasprintf("%.*s =>", SLICE_FMT(name));
+    const char *target = json_string_value(json_object_get(properties, key));
+
+    free(key);
+    return slice_trim(slice_of(target));
+}
+
+/* Follows a property link: AT becomes the node that LINK of its names, NAME the property there. */
+static enum err hop(struct tree_command *c, struct slice link, char at[TREE_PATH_MAX + 1],
+                    struct text *name)
+{
+    char target[TREE_PATH_MAX + 1];
+    struct slice path = slice_cut(&link, ' ');
+    enum err e = tree_path_join(at, path, target);
+
+    if (e != ERR_OK) {
+        diag_add(&c->diag, NULL, 0, 0, "%s: link to %.*s: %s", tree_path_shown(at), SLICE_FMT(path),
+                 e == ERR_RANGE ? "leaves the tree" : "path too long");
+        return ERR_RANGE;
+    }
+    e = tree_command_resolve(c, target, at);
+    if (e == ERR_NOT_FOUND)
+        diag_add(&c->diag, NULL, 0, 0, "%s: linked to for property %s, but does not exist",
+                 tree_path_shown(target), text_cstr(name));
+    link = slice_trim(link);
+    if (link.len != 0) {
+        text_clear(name);
+        text_add(name, link);
+    }
+    return e;
+}
+
+/*
+ * Property NAME of the node at PATH, through property links: a new reference.
+ * Errors: ERR_NOT_FOUND (no such property, or a link that leads nowhere: that is told), ERR_RANGE
+ * (links that loop or leave the tree).
+ */
+static enum err follow_property(struct tree_command *c, const char *path, const char *name,
+                                json_t **out)
+{
+    char at[TREE_PATH_MAX + 1];
+    struct text wanted = {0};
+    enum err e = ERR_OK;
+
+    snprintf(at, sizeof(at), "%s", path);
+    text_add(&wanted, slice_of(name));
+    *out = NULL;
+    for (size_t hops = 0; e == ERR_OK && *out == NULL; ++hops) {
+        struct tree_record r = {0};
+
+        if (hops == TREE_TRAIL_MAX) {
+            diag_add(&c->diag, NULL, 0, 0, "%s: property %s: more than %d links in a row",
+                     tree_path_shown(path), name, TREE_TRAIL_MAX);
+            e = ERR_RANGE;
+            break;
+        }
+        e = tree_command_read(c, at, &r);
+        *out = json_incref(json_object_get(r.properties, text_cstr(&wanted)));
+        struct slice link = link_of(r.properties, text_slice(&wanted));
+        if (e == ERR_OK && *out == NULL && link.p != NULL) {
+            e = hop(c, link, at, &wanted);
+        } else if (e == ERR_OK && *out == NULL) {
+            e = ERR_NOT_FOUND;
+            if (hops != 0)
+                diag_add(&c->diag, NULL, 0, 0, "%s: has no property %s to link to",
+                         tree_path_shown(at), text_cstr(&wanted));
+        }
+        tree_record_fini(&r);
+    }
+    text_fini(&wanted);
+    return e;
+}
 
 /* "NAME =>" becomes NAME. */
 static bool linked_name(const char *key, struct slice *name)
@@ -210,15 +284,15 @@ static bool linked_name(const char *key, struct slice *name)
 /* All properties of the node, links followed: an object. Links that lead nowhere are told. */
 static enum err get_all(struct tree_command *c, const char *path, json_t **out)
 {
-    struct store_node n;
+    struct tree_record r;
     const char *key;
     json_t *v;
-    enum err result = store_read(c->store, path, &n, &c->diag);
+    enum err result = tree_command_read(c, path, &r);
 
     if (result != ERR_OK)
         return result;
     *out = json_object();
-    json_object_foreach(n.properties, key, v)
+    json_object_foreach(r.properties, key, v)
     {
         struct slice name;
         json_t *linked = NULL;
@@ -229,17 +303,17 @@ static enum err get_all(struct tree_command *c, const char *path, json_t **out)
             json_object_set(*out, key, v);
             continue;
         }
-        if (json_object_getn(n.properties, name.p, name.len) != NULL)
+        if (json_object_getn(r.properties, name.p, name.len) != NULL)
             continue;
         char *own = xslicedup(name);
-        enum err e = store_property(c->store, path, own, &linked, &c->diag);
+        enum err e = follow_property(c, path, own, &linked);
         if (e == ERR_OK)
             json_object_set_new(*out, own, linked);
         else
             result = e;
         free(own);
     }
-    store_node_fini(&n);
+    tree_record_fini(&r);
     return result;
 }
 
@@ -252,7 +326,7 @@ int tree_get(struct tree_command *c)
 
     if (e != ERR_OK)
         return CTL_FAILED;
-    e = name != NULL ? store_property(c->store, path, name, &v, &c->diag) : get_all(c, path, &v);
+    e = name != NULL ? follow_property(c, path, name, &v) : get_all(c, path, &v);
     if (e == ERR_NOT_FOUND && c->diag.errors == 0)
         diag_add(&c->diag, NULL, 0, 0, "%s: has no property %s", c->words[0],
                  name != NULL ? name : "");

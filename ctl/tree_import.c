@@ -107,22 +107,54 @@ static void say_changes(struct import *x, const char *path, json_t *was, json_t 
 
 /* ---- nodes that the text does not have ---- */
 
-static void say_fate(void *context, const char *path, enum store_fate fate)
-{
-    struct import *x = context;
+static enum err delete_below(struct import *x, const char *path, size_t depth, bool *kept);
 
-    switch (fate) {
-    case STORE_DELETED:
-        if (x->dry)
-            say(x, "would delete ", path, ".");
-        break;
-    case STORE_IS_PROVIDER:
-        say(x, x->dry ? "would not delete " : "not deleted: ", path, ": a provider");
-        break;
-    case STORE_HOLDS_PROVIDER:
-        say(x, x->dry ? "would not delete " : "not deleted: ", path, ": holds providers");
-        break;
+static enum err delete_children(struct import *x, const char *path, const struct tree_record *r,
+                                size_t depth, bool *kept)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; e == ERR_OK && i < r->nchildren; ++i) {
+        char *below = xasprintf("%s/%s", path, r->children[i]);
+
+        e = delete_below(x, below, depth + 1, kept);
+        /* Deleted by others. */
+        if (e == ERR_NOT_FOUND)
+            e = ERR_OK;
+        free(below);
     }
+    return e;
+}
+
+/*
+ * Delete PATH and all below, but no provider and nothing above one: *KEPT becomes true then.
+ * Errors: ERR_NOT_FOUND, ERR_BUSY (something came below it meanwhile).
+ */
+static enum err delete_below(struct import *x, const char *path, size_t depth, bool *kept)
+{
+    struct tree_command *c = x->command;
+    struct tree_record r;
+    bool holds = false;
+    enum err e = tree_command_read(c, path, &r);
+
+    if (e == ERR_OK && depth == TREE_DEPTH_MAX) {
+        diag_add(&c->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
+        e = ERR_TOO_LARGE;
+    }
+    if (e == ERR_OK && !r.provider)
+        e = delete_children(x, path, &r, depth, &holds);
+    bool keeps = r.provider || holds;
+    if (e == ERR_OK && !x->dry && !keeps)
+        e = tree_command_change(c, TREE_REMOVE, path, NULL, NULL);
+    if (e == ERR_OK && keeps) {
+        *kept = true;
+        say(x, x->dry ? "would not delete " : "not deleted: ", path,
+            r.provider ? ": a provider" : ": holds providers");
+    } else if (e == ERR_OK && x->dry) {
+        say(x, "would delete ", path, ".");
+    }
+    tree_record_fini(&r);
+    return e;
 }
 
 /* Whether the format has a way to name the node; what it cannot name it cannot mean to delete. */
@@ -143,17 +175,18 @@ static bool can_be_named(const char *name)
 static enum err extra_node(struct import *x, const char *path, const char *name)
 {
     struct tree_command *c = x->command;
-    struct store_node n;
-    enum err e = store_read(c->store, path, &n, &c->diag);
+    struct tree_record r;
+    enum err e = tree_command_read(c, path, &r);
+    bool is_provider = r.provider;
 
-    if (e == ERR_NOT_FOUND || (e == ERR_OK && n.provider)) {
-        store_node_fini(&n);
+    tree_record_fini(&r);
+    if (e == ERR_NOT_FOUND || is_provider)
         return ERR_OK;
-    }
-    store_node_fini(&n);
     if (c->trim == TREE_TRIM_DELETE && can_be_named(name)) {
+        bool kept = false;
+
         if (e == ERR_OK)
-            e = store_delete(c->store, path, x->dry, say_fate, x, &c->diag);
+            e = delete_below(x, path, 0, &kept);
         if (e == ERR_BUSY) {
             say(x, "not deleted: ", path, ": something came below it meanwhile");
             e = ERR_OK;
@@ -165,7 +198,7 @@ static enum err extra_node(struct import *x, const char *path, const char *name)
 }
 
 static enum err extra_nodes(struct import *x, const char *path, const struct tree_text_node *n,
-                            const struct store_node *there)
+                            const struct tree_record *there)
 {
     enum err e = ERR_OK;
 
@@ -183,7 +216,7 @@ static enum err extra_nodes(struct import *x, const char *path, const struct tre
 
 /* PATH is there: make it what N says. */
 static enum err change_node(struct import *x, const char *path, const struct tree_text_node *n,
-                            const struct store_node *there)
+                            const struct tree_record *there)
 {
     struct tree_command *c = x->command;
     bool same = json_equal(there->properties, n->properties);
@@ -197,9 +230,9 @@ static enum err change_node(struct import *x, const char *path, const struct tre
     if (x->dry)
         say_changes(x, path, there->properties, n->properties);
     else if (!same)
-        e = store_write(c->store, path, n->properties, NULL, &c->diag);
+        e = tree_command_change(c, TREE_WRITE, path, n->properties, NULL);
     if (e == ERR_OK && c->reset_acl && !x->dry)
-        e = store_reset_acl(c->store, path, &c->diag);
+        e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
     return e;
 }
 
@@ -209,17 +242,17 @@ static enum err import_children(struct import *x, const char *path, const struct
 static enum err import_node(struct import *x, const char *path, const struct tree_text_node *n)
 {
     struct tree_command *c = x->command;
-    struct store_node there;
-    enum err e = store_read(c->store, path, &there, &c->diag);
+    struct tree_record there;
+    enum err e = tree_command_read(c, path, &there);
 
     if (e == ERR_NOT_FOUND && x->dry) {
         say(x, "add ", path, "");
         return ERR_OK;
     }
     if (e == ERR_NOT_FOUND) {
-        e = store_create(c->store, path, n->properties, &c->diag);
+        e = tree_command_change(c, TREE_CREATE, path, n->properties, NULL);
         if (e == ERR_EXISTS)
-            e = store_write(c->store, path, n->properties, NULL, &c->diag);
+            e = tree_command_change(c, TREE_WRITE, path, n->properties, NULL);
         return e == ERR_OK ? import_children(x, path, n) : e;
     }
     if (e != ERR_OK)
@@ -227,7 +260,7 @@ static enum err import_node(struct import *x, const char *path, const struct tre
     e = change_node(x, path, n, &there);
     if (e == ERR_OK && c->trim != TREE_TRIM_IGNORE)
         e = extra_nodes(x, path, n, &there);
-    store_node_fini(&there);
+    tree_record_fini(&there);
     return e == ERR_OK ? import_children(x, path, n) : e;
 }
 

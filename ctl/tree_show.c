@@ -20,7 +20,7 @@ struct walk {
     size_t unread;
 };
 
-static void remark(const struct walk *w, struct tree_text_node *n, const struct store_node *s)
+static void remark(const struct walk *w, struct tree_text_node *n, const struct tree_record *s)
 {
     if (!w->remarks)
         return;
@@ -33,7 +33,7 @@ static void remark(const struct walk *w, struct tree_text_node *n, const struct 
 static enum err walk(struct walk *w, const char *path, struct slice name, size_t depth,
                      struct tree_text_node *above);
 
-static enum err walk_children(struct walk *w, const char *path, const struct store_node *s,
+static enum err walk_children(struct walk *w, const char *path, const struct tree_record *s,
                               size_t depth, struct tree_text_node *n)
 {
     enum err e = ERR_OK;
@@ -56,8 +56,8 @@ static enum err check_room(struct walk *w, const char *path, size_t depth)
                  path, TREE_TEXT_NODES_MAX);
         return ERR_SYSTEM;
     }
-    if (depth == STORE_DEPTH_MAX) {
-        diag_add(&w->command->diag, NULL, 0, 0, "%s: nested deeper than %d", path, STORE_DEPTH_MAX);
+    if (depth == TREE_DEPTH_MAX) {
+        diag_add(&w->command->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
         return ERR_TOO_LARGE;
     }
     return ERR_OK;
@@ -67,15 +67,15 @@ static enum err check_room(struct walk *w, const char *path, size_t depth)
 static enum err walk(struct walk *w, const char *path, struct slice name, size_t depth,
                      struct tree_text_node *above)
 {
-    struct store_node s = {0};
+    struct tree_record s = {0};
     enum err e = check_room(w, path, depth);
 
     if (e == ERR_OK)
-        e = store_read(w->command->store, path, &s, &w->command->diag);
+        e = tree_command_read(w->command, path, &s);
     if (e == ERR_NOT_FOUND && depth != 0)
         return ERR_OK; /* gone meanwhile */
     if (e == ERR_OK && s.provider && !w->providers) {
-        store_node_fini(&s);
+        tree_record_fini(&s);
         return ERR_OK;
     }
     if (e != ERR_OK && e != ERR_UNSUPPORTED && e != ERR_TOO_LARGE)
@@ -91,7 +91,7 @@ static enum err walk(struct walk *w, const char *path, struct slice name, size_t
     n->properties = json_incref(s.properties);
     remark(w, n, &s);
     e = walk_children(w, path, &s, depth, n);
-    store_node_fini(&s);
+    tree_record_fini(&s);
     return e;
 }
 
@@ -132,19 +132,19 @@ static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
 {
     char path[TREE_PATH_MAX + 1];
     struct tree_text_node *top = tree_text_create(SLICE_NULL);
-    struct store_node s = {0};
+    struct tree_record s = {0};
     enum err e = tree_command_node(c, c->words[0], path);
 
-    bool is_top = e == ERR_OK && (path[0] == '\0' || strcmp(path, store_top(c->store)) == 0);
+    bool is_top = e == ERR_OK && (path[0] == '\0' || strcmp(path, tree_top(c->tree)) == 0);
     if (e == ERR_OK && !is_top) {
         e = walk(w, path, slice_of(strrchr(path, '/') + 1), 0, top);
     } else if (e == ERR_OK) {
-        e = store_read(c->store, path, &s, &c->diag);
+        e = tree_command_read(c, path, &s);
         if (e == ERR_OK) {
             json_object_update(top->properties, s.properties);
             e = walk_children(w, path, &s, 0, top);
         }
-        store_node_fini(&s);
+        tree_record_fini(&s);
     }
     size_t nleft_out = e != ERR_OK ? 0
                        : c->json   ? print_json(top, c)

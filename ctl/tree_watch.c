@@ -15,7 +15,6 @@
 
 struct watched {
     struct tree_command *command;
-    struct loop *loop;
     struct timer patience; /* until the first report */
     const char *path;
     bool told; /* there was a report */
@@ -117,7 +116,7 @@ static void write_lines(struct watched *w)
 
     if (written != w->lines.len || fflush(stdout) != 0) {
         diag_add(&w->command->diag, "stdout", 0, 0, "%m");
-        loop_stop(w->loop);
+        loop_stop(w->command->loop);
     }
     text_clear(&w->lines);
 }
@@ -158,28 +157,18 @@ static void watched_fini(struct watched *w)
 
 int tree_watch_changes(struct tree_command *c)
 {
-    const struct tree_options options = {.auth_file = c->store_options.auth_file};
     struct watched w = {.command = c,
                         .path = c->nwords != 0 ? c->words[0] : "/",
                         .properties = json_object(),
                         .providers = json_object(),
                         .children = json_object()};
-    struct tree *t = NULL;
+    struct tree_watch *watch = tree_watch(c->tree, w.path, on_changed, &w);
 
-    w.loop = loop_create(0);
     timer_init(&w.patience, on_no_answer);
-    enum err e = tree_open(w.loop, slice_of(c->url), &options, &t, &c->diag);
-    if (e == ERR_OK) {
-        unsigned patience_ms = c->store_options.timeout_ms;
-        struct tree_watch *watch = tree_watch(t, w.path, on_changed, &w);
-
-        timer_start(w.loop, &w.patience, patience_ms != 0 ? patience_ms : STORE_TIMEOUT_MS);
-        loop_run(w.loop);
-        tree_unwatch(watch);
-        tree_close(t);
-    }
+    timer_start(c->loop, &w.patience, c->timeout_ms);
+    loop_run(c->loop);
+    tree_unwatch(watch);
     watched_fini(&w);
-    loop_destroy(w.loop);
     /* It ends by a signal, or because it can go on no more. */
     return CTL_FAILED;
 }

@@ -2,15 +2,17 @@
  *
  * Inside the directory tree: one struct dir per folder that somebody looks at or registers in, and
  * per folder on the way there. What inotify says only marks things stale; they are read when
- * somebody looks. tree_directory.c       the backend: folders, inotify, staleness directory_read.c
- * a folder's properties.json, providers and child nodes into its spot directory_entry.c      our
- * own providers
+ * somebody looks.
+ *   tree_directory.c   the backend: folders, inotify, staleness
+ *   directory_read.c   a folder's properties.json, providers and child nodes into its spot
+ *   directory_entry.c  our own providers
+ *   directory_op.c     operations on single nodes
  */
 #ifndef RLB_TREE_DIRECTORY_H
 #define RLB_TREE_DIRECTORY_H
 
 #include "common/tree/provider_file.h"
-#include "common/tree/tree_backend.h"
+#include "common/tree/tree_op.h"
 
 #define PROPERTIES_FILE "properties.json"
 /* What a provider's file is called before it is in place. */
@@ -91,5 +93,13 @@ bool directory_entry_held(const struct tree_entry *e);
 void directory_leave(struct tree_entry *e);
 /* FILE (NULL: anything) in D changed: entries of it look after themselves. */
 void dir_entries_touched(struct dir *d, const char *file);
+
+/* ---- directory_op.c: as tree_backend.h says ---- */
+void directory_read(struct tree_op *op);
+void directory_write(struct tree_op *op);
+void directory_create(struct tree_op *op);
+void directory_remove(struct tree_op *op);
+void directory_reset_acl(struct tree_op *op);
+void directory_abandon(struct tree_op *op);
 
 #endif

@@ -239,6 +239,11 @@ void tree_status(const struct tree *t, struct tree_status *out)
     t->backend->status(t, out);
 }
 
+const char *tree_top(const struct tree *t)
+{
+    return t->top;
+}
+
 bool tree_is_remote(const struct tree *t)
 {
     return t->backend->remote;

@@ -57,6 +57,8 @@ struct tree_status {
     size_t quarantined;   /* nodes not read at present, because reading them broke the connection */
 };
 void tree_status(const struct tree *t, struct tree_status *out);
+/* The node that the URL names: "" or "/a/b", from the root of the tree. */
+const char *tree_top(const struct tree *t);
 /* Whether other machines may write it: what it says of this one is then not to be believed. */
 bool tree_is_remote(const struct tree *t);
 /*

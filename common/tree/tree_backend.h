@@ -86,6 +86,7 @@ struct tree_spot {
 };
 
 struct tree_entry;
+struct tree_op;
 
 struct tree_backend {
     const char *scheme;                                    /* before the ':' of a URL */
@@ -110,6 +111,20 @@ struct tree_backend {
     void (*entry_set)(struct tree_entry *e, const json_t *properties);
     bool (*entry_held)(const struct tree_entry *e);
     void (*leave)(struct tree_entry *e);
+    /*
+     * Operations on the node OP->at alone (tree_op.h): each ends by tree_op_finish(), also within
+     * the call. create: with tree_op_bytes(); ERR_NOT_FOUND if the node above is missing; of the
+     * root, what is above it is created as well.
+     */
+    void (*read)(struct tree_op *op);
+    void (*write)(struct tree_op *op);
+    void (*create)(struct tree_op *op);
+    void (*remove)(struct tree_op *op);
+    void (*reset_acl)(struct tree_op *op);
+    /* OP is out of time, and the back end forgets it: its diag is told what it waited for. */
+    void (*abandon)(struct tree_op *op);
+    size_t data_max;   /* bytes of a node's data */
+    bool text_as_json; /* a lone text is stored as JSON */
 };
 
 extern const struct tree_backend tree_directory;

@@ -438,4 +438,12 @@ const struct tree_backend tree_directory = {
     .entry_set = directory_entry_set,
     .entry_held = directory_entry_held,
     .leave = directory_leave,
+    .read = directory_read,
+    .write = directory_write,
+    .create = directory_create,
+    .remove = directory_remove,
+    .reset_acl = directory_reset_acl,
+    .abandon = directory_abandon,
+    .data_max = NODE_BYTES_MAX,
+    .text_as_json = true,
 };

@@ -41,6 +41,7 @@ static void on_connected(void *context, int64_t id)
              tree_path_shown(t->top), same ? "kept" : "new");
     zk_reads_begin(t);
     zk_entries_connected(t, same);
+    zk_ops_connected(t);
 }
 
 static void give_up_later(struct zookeeper *t)
@@ -94,6 +95,7 @@ static void on_ended(void *context, const char *why)
             zk_read_drop(&n->children);
     }
     zk_entries_ended(t);
+    zk_ops_ended(t);
     /* Last: from now on the client's thread frees the calls that come back. */
     zk_session_close(t->session, 0);
     t->session = NULL;
@@ -287,6 +289,7 @@ static enum err zookeeper_open(struct loop *l, struct slice place, const struct 
         (unsigned)(o->session_timeout_ms != 0 ? o->session_timeout_ms : TREE_SESSION_MS);
     list_init(&t->wanted);
     list_init(&t->suspects);
+    list_init(&t->ops);
     timer_init(&t->reopen, on_reopen);
     timer_init(&t->verify, on_verify);
     timer_init(&t->give_up, on_give_up);
@@ -330,4 +333,11 @@ const struct tree_backend tree_zookeeper = {
     .entry_set = zk_entry_set,
     .entry_held = zk_entry_held,
     .leave = zk_leave,
+    .read = zk_op_look,
+    .write = zk_op_look,
+    .create = zk_op_act,
+    .remove = zk_op_act,
+    .reset_acl = zk_op_act,
+    .abandon = zk_op_abandon,
+    .data_max = ZK_DATA_MAX,
 };

@@ -263,7 +263,7 @@ static void step(struct tree_entry *e)
         create(e);
     } else if (e->outdated) {
         e->outdated = false;
-        e->call = zk_set(s, e->path, text_slice(&e->bytes), on_set, e);
+        e->call = zk_set(s, e->path, text_slice(&e->bytes), -1, on_set, e);
     }
 }
 

@@ -150,7 +150,7 @@ static void call(struct zk_read *r)
     r->started_ms = loop_now_ms(t->base.loop);
     r->again = false;
     r->call = r->kind == ZK_READ_DATA ? zk_get(t->session, path, true, on_read, r)
-                                      : zk_children(t->session, path, on_read, r);
+                                      : zk_children(t->session, path, true, on_read, r);
 }
 
 /* R was first asked for its size. */

@@ -410,6 +410,13 @@ static enum zk_result result_of(int rc)
         return ZK_EXISTS;
     case ZNOAUTH:
         return ZK_NO_AUTH;
+    case ZBADVERSION:
+    case ZNOTEMPTY:
+        return ZK_BUSY;
+    case ZNOCHILDRENFOREPHEMERALS:
+        return ZK_BELOW_PROVIDER;
+    case ZBADARGUMENTS:
+        return ZK_BAD_PATH;
     case ZCONNECTIONLOSS:
     case ZOPERATIONTIMEOUT:
     case ZCLOSING:
@@ -444,6 +451,7 @@ static void take_stat(struct zk_call *c, const struct Stat *stat)
                                .data_zxid = stat->mzxid,
                                .children_zxid = stat->pzxid,
                                .owner = stat->ephemeralOwner,
+                               .version = stat->version,
                                .data_length = stat->dataLength,
                                .children = stat->numChildren};
 }
@@ -517,12 +525,12 @@ struct zk_call *zk_exists(struct zk_session *s, const char *path, bool watch,
     return begun(c, zoo_awexists(s->zh, path, watch ? on_node_watch : NULL, s, on_stat, c));
 }
 
-struct zk_call *zk_children(struct zk_session *s, const char *path, void (*done)(struct zk_call *c),
-                            void *context)
+struct zk_call *zk_children(struct zk_session *s, const char *path, bool watch,
+                            void (*done)(struct zk_call *c), void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
 
-    return begun(c, zoo_awget_children(s->zh, path, on_node_watch, s, on_names, c));
+    return begun(c, zoo_awget_children(s->zh, path, watch ? on_node_watch : NULL, s, on_names, c));
 }
 
 struct zk_call *zk_create(struct zk_session *s, const char *path, struct slice data, bool own,
@@ -535,12 +543,12 @@ struct zk_call *zk_create(struct zk_session *s, const char *path, struct slice d
                              own ? ZOO_EPHEMERAL : ZOO_PERSISTENT, on_created, c));
 }
 
-struct zk_call *zk_set(struct zk_session *s, const char *path, struct slice data,
+struct zk_call *zk_set(struct zk_session *s, const char *path, struct slice data, int32_t version,
                        void (*done)(struct zk_call *c), void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
 
-    return begun(c, zoo_aset(s->zh, path, data.p, (int)data.len, -1, on_stat, c));
+    return begun(c, zoo_aset(s->zh, path, data.p, (int)data.len, version, on_stat, c));
 }
 
 struct zk_call *zk_delete(struct zk_session *s, const char *path, void (*done)(struct zk_call *c),
@@ -549,4 +557,12 @@ struct zk_call *zk_delete(struct zk_session *s, const char *path, void (*done)(s
     struct zk_call *c = call_create(s, path, done, context);
 
     return begun(c, zoo_adelete(s->zh, path, -1, on_void, c));
+}
+
+struct zk_call *zk_reset_acl(struct zk_session *s, const char *path,
+                             void (*done)(struct zk_call *c), void *context)
+{
+    struct zk_call *c = call_create(s, path, done, context);
+
+    return begun(c, zoo_aset_acl(s->zh, path, -1, &s->open_acl, on_void, c));
 }

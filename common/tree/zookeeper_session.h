@@ -57,6 +57,9 @@ enum zk_result {
     ZK_NO_NODE,
     ZK_EXISTS,
     ZK_NO_AUTH,
+    ZK_BUSY,           /* another version is there, or nodes below it */
+    ZK_BELOW_PROVIDER, /* nothing can be below a node that ends with its session */
+    ZK_BAD_PATH,       /* not a path that ZooKeeper takes */
     ZK_LOST,  /* the connection broke, or the session ended: it may or may not have been done */
     ZK_FAILED /* otherwise; zk_call.error says how */
 };
@@ -66,6 +69,7 @@ struct zk_stat {
     int64_t data_zxid;     /* of the last change of the data */
     int64_t children_zxid; /* of the last child that came or went */
     int64_t owner;         /* the session that a node ends with; 0: none */
+    int32_t version;       /* of the data */
     int32_t data_length;
     int32_t children;
 };
@@ -100,15 +104,19 @@ struct zk_call *zk_get(struct zk_session *s, const char *path, bool watch,
                        void (*done)(struct zk_call *c), void *context);
 struct zk_call *zk_exists(struct zk_session *s, const char *path, bool watch,
                           void (*done)(struct zk_call *c), void *context);
-struct zk_call *zk_children(struct zk_session *s, const char *path, void (*done)(struct zk_call *c),
-                            void *context);
+struct zk_call *zk_children(struct zk_session *s, const char *path, bool watch,
+                            void (*done)(struct zk_call *c), void *context);
 /* OWN: the node ends with the session, and only this process may write it. */
 struct zk_call *zk_create(struct zk_session *s, const char *path, struct slice data, bool own,
                           void (*done)(struct zk_call *c), void *context);
-struct zk_call *zk_set(struct zk_session *s, const char *path, struct slice data,
+/* VERSION: that the node must have; -1: any. */
+struct zk_call *zk_set(struct zk_session *s, const char *path, struct slice data, int32_t version,
                        void (*done)(struct zk_call *c), void *context);
 struct zk_call *zk_delete(struct zk_session *s, const char *path, void (*done)(struct zk_call *c),
                           void *context);
+/* The node's permissions become those of a new node that stays. */
+struct zk_call *zk_reset_acl(struct zk_session *s, const char *path,
+                             void (*done)(struct zk_call *c), void *context);
 /* Whoever waits for C does so no longer; what it does is done all the same. NULL is fine. */
 void zk_call_forget(struct zk_call *c);
 

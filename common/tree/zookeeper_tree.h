@@ -7,10 +7,12 @@
  *   zookeeper_read.c    which node is read when: pace, order, and those that break the connection
  *   zookeeper_node.c    what was read: properties, lists, providers
  *   zookeeper_entry.c   our own providers
+ *   zookeeper_op.c      operations on single nodes
  */
 #ifndef RLB_TREE_ZOOKEEPER_TREE_H
 #define RLB_TREE_ZOOKEEPER_TREE_H
 
+#include "common/base/limits.h"
 #include "common/tree/tree_backend.h"
 #include "common/tree/zookeeper_session.h"
 
@@ -34,6 +36,8 @@ enum {
     ZK_FIRST_WORD_MS = 3000,
     /* A session that was away for so many times its time-out is over, whoever says so. */
     ZK_GIVE_UP_TIMES = 2,
+    /* What we write to a node: a server takes 1 MiB less a byte in one packet, path included. */
+    ZK_DATA_MAX = NODE_BYTES_MAX - 16 * 1024,
     /* How long the end of a program waits for the server to hear of it. */
     ZK_CLOSE_WAIT_MS = 1000,
 };
@@ -55,6 +59,7 @@ struct zookeeper {
     unsigned reopen_ms;   /* the last pause; 0: none yet */
     struct map nodes;     /* by path within the tree */
     struct map entries;   /* by path within the tree */
+    struct list ops;      /* tree_op->in_tree: not finished */
     struct list wanted;   /* reads in line */
     struct list suspects; /* those that may have broken the connection, to be read alone */
     unsigned reading;     /* calls of reads under way */
@@ -142,6 +147,15 @@ void zk_entries_ended(struct zookeeper *t);
 void zk_entries_connected(struct zookeeper *t, bool same);
 void zk_entries_changed(struct zookeeper *t, const char *path);
 void zk_entries_free(struct zookeeper *t);
+
+/* ---- zookeeper_op.c ---- */
+/* Reads and writes begin by a look at the node. */
+void zk_op_look(struct tree_op *op);
+void zk_op_act(struct tree_op *op);
+void zk_op_abandon(struct tree_op *op);
+void zk_ops_connected(struct zookeeper *t);
+/* The session has ended, and all calls with it. */
+void zk_ops_ended(struct zookeeper *t);
 
 /* A provider's NAME as a node's name: '/' and '%' as %XX. False: cannot be one. */
 bool zk_name_encode(const char *name, char out[TREE_PATH_MAX + 1]);

@@ -12,7 +12,7 @@ from kazoo.security import make_digest_acl
 
 from ctl_support import provider_file
 from support.base import BIN, LIMIT, ROOT, wait_until
-from support.zookeeper import OPEN_ACL_UNSAFE, Server, Tree, connect
+from support.zookeeper import OPEN_ACL_UNSAFE, Proxy, Server, Tree, connect
 
 TALK = '''\
 /ghm
@@ -604,6 +604,24 @@ def test_tool_waits_for_a_server_that_comes_back(server, zookeeper):
         server.thaw()
     out, error = child.communicate(timeout=LIMIT)
     assert child.returncode == 0 and out.decode() == TALK, error
+
+
+def test_changes_survive_connections_that_break(server, zookeeper, tmp_path):
+    text = ''.join('/n%d\n  x = %d\n' % (i, i) for i in range(1000, 1200))
+    file = tmp_path / 'many.tree'
+    file.write_text(text)
+    proxy = Proxy(server.port)
+    try:
+        child = Tool('zookeeper://' + proxy.address).start('import', file)
+        for _ in range(5):
+            before = proxy.accepted
+            proxy.cut()
+            wait_until(lambda: child.poll() is not None or proxy.accepted > before, 'another connection')
+        _, error = child.communicate(timeout=LIMIT)
+        assert child.returncode == 0, error
+    finally:
+        proxy.close()
+    assert zookeeper.tool('export').out == text
 
 
 @pytest.mark.parametrize('words, said', [

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is the same in every back end: the deadline, the data of properties, the nodes above a new
+ * one, links.
+ */
+#include "common/tree/tree_op.h"
+
+#include "common/base/limits.h"
+#include "common/wire/node_data.h"
+
+#include <stdlib.h>
+
+/* ---- records ---- */
+
+void tree_record_fini(struct tree_record *r)
+{
+    for (size_t i = 0; i < r->nchildren; ++i)
+        free(r->children[i]);
+    free(r->children);
+    free(r->problem);
+    json_decref(r->properties);
+    *r = (struct tree_record){0};
+}
+
+void tree_record_set_data(struct tree_record *r, struct slice bytes)
+{
+    char why[JSON_WHY_ROOM];
+
+    r->properties = node_data_decode(bytes, why);
+    r->problem = why[0] != '\0' ? xstrdup(why) : NULL;
+}
+
+void tree_record_add_child(struct tree_record *r, const char *name)
+{
+    /* Room in powers of two. */
+    if ((r->nchildren & (r->nchildren - 1)) == 0)
+        r->children =
+            xrealloc(r->children, (r->nchildren == 0 ? 1 : r->nchildren * 2) * sizeof(char *));
+    r->children[r->nchildren++] = xstrdup(name);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void tree_record_sort(struct tree_record *r)
+{
+    if (r->nchildren != 0)
+        qsort(r->children, r->nchildren, sizeof(char *), by_text);
+}
+
+/* ---- the end ---- */
+
+static void run_done(struct loop_message *m)
+{
+    struct tree_op *op = container_of(m, struct tree_op, message);
+
+    --op->tree->watches;
+    op->done(op);
+}
+
+static void end(struct tree_op *op, enum err e)
+{
+    timer_stop(&op->deadline);
+    timer_stop(&op->again);
+    text_fini(&op->bytes);
+    if (op->kind == TREE_RESOLVE)
+        follower_fini(&op->follower);
+    if (e != ERR_OK)
+        tree_record_fini(&op->record);
+    op->result = e;
+    op->message.run = run_done;
+    loop_post(op->tree->loop, &op->message);
+}
+
+static void on_deadline(struct timer *timer)
+{
+    struct tree_op *op = container_of(timer, struct tree_op, deadline);
+
+    op->tree->backend->abandon(op);
+    end(op, ERR_TIMEOUT);
+}
+
+/* ---- the data ---- */
+
+/* A lone string as JSON, for back ends whose watches take nothing else. False: it is no text. */
+static bool encode_as_json(const json_t *properties, struct text *out)
+{
+    json_t *again = NULL;
+
+    json_print(properties, out);
+    bool same = json_parse(text_slice(out), NODE_BYTES_MAX, &again, NULL) == ERR_OK &&
+                json_equal(again, properties);
+    json_decref(again);
+    if (!same)
+        text_clear(out);
+    return same;
+}
+
+static enum err encode(struct tree_op *op)
+{
+    const struct tree_backend *b = op->tree->backend;
+    const json_t *text = json_object_get(op->properties, NODE_STRING_VALUE);
+
+    if (b->text_as_json && json_object_size(op->properties) == 1 && json_is_string(text) &&
+        encode_as_json(op->properties, &op->bytes))
+        return ERR_OK;
+    enum err e = node_data_encode(op->properties, b->data_max, &op->bytes);
+    if (e == ERR_TOO_LARGE)
+        diag_add(op->diag, NULL, 0, 0, "%s: over %zu bytes, or nested too deep, or too many values",
+                 tree_path_shown(op->path), b->data_max);
+    else if (e != ERR_OK)
+        diag_add(op->diag, NULL, 0, 0,
+                 "%s: bytes that are no text can only be string_value, and the only property",
+                 tree_path_shown(op->path));
+    return e;
+}
+
+struct slice tree_op_bytes(const struct tree_op *op)
+{
+    /* Nodes above a new one are empty. */
+    bool has_data = op->bytes.len != 0 && strcmp(op->at, op->path) == 0;
+
+    return has_data ? text_slice(&op->bytes) : SLICE_LIT("");
+}
+
+/* ---- nodes above a new one ---- */
+
+/* The first LEN bytes of the path are created next. */
+static void create(struct tree_op *op, size_t len)
+{
+    memcpy(op->at, op->path, len);
+    op->at[len] = '\0';
+    op->tree->backend->create(op);
+}
+
+void tree_op_finish(struct tree_op *op, enum err e)
+{
+    size_t len = strlen(op->at);
+    bool is_whole = op->path[len] == '\0';
+
+    if (op->kind == TREE_CREATE && e == ERR_NOT_FOUND && !op->parents) {
+        op->parents = true;
+        create(op, 0);
+    } else if (op->parents && !is_whole && (e == ERR_OK || e == ERR_EXISTS)) {
+        const char *next = strchr(op->path + len + 1, '/');
+
+        create(op, next != NULL ? (size_t)(next - op->path) : strlen(op->path));
+    } else {
+        end(op, e);
+    }
+}
+
+/* ---- links ---- */
+
+static void look(struct timer *timer)
+{
+    struct tree_op *op = container_of(timer, struct tree_op, again);
+    struct place place = {.spot = NULL};
+
+    follower_begin(&op->follower);
+    enum found found = follow_path(&op->follower, op->path, PART_NODE, &place);
+    if (found == FOUND_BAD)
+        diag_add(op->diag, NULL, 0, 0, "%s", text_cstr(&op->follower.problem));
+    follower_end(&op->follower);
+    if (found == FOUND_PENDING)
+        return;
+    memcpy(op->at, place.path, sizeof(op->at));
+    end(op, found == FOUND_NODE ? ERR_OK : found == FOUND_MISSING ? ERR_NOT_FOUND : ERR_RANGE);
+}
+
+static void touched(struct follower *f)
+{
+    struct tree_op *op = container_of(f, struct tree_op, follower);
+
+    timer_start(op->tree->loop, &op->again, 0);
+}
+
+/* ---- the beginning ---- */
+
+void tree_op_begin(struct tree *t, struct tree_op *op)
+{
+    enum err e = ERR_OK;
+
+    op->tree = t;
+    op->record = (struct tree_record){0};
+    op->parents = false;
+    op->bytes = (struct text){0};
+    op->in_tree = (struct list){0};
+    op->call = NULL;
+    timer_init(&op->deadline, on_deadline);
+    timer_init(&op->again, look);
+    ++t->watches;
+    if (op->kind == TREE_RESOLVE)
+        follower_init(&op->follower, t, op->path, touched);
+    /* A node that others have made may be deeper than any path of ours. */
+    if (strlen(op->path) > TREE_PATH_MAX) {
+        diag_add(op->diag, NULL, 0, 0, "%.60s...: path longer than %d bytes", op->path,
+                 TREE_PATH_MAX);
+        e = ERR_TOO_LARGE;
+    }
+    if (e == ERR_OK && op->properties != NULL)
+        e = encode(op);
+    if (e != ERR_OK) {
+        end(op, e);
+        return;
+    }
+    memcpy(op->at, op->path, strlen(op->path) + 1);
+    if (op->timeout_ms != 0)
+        timer_start(t->loop, &op->deadline, op->timeout_ms);
+    switch (op->kind) {
+    case TREE_RESOLVE:
+        look(&op->again);
+        break;
+    case TREE_READ:
+        t->backend->read(op);
+        break;
+    case TREE_WRITE:
+        t->backend->write(op);
+        break;
+    case TREE_CREATE:
+        t->backend->create(op);
+        break;
+    case TREE_REMOVE:
+        t->backend->remove(op);
+        break;
+    case TREE_RESET_ACL:
+        t->backend->reset_acl(op);
+        break;
+    }
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/tree/provider_file.h"
+#include "common/tree/tree_op.h"
+#include "tests/unit/tree/tree_fixture.h"
+
+#include <sys/file.h>
+
+#include "common/base/limits.h"
+
+/* What the operations of this test were told. */
+static struct diag told;
+
+static void on_done(struct tree_op *op)
+{
+    *(bool *)op->context = true;
+}
+
+static enum err run(struct world *w, struct tree_op *op)
+{
+    bool done = false;
+
+    op->diag = &told;
+    op->done = on_done;
+    op->context = &done;
+    tree_op_begin(w->tree, op);
+    assert_false(done);
+    wait_for(w, done);
+    return op->result;
+}
+
+static enum err read_node(struct world *w, const char *path, struct tree_record *out)
+{
+    struct tree_op op = {.kind = TREE_READ, .path = path};
+    enum err e = run(w, &op);
+
+    *out = op.record;
+    return e;
+}
+
+static enum err write_node(struct world *w, const char *path, const json_t *properties,
+                           const uint64_t *version)
+{
+    struct tree_op op = {
+        .kind = TREE_WRITE, .path = path, .properties = properties, .version = version};
+
+    return run(w, &op);
+}
+
+static enum err create_node(struct world *w, const char *path, const json_t *properties)
+{
+    struct tree_op op = {.kind = TREE_CREATE, .path = path, .properties = properties};
+
+    return run(w, &op);
+}
+
+static enum err remove_node(struct world *w, const char *path)
+{
+    struct tree_op op = {.kind = TREE_REMOVE, .path = path};
+
+    return run(w, &op);
+}
+
+static int teardown_told(void **state)
+{
+    diag_fini(&told);
+    return teardown(state);
+}
+
+static json_t *json(const char *text)
+{
+    json_t *v = json_loads(text, 0, NULL);
+
+    assert_non_null(v);
+    return v;
+}
+
+static void create(struct world *w, const char *path, const char *properties)
+{
+    json_t *v = json(properties);
+
+    if (create_node(w, path, v) != ERR_OK)
+        fail_msg("%s: %s", path, told.text != NULL ? told.text : "");
+    json_decref(v);
+}
+
+static void expect_properties(struct world *w, const char *path, const char *properties)
+{
+    struct tree_record n;
+    json_t *want = json(properties);
+
+    assert_int_equal(read_node(w, path, &n), ERR_OK);
+    assert_true(json_equal(n.properties, want));
+    json_decref(want);
+    tree_record_fini(&n);
+}
+
+/* The children of PATH, joined by blanks. */
+static void expect_children(struct world *w, const char *path, const char *names)
+{
+    struct tree_record n;
+    struct text all = {0};
+
+    assert_int_equal(read_node(w, path, &n), ERR_OK);
+    for (size_t i = 0; i < n.nchildren; ++i)
+        text_addf(&all, "%s%s", i != 0 ? " " : "", n.children[i]);
+    assert_string_equal(text_cstr(&all), names);
+    text_fini(&all);
+    tree_record_fini(&n);
+}
+
+static void expect_told(const char *what)
+{
+    if (told.text == NULL || strstr(told.text, what) == NULL)
+        fail_msg("says '%s', not '%s'", told.text != NULL ? told.text : "", what);
+    diag_fini(&told);
+}
+
+static void put_bytes(struct world *w, const char *path, struct slice bytes)
+{
+    char *file = xasprintf("%s%s", w->root, path);
+
+    assert_int_equal(file_write(file, bytes), ERR_OK);
+    free(file);
+}
+
+static void expect_bytes(struct world *w, const char *path, struct slice bytes)
+{
+    char *file = xasprintf("%s%s", w->root, path);
+    struct text got = {0};
+
+    assert_int_equal(file_read(file, 1 << 20, &got), ERR_OK);
+    assert_int_equal(got.len, bytes.len);
+    assert_memory_equal(got.p, bytes.p, bytes.len);
+    text_fini(&got);
+    free(file);
+}
+
+static struct provider_file put_provider(struct world *w, const char *folder, const char *name)
+{
+    char *full = xasprintf("%s%s", w->root, folder);
+    struct provider_file f = {.fd = -1};
+
+    assert_int_equal(provider_file_put(&f, full, name, SLICE_LIT("{\"pid\":1}")), ERR_OK);
+    free(full);
+    return f;
+}
+
+static void let_go(struct provider_file *f)
+{
+    close(f->fd);
+    f->fd = -1;
+}
+
+/* ---- tests ---- */
+
+static void node_is_made_with_all_above_it_and_read_back(void **state)
+{
+    struct world *w = *state;
+    struct tree_record n;
+    struct stat st;
+
+    assert_int_equal(read_node(w, "", &n), ERR_NOT_FOUND);
+    create(w, "/a/b/c", "{\"x\": 1, \"l ->\": \"/a\"}");
+    expect_properties(w, "/a/b/c", "{\"x\": 1, \"l ->\": \"/a\"}");
+    expect_properties(w, "/a", "{}");
+    create(w, "/a/aa", "{}");
+    expect_children(w, "/a", "aa b");
+    expect_children(w, "", "a");
+    json_t *none = json_object();
+    assert_int_equal(create_node(w, "/a/b", none), ERR_EXISTS);
+    json_decref(none);
+    assert_int_equal(read_node(w, "/a/x", &n), ERR_NOT_FOUND);
+    assert_null(told.text);
+    /* Whatever the umask, the group is let in. */
+    char *file = xasprintf("%s/tree/a/b/c", w->folder);
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0770);
+    free(file);
+    file = xasprintf("%s/tree/a/b/c/properties.json", w->folder);
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0660);
+    free(file);
+}
+
+static void write_replaces_only_the_version_it_was_made_of(void **state)
+{
+    struct world *w = *state;
+    struct tree_record first;
+    json_t *v = json("{\"x\": 2}");
+
+    create(w, "/a", "{\"x\": 1, \"y\": 1}");
+    assert_int_equal(read_node(w, "/a", &first), ERR_OK);
+    assert_int_equal(write_node(w, "/a", v, &first.version), ERR_OK);
+    expect_properties(w, "/a", "{\"x\": 2}");
+    json_object_set_new(v, "x", json_integer(3));
+    assert_int_equal(write_node(w, "/a", v, &first.version), ERR_BUSY);
+    expect_properties(w, "/a", "{\"x\": 2}");
+    assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);
+    expect_properties(w, "/a", "{\"x\": 3}");
+    assert_int_equal(write_node(w, "/b", v, NULL), ERR_NOT_FOUND);
+    json_object_clear(v);
+    assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);
+    expect_bytes(w, "/a/properties.json", SLICE_LIT("{}"));
+    assert_null(told.text);
+    tree_record_fini(&first);
+    json_decref(v);
+}
+
+static void write_waits_for_the_folder_but_not_for_ever(void **state)
+{
+    struct world *w = *state;
+    json_t *v = json("{\"x\": 1}");
+
+    create(w, "/a", "{}");
+    char *folder = xasprintf("%s/tree/a", w->folder);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    struct tree_op op = {.kind = TREE_WRITE, .path = "/a", .properties = v, .timeout_ms = 200};
+    assert_int_equal(run(w, &op), ERR_TIMEOUT);
+    expect_told("/a: cannot lock its folder: Connection timed out");
+    close(fd);
+    assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);
+    free(folder);
+    json_decref(v);
+}
+
+static void data_that_are_no_json_are_shown_and_survive(void **state)
+{
+    struct world *w = *state;
+    struct tree_record n;
+
+    create(w, "/a", "{}");
+    put_bytes(w, "/a/properties.json", SLICE_LIT("{\"x\": 1,}"));
+    assert_int_equal(read_node(w, "/a", &n), ERR_OK);
+    assert_non_null(n.problem);
+    assert_string_equal(json_string_value(json_object_get(n.properties, "string_value")),
+                        "{\"x\": 1,}");
+    tree_record_fini(&n);
+
+    put_bytes(w, "/a/properties.json", SLICE_LIT("\xff\0\n"));
+    assert_int_equal(read_node(w, "/a", &n), ERR_OK);
+    assert_null(n.problem);
+    assert_int_equal(write_node(w, "/a", n.properties, NULL), ERR_OK);
+    expect_bytes(w, "/a/properties.json", SLICE_LIT("\xff\0\n"));
+    tree_record_fini(&n);
+
+    /* A text is put into JSON: programs that watch want that. */
+    json_t *v = json("{\"string_value\": \"text\"}");
+    assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);
+    expect_bytes(w, "/a/properties.json", SLICE_LIT("{\"string_value\":\"text\"}"));
+    json_decref(v);
+
+    char *large = xmalloc(NODE_BYTES_MAX + 1);
+    memset(large, ' ', NODE_BYTES_MAX + 1);
+    put_bytes(w, "/a/properties.json", (struct slice){large, NODE_BYTES_MAX + 1});
+    assert_int_equal(read_node(w, "/a", &n), ERR_TOO_LARGE);
+    expect_told("/a: properties.json has more than 1048576 bytes");
+    memset(large, 'x', NODE_BYTES_MAX);
+    v = json_pack("{s:s%}", "x", large, (size_t)NODE_BYTES_MAX);
+    assert_int_equal(write_node(w, "/a", v, NULL), ERR_TOO_LARGE);
+    expect_told("/a: over 1048576 bytes");
+    json_decref(v);
+    free(large);
+}
+
+static void names_that_cannot_be_nodes_are_refused(void **state)
+{
+    struct world *w = *state;
+    static const char *const bad[] = {"/.hidden", "/properties.json", "/..", "/."};
+    json_t *none = json_object();
+    struct text path = {0};
+    struct tree_record n;
+
+    create(w, "", "{\"top\": 1}");
+    expect_properties(w, "", "{\"top\": 1}");
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        assert_int_equal(create_node(w, bad[i], none), ERR_UNSUPPORTED);
+        expect_told("no name for a node here");
+        assert_int_equal(read_node(w, bad[i], &n), ERR_NOT_FOUND);
+    }
+    text_addf(&path, "/%0*d", TREE_PATH_MAX, 1);
+    assert_int_equal(create_node(w, text_cstr(&path), none), ERR_TOO_LARGE);
+    expect_told("path longer than 512");
+    text_fini(&path);
+    json_decref(none);
+}
+
+static void symbolic_links_are_not_followed_below_the_root(void **state)
+{
+    struct world *w = *state;
+    struct tree_record n;
+    json_t *v = json("{\"x\": 1}");
+
+    create(w, "/a/b", "{}");
+    char *link = xasprintf("%s/tree/link", w->folder);
+    char *file = xasprintf("%s/tree/a/b/properties.json", w->folder);
+    assert_int_equal(symlink("a", link), 0);
+    assert_int_equal(read_node(w, "/link", &n), ERR_NOT_FOUND);
+    assert_int_equal(read_node(w, "/link/b", &n), ERR_NOT_FOUND);
+    assert_int_equal(write_node(w, "/link/b", v, NULL), ERR_NOT_FOUND);
+    expect_children(w, "", "a");
+    assert_int_equal(symlink("/etc/passwd", file), 0);
+    assert_int_equal(read_node(w, "/a/b", &n), ERR_UNSUPPORTED);
+    expect_told("no regular file");
+    /* What is written replaces the link, not what it leads to. */
+    assert_int_equal(write_node(w, "/a/b", v, NULL), ERR_OK);
+    expect_properties(w, "/a/b", "{\"x\": 1}");
+    json_decref(v);
+    free(link);
+    free(file);
+}
+
+static void an_entry_at_the_temporary_name_is_replaced_and_not_written_through(void **state)
+{
+    struct world *w = *state;
+    json_t *v = json("{\"x\": 1}");
+
+    create(w, "/a", "{}");
+    char *victim = xasprintf("%s/victim", w->folder);
+    char *tmp = xasprintf("%s/tree/a/.new-properties-%ld", w->folder, (long)getpid());
+    assert_int_equal(file_write(victim, SLICE_LIT("precious")), ERR_OK);
+    /* A hard link leads to another file, too. */
+    assert_int_equal(link(victim, tmp), 0);
+    assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);
+    expect_bytes(w, "/../victim", SLICE_LIT("precious"));
+    expect_properties(w, "/a", "{\"x\": 1}");
+    assert_int_equal(symlink(victim, tmp), 0);
+    assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);
+    expect_bytes(w, "/../victim", SLICE_LIT("precious"));
+    assert_int_not_equal(access(tmp, F_OK), 0);
+    json_decref(v);
+    free(victim);
+    free(tmp);
+}
+
+static void providers_are_there_while_they_are_held(void **state)
+{
+    struct world *w = *state;
+    struct tree_record n;
+    json_t *v = json("{}");
+
+    create(w, "/a/providers", "{}");
+    struct provider_file f = put_provider(w, "/a/providers", "127.0.0.1:80");
+    expect_children(w, "/a/providers", "127.0.0.1:80");
+    assert_int_equal(read_node(w, "/a/providers/127.0.0.1:80", &n), ERR_OK);
+    assert_true(n.provider);
+    assert_int_equal(json_integer_value(json_object_get(n.properties, "pid")), 1);
+    tree_record_fini(&n);
+    assert_int_equal(write_node(w, "/a/providers/127.0.0.1:80", v, NULL), ERR_UNSUPPORTED);
+    expect_told("belongs to the process that registered it");
+    assert_int_equal(read_node(w, "/a/providers/127.0.0.1:80/x", &n), ERR_NOT_FOUND);
+    let_go(&f);
+    expect_children(w, "/a/providers", "");
+    assert_int_equal(read_node(w, "/a/providers/127.0.0.1:80", &n), ERR_NOT_FOUND);
+    assert_null(told.text);
+    json_decref(v);
+}
+
+static void only_nodes_without_others_below_are_removed(void **state)
+{
+    struct world *w = *state;
+
+    create(w, "/a/providers", "{\"x\": 1}");
+    put_bytes(w, "/a/providers/.new-left-over", SLICE_LIT("x"));
+    struct provider_file f = put_provider(w, "/a/providers", "h:1");
+    struct provider_file dead = put_provider(w, "/a/providers", "h:2");
+    let_go(&dead);
+    assert_int_equal(remove_node(w, "/a"), ERR_BUSY);
+    assert_int_equal(remove_node(w, "/a/providers"), ERR_BUSY);
+    expect_children(w, "/a/providers", "h:1");
+    expect_properties(w, "/a/providers", "{\"x\": 1}");
+    let_go(&f);
+    assert_int_equal(remove_node(w, "/a/providers"), ERR_OK);
+    assert_int_equal(remove_node(w, "/a"), ERR_OK);
+    assert_int_equal(remove_node(w, "/a"), ERR_NOT_FOUND);
+    expect_children(w, "", "");
+    assert_null(told.text);
+}
+
+static void what_cannot_be_removed_keeps_its_properties(void **state)
+{
+    struct world *w = *state;
+
+    create(w, "/a", "{\"x\": 1}");
+    assert_int_equal(mkfifo(at(w, "/a/pipe"), 0600), 0);
+    assert_int_equal(remove_node(w, "/a"), ERR_BUSY);
+    expect_properties(w, "/a", "{\"x\": 1}");
+}
+
+static void a_directory_has_no_permissions_of_its_own(void **state)
+{
+    struct tree_op op = {.kind = TREE_RESET_ACL, .path = "/a"};
+
+    assert_int_equal(run(*state, &op), ERR_UNSUPPORTED);
+    expect_told("a directory's permissions are its owner's");
+}
+
+/* ---- links ---- */
+
+static void expect_resolved(struct world *w, const char *path, enum err want, const char *real)
+{
+    struct tree_op op = {.kind = TREE_RESOLVE, .path = path};
+    enum err e = run(w, &op);
+
+    if (e != want)
+        fail_msg("%s: %s", path, err_text(e));
+    if (real != NULL)
+        assert_string_equal(op.at, real);
+}
+
+static void links_lead_as_they_do_for_watches(void **state)
+{
+    struct world *w = *state;
+
+    create(w, "/lb", "{\"main ->\": \"/ghm/databases/main\", \"real ->\": \"/ghm\"}");
+    create(w, "/lb/real", "{}");
+    create(w, "/ghm", "{\"db ->\": \"databases\", \"up ->\": \"../lb\", \"out ->\": \"../..\"}");
+    create(w, "/ghm/databases/main/providers", "{}");
+    create(w, "/loop", "{\"a ->\": \"/loop/b\", \"b ->\": \"/loop/a\", \"no ->\": \"/nowhere\"}");
+    expect_resolved(w, "", ERR_OK, "");
+    expect_resolved(w, "/lb//./x/../main/", ERR_OK, "/ghm/databases/main");
+    expect_resolved(w, "lb/main/providers", ERR_OK, "/ghm/databases/main/providers");
+    expect_resolved(w, "/lb/main/other", ERR_NOT_FOUND, "/ghm/databases/main/other");
+    expect_resolved(w, "/lb/real", ERR_OK, "/lb/real");
+    expect_resolved(w, "/ghm/db/main", ERR_OK, "/ghm/databases/main");
+    expect_resolved(w, "/ghm/up/main", ERR_OK, "/ghm/databases/main");
+    expect_resolved(w, "/loop/no", ERR_NOT_FOUND, "/nowhere");
+    expect_resolved(w, "/nowhere/at/all", ERR_NOT_FOUND, "/nowhere/at/all");
+    assert_null(told.text);
+    expect_resolved(w, "/loop/a", ERR_RANGE, NULL);
+    expect_told("link loop: comes back to /loop/a");
+    expect_resolved(w, "/ghm/out", ERR_RANGE, NULL);
+    expect_told("/ghm: link to ../..: leaves the tree");
+    expect_resolved(w, "/..", ERR_RANGE, NULL);
+    diag_fini(&told);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown_told)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(node_is_made_with_all_above_it_and_read_back),
+        TEST(write_replaces_only_the_version_it_was_made_of),
+        TEST(write_waits_for_the_folder_but_not_for_ever),
+        TEST(data_that_are_no_json_are_shown_and_survive),
+        TEST(names_that_cannot_be_nodes_are_refused),
+        TEST(symbolic_links_are_not_followed_below_the_root),
+        TEST(an_entry_at_the_temporary_name_is_replaced_and_not_written_through),
+        TEST(providers_are_there_while_they_are_held),
+        TEST(only_nodes_without_others_below_are_removed),
+        TEST(what_cannot_be_removed_keeps_its_properties),
+        TEST(a_directory_has_no_permissions_of_its_own),
+        TEST(links_lead_as_they_do_for_watches),
+    };
+
+    return cmocka_run_group_tests_name("tree_op", tests, NULL, NULL);
+}
