@@ -8,7 +8,7 @@
 
 #include "common/base/log.h"
 #include "common/base/map.h"
-#include "common/tree/settings_watch.h"
+#include "common/tree/live_settings.h"
 #include "lb/application.h"
 #include "lb/limit_config.h"
 

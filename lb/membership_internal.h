@@ -8,7 +8,7 @@
 #define RLB_LB_MEMBERSHIP_INTERNAL_H
 
 #include "common/base/map.h"
-#include "common/tree/settings_watch.h"
+#include "common/tree/live_settings.h"
 #include "lb/balancers.h"
 #include "lb/cold_slots.h"
 #include "lb/configuration.h"

@@ -7,7 +7,7 @@
 #define RLB_AGENT_APP_GROUP_H
 
 #include "common/base/log.h"
-#include "common/tree/settings_watch.h"
+#include "common/tree/live_settings.h"
 #include "worker-agent/agent_config.h"
 #include "worker-agent/agent_stats.h"
 #include "worker-agent/failures.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/tree/settings_watch.h"
+#include "common/tree/live_settings.h"
 #include "worker-agent/keeper_wire.h"
 
 struct host_settings {

@@ -4,15 +4,55 @@
  * one per row; one is logged and counted when it is new. What is refused goes back to `now` where
  * that came from the tree, so that a mistake does not undo what was good.
  */
-#include "common/tree/live_settings_internal.h"
+#include "common/tree/live_settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
 
-/* While the tree cannot be reached: how often to look whether a hold that is over may end. */
-enum { AWAY_LOOK_MS = 1000 };
+enum {
+    /* While the tree cannot be reached: how often to look whether a hold that is over may end. */
+    AWAY_LOOK_MS = 1000,
+    /* Unknown names remembered, so that each is warned about once; beyond it they are not spoken
+       of. */
+    WARNED_MAX = 100,
+    /* Bytes by which such a name is remembered. */
+    WARNED_NAME_MAX = 128,
+    /* Bytes of a refused value that are shown. */
+    VALUE_SHOWN_MAX = 128,
+};
+
+/* Why what the tree has for a row is not in force. */
+struct refusal {
+    char *value; /* as it stands there, cut */
+    char *why;   /* NULL: nothing is wrong */
+    bool untold;
+};
+
+struct values {
+    void *s;
+    enum setting_origin *origins;
+};
+
+struct live_settings {
+    struct live_settings_options o;
+    char *path;
+    size_t nrows; /* of all tables */
+    struct values yaml, now;
+    struct refusal *refusals; /* per row */
+    json_t *properties;       /* the last good ones; NULL: none */
+    json_t *warned;           /* unknown names we have spoken of */
+    uint64_t birth;           /* of the node that said them; 0: cannot tell */
+    char *problem;            /* of the last reading; NULL: none */
+    bool heard;               /* the tree has told something */
+    bool remembered;          /* properties are of another life */
+    uint64_t remembered_age_s, remembered_ms;
+    bool held; /* the node is missing or broken; what it said stays until the timer */
+    uint64_t held_ms;
+    struct timer hold;
+    struct live_settings_counts counts;
+};
 
 /* ---- rows of all tables ---- */
 
@@ -29,11 +69,161 @@ static const struct setting_row *row_at(const struct live_settings *l, size_t i,
     return NULL;
 }
 
-const struct setting_row *live_settings_row(const struct live_settings *l, size_t i)
+static const struct setting_row *row_of(const struct live_settings *l, size_t i)
 {
     const struct settings_table *table;
 
     return row_at(l, i, &table);
+}
+
+/* What the node has for row I; NULL: nothing, or JSON's null, which is the same. Borrowed. */
+static const json_t *property_of(const struct live_settings *l, size_t i)
+{
+    const json_t *value = json_object_get(l->properties, row_of(l, i)->name);
+
+    return json_is_null(value) ? NULL : value;
+}
+
+/* ---- refused ---- */
+
+/* At most VALUE_SHOWN_MAX bytes of TEXT. */
+static char *cut(struct slice text)
+{
+    bool whole = text.len <= VALUE_SHOWN_MAX;
+
+    return xasprintf("%.*s%s", (int)(whole ? text.len : VALUE_SHOWN_MAX), text.p,
+                     whole ? "" : "...");
+}
+
+/* What stands in the tree; secrets are nobody's to read. */
+static char *show(const struct setting_row *row, const json_t *value)
+{
+    struct text text = {0};
+    char *shown;
+
+    if (value == NULL)
+        return xstrdup("(absent)");
+    if (row->type == SETTING_SECRET)
+        return xstrdup("***");
+    if (!json_scalar_text(value, &text)) {
+        char *dumped = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+        text_add(&text, slice_of(dumped != NULL ? dumped : "?"));
+        free(dumped);
+    }
+    shown = cut(text_slice(&text));
+    text_fini(&text);
+    return shown;
+}
+
+/* Logs what is new, as one line: of several within a second the log would have the first alone. */
+static void tell_refusals(struct live_settings *l)
+{
+    for (size_t i = 0; i < l->nrows; l->refusals[i++].untold = false) {
+        const struct refusal *r = &l->refusals[i];
+
+        if (r->untold)
+            log_warn(l->o.subject, "setting-refused", "path=%s setting=%s value=\"%s\" why=\"%s\"",
+                     l->path, row_of(l, i)->name, r->value, r->why);
+    }
+}
+
+/* Remember (to be told once) why the tree's value of row I is not in force; WHY NULL: it is. */
+static void refuse(struct live_settings *l, size_t i, const char *why)
+{
+    struct refusal *r = &l->refusals[i];
+    struct refusal old = *r;
+
+    *r = (struct refusal){0};
+    if (why != NULL) {
+        const struct setting_row *row = row_of(l, i);
+
+        /* Reasons may quote the value. */
+        r->why =
+            xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "bad value" : why);
+        r->value = show(row, property_of(l, i));
+        /* *R was cleared before it was freed. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        r->untold = old.untold;
+        if (old.why == NULL || strcmp(old.why, r->why) != 0 || strcmp(old.value, r->value) != 0) {
+            ++l->counts.refusals;
+            r->untold = true;
+        }
+    }
+    free(old.value);
+    free(old.why);
+}
+
+/* Member "refused" of what is open in W. */
+static void describe_refused(const struct live_settings *l, struct json_writer *w)
+{
+    json_open_array(w, "refused");
+    for (size_t i = 0; i < l->nrows; ++i) {
+        const struct refusal *r = &l->refusals[i];
+
+        if (r->why == NULL)
+            continue;
+        json_open_object(w, NULL);
+        json_put_text(w, "path", slice_of(l->path));
+        json_put_text(w, "name", slice_of(row_of(l, i)->name));
+        json_put_text(w, "value", slice_of(r->value));
+        json_put_text(w, "why", slice_of(r->why));
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
+static void free_refusals(struct live_settings *l)
+{
+    for (size_t i = 0; i < l->nrows; ++i) {
+        free(l->refusals[i].value);
+        free(l->refusals[i].why);
+    }
+    free(l->refusals);
+}
+
+/* ---- unknown ---- */
+
+static bool is_known(const struct live_settings *l, struct slice name)
+{
+    for (size_t t = 0; t < l->o.ntables; ++t) {
+        if (settings_find(l->o.tables[t], name) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static bool is_link(struct slice name)
+{
+    return slice_ends(name, SLICE_LIT(" ->")) || slice_ends(name, SLICE_LIT(" =>"));
+}
+
+/* Not yet spoken of, and from now on it is. */
+static bool is_news(struct live_settings *l, const char *name)
+{
+    size_t n = strnlen(name, WARNED_NAME_MAX);
+
+    /* Links have been followed; `type` is the tree's own. */
+    if (json_object_size(l->warned) >= WARNED_MAX || json_object_getn(l->warned, name, n) != NULL ||
+        strcmp(name, "type") == 0 || is_link(slice_of(name)) || is_known(l, slice_of(name)))
+        return false;
+    json_object_setn_new_nocheck(l->warned, name, n, json_true());
+    return true;
+}
+
+/* Logs names that are in no table, each once, likewise. */
+static void tell_unknown(struct live_settings *l)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(l->properties, name, value)
+    {
+        char shown[LOG_CUT_ROOM];
+
+        if (is_news(l, name))
+            log_warn(l->o.subject, "setting-unknown", "path=%s setting=\"%s\"", l->path,
+                     log_cut(slice_of(name), shown));
+    }
 }
 
 /* ---- values ---- */
@@ -56,8 +246,8 @@ static void values_fini(const struct live_settings *l, struct values *v)
 static void values_take(const struct live_settings *l, size_t i, const void *from,
                         enum setting_origin origin, struct values *to)
 {
-    if (live_settings_row(l, i)->type != SETTING_NODE)
-        settings_take(live_settings_row(l, i), from, to->s);
+    if (row_of(l, i)->type != SETTING_NODE)
+        settings_take(row_of(l, i), from, to->s);
     to->origins[i] = origin;
 }
 
@@ -71,18 +261,10 @@ static void values_take_all(const struct live_settings *l, const void *from,
 static bool values_same(const struct live_settings *l, size_t i, const struct values *a,
                         const struct values *b)
 {
-    return live_settings_row(l, i)->type == SETTING_NODE ||
-           settings_same(live_settings_row(l, i), a->s, b->s);
+    return row_of(l, i)->type == SETTING_NODE || settings_same(row_of(l, i), a->s, b->s);
 }
 
 /* ---- one reading ---- */
-
-const json_t *live_settings_property(const struct live_settings *l, size_t i)
-{
-    const json_t *value = json_object_get(l->properties, live_settings_row(l, i)->name);
-
-    return json_is_null(value) ? NULL : value;
-}
 
 /*
  * VALUE as the text of a setting of TYPE, appended. A whole number loses its fraction, as in the
@@ -102,7 +284,7 @@ static bool add_value(enum setting_type type, const json_t *value, struct text *
 static bool allowed(const struct live_settings *l, size_t i, const void *s,
                     char why[SETTINGS_WHY_ROOM])
 {
-    return l->o.allowed == NULL || l->o.allowed(live_settings_row(l, i), s, l->yaml.s, why);
+    return l->o.allowed == NULL || l->o.allowed(row_of(l, i), s, l->yaml.s, why);
 }
 
 /* Whether row I may stay as it is now, when what the tree has for it is rejected. */
@@ -147,14 +329,14 @@ static void compose(struct live_settings *l, struct values *c)
 {
     values_take_all(l, l->yaml.s, l->yaml.origins, c);
     for (size_t i = 0; i < l->nrows; ++i) {
-        const json_t *value = live_settings_property(l, i);
+        const json_t *value = property_of(l, i);
         char why[SETTINGS_WHY_ROOM];
 
         if (value == NULL || take_property(l, i, value, c, why)) {
-            live_settings_refuse(l, i, NULL);
+            refuse(l, i, NULL);
             continue;
         }
-        live_settings_refuse(l, i, why);
+        refuse(l, i, why);
         if (l->now.origins[i] == ORIGIN_TREE && may_stay(l, i))
             values_take(l, i, l->now.s, ORIGIN_TREE, c);
     }
@@ -174,9 +356,9 @@ static void check_across(struct live_settings *l, struct values *c)
     if (check(l, c, why))
         return;
     for (size_t i = 0; i < l->nrows; ++i) {
-        if (live_settings_row(l, i)->when != SETTING_LIVE || values_same(l, i, c, &l->now))
+        if (row_of(l, i)->when != SETTING_LIVE || values_same(l, i, c, &l->now))
             continue;
-        live_settings_refuse(l, i, why);
+        refuse(l, i, why);
         if (may_stay(l, i))
             values_take(l, i, l->now.s, l->now.origins[i], c);
     }
@@ -186,7 +368,7 @@ static void check_across(struct live_settings *l, struct values *c)
     for (size_t i = 0; i < l->nrows; ++i) {
         if (c->origins[i] != ORIGIN_TREE)
             continue;
-        live_settings_refuse(l, i, why);
+        refuse(l, i, why);
         values_take(l, i, l->yaml.s, l->yaml.origins[i], c);
     }
 }
@@ -199,7 +381,7 @@ static size_t tell_changes(const struct live_settings *l, const struct values *c
     size_t n = 0;
 
     for (size_t i = 0; i < l->nrows; ++i) {
-        const struct setting_row *row = live_settings_row(l, i);
+        const struct setting_row *row = row_of(l, i);
         char old_shown[LOG_CUT_ROOM];
         char new_shown[LOG_CUT_ROOM];
 
@@ -229,8 +411,8 @@ static void read_again(struct live_settings *l)
     values_init(l, &c);
     compose(l, &c);
     check_across(l, &c);
-    live_settings_tell_refusals(l);
-    live_settings_tell_unknown(l);
+    tell_refusals(l);
+    tell_unknown(l);
     for (size_t i = 0; i < l->nrows; ++i)
         refused += l->refusals[i].why != NULL;
     size_t changes = tell_changes(l, &c);
@@ -342,7 +524,7 @@ void live_settings_set_yaml(struct live_settings *l, const void *yaml,
                             const enum setting_origin *origins)
 {
     for (size_t i = 0; i < l->nrows; ++i) {
-        if (l->o.frozen == NULL || !l->o.frozen(live_settings_row(l, i)))
+        if (l->o.frozen == NULL || !l->o.frozen(row_of(l, i)))
             values_take(l, i, yaml, origins[i], &l->yaml);
     }
     read_again(l);
@@ -377,7 +559,7 @@ void live_settings_destroy(struct live_settings *l)
     if (l == NULL)
         return;
     timer_stop(&l->hold);
-    live_settings_free_refusals(l);
+    free_refusals(l);
     values_fini(l, &l->yaml);
     values_fini(l, &l->now);
     json_decref(l->properties);
@@ -396,7 +578,7 @@ static size_t index_of(const struct live_settings *l, const struct setting_row *
 {
     size_t i = 0;
 
-    while (i < l->nrows && live_settings_row(l, i) != row)
+    while (i < l->nrows && row_of(l, i) != row)
         ++i;
     ASSERT(i < l->nrows);
     return i;
@@ -431,7 +613,7 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
 
     json_open_object(w, "settings");
     for (size_t i = 0; i < l->nrows; ++i) {
-        const struct setting_row *row = live_settings_row(l, i);
+        const struct setting_row *row = row_of(l, i);
 
         if (row->type == SETTING_NODE)
             continue;
@@ -446,7 +628,7 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
     }
     json_close_object(w);
     text_fini(&value);
-    live_settings_describe_refused(l, w);
+    describe_refused(l, w);
     if (l->problem != NULL)
         json_put_text(w, "problem", slice_of(l->problem));
     else
@@ -457,4 +639,75 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
     if (l->remembered)
         json_put_real(w, "remembered_age_s",
                       (double)l->remembered_age_s + seconds_since(l, l->remembered_ms));
+}
+
+/* ---- the watch ---- */
+
+struct settings_watch {
+    struct live_settings *live;
+    struct tree_memory *memory;
+    char *part; /* of the memory */
+    struct tree_watch *watch;
+    struct timer wait;
+    bool heard;
+};
+
+static void recall(const struct settings_watch *w)
+{
+    const json_t *old = tree_memory_part(w->memory, w->part);
+
+    if (old != NULL)
+        live_settings_remember(w->live, old, tree_memory_age_s(w->memory));
+}
+
+static void on_node(void *context, const struct tree_node *node)
+{
+    struct settings_watch *w = context;
+    bool good = node->exists && node->parses;
+    struct live_settings_counts now;
+
+    timer_stop(&w->wait);
+    /* A tree that was wiped meanwhile: what it said in another life is held, as in this one. */
+    if (!w->heard && (!good || json_object_size(node->properties) == 0))
+        recall(w);
+    w->heard = true;
+    live_settings_node(w->live, node);
+    live_settings_counts(w->live, &now);
+    if (good && !now.held)
+        tree_memory_keep(w->memory, w->part, node->properties);
+}
+
+static void on_wait_over(struct timer *t)
+{
+    recall(container_of(t, struct settings_watch, wait));
+}
+
+struct settings_watch *settings_watch_start(struct tree *t, const char *path,
+                                            struct live_settings *live, struct tree_memory *memory,
+                                            const char *part, uint64_t wait_ms)
+{
+    struct settings_watch *w = xcalloc(1, sizeof(*w));
+
+    w->live = live;
+    w->memory = memory;
+    w->part = xstrdup(part);
+    timer_init(&w->wait, on_wait_over);
+    timer_start(live->o.loop, &w->wait, wait_ms);
+    w->watch = tree_watch(t, path, on_node, w);
+    return w;
+}
+
+void settings_watch_recall(struct settings_watch *w)
+{
+    recall(w);
+}
+
+void settings_watch_stop(struct settings_watch *w)
+{
+    if (w == NULL)
+        return;
+    timer_stop(&w->wait);
+    tree_unwatch(w->watch);
+    free(w->part);
+    free(w);
 }

@@ -15,7 +15,7 @@
 #define RLB_TREE_LIVE_SETTINGS_H
 
 #include "common/base/settings.h"
-#include "common/tree/tree.h"
+#include "common/tree/tree_memory.h"
 #include "common/wire/json.h"
 
 struct live_settings;
@@ -81,5 +81,29 @@ void live_settings_counts(const struct live_settings *l, struct live_settings_co
  * "held_s", "remembered" of what is open in W.
  */
 void live_settings_describe(const struct live_settings *l, struct json_writer *w);
+
+/* ---- following the node ---- */
+
+/*
+ * Live settings that follow their node: watched, kept in a memory, and taken from it at a start
+ * while the tree does not answer. Owned by whoever has the settings, which with tree and memory
+ * outlive it; on the tree's loop.
+ */
+struct settings_watch;
+
+/* What a program's or an application's own node is called in the memory. */
+#define SETTINGS_WATCH_PART "settings"
+/*
+ * PART: under which name the memory has it; copied. WAIT_MS: how long the tree may take to answer.
+ */
+struct settings_watch *settings_watch_start(struct tree *t, const char *path,
+                                            struct live_settings *live, struct tree_memory *memory,
+                                            const char *part, uint64_t wait_ms);
+/* What the memory has is in force now, and until the tree answers; not only when that takes
+ * WAIT_MS.
+ */
+void settings_watch_recall(struct settings_watch *w);
+/* NULL is fine. */
+void settings_watch_stop(struct settings_watch *w);
 
 #endif
