@@ -3,16 +3,14 @@
  * Inside the directory tree: one struct dir per folder that somebody looks at or registers in, and
  * per folder on the way there. What inotify says only marks things stale; they are read when
  * somebody looks.
- *   tree_directory.c   the backend: folders, inotify, staleness
- *   directory_read.c   a folder's properties.json, providers and child nodes into its spot
- *   directory_entry.c  our own providers
- *   directory_op.c     operations on single nodes
+ *   directory.c       the backend: folders, inotify, staleness, our own providers
+ *   directory_node.c  what a folder says, into its spot; operations on single nodes
  */
 #ifndef RLB_TREE_DIRECTORY_H
 #define RLB_TREE_DIRECTORY_H
 
 #include "common/tree/provider_file.h"
-#include "common/tree/tree_op.h"
+#include "common/tree/tree_backend.h"
 
 #define PROPERTIES_FILE "properties.json"
 /* What a provider's file is called before it is in place. */
@@ -71,13 +69,7 @@ struct dir {
     char path[];
 };
 
-/* ---- tree_directory.c ---- */
-struct dir *dir_get(struct directory *t, const char *path);
-void dir_put(struct dir *d);
-/* Bring ->exists and the watch up to date, of the folders above too. */
-void dir_update(struct dir *d);
-
-/* ---- directory_read.c ---- */
+/* ---- directory_node.c ---- */
 void dir_read_init(struct dir *d);
 void dir_read_fini(struct dir *d);
 /* Fill D's spot in with what it wants to know. D is up to date. */
@@ -85,16 +77,7 @@ void dir_read(struct dir *d);
 /* Something happened to FILE in D; CLOSED: a writer closed it. */
 void dir_member_touched(struct dir *d, const char *file, bool closed);
 
-/* ---- directory_entry.c ---- */
-struct tree_entry *directory_enter(struct tree *base, const char *path, const char *name,
-                                   const json_t *properties);
-void directory_entry_set(struct tree_entry *e, const json_t *properties);
-bool directory_entry_held(const struct tree_entry *e);
-void directory_leave(struct tree_entry *e);
-/* FILE (NULL: anything) in D changed: entries of it look after themselves. */
-void dir_entries_touched(struct dir *d, const char *file);
-
-/* ---- directory_op.c: as tree_backend.h says ---- */
+/* As tree_backend.h says. */
 void directory_read(struct tree_op *op);
 void directory_write(struct tree_op *op);
 void directory_create(struct tree_op *op);

@@ -1,0 +1,859 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Nodes of a directory tree: what a folder says is read into its spot, and operations on single
+ * nodes. Anybody in the group may have written what is read: sizes, numbers and kinds of files are
+ * checked. A provider lives while its file is locked. The kernel tells of a file's close an instant
+ * before it drops the lock, so a close is followed by a few more looks.
+ *
+ * Directories and files are renamed into place, so that a watch sees the old or the new. A writer
+ * holds a lock on the node's directory from its comparison of the version to the rename; readers
+ * need none. No symbolic link is followed below the root.
+ */
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/tree/directory.h"
+#include "common/tree/group_folder.h"
+#include "common/tree/tree_op.h"
+#include "common/wire/json.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    NODE_FILE_MODE = 0600, /* until it is complete */
+    /* Between two tries for a directory's lock, which is held for one small write. */
+    LOCK_PAUSE_MS = 2,
+};
+
+/* A provider's file as last seen. */
+struct member {
+    struct map_node in_dir;
+    struct list dirty; /* in its folder's, when something happened to it */
+    bool live;
+    bool reread;  /* its content may be new */
+    bool closing; /* a writer closed it; its lock may go any moment */
+    struct stat seen;
+    json_t *properties;
+    char name[PROVIDER_NAME_ROOM]; /* the provider's */
+    char file[];
+};
+
+/* ---- members ---- */
+
+static void member_destroy(struct dir *d, struct member *m)
+{
+    list_remove(&m->dirty);
+    map_remove(&d->members, &m->in_dir);
+    json_decref(m->properties);
+    free(m);
+}
+
+static void members_clear(struct dir *d)
+{
+
+    map_for_each_safe (struct member, m, &d->members, in_dir) {
+        member_destroy(d, m);
+    }
+}
+
+/* The member FILE, made if need be. NULL: no provider's name, or too many. */
+static struct member *member_get(struct dir *d, const char *file)
+{
+    struct member *m;
+    char name[PROVIDER_NAME_ROOM];
+    size_t len = strlen(file);
+
+    m = map_entry(map_find(&d->members, file, len), struct member, in_dir);
+    if (m != NULL)
+        return m;
+    if (strcmp(file, PROPERTIES_FILE) == 0 || !provider_name_decode(file, name))
+        return NULL;
+    if (map_count(&d->members) == TREE_PROVIDERS_MAX) {
+        log_warn(NULL, "tree-too-many-providers", "path=%s max=%d", d->full, TREE_PROVIDERS_MAX);
+        return NULL;
+    }
+    m = xcalloc(1, sizeof(*m) + len + 1);
+    memcpy(m->file, file, len + 1);
+    memcpy(m->name, name, sizeof(name));
+    m->properties = json_object();
+    map_add(&d->members, &m->in_dir, m->file, len);
+    return m;
+}
+
+static void member_mark(struct dir *d, struct member *m)
+{
+    if (!list_linked(&m->dirty))
+        list_push_back(&d->dirty, &m->dirty);
+}
+
+void dir_member_touched(struct dir *d, const char *file, bool closed)
+{
+    if (d->spot == NULL || (d->spot->parts & PART_PROVIDERS) == 0)
+        return;
+    struct member *m = member_get(d, file);
+    if (m == NULL)
+        return;
+    m->reread = true;
+    member_mark(d, m);
+    if (closed) {
+        m->closing = true;
+        d->recheck_ms = 1;
+        timer_stop(&d->recheck);
+    }
+}
+
+static bool same_content(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+/* Its properties; what is no JSON object counts as none: the provider is there all the same. */
+static json_t *read_properties(int fd, const char *path)
+{
+    struct text bytes = {0};
+    char why[JSON_WHY_ROOM] = "not a JSON object";
+    json_t *v = NULL;
+    enum err e = plain_file_read(fd, PROVIDER_BYTES_MAX, &bytes);
+
+    if (e == ERR_OK)
+        e = json_parse(text_slice(&bytes), PROVIDER_BYTES_MAX, &v, why);
+    else
+        snprintf(why, sizeof(why), "%s", err_text(e));
+    if (e != ERR_OK || !json_is_object(v)) {
+        log_warn(NULL, "tree-bad-provider", "file=%s problem=\"%s\"", path, why);
+        json_decref(v);
+        v = json_object();
+    }
+    text_fini(&bytes);
+    return v;
+}
+
+/* Look at M's file. Returns whether anything about it is new. */
+static bool member_look(struct dir *d, struct member *m)
+{
+    char *path = xasprintf("%s/%s", d->full, m->file);
+    bool was_live = m->live;
+    bool fresh = false;
+    struct stat st;
+    int fd = -1;
+    enum err e = plain_file_open(path, &fd, &st);
+
+    if (e == ERR_SYSTEM) {
+        /* Cannot tell now (no descriptors, no permission): leave it as it was; the next rescan asks
+         * again. */
+        log_warn(NULL, "tree-bad-provider", "file=%s problem=\"%s\"", path, strerror(errno));
+        goto out;
+    }
+    m->live = e == ERR_OK && provider_file_held(fd);
+    if (m->live && (!was_live || m->reread || !same_content(&m->seen, &st))) {
+        fresh = true;
+        json_decref(m->properties);
+        m->properties = read_properties(fd, path);
+        m->seen = st;
+    }
+    m->reread = false;
+    if (e == ERR_OK && !m->live) {
+        e = provider_file_clear(path);
+        if (e == ERR_SYSTEM)
+            log_warn(NULL, "tree-not-cleared", "file=%s problem=\"%s\"", path, strerror(errno));
+    }
+out:
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return fresh || m->live != was_live;
+}
+
+/* Files whose owner died before they were in place. */
+static void clear_unfinished(struct dir *d, const char *file)
+{
+    char *path = xasprintf("%s/%s", d->full, file);
+    struct stat st;
+
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mtime + NEW_FILE_AGE_S < time(NULL) &&
+        provider_file_clear(path) == ERR_OK)
+        log_info(NULL, "tree-cleared", "file=%s", path);
+    free(path);
+}
+
+/* Mark every provider file of the folder, and those known that are there no longer. */
+static bool scan_members(struct dir *d)
+{
+    DIR *folder = opendir(d->full);
+    struct dirent *entry;
+
+    if (folder == NULL) {
+        log_warn(NULL, "tree-unreadable", "path=%s problem=\"%s\"", d->full, strerror(errno));
+        return false;
+    }
+    while ((entry = readdir(folder)) != NULL) {
+        if (strncmp(entry->d_name, NEW_FILE_PREFIX, strlen(NEW_FILE_PREFIX)) == 0)
+            clear_unfinished(d, entry->d_name);
+        if (entry->d_name[0] != '.' && (entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN))
+            (void)member_get(d, entry->d_name);
+    }
+    closedir(folder);
+    map_for_each (struct member, m, &d->members, in_dir) {
+        m->reread = m->reread || d->reread;
+        member_mark(d, m);
+    }
+    d->rescan = d->reread = false;
+    return true;
+}
+
+static void publish_members(struct dir *d)
+{
+    struct provider_set *set = provider_set_create(map_count(&d->members));
+    size_t n = 0;
+
+    map_for_each (struct member, m, &d->members, in_dir) {
+        if (m->live)
+            set->items[n++] = (struct tree_provider){xstrdup(m->name), json_incref(m->properties)};
+    }
+    set->n = n;
+    provider_set_sort(set);
+    provider_set_drop(d->spot->providers);
+    d->spot->providers = set;
+}
+
+static void read_members(struct dir *d)
+{
+    struct list *node;
+    bool changed = d->spot->providers == NULL;
+
+    if (d->rescan && !scan_members(d)) {
+        provider_set_drop(d->spot->providers);
+        d->spot->providers = NULL;
+        return;
+    }
+    while ((node = list_pop_front(&d->dirty)) != NULL) {
+        struct member *m = list_entry(node, struct member, dirty);
+
+        changed = member_look(d, m) || changed;
+        if (!m->live)
+            member_destroy(d, m);
+        else if (m->closing && !timer_running(&d->recheck))
+            timer_start(d->tree->base.loop, &d->recheck, d->recheck_ms);
+    }
+    if (changed)
+        publish_members(d);
+}
+
+static void on_recheck(struct timer *timer)
+{
+    struct dir *d = container_of(timer, struct dir, recheck);
+
+    d->recheck_ms *= 4;
+    map_for_each (struct member, m, &d->members, in_dir) {
+        if (!m->closing)
+            continue;
+        member_mark(d, m);
+        m->closing = d->recheck_ms <= RECHECK_MS_MAX;
+    }
+    tree_spot_touch(d->spot, PART_PROVIDERS);
+}
+
+/* ---- properties ---- */
+
+/* FULL/properties.json. Errors: as of plain_file_open and plain_file_read. */
+static enum err read_file(const char *full, struct text *out)
+{
+    char *path = xasprintf("%s/" PROPERTIES_FILE, full);
+    struct stat st;
+    int fd = -1;
+    enum err e = plain_file_open(path, &fd, &st);
+
+    if (e == ERR_OK)
+        e = plain_file_read(fd, NODE_BYTES_MAX, out);
+    int saved = errno;
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    errno = saved;
+    return e;
+}
+
+/* The properties in properties.json; NULL: WHY not. *IS_THERE: the file is. */
+static json_t *load_properties(struct dir *d, bool *is_there, char *why, size_t room)
+{
+    char reason[JSON_WHY_ROOM] = "";
+    struct text bytes = {0};
+    json_t *v = NULL;
+    enum err e = read_file(d->full, &bytes);
+
+    *is_there = e != ERR_NOT_FOUND;
+    if (e == ERR_NOT_FOUND)
+        v = json_object();
+    else if (e == ERR_SYSTEM)
+        snprintf(why, room, PROPERTIES_FILE ": %s", strerror(errno));
+    else if (e == ERR_UNSUPPORTED)
+        snprintf(why, room, PROPERTIES_FILE ": not a regular file");
+    else if (e == ERR_TOO_LARGE)
+        snprintf(why, room, PROPERTIES_FILE ": over %d bytes", NODE_BYTES_MAX);
+    if (e != ERR_OK)
+        goto out;
+    e = json_parse(text_slice(&bytes), NODE_BYTES_MAX, &v, reason);
+    if (e != ERR_OK) {
+        v = NULL;
+        snprintf(why, room, PROPERTIES_FILE ": %s", reason);
+    } else if (!json_is_object(v)) {
+        json_decref(v);
+        v = NULL;
+        snprintf(why, room, PROPERTIES_FILE ": not a JSON object");
+    }
+out:
+    text_fini(&bytes);
+    return v;
+}
+
+/*
+ * Whether to keep what was known for a moment: editors write in place, or move the old file away
+ * before the new one comes, and in between nobody should see defaults or errors.
+ */
+static bool in_doubt(struct dir *d, const json_t *v, const char *why)
+{
+    const struct tree_spot *s = d->spot;
+    bool news = s->parses || s->problem == NULL || strcmp(s->problem, why) != 0;
+
+    if (v != NULL && json_object_size(s->properties) == 0)
+        news = false;
+
+    if (!s->known || !news || d->doubt_over)
+        return false;
+    if (!timer_running(&d->doubt))
+        timer_start(d->tree->base.loop, &d->doubt, DOUBT_MS);
+    return true;
+}
+
+static void read_data(struct dir *d)
+{
+    char why[JSON_WHY_ROOM + 64] = "";
+    bool is_there;
+    json_t *v = load_properties(d, &is_there, why, sizeof(why));
+
+    d->data_stale = false;
+    if (!is_there)
+        snprintf(why, sizeof(why), PROPERTIES_FILE ": is gone");
+    if ((v == NULL || !is_there) && in_doubt(d, v, why)) {
+        json_decref(v);
+        return;
+    }
+    timer_stop(&d->doubt);
+    d->doubt_over = false;
+    /* A node that never said anything has no properties; one that did keeps them, as if it were
+     * gone itself. */
+    if (v != NULL && (is_there || json_object_size(d->spot->properties) == 0)) {
+        tree_spot_set_properties(d->spot, v);
+    } else {
+        json_decref(v);
+        tree_spot_set_problem(d->spot, why);
+    }
+}
+
+static void on_doubt_over(struct timer *timer)
+{
+    struct dir *d = container_of(timer, struct dir, doubt);
+
+    d->doubt_over = true;
+    d->data_stale = true;
+    tree_spot_touch(d->spot, PART_NODE);
+}
+
+/* ---- children ---- */
+
+static bool is_folder(const char *full)
+{
+    struct stat st;
+
+    return lstat(full, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Whether ENTRY of FULL is a folder. */
+static bool entry_is_folder(const char *full, const struct dirent *entry)
+{
+    if (entry->d_type != DT_UNKNOWN)
+        return entry->d_type == DT_DIR;
+    char *path = xasprintf("%s/%s", full, entry->d_name);
+    bool yes = is_folder(path);
+    free(path);
+    return yes;
+}
+
+static struct name_set *load_children(struct dir *d)
+{
+    DIR *folder = opendir(d->full);
+    struct name_set *set;
+    struct dirent *entry;
+    size_t n = 0;
+
+    if (folder == NULL)
+        return NULL;
+    set = name_set_create(0);
+    while ((entry = readdir(folder)) != NULL && n < TREE_CHILDREN_MAX) {
+        if (entry->d_name[0] == '.' || !entry_is_folder(d->full, entry))
+            continue;
+        /* Room in powers of two. */
+        if ((n & (n - 1)) == 0)
+            set = xrealloc(set, sizeof(*set) + (n == 0 ? 1 : n * 2) * sizeof(set->names[0]));
+        set->names[n++] = xstrdup(entry->d_name);
+    }
+    closedir(folder);
+    set->n = n;
+    name_set_sort(set);
+    return set;
+}
+
+static void read_children(struct dir *d)
+{
+    name_set_drop(d->spot->children);
+    d->spot->children = load_children(d);
+    d->children_stale = d->spot->children == NULL;
+}
+
+/* ---- all of it ---- */
+
+void dir_read(struct dir *d)
+{
+    struct tree_spot *s = d->spot;
+
+    if (!d->exists) {
+        tree_spot_set_missing(s);
+        provider_set_drop(s->providers);
+        s->providers = NULL;
+        name_set_drop(s->children);
+        s->children = NULL;
+        members_clear(d);
+        return;
+    }
+    if (d->data_stale)
+        read_data(d);
+    if ((s->parts & PART_PROVIDERS) != 0)
+        read_members(d);
+    if ((s->parts & PART_CHILDREN) != 0 && d->children_stale)
+        read_children(d);
+}
+
+void dir_read_init(struct dir *d)
+{
+    d->data_stale = d->children_stale = d->rescan = true;
+    list_init(&d->dirty);
+    timer_init(&d->doubt, on_doubt_over);
+    timer_init(&d->recheck, on_recheck);
+}
+
+void dir_read_fini(struct dir *d)
+{
+    timer_stop(&d->doubt);
+    timer_stop(&d->recheck);
+    members_clear(d);
+}
+
+/* ==== operations ==== */
+
+/* The path of the node in the file system, and of FILE in it. */
+static char *path_of(const struct tree_op *op, const char *file)
+{
+    const struct directory *t = container_of(op->tree, struct directory, base);
+
+    return xasprintf("%s%s%s", t->root, op->at, file);
+}
+
+/* Adds errno, which is about this node alone when it is about permissions. */
+static enum err fail(const struct tree_op *op, const char *what)
+{
+    bool denied = errno == EACCES || errno == EPERM;
+
+    diag_add(op->diag, NULL, 0, 0, "%s: cannot %s: %s%s", tree_path_shown(op->at), what,
+             strerror(errno), denied ? " (are you in the group of the tree's owner?)" : "");
+    return denied ? ERR_UNSUPPORTED : ERR_SYSTEM;
+}
+
+/* ---- which directory ---- */
+
+/* Not hidden, and not the node's own file. */
+static bool is_node_name(struct slice name)
+{
+    return name.len != 0 && name.len < PROVIDER_NAME_ROOM && name.p[0] != '.' &&
+           !slice_is(name, PROPERTIES_FILE);
+}
+
+/* Whether the first LEN bytes of the path are a node. The root may be a symbolic link. */
+static bool node_exists(const struct tree_op *op, size_t len)
+{
+    const struct directory *t = container_of(op->tree, struct directory, base);
+    struct stat st;
+
+    if (stat(t->root, &st) != 0 || !S_ISDIR(st.st_mode))
+        return false;
+    for (size_t at = 0; at < len;) {
+        size_t name = at + 1;
+
+        for (at = name; at < len && op->at[at] != '/';)
+            ++at;
+        char *full = xasprintf("%s%.*s", t->root, (int)at, op->at);
+        bool exists = is_node_name((struct slice){op->at + name, at - name}) && is_folder(full);
+        free(full);
+        if (!exists)
+            return false;
+    }
+    return true;
+}
+
+/* The bytes of the path above its last name. */
+static size_t above(const struct tree_op *op)
+{
+    return (size_t)(strrchr(op->at, '/') - op->at);
+}
+
+/* ---- reading ---- */
+
+/* Equal bytes are the same version. */
+static uint64_t version_of(struct slice bytes)
+{
+    return map_hash(bytes.p, bytes.len);
+}
+
+static void set_data(struct tree_op *op, struct slice bytes)
+{
+    tree_record_set_data(&op->record, bytes);
+    op->record.version = version_of(bytes);
+}
+
+/* The bytes of the node's own file; none when there is no such file. */
+static enum err read_bytes(const struct tree_op *op, struct text *out)
+{
+    char *full = path_of(op, "");
+    const char *path = tree_path_shown(op->at);
+    enum err e = read_file(full, out);
+
+    if (e == ERR_NOT_FOUND)
+        e = ERR_OK;
+    else if (e == ERR_SYSTEM)
+        e = fail(op, "read " PROPERTIES_FILE);
+    else if (e == ERR_UNSUPPORTED)
+        diag_add(op->diag, NULL, 0, 0, "%s: " PROPERTIES_FILE " is no regular file", path);
+    else if (e == ERR_TOO_LARGE)
+        diag_add(op->diag, NULL, 0, 0, "%s: " PROPERTIES_FILE " has more than %d bytes", path,
+                 NODE_BYTES_MAX);
+    free(full);
+    return e;
+}
+
+/* The path is no directory: it may be a provider's file. */
+static enum err read_provider(struct tree_op *op)
+{
+    struct text bytes = {0};
+    struct stat st;
+    int fd = -1;
+
+    if (op->at[0] == '\0' || !node_exists(op, above(op)))
+        return ERR_NOT_FOUND;
+    char *full = path_of(op, "");
+    enum err e = is_node_name(slice_of(strrchr(op->at, '/') + 1)) ? plain_file_open(full, &fd, &st)
+                                                                  : ERR_NOT_FOUND;
+    /* Another kind of file, or one of a process that has exited, is nothing. */
+    if (e == ERR_UNSUPPORTED || (e == ERR_OK && !provider_file_held(fd)))
+        e = ERR_NOT_FOUND;
+    else if (e == ERR_OK)
+        e = plain_file_read(fd, NODE_BYTES_MAX, &bytes);
+    if (e == ERR_SYSTEM)
+        e = fail(op, "read it");
+    else if (e == ERR_TOO_LARGE)
+        diag_add(op->diag, NULL, 0, 0, "%s: more than %d bytes", op->at, NODE_BYTES_MAX);
+    if (e == ERR_OK)
+        set_data(op, text_slice(&bytes));
+    op->record.provider = true;
+    text_fini(&bytes);
+    if (fd >= 0)
+        close(fd);
+    free(full);
+    return e;
+}
+
+/* Whether ENTRY of FULL is a folder, or a file that a provider holds. */
+static bool is_child(const char *full, const struct dirent *entry)
+{
+    char decoded[PROVIDER_NAME_ROOM];
+    char *path = xasprintf("%s/%s", full, entry->d_name);
+    struct stat st;
+    int fd = -1;
+    bool yes = entry_is_folder(full, entry);
+
+    if (!yes && provider_name_decode(entry->d_name, decoded) &&
+        plain_file_open(path, &fd, &st) == ERR_OK) {
+        yes = provider_file_held(fd);
+        close(fd);
+    }
+    free(path);
+    return yes;
+}
+
+static enum err list_children(struct tree_op *op)
+{
+    struct tree_record *r = &op->record;
+    char *full = path_of(op, "");
+    DIR *folder = opendir(full);
+    struct dirent *entry;
+    enum err e = ERR_OK;
+
+    if (folder == NULL)
+        e = errno == ENOENT ? ERR_NOT_FOUND : fail(op, "list it");
+    while (e == ERR_OK && (entry = readdir(folder)) != NULL) {
+        if (!is_node_name(slice_of(entry->d_name)) || !is_child(full, entry))
+            continue;
+        if (r->nchildren == TREE_CHILDREN_MAX) {
+            diag_add(op->diag, NULL, 0, 0, "%s: more than %d children", tree_path_shown(op->at),
+                     TREE_CHILDREN_MAX);
+            e = ERR_TOO_LARGE;
+        } else {
+            tree_record_add_child(r, entry->d_name);
+        }
+    }
+    if (folder != NULL)
+        closedir(folder);
+    free(full);
+    tree_record_sort(r);
+    return e;
+}
+
+void directory_read(struct tree_op *op)
+{
+    struct text bytes = {0};
+
+    if (!node_exists(op, strlen(op->at))) {
+        tree_op_finish(op, read_provider(op));
+        return;
+    }
+    enum err e = read_bytes(op, &bytes);
+    if (e == ERR_OK) {
+        set_data(op, text_slice(&bytes));
+        e = list_children(op);
+    }
+    text_fini(&bytes);
+    tree_op_finish(op, e);
+}
+
+/* ---- writing ---- */
+
+/* BYTES into FULL/properties.json, by way of a hidden file: others are taken for providers. */
+static bool put_file(const char *full, struct slice bytes)
+{
+    char *hidden = xasprintf("%s/" NEW_FILE_PREFIX "properties-%ld", full, (long)getpid());
+    char *file = xasprintf("%s/" PROPERTIES_FILE, full);
+    int fd = file_open_new(hidden, NODE_FILE_MODE);
+    bool ok = false;
+
+    if (fd >= 0) {
+        ok = group_file_share(fd, hidden) && file_write_all(fd, bytes) && fsync(fd) == 0;
+        ok = close(fd) == 0 && ok && rename(hidden, file) == 0;
+        if (!ok) {
+            int saved = errno;
+
+            unlink(hidden);
+            errno = saved;
+        }
+    }
+    free(file);
+    free(hidden);
+    return ok;
+}
+
+/* The directory is locked. */
+static enum err write_locked(struct tree_op *op)
+{
+    char *full = path_of(op, "");
+    struct text now = {0};
+    enum err e = op->version != NULL ? read_bytes(op, &now) : ERR_OK;
+    struct slice bytes = tree_op_bytes(op);
+
+    if (e == ERR_OK && op->version != NULL && version_of(text_slice(&now)) != *op->version)
+        e = ERR_BUSY;
+    /* To a watch an empty file is not JSON. */
+    if (e == ERR_OK && !put_file(full, bytes.len != 0 ? bytes : SLICE_LIT("{}")))
+        e = fail(op, "write " PROPERTIES_FILE);
+    /* Some file systems cannot; the rename is then as durable as they make it. */
+    if (e == ERR_OK)
+        (void)fsync(op->fd);
+    text_fini(&now);
+    free(full);
+    return e;
+}
+
+/* Others hold the lock for one write, unless they are stopped. */
+static void try_lock(struct timer *timer)
+{
+    struct tree_op *op = container_of(timer, struct tree_op, again);
+    bool locked = op->fd >= 0 && flock(op->fd, LOCK_EX | LOCK_NB) == 0;
+
+    if (!locked && op->fd >= 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+        timer_start(op->tree->loop, &op->again, LOCK_PAUSE_MS);
+        return;
+    }
+    enum err e = locked ? write_locked(op) : fail(op, "lock its folder");
+    if (op->fd >= 0)
+        close(op->fd);
+    tree_op_finish(op, e);
+}
+
+void directory_write(struct tree_op *op)
+{
+    if (!node_exists(op, strlen(op->at))) {
+        enum err e = read_provider(op);
+
+        if (e == ERR_OK) {
+            diag_add(op->diag, NULL, 0, 0, "%s: belongs to the process that registered it", op->at);
+            e = ERR_UNSUPPORTED;
+        }
+        tree_op_finish(op, e);
+        return;
+    }
+    char *full = path_of(op, "");
+    op->fd = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(full);
+    timer_init(&op->again, try_lock);
+    try_lock(&op->again);
+}
+
+void directory_abandon(struct tree_op *op)
+{
+    close(op->fd);
+    errno = ETIMEDOUT;
+    (void)fail(op, "lock its folder");
+}
+
+/* ---- creating ---- */
+
+/* A directory with BYTES as its properties, if any, at FULL, which comes into being complete. */
+static bool put_folder(const char *full, struct slice bytes)
+{
+    const char *last = strrchr(full, '/');
+    char *hidden =
+        xasprintf("%.*s/" NEW_FILE_PREFIX "node-%ld", (int)(last - full), full, (long)getpid());
+    bool ok = group_folder_make(hidden);
+    int saved;
+
+    if (ok) {
+        ok = (bytes.len == 0 || put_file(hidden, bytes)) &&
+             renameat2(AT_FDCWD, hidden, AT_FDCWD, full, RENAME_NOREPLACE) == 0;
+        /* Where the flag is not known: a directory replaces at most an empty one. */
+        if (!ok && (errno == EINVAL || errno == ENOSYS))
+            ok = rename(hidden, full) == 0;
+    }
+    saved = errno;
+    if (!ok) {
+        char *file = xasprintf("%s/" PROPERTIES_FILE, hidden);
+
+        unlink(file);
+        rmdir(hidden);
+        free(file);
+    }
+    free(hidden);
+    errno = saved;
+    return ok;
+}
+
+static enum err create_root(const struct tree_op *op)
+{
+    char *full = path_of(op, "");
+    struct slice bytes = tree_op_bytes(op);
+    bool ok = group_folder_make_all(full) && (bytes.len == 0 || put_file(full, bytes));
+    enum err e = ok ? ERR_OK : fail(op, "make it");
+
+    free(full);
+    return e;
+}
+
+static enum err create_below(const struct tree_op *op)
+{
+    if (!node_exists(op, above(op)))
+        return ERR_NOT_FOUND;
+    if (!is_node_name(slice_of(strrchr(op->at, '/') + 1))) {
+        diag_add(op->diag, NULL, 0, 0,
+                 "%s: no name for a node here: it is hidden, taken, or longer than %d bytes",
+                 op->at, PROVIDER_NAME_ROOM - 1);
+        return ERR_UNSUPPORTED;
+    }
+    char *full = path_of(op, "");
+    enum err e = ERR_OK;
+    if (!put_folder(full, tree_op_bytes(op)))
+        e = errno == EEXIST || errno == ENOTEMPTY ? ERR_EXISTS : fail(op, "make it");
+    free(full);
+    return e;
+}
+
+void directory_create(struct tree_op *op)
+{
+    if (node_exists(op, strlen(op->at)))
+        tree_op_finish(op, ERR_EXISTS);
+    else
+        tree_op_finish(op, op->at[0] == '\0' ? create_root(op) : create_below(op));
+}
+
+/* ---- removing ---- */
+
+/* Deletes files that are not held: of providers that have ended, and unfinished ones. */
+static void clear_folder(const char *full)
+{
+    DIR *folder = opendir(full);
+    struct dirent *entry;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        if (strcmp(entry->d_name, PROPERTIES_FILE) == 0)
+            continue;
+        char *path = xasprintf("%s/%s", full, entry->d_name);
+        struct stat st;
+
+        if (lstat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+            /* One that is held stays, and with it the directory. */
+            enum err unused = provider_file_clear(path);
+            (void)unused;
+        }
+        free(path);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+/*
+ * A provider may come at any moment. Its file keeps the directory from being removed; the
+ * properties, which had to be deleted first, are put back then.
+ */
+void directory_remove(struct tree_op *op)
+{
+    char *full = path_of(op, "");
+    char *file = path_of(op, "/" PROPERTIES_FILE);
+    struct text bytes = {0};
+    enum err e = node_exists(op, strlen(op->at)) ? read_bytes(op, &bytes) : ERR_NOT_FOUND;
+
+    if (e == ERR_OK) {
+        clear_folder(full);
+        bool had = unlink(file) == 0;
+        if (rmdir(full) != 0) {
+            int saved = errno;
+
+            if (had && !put_file(full, text_slice(&bytes)))
+                (void)fail(op, "put back " PROPERTIES_FILE);
+            errno = saved;
+            e = saved == ENOTEMPTY || saved == EEXIST ? ERR_BUSY : fail(op, "remove it");
+        }
+    }
+    text_fini(&bytes);
+    free(file);
+    free(full);
+    tree_op_finish(op, e);
+}
+
+void directory_reset_acl(struct tree_op *op)
+{
+    diag_add(op->diag, NULL, 0, 0, "%s: a directory's permissions are its owner's: chmod, chown",
+             tree_path_shown(op->at));
+    tree_op_finish(op, ERR_UNSUPPORTED);
+}
