@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside the directory tree: one struct dir per folder that somebody looks at or registers in, and
- * per folder on the way there. What inotify says only marks things stale; they are read when
- * somebody looks.
+ * The directory back end: one struct dir per folder that is observed or has our registrations, and
+ * per folder above. Events of inotify only mark things stale; they are read when they are used.
  *   directory.c       the backend: folders, inotify, staleness, our own providers
  *   directory_node.c  what a folder says, into its spot; operations on single nodes
  */
@@ -13,20 +12,20 @@
 #include "common/tree/tree_backend.h"
 
 #define PROPERTIES_FILE "properties.json"
-/* What a provider's file is called before it is in place. */
+/* Prefix of the name of a provider's file before it is in place. */
 #define NEW_FILE_PREFIX ".new-"
 
 enum {
     /* A properties.json that vanished or broke may be in the middle of being replaced. */
     DOUBT_MS = 100,
-    /* Everything is checked anew so often, for what inotify cannot tell (a renamed ancestor). */
+    /* Interval of checks of everything, for what inotify does not report (a renamed ancestor). */
     VERIFY_MS = 5000,
-    /* The same when inotify has no room for us. */
+    /* The same when inotify is out of watches. */
     VERIFY_BLIND_MS = 500,
-    /* A closed file's lock goes an instant after the event: look again after 1, 4, 16, ... ms, up
-       to this. */
+    /* The lock of a closed file is released an instant after the event: check again after 1, 4,
+       16, ... ms, up to this. */
     RECHECK_MS_MAX = 1024,
-    /* Unfinished files of crashed owners are cleared at this age. */
+    /* Unfinished files of crashed owners are deleted at this age. */
     NEW_FILE_AGE_S = 10,
 };
 
@@ -54,15 +53,15 @@ struct dir {
     dev_t dev;
     ino_t ino;
     bool exists;
-    bool stale;      /* exists, watch: to be looked up anew */
+    bool stale;      /* exists, watch: to be determined again */
     bool data_stale; /* properties.json */
     bool children_stale;
-    bool rescan;        /* all providers: still there, still locked */
-    bool reread;        /* and their contents, whatever their times say */
+    bool rescan;        /* check of all providers: do they exist, are they locked? */
+    bool reread;        /* and of their contents, even if their times are unchanged */
     struct timer doubt; /* see DOUBT_MS */
     bool doubt_over;
     struct map members; /* provider files, by file name */
-    struct list dirty;  /* of members that something happened to */
+    struct list dirty;  /* members that have changed */
     struct timer recheck;
     unsigned recheck_ms;
     char *full; /* path in the file system */
@@ -72,9 +71,9 @@ struct dir {
 /* ---- directory_node.c ---- */
 void dir_read_init(struct dir *d);
 void dir_read_fini(struct dir *d);
-/* Fill D's spot in with what it wants to know. D is up to date. */
+/* Fills in D's spot, at least the wanted parts. D is up to date. */
 void dir_read(struct dir *d);
-/* Something happened to FILE in D; CLOSED: a writer closed it. */
+/* FILE in D has changed; CLOSED: a writer has closed it. */
 void dir_member_touched(struct dir *d, const char *file, bool closed);
 
 /* As tree_backend.h says. */

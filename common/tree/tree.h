@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The watched hierarchy: nodes with properties (a JSON object), children, links, and providers:
- * addresses registered by the process that serves them, gone when that process is. Two places it
- * lives in: directory:/path (one machine), zookeeper://... . On one loop (the control loop); owned
- * by the program, outlives its watches and registrations. The tree's own threads, if any, only
- * post.
+ * A hierarchy of nodes that can be watched. A node has properties (a JSON object), children, links
+ * and providers: addresses registered by the process that serves them, which end with that process.
+ * It is stored in a directory (directory:/path, one machine) or in ZooKeeper (zookeeper://...). On
+ * one loop (the control loop); owned by the program; outlives its watches and registrations. The
+ * tree's own threads, if any, only post messages to the loop.
  */
 #ifndef RLB_TREE_TREE_H
 #define RLB_TREE_TREE_H
@@ -20,50 +20,50 @@ struct tree_watch;
 struct tree_registration;
 struct json_writer;
 
-/* How to reach a ZooKeeper; a directory needs none of it. Borrowed for the call. */
+/* How to reach ZooKeeper; not used for a directory. Borrowed for the call. */
 struct tree_options {
     const char *auth_file;       /* its first line is USER:PASSWORD, a digest identity; or NULL */
-    uint64_t session_timeout_ms; /* asked for; 0: TREE_SESSION_MS */
+    uint64_t session_timeout_ms; /* requested; 0: TREE_SESSION_MS */
 };
 
 /*
  * URL: "directory:/path", or "zookeeper://HOST:PORT,HOST:PORT/path". The path need not exist yet:
- * it is waited for (and created by registrations). O may be NULL: nothing special.
+ * it is waited for (and created by registrations). O may be NULL: the defaults.
  * Paths of the functions below begin there. Links resolve within the whole tree, as in zc.zk: for
  * ZooKeeper that is all of the server, so that a link to "/a/b" means "/a/b" whatever the URL's
- * path is; for a directory it is what the URL names, and no link leads out of it.
+ * path is; for a directory it is the directory of the URL, and no link leads out of it.
  * Errors: ERR_SYNTAX, ERR_UNSUPPORTED (unknown scheme), ERR_SYSTEM (the auth file cannot be read).
  */
 enum err tree_open(struct loop *l, struct slice url, const struct tree_options *o,
                    struct tree **out, struct diag *d) must_check;
-/* Whether tree_open() would take URL, but for what the machine says. The same errors. */
+/* Whether URL is valid for tree_open(), without access to the tree. The same errors. */
 enum err tree_check_url(struct slice url, struct diag *d) must_check;
 /*
- * The same of the value URL (NULL: none) that stands at AT, and of the auth file AUTH (NULL: none)
- * that stands at AUTH_AT, which is read as tree_open() reads it; problems are told at their place.
+ * The same for the value URL (NULL: none) of the configuration at AT, and for the auth file AUTH
+ * (NULL: none) at AUTH_AT, which is read as by tree_open(). Problems are added at their place.
  */
 void tree_check_config(const struct config *c, const struct config_node *at, const char *url,
                        const struct config_node *auth_at, const char *auth, struct diag *d);
-/* Waits, bounded, until our own providers are taken back where others see them. */
+/* Waits, bounded, until our own providers are no longer visible to others. NULL is allowed. */
 void tree_close(struct tree *t);
 
 /* For status pages and metrics. Counts since the start. */
 struct tree_status {
-    bool connected;       /* the place can be reached now */
+    bool connected;       /* can be reached now */
     uint64_t sessions;    /* begun with a server; 0 for a directory */
-    uint64_t connections; /* made or made again to one */
-    uint64_t expired;     /* sessions lost: their providers were put back */
+    uint64_t connections; /* made to a server, reconnections included */
+    uint64_t expired;     /* sessions lost; their providers were registered again */
     uint64_t reads;       /* of nodes, child lists, providers */
-    size_t quarantined;   /* nodes not read at present, because reading them broke the connection */
+    size_t quarantined;   /* nodes not read at present: reading them broke the connection */
 };
 void tree_status(const struct tree *t, struct tree_status *out);
 /* The node that the URL names: "" or "/a/b", from the root of the tree. */
 const char *tree_top(const struct tree *t);
-/* Whether other machines may write it: what it says of this one is then not to be believed. */
+/* Whether other machines may write it. Its statements about this machine are then not trusted. */
 bool tree_is_remote(const struct tree *t);
 /*
- * Member "broken_links" of what is open in W: why links do not resolve that the watches and
- * registrations at PATH and below it meet. T NULL: none.
+ * Member "broken_links" of the object open in W: why links do not resolve which the watches and
+ * registrations at PATH and below it follow. T NULL: none.
  */
 void tree_describe_broken_links(const struct tree *t, const char *path, struct json_writer *w);
 
@@ -72,38 +72,38 @@ struct tree_provider {
     json_t *properties; /* an object; never NULL */
 };
 
-/* What a watched node is at the moment. Borrowed for the call. */
+/* The current state of a watched node. Borrowed for the call. */
 struct tree_node {
     bool exists;
-    uint64_t birth;      /* differs when the node was made anew; 0: cannot tell */
+    uint64_t birth;      /* differs after the node was created again; 0: unknown */
     bool parses;         /* properties are a JSON object (property links followed) */
-    const char *problem; /* why not, or why a link does not resolve (its property keeps its last
-                            value); or NULL */
+    const char *problem; /* why they are not, or why a link does not resolve (its property keeps
+                            its last value); or NULL */
     json_t *properties;  /* the last good ones when !exists or !parses; never NULL */
     const struct tree_provider *providers; /* of PATH/providers, sorted by name */
     size_t nproviders;
-    bool providers_known; /* false: they could not be read (keep the last ones, which these are) */
+    bool providers_known;        /* false: they cannot be read; these are the last known ones */
     const char *const *children; /* names of the nodes below, sorted */
     size_t nchildren;
 };
 typedef void (*tree_changed_fn)(void *context, const struct tree_node *node);
 
 /*
- * Watch the node PATH ("" or "/" is the one that the URL names; node links on the way are followed)
- * and its providers. CHANGED runs soon, then at every change; never inside this call. The first
- * change of a burst is reported at once, further ones at most every 20 ms.
+ * Watches the node PATH ("" or "/": the one that the URL names; node links on the way are followed)
+ * and its providers. CHANGED is called soon, then at every change; never inside this call. The
+ * first change of a burst is reported at once, further ones at most every 20 ms.
  */
 struct tree_watch *tree_watch(struct tree *t, const char *path, tree_changed_fn changed,
                               void *context);
 void tree_unwatch(struct tree_watch *w);
 
 /*
- * Register PATH/providers/NAME for as long as this process lives (and until tree_unregister).
- * Parents are made. If another live process holds the name, it is taken when that one ends.
+ * Registers PATH/providers/NAME while this process lives (until tree_unregister). Parents are
+ * created. If another live process has the name, it is registered when that process ends.
  */
 struct tree_registration *tree_register(struct tree *t, const char *path, const char *name,
                                         const json_t *properties);
-/* New properties in the same registration. */
+/* Replaces the properties of the registration. */
 void tree_registration_set(struct tree_registration *r, const json_t *properties);
 bool tree_registered(const struct tree_registration *r);
 void tree_unregister(struct tree_registration *r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between tree.c and the places a tree lives in: what a backend implements, and what it fills in.
- * A spot is one node by its real path, no links followed; the tree owns it, and the backend keeps
- * it current while it is observed. Everything here is on the tree's loop.
+ * Between tree.c and its back ends: what a back end implements, and what it fills in. A spot is one
+ * node by its real path, without links; the tree owns it, and the back end keeps it current while
+ * it is observed. Everything here is on the tree's loop.
  *
  *   watch, registration ── follower ── use ──► spot ◄── backend (a directory, ZooKeeper)
  */
@@ -13,31 +13,30 @@
 #include "common/tree/tree.h"
 
 enum {
-    /* A node's path, from the root of the tree. Deeper or longer ones are mistakes: a service's
-       path has a few names. */
+    /* A node's path, from the root of the tree. The path of a service has a few names. */
     TREE_PATH_MAX = 512,
-    /* Steps of following links for one watch: its own links, property links and theirs. */
+    /* Steps in following links for one watch: its own links, property links and theirs. */
     TREE_STEPS_MAX = 256,
-    /* Names a link may lead through before it counts as a loop; also bounds the recursion. */
+    /* Links in a row that count as a loop; also bounds the recursion. */
     TREE_TRAIL_MAX = 32,
-    /* Between two looks of one watch: what a burst of changes may cost. */
+    /* Between two evaluations of one watch: bounds the cost of a burst of changes. */
     TREE_PAUSE_MS = 20,
-    /* Providers and child nodes of one node that are looked at. */
+    /* Providers and child nodes of one node that are read. */
     TREE_PROVIDERS_MAX = 10000,
     TREE_CHILDREN_MAX = 10000,
-    /* What a lost ZooKeeper client is waited for, unless configured. */
+    /* Time-out of a ZooKeeper session, unless configured. */
     TREE_SESSION_MS = 10000,
-    /* One provider's properties: a dozen short ones. */
+    /* The properties of one provider, of which there are usually a dozen short ones. */
     PROVIDER_BYTES_MAX = 64 * 1024,
 };
 
-/* PATH for people: that of the root is "". */
+/* PATH for messages: that of the root is "". */
 static inline const char *tree_path_shown(const char *path)
 {
     return path[0] != '\0' ? path : "/";
 }
 
-/* What of a spot somebody wants to know. */
+/* Parts of a spot that are wanted. */
 enum tree_part { PART_NODE = 1, PART_PROVIDERS = 2, PART_CHILDREN = 4 };
 
 /* Immutable and reference counted: a spot and the last report of a watch may share one. */
@@ -63,21 +62,21 @@ struct tree {
      * Links lead anywhere in the tree. Borrowed from the backend. */
     const char *top;
     struct map spots;   /* by path */
-    size_t watches;     /* and registrations, that must end first */
-    struct list broken; /* follower->in_broken: each has met a link that does not resolve */
+    size_t watches;     /* with registrations and operations; they must end first */
+    struct list broken; /* follower->in_broken: each has a link that does not resolve */
 };
 
 struct tree_spot {
     struct map_node in_tree;
     struct tree *tree;
-    struct list uses;               /* who wants to know */
-    unsigned parts;                 /* what any of them ever wanted */
-    bool touched;                   /* something may have changed: refresh() before looking */
-    void *place;                    /* the backend's own */
-    bool known;                     /* false: not heard of yet (nothing below means anything) */
+    struct list uses;               /* by followers */
+    unsigned parts;                 /* all that were ever wanted */
+    bool touched;                   /* may have changed: refresh() before use */
+    void *place;                    /* private to the back end */
+    bool known;                     /* false: not read yet; what follows is invalid */
     bool exists;                    /* now */
     bool parses;                    /* now */
-    uint64_t birth;                 /* differs when it was made anew; 0: cannot tell */
+    uint64_t birth;                 /* differs after it was created again; 0: unknown */
     json_t *properties;             /* the last good ones, links and all; never NULL */
     char *problem;                  /* why it does not parse; owned */
     struct provider_set *providers; /* NULL: cannot be read */
@@ -98,14 +97,13 @@ struct tree_backend {
                      struct tree **out, struct diag *d);
     void (*close)(struct tree *t);
     void (*status)(const struct tree *t, struct tree_status *out);
-    /* Begin to keep S current. Touch it by tree_spot_touch() at every change, from outside
-     * refresh(). */
+    /* Starts to keep S current, by tree_spot_touch() at every change; not from refresh(). */
     void (*observe)(struct tree_spot *s);
-    /* Fill S in from what is known now, at least S->parts of it; may do small file I/O. */
+    /* Fills in S with what is known now, at least S->parts; may do small file I/O. */
     void (*refresh)(struct tree_spot *s);
     void (*forget)(struct tree_spot *s);
-    /* Put and keep provider NAME into node PATH (a real path ending in "/providers"), making
-     * parents. */
+    /* Registers provider NAME in node PATH (a real path ending in "/providers"), and keeps it
+     * registered. Parents are created. */
     struct tree_entry *(*enter)(struct tree *t, const char *path, const char *name,
                                 const json_t *properties);
     void (*entry_set)(struct tree_entry *e, const json_t *properties);
@@ -131,16 +129,16 @@ extern const struct tree_backend tree_directory;
 extern const struct tree_backend tree_zookeeper;
 
 /* ---- for backends ---- */
-/* PARTS of S may have changed: whoever wants one of them will look soon. Not from refresh(). */
+/* PARTS of S may have changed: followers that want them are notified. Not from refresh(). */
 void tree_spot_touch(struct tree_spot *s, unsigned parts);
-/* S's node has these properties (taken over), or none that parse: PROBLEM says why (copied). */
+/* The node has PROPERTIES (ownership is taken), or none that parse: PROBLEM is why (copied). */
 void tree_spot_set_properties(struct tree_spot *s, json_t *properties);
 void tree_spot_set_problem(struct tree_spot *s, const char *problem);
-/* S's node is not there. */
+/* The node does not exist. */
 void tree_spot_set_missing(struct tree_spot *s);
 
 struct provider_set *provider_set_create(size_t n);
-/* Order by name; call once, after filling in the items. */
+/* Sorts by name; call once, after filling in the items. */
 void provider_set_sort(struct provider_set *set);
 void provider_set_drop(struct provider_set *set);
 struct name_set *name_set_create(size_t n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Follows links: from a path as somebody names it to the spot that is meant, and from property
- * links to values. A follower remembers every spot that its answer hung on, so that a change of any
- * of them makes it look again. Embedded in a watch or registration; on the tree's loop.
+ * Follows links: from a path to the spot that it means, and from property links to values. A
+ * follower records every spot that its result depends on, and is notified of a change of any of
+ * them. Embedded in a watch, a registration or an operation; on the tree's loop.
  */
 #ifndef RLB_TREE_TREE_FOLLOW_H
 #define RLB_TREE_TREE_FOLLOW_H
@@ -11,11 +11,11 @@
 
 struct follower {
     struct tree *tree;
-    void (*touched)(struct follower *f); /* something the last look hung on has changed */
-    struct list uses;                    /* what this look hangs on */
-    struct list old;                     /* what the last one did, until this one ends */
-    unsigned steps;                      /* of this look */
-    struct text problem;                 /* the first link met in this look that does not resolve */
+    void (*touched)(struct follower *f); /* a spot that the last result depends on has changed */
+    struct list uses;                    /* spots that this evaluation depends on */
+    struct list old;                     /* those of the last one, until this one ends */
+    unsigned steps;                      /* of this evaluation */
+    struct text problem;                 /* the first link in it that does not resolve */
     const char *path;                    /* that is followed, from the root; borrowed */
     char *broken;                        /* the problem that follower_report() reported; or NULL */
     struct list in_broken;               /* of the tree, while BROKEN is set */
@@ -24,36 +24,35 @@ struct follower {
 enum found {
     FOUND_NODE,    /* PATH is a node that exists */
     FOUND_MISSING, /* PATH is where it would be */
-    FOUND_BAD,     /* links go round, or nowhere; the problem says */
-    FOUND_PENDING, /* the backend has not said yet; touched() will come */
+    FOUND_BAD,     /* links loop or are invalid; see the problem */
+    FOUND_PENDING, /* not read yet; touched() will be called */
 };
 
 struct place {
     char path[TREE_PATH_MAX + 1];
-    struct tree_spot
-        *spot; /* FOUND_NODE, FOUND_MISSING: borrowed until the look after this one ends */
+    struct tree_spot *spot; /* FOUND_NODE, FOUND_MISSING: borrowed until the next evaluation ends */
 };
 
 /* PATH is borrowed until follower_fini(). */
 void follower_init(struct follower *f, struct tree *t, const char *path,
                    void (*touched)(struct follower *f));
 void follower_fini(struct follower *f);
-/* A look: begin, any number of questions, end (which lets go of what is no longer needed). */
+/* An evaluation: begin, any number of follow_...(), end (which releases unused spots). */
 void follower_begin(struct follower *f);
 void follower_end(struct follower *f);
 /*
- * Log what has changed since the previous report: a link that does not resolve, or that all links
- * resolve again. A link that several followers meet is logged once. Call only if nothing in this
- * look was FOUND_PENDING.
+ * Logs what has changed since the previous report: a link that does not resolve, or that all links
+ * resolve again. A link of several followers is logged once. Call only if nothing in this
+ * evaluation was FOUND_PENDING.
  */
 void follower_report(struct follower *f);
 
-/* Which node PATH is. PARTS are wanted of it (and followed) beside its properties. */
+/* The node that PATH means. PARTS of it are wanted beside its properties. */
 enum found follow_path(struct follower *f, const char *path, unsigned parts, struct place *out);
 /*
- * The properties of the node at PLACE: without its links, property links followed. One that leads
- * nowhere keeps its value in LAST (may be NULL) and is a problem. A new reference.
- *   pending  set to true when the backend has not said all yet
+ * The properties of the node at PLACE, without its links, with property links followed. One that
+ * does not resolve keeps its value in LAST (may be NULL) and is a problem. Returns a new reference.
+ *   pending  set to true if not all has been read yet
  */
 json_t *follow_properties(struct follower *f, const struct place *place, const json_t *last,
                           bool *pending);
