@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line of resumelbctl tree. 0: done. 1: it could not be done (diff: they differ). 2:
- * the command line is wrong (diff: or it could not be done).
+ * The command line of resumelbctl tree. Exit status: 0 success; 1 failure (diff: they differ); 2
+ * usage error (diff: or failure).
  */
 #include "ctl/tree.h"
 
@@ -17,7 +17,7 @@ enum { TIMEOUT_MAX_S = 3600 };
 
 struct verb {
     const char *name;
-    size_t min, max; /* words behind it */
+    size_t min, max; /* number of words after it */
     int (*run)(struct tree_command *c);
     int trouble; /* exit code when the tree cannot be opened, or the output not be written */
     const char *usage;
@@ -152,7 +152,7 @@ static int take_option(int option, struct tree_command *c)
         c->create = true;
         return CTL_OK;
     default:
-        /* getopt has said what is wrong. */
+        /* getopt has printed what is wrong. */
         fputs("Try resumelbctl tree --help.\n", stderr);
         return CTL_USAGE;
     }
@@ -167,13 +167,13 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-/* -1: go on; else the exit code. */
+/* -1: continue; otherwise the exit status. */
 static int parse_command_line(int argc, char **argv, struct tree_command *c,
                               const struct verb **verb)
 {
     int option;
 
-    optind = 0; /* start anew: a test parses more than once */
+    optind = 0; /* reset: a test parses more than once */
     while ((option = getopt_long(argc, argv, "u:A:t:jeo:nh", options, NULL)) != -1) {
         if (option == 'h') {
             print_help(stdout);
@@ -308,7 +308,7 @@ int ctl_tree_main(int argc, char **argv)
         return code;
     }
     ASSERT(verb != NULL);
-    /* A command says itself what it waited for in vain; a watch goes on and says what happens. */
+    /* A command reports a time-out itself; a watch continues, and logs what happens to the tree. */
     log_set_level(verb->run == tree_watch_changes ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR);
     const struct tree_options o = {.auth_file = c->auth_file};
     c->loop = loop_create(0);

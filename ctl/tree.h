@@ -9,7 +9,7 @@
 #include "common/tree/tree_op.h"
 #include "common/wire/tree_text.h"
 
-/* What becomes of nodes that are in the tree and not in the text. */
+/* What is done with nodes that are in the tree but not in the text. */
 enum tree_trim { TREE_TRIM_TELL, TREE_TRIM_DELETE, TREE_TRIM_IGNORE };
 
 enum {
@@ -25,14 +25,14 @@ struct tree_command {
     unsigned timeout_ms;   /* of one operation, the connection included */
     bool json;             /* print: for programs */
     bool ephemeral;        /* export: providers, too */
-    bool dry_run;          /* import: tell only */
-    bool reset_acl;        /* import, set: permissions as of new nodes */
-    bool create;           /* set: a node that is not there */
+    bool dry_run;          /* import: print only */
+    bool reset_acl;        /* import, set: permissions of new nodes */
+    bool create;           /* set: a node that does not exist */
     enum tree_trim trim;
     const char *output; /* export: a file; NULL: stdout */
     const char *unset[TREE_CHANGES_MAX];
     size_t nunset;
-    char **words; /* behind the verb; NULL at the end */
+    char **words; /* after the verb; NULL at the end */
     size_t nwords;
     struct loop *loop;
     struct tree *tree;
@@ -40,14 +40,14 @@ struct tree_command {
     struct diag diag; /* for stderr */
 };
 
-/* Each: the exit code. What went wrong is in the diag. */
+/* Each returns the exit status. Errors are in the diag. */
 int tree_print(struct tree_command *c);
 int tree_export(struct tree_command *c);
 int tree_import(struct tree_command *c);
 int tree_diff(struct tree_command *c);
 int tree_set(struct tree_command *c);
 int tree_get(struct tree_command *c);
-/* Prints by itself, and goes on until it is ended. */
+/* Prints by itself, and runs until the process is ended. */
 int tree_watch_changes(struct tree_command *c);
 
 /*
@@ -63,15 +63,15 @@ enum err tree_command_change(struct tree_command *c, enum tree_op_kind kind, con
 enum err tree_command_resolve(struct tree_command *c, const char *path,
                               char out[TREE_PATH_MAX + 1]) must_check;
 
-/* The node that WORD (NULL: the root) means. ERR_NOT_FOUND is not told: OUT is where it would be.
- */
+/* The node that WORD (NULL: the root) means. ERR_NOT_FOUND is not an error in the diag: OUT is
+ * where it would be. */
 enum err tree_command_path(struct tree_command *c, const char *word,
                            char out[TREE_PATH_MAX + 1]) must_check;
-/* The same for a node that must be there. */
+/* The same for a node that must exist. */
 enum err tree_command_node(struct tree_command *c, const char *word,
                            char out[TREE_PATH_MAX + 1]) must_check;
 
-/* `resumelbctl tree ...`: ARGV[0] is "tree". The exit code. */
+/* `resumelbctl tree ...`: ARGV[0] is "tree". Returns the exit status. */
 int ctl_tree_main(int argc, char **argv);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl tree set, get. A change is made to what was read, and written only if that is still
- * there; else it is read anew: two who change different properties at once both get their way.
+ * resumelbctl tree set, get. A change is applied to what was read, and written only if the node
+ * still has that version; otherwise it is read again. So simultaneous changes of different
+ * properties are all kept.
  */
 #include "ctl/tree.h"
 
@@ -16,7 +17,7 @@
 
 struct change {
     char *key;
-    json_t *value; /* NULL: it goes */
+    json_t *value; /* NULL: it is removed */
 };
 
 struct changes {
@@ -43,7 +44,7 @@ static size_t find_operator(struct slice s)
     return SIZE_MAX;
 }
 
-/* Whether a text can say NAME OP REST, so that exports stay whole. */
+/* Whether the text format can express NAME OP REST, so that exports are complete. */
 static bool can_be_said(struct slice name, const char *op, struct slice rest)
 {
     struct tree_text_item item;
@@ -62,7 +63,7 @@ static bool can_be_said(struct slice name, const char *op, struct slice rest)
     return can;
 }
 
-/* JSON where it parses, else the text itself; NULL: it is no text. */
+/* JSON if it parses, otherwise the text itself; NULL: it is not UTF-8. */
 static json_t *parse_value(struct slice s)
 {
     json_t *v = NULL;
@@ -86,7 +87,7 @@ static bool parse_change(const char *word, struct change *out, struct diag *d)
         return false;
     }
     struct slice rest = {s.p + behind, s.len - behind};
-    /* "a = b" is as good as "a=b". */
+    /* "a = b" means "a=b". */
     if (link || name.len != at)
         rest = slice_trim(rest);
     const char *op = link ? (s.p[at] == '-' ? "->" : "=>") : "=";
@@ -103,7 +104,7 @@ static bool parse_change(const char *word, struct change *out, struct diag *d)
     return true;
 }
 
-/* NULL: one of them is none, which is told. */
+/* NULL: one of them is invalid, which is in the diag. */
 static struct changes *parse_changes(struct tree_command *c)
 {
     struct changes *all = xcalloc(1, sizeof(*all));
@@ -140,7 +141,7 @@ static json_t *apply(const struct changes *all, json_t *properties)
 
 /* ---- set ---- */
 
-/* One try. ERR_BUSY: somebody else was faster. */
+/* One try. ERR_BUSY: the node was changed meanwhile. */
 static enum err change_once(struct tree_command *c, const char *path, const struct changes *all)
 {
     struct tree_record r;
@@ -232,8 +233,8 @@ static enum err hop(struct tree_command *c, struct slice link, char at[TREE_PATH
 
 /*
  * Property NAME of the node at PATH, through property links: a new reference.
- * Errors: ERR_NOT_FOUND (no such property, or a link that leads nowhere: that is told), ERR_RANGE
- * (links that loop or leave the tree).
+ * Errors: ERR_NOT_FOUND (no such property, or a link that does not resolve, which is in the diag),
+ * ERR_RANGE (links that loop or leave the tree).
  */
 static enum err follow_property(struct tree_command *c, const char *path, const char *name,
                                 json_t **out)
@@ -281,7 +282,7 @@ static bool linked_name(const char *key, struct slice *name)
     return true;
 }
 
-/* All properties of the node, links followed: an object. Links that lead nowhere are told. */
+/* All properties of the node, links followed: an object. Links that do not resolve are errors. */
 static enum err get_all(struct tree_command *c, const char *path, json_t **out)
 {
     struct tree_record r;

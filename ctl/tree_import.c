@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl tree import, diff: a text laid over the tree, as zc.zk does it. The properties of a
- * node become those of the text, all of them; nodes that the text does not have are told of,
- * deleted or left alone, but those beside the text's topmost nodes are never touched. Providers are
- * their processes' and no business of a text.
+ * resumelbctl tree import, diff: a text is applied to the tree, as zc.zk does it. The properties of
+ * a node are replaced by those of the text; nodes that the text does not have are reported, deleted
+ * or ignored, but those beside the text's topmost nodes are never touched. Providers belong to
+ * their processes and are not changed.
  */
 #include "ctl/tree.h"
 
@@ -79,7 +79,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* What changes and goes, by name, then what comes. */
+/* What changes or is removed, by name, then what is added. */
 static void say_changes(struct import *x, const char *path, json_t *was, json_t *is)
 {
     for (int coming = 0; coming < 2; ++coming) {
@@ -157,7 +157,7 @@ static enum err delete_below(struct import *x, const char *path, size_t depth, b
     return e;
 }
 
-/* Whether the format has a way to name the node; what it cannot name it cannot mean to delete. */
+/* Whether the format can express the name. A node that it cannot name is never deleted. */
 static bool can_be_named(const char *name)
 {
     struct tree_text_item item;
@@ -212,9 +212,9 @@ static enum err extra_nodes(struct import *x, const char *path, const struct tre
     return e;
 }
 
-/* ---- nodes that it has ---- */
+/* ---- nodes of the text ---- */
 
-/* PATH is there: make it what N says. */
+/* PATH exists: it gets the properties of N. */
 static enum err change_node(struct import *x, const char *path, const struct tree_text_node *n,
                             const struct tree_record *there)
 {
@@ -238,7 +238,7 @@ static enum err change_node(struct import *x, const char *path, const struct tre
 
 static enum err import_children(struct import *x, const char *path, const struct tree_text_node *n);
 
-/* N at PATH, with all below. */
+/* Applies N, with all below, to PATH. */
 static enum err import_node(struct import *x, const char *path, const struct tree_text_node *n)
 {
     struct tree_command *c = x->command;
@@ -272,7 +272,7 @@ static enum err import_children(struct import *x, const char *path, const struct
         char *below = xasprintf("%s/%s", path, n->children[i]->name);
 
         e = import_node(x, below, n->children[i]);
-        /* Deleted by somebody between two of our questions. */
+        /* Deleted by others between two of our operations. */
         if (e == ERR_NOT_FOUND) {
             diag_add(&x->command->diag, NULL, 0, 0, "%s: went away meanwhile: import again", below);
             e = ERR_SYSTEM;

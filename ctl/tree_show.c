@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl tree print, export: a part of the tree read node by node, then printed as text. A
- * node that cannot be read does not hide the others.
+ * resumelbctl tree print, export: a part of the tree is read node by node, then printed as text.
+ * Nodes that cannot be read do not prevent the others from being printed.
  */
 #include "ctl/tree.h"
 
@@ -48,7 +48,7 @@ static enum err walk_children(struct walk *w, const char *path, const struct tre
     return e;
 }
 
-/* Whether there may be another node. */
+/* Whether the limits allow another node. */
 static enum err check_room(struct walk *w, const char *path, size_t depth)
 {
     if (w->nodes++ == TREE_TEXT_NODES_MAX) {
@@ -73,7 +73,7 @@ static enum err walk(struct walk *w, const char *path, struct slice name, size_t
     if (e == ERR_OK)
         e = tree_command_read(w->command, path, &s);
     if (e == ERR_NOT_FOUND && depth != 0)
-        return ERR_OK; /* gone meanwhile */
+        return ERR_OK; /* deleted meanwhile */
     if (e == ERR_OK && s.provider && !w->providers) {
         tree_record_fini(&s);
         return ERR_OK;
@@ -96,7 +96,7 @@ static enum err walk(struct walk *w, const char *path, struct slice name, size_t
 }
 
 /* N as {"properties": {...}, "nodes": {NAME: {...}}}, each only where there are any (new).
- * *LEFT_OUT counts those whose name JSON cannot say. */
+ * *LEFT_OUT counts those whose name is not UTF-8. */
 static json_t *json_of(const struct tree_text_node *n, size_t *left_out)
 {
     json_t *o = json_object();
@@ -127,7 +127,7 @@ static size_t print_json(const struct tree_text_node *top, struct tree_command *
     return left_out;
 }
 
-/* What is at PATH, or for the top what is below it, as text. */
+/* Prints the node of the command line, or for the top what is below it. */
 static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
 {
     char path[TREE_PATH_MAX + 1];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl tree watch: what a program that follows a node is told, a line a change, with the
- * time. It is told of properties with their links followed, of providers and of nodes below. It
- * goes on, through whatever befalls the tree, until it is ended.
+ * resumelbctl tree watch: what a watch of a node reports, one line per change, with the time:
+ * properties with their links followed, providers, and nodes below. It runs until the process is
+ * ended, also while the tree cannot be reached.
  */
 #include "ctl/tree.h"
 
@@ -17,10 +17,10 @@ struct watched {
     struct tree_command *command;
     struct timer patience; /* until the first report */
     const char *path;
-    bool told; /* there was a report */
+    bool told; /* there has been a report */
     bool exists;
     char *problem;
-    json_t *properties; /* as last told */
+    json_t *properties; /* as last reported */
     json_t *providers;  /* name -> properties */
     json_t *children;   /* name -> null */
     struct text lines;
@@ -38,7 +38,7 @@ static void add_time(struct text *out)
     text_addf(out, "%s.%03ldZ", text, now.tv_nsec / 1000000);
 }
 
-/* A line: time, path, WHAT, and if there is one NAME and "= V" of it. */
+/* Adds a line: time, path, WHAT, and NAME and "= V" if given. */
 static void say(struct watched *w, const char *what, const char *name, const json_t *v)
 {
     add_time(&w->lines);
@@ -54,7 +54,7 @@ static void say(struct watched *w, const char *what, const char *name, const jso
     text_add_char(&w->lines, '\n');
 }
 
-/* Tell how NOW differs from *BEFORE, and make that NOW, which is taken over. */
+/* Reports how NOW differs from *BEFORE, which becomes NOW (ownership is taken). */
 static void tell(struct watched *w, json_t **before, json_t *now, const char *comes,
                  const char *goes)
 {
@@ -169,6 +169,6 @@ int tree_watch_changes(struct tree_command *c)
     loop_run(c->loop);
     tree_unwatch(watch);
     watched_fini(&w);
-    /* It ends by a signal, or because it can go on no more. */
+    /* A watch ends by a signal, or because its output cannot be written. */
     return CTL_FAILED;
 }
