@@ -18,7 +18,7 @@
 #include "lb/limit_rule.h"
 #include "lb/live_limit.h"
 
-/* Of the memory: which rules the tree had. */
+/* Part of the snapshot: which rules the tree had. */
 static const char names_part[] = "pool-counters";
 
 enum {
@@ -40,7 +40,7 @@ struct limits_live {
     struct map rules;    /* of live_limit, by name */
     struct map counters; /* of kept_counter, by name */
     struct tree *tree;   /* NULL: not started */
-    struct tree_memory *memory;
+    struct snapshot *snapshot;
     uint64_t wait_ms;
     struct tree_watch *watch; /* who there is */
     struct timer wait;
@@ -72,7 +72,7 @@ static void watch_rule(struct limits_live *l, struct live_limit *r, uint64_t wai
 {
     char *path = xasprintf("%s/%s", l->path, r->name);
 
-    live_limit_watch(r, l->tree, path, l->memory, wait_ms);
+    live_limit_watch(r, l->tree, path, l->snapshot, wait_ms);
     free(path);
 }
 
@@ -236,14 +236,14 @@ static void look_for_servers(struct limits_live *l)
 /* For a start while the tree cannot be reached. */
 static void remember_names(const struct limits_live *l)
 {
-    if (l->memory == NULL || !l->heard)
+    if (l->snapshot == NULL || !l->heard)
         return;
     json_t *names = json_object();
     map_for_each (struct live_limit, r, &l->rules, node) {
         if (r->listed || r->place == LIVE_LIMIT_NOWHERE)
             json_object_set_new(names, r->name, json_true());
     }
-    tree_memory_keep(l->memory, names_part, names);
+    snapshot_keep(l->snapshot, names_part, names);
     json_decref(names);
 }
 
@@ -321,17 +321,17 @@ static struct live_limit *at_name(struct limits_live *l, const char *name, uint6
     return r;
 }
 
-/* What the tree had in another life; each rule then takes its part of the memory. */
+/* Restores the rules of the snapshot; each rule then loads its own part of it. */
 static void recall(struct limits_live *l)
 {
-    json_t *names = tree_memory_part(l->memory, names_part);
+    json_t *names = snapshot_part(l->snapshot, names_part);
     const char *name;
     json_t *value;
 
     json_object_foreach(names, name, value)
     {
         char *part = xasprintf("pool-counters/%s", name);
-        bool said = json_object_size(tree_memory_part(l->memory, part)) > 0;
+        bool said = json_object_size(snapshot_part(l->snapshot, part)) > 0;
         struct live_limit *r = said ? at_name(l, name, 0) : NULL;
 
         if (r != NULL && r->place == LIVE_LIMIT_NOWHERE)
@@ -367,11 +367,10 @@ static void on_wait_over(struct timer *t)
     recall(container_of(t, struct limits_live, wait));
 }
 
-void limits_live_start(struct limits_live *l, struct tree *t, struct tree_memory *m,
-                       uint64_t wait_ms)
+void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m, uint64_t wait_ms)
 {
     l->tree = t;
-    l->memory = m;
+    l->snapshot = m;
     l->wait_ms = wait_ms;
     map_for_each (struct live_limit, r, &l->rules, node)
         watch_rule(l, r, wait_ms);
@@ -388,7 +387,7 @@ void limits_live_stop(struct limits_live *l)
     map_for_each (struct live_limit, r, &l->rules, node)
         live_limit_unwatch(r);
     l->tree = NULL;
-    l->memory = NULL;
+    l->snapshot = NULL;
 }
 
 /* ---- YAML, life, status ---- */

@@ -8,7 +8,7 @@
 #ifndef RLB_LB_LIMITS_LIVE_H
 #define RLB_LB_LIMITS_LIVE_H
 
-#include "common/tree/tree_memory.h"
+#include "common/tree/snapshot.h"
 #include "common/wire/json.h"
 #include "lb/application.h"
 #include "lb/limit_config.h"
@@ -28,8 +28,7 @@ void limits_live_destroy(struct limits_live *l);
  * Follow the tree T from now on, and keep what it says in M; both are there until limits_live_stop.
  *   wait_ms  how long the tree may take to answer; then what M remembers is in force
  */
-void limits_live_start(struct limits_live *l, struct tree *t, struct tree_memory *m,
-                       uint64_t wait_ms);
+void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m, uint64_t wait_ms);
 /* Harmless when not started. */
 void limits_live_stop(struct limits_live *l);
 /* SIGHUP: rules come, change and go, at the end of this turn. */

@@ -151,8 +151,8 @@ void live_limit_destroy(struct live_limit *r, bool forget)
 
     if (r == NULL)
         return;
-    if (forget && r->memory != NULL)
-        tree_memory_forget(r->memory, r->part);
+    if (forget && r->snapshot != NULL)
+        snapshot_forget(r->snapshot, r->part);
     live_limit_unwatch(r);
     live_settings_destroy(r->engine);
     none.changes = r->told.changes;
@@ -178,9 +178,9 @@ void live_limit_set_yaml(struct live_limit *r, const struct limit_config *config
 }
 
 void live_limit_watch(struct live_limit *r, struct tree *t, const char *node_path,
-                      struct tree_memory *m, uint64_t wait_ms)
+                      struct snapshot *m, uint64_t wait_ms)
 {
-    r->memory = m;
+    r->snapshot = m;
     r->watch = settings_watch_start(t, node_path, r->engine, m, r->part, wait_ms);
 }
 
@@ -188,7 +188,7 @@ void live_limit_unwatch(struct live_limit *r)
 {
     settings_watch_stop(r->watch);
     r->watch = NULL;
-    r->memory = NULL;
+    r->snapshot = NULL;
 }
 
 /* ---- what it is ---- */

@@ -21,15 +21,15 @@ struct live_limit {
     struct application *app;
     char *name;
     char *path; /* the node's, for people */
-    char *part; /* of the tree's memory */
+    char *part; /* of the snapshot */
     struct live_settings *engine;
     struct live_settings_counts told; /* what the figures have of its counts */
     struct settings_watch *watch;     /* NULL: no tree */
-    struct tree_memory *memory;
+    struct snapshot *snapshot;
     size_t place;     /* in YAML's list, or LIVE_LIMIT_NOWHERE */
     struct text page; /* YAML's */
     bool listed;      /* its node is among the tree's */
-    bool recalled;    /* the memory had it; its engine has not taken that yet */
+    bool recalled;    /* the snapshot had it; its engine has not taken that yet */
     bool crowded_out; /* beyond LIMIT_RULES_MAX */
     bool (*away)(struct application *a);
     void (*changed)(void *context);
@@ -48,13 +48,13 @@ struct live_limit_options {
 /* YAML NULL: it does not have one. */
 struct live_limit *live_limit_create(const struct live_limit_options *o,
                                      const struct limit_config *yaml, size_t place);
-/* FORGET: the memory drops it as well. NULL is fine. */
+/* FORGET: its part of the snapshot is deleted as well. NULL is allowed. */
 void live_limit_destroy(struct live_limit *r, bool forget);
 /* YAML was read anew; CONFIG NULL: it has none. */
 void live_limit_set_yaml(struct live_limit *r, const struct limit_config *config, size_t place);
 /* Follow the node NODE_PATH from now on; T and M outlive that. */
 void live_limit_watch(struct live_limit *r, struct tree *t, const char *node_path,
-                      struct tree_memory *m, uint64_t wait_ms);
+                      struct snapshot *m, uint64_t wait_ms);
 void live_limit_unwatch(struct live_limit *r);
 
 /* In force. */

@@ -152,7 +152,7 @@ static bool is_away(struct application *a)
 /* ---- the whole ---- */
 
 /* The folder of state_dir that the application has for its workers' resumes as well. */
-static struct tree_memory *open_memory(const struct membership *ms, const char *tree)
+static struct snapshot *open_snapshot(const struct membership *ms, const char *tree)
 {
     const char *state_dir = ms->app->lb->settings.state_dir;
     char *place = xasprintf("%s %s", tree, ms->path);
@@ -163,10 +163,10 @@ static struct tree_memory *open_memory(const struct membership *ms, const char *
         folder = xasprintf("%s/%s", state_dir, ms->app->name);
         file = xasprintf("%s/tree.json", folder);
         if (mkdir(folder, 0770) != 0 && errno != EEXIST)
-            log_warn(NULL, "tree-memory-not-written", "folder=%s why=\"%s\"", folder,
+            log_warn(NULL, "tree-snapshot-not-written", "folder=%s why=\"%s\"", folder,
                      strerror(errno));
     }
-    struct tree_memory *m = tree_memory_open(ms->app->lb->control, file, place);
+    struct snapshot *m = snapshot_open(ms->app->lb->control, file, place);
     free(file);
     free(folder);
     free(place);
@@ -180,11 +180,11 @@ static enum err start_tree(struct membership *ms, const struct app_settings *s, 
 
     if (e != ERR_OK)
         return e;
-    ms->memory = open_memory(ms, s->tree);
+    ms->snapshot = open_snapshot(ms, s->tree);
     ms->settings =
-        settings_watch_start(ms->tree, ms->path, application_live_engine(ms->app->live), ms->memory,
-                             SETTINGS_WATCH_PART, lb->settings.tree_start_wait_ms);
-    limits_live_start(ms->app->limits, ms->tree, ms->memory, lb->settings.tree_start_wait_ms);
+        settings_watch_start(ms->tree, ms->path, application_live_engine(ms->app->live),
+                             ms->snapshot, SETTINGS_WATCH_PART, lb->settings.tree_start_wait_ms);
+    limits_live_start(ms->app->limits, ms->tree, ms->snapshot, lb->settings.tree_start_wait_ms);
     ms->providers = providers_create(ms, lb->settings.tree_start_wait_ms);
     daemon_random_id(ms->instance);
     ms->balancers = balancers_create(ms->app, ms->tree, ms->path, ms->instance);
@@ -251,7 +251,7 @@ static void close_tree(struct membership *ms)
     ms->balancers = NULL;
     providers_destroy(ms->providers);
     ms->providers = NULL;
-    tree_memory_close(ms->memory);
+    snapshot_close(ms->snapshot);
     shared_tree_close(ms->app->lb, ms->tree);
 }
 
@@ -362,7 +362,7 @@ void membership_describe(const struct membership *ms, struct json_writer *w)
     json_put_int(w, "held", (int64_t)f.held);
     json_put_bool(w, "remembered", f.remembered);
     if (f.remembered)
-        json_put_int(w, "remembered_age_s", (int64_t)tree_memory_age_s(ms->memory));
+        json_put_int(w, "remembered_age_s", (int64_t)snapshot_age_s(ms->snapshot));
     if (used)
         providers_describe(ms->providers, w);
     json_close_object(w);

@@ -39,7 +39,7 @@ struct membership {
     struct drained_names *drained; /* by operators, over all our lives */
     struct tree *tree;             /* NULL: none */
     char *path;                    /* the application's node in it: "" or "/a/b" */
-    struct tree_memory *memory;
+    struct snapshot *snapshot;
     struct settings_watch *settings;
     struct providers *providers;
     struct missing_workers missing;

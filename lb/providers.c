@@ -19,12 +19,12 @@ enum {
     REFUSED_SHOWN_MAX = 100,
     /* Host names among providers: each is looked up again and again, one after the other. */
     HOST_NAMES_MAX = 1000,
-    /* From a change until what there is is handed to the memory, which takes its time again. */
+    /* From a change until what there is is handed to the snapshot, which takes its time again. */
     KEEP_DELAY_MS = 50,
     KEEP_PAUSE_MS = 1000,
 };
 
-static const char part_name[] = "providers"; /* of the memory */
+static const char part_name[] = "providers"; /* of the snapshot */
 
 struct provider {
     struct providers *set;
@@ -349,7 +349,7 @@ static void keep_now(struct providers *set)
     /* What is held back here is not to be forgotten there. */
     keep_missing(kept, &set->membership->missing.vanished);
     keep_missing(kept, &set->membership->missing.held);
-    tree_memory_keep(set->membership->memory, part_name, kept);
+    snapshot_keep(set->membership->snapshot, part_name, kept);
     json_decref(kept);
 }
 
@@ -366,7 +366,7 @@ static int compare_names(const void *a, const void *b)
 /* As if the tree had told what is remembered; not settled yet. */
 static void recall(struct providers *set)
 {
-    json_t *part = tree_memory_part(set->membership->memory, part_name);
+    json_t *part = snapshot_part(set->membership->snapshot, part_name);
     size_t room = json_object_size(part);
     struct tree_provider *fresh = xcalloc(room + 1, sizeof(*fresh));
     size_t n = 0;
@@ -395,7 +395,7 @@ static void remember(struct providers *set)
     if (!set->remembered)
         return;
     log_warn(NULL, "providers-remembered", "application=%s providers=%zu age_s=%llu why=\"%s\"",
-             app_name(set), set->n, (unsigned long long)tree_memory_age_s(set->membership->memory),
+             app_name(set), set->n, (unsigned long long)snapshot_age_s(set->membership->snapshot),
              "the tree has not answered");
     membership_settle(set->membership);
 }

@@ -328,8 +328,8 @@ static void watch_settings(struct app_group *g)
         return;
     char *file = xasprintf("%s/%s/tree.json", pool->state_dir, g->name);
     char *place = xasprintf("%s %s", pool->tree_url, g->path);
-    g->memory = tree_memory_open(pool->loop, file, place);
-    g->watch = settings_watch_start(pool->tree, g->path, g->live, g->memory, SETTINGS_WATCH_PART,
+    g->snapshot = snapshot_open(pool->loop, file, place);
+    g->watch = settings_watch_start(pool->tree, g->path, g->live, g->snapshot, SETTINGS_WATCH_PART,
                                     pool->tree_start_wait_ms);
     free(place);
     free(file);
@@ -393,7 +393,7 @@ void app_group_destroy(struct app_group *g)
     if (g == NULL)
         return;
     settings_watch_stop(g->watch);
-    tree_memory_close(g->memory);
+    snapshot_close(g->snapshot);
     restart_folder_remove(g->restart_folder);
     app_group_stop_listening(g);
     for (unsigned n = 0; n < g->nslots; ++n)

@@ -51,7 +51,7 @@ struct app_group {
     struct failures failures;              /* of its processes, by slot */
     struct restart_folder *restart_folder; /* NULL: none is watched */
     int64_t oldest_ns; /* wall clock: when the oldest process that was adopted was started */
-    struct tree_memory *memory; /* of its node in the tree; NULL: no tree */
+    struct snapshot *snapshot; /* of its node in the tree; NULL: no tree */
     struct settings_watch *watch;
 };
 

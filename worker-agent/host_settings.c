@@ -15,7 +15,7 @@ struct host_settings {
     char *tree_url, *state_dir;
     char *path; /* as at the start; NULL: the host has no node */
     struct live_settings *live;
-    struct tree_memory *memory; /* NULL: no tree, or no node */
+    struct snapshot *snapshot; /* NULL: no tree, or no node */
     struct settings_watch *watch;
 };
 
@@ -88,8 +88,8 @@ void host_settings_start(struct host_settings *h)
     }
     char *file = xasprintf("%s/%s", h->state_dir, HOST_MEMORY_NAME);
     char *place = xasprintf("%s %s", h->tree_url, h->path);
-    h->memory = tree_memory_open(h->o.loop, file, place);
-    h->watch = settings_watch_start(h->o.tree, h->path, h->live, h->memory, SETTINGS_WATCH_PART,
+    h->snapshot = snapshot_open(h->o.loop, file, place);
+    h->watch = settings_watch_start(h->o.tree, h->path, h->live, h->snapshot, SETTINGS_WATCH_PART,
                                     h->o.wait_ms);
     settings_watch_recall(h->watch);
     free(place);
@@ -106,7 +106,7 @@ void host_settings_destroy(struct host_settings *h)
     if (h == NULL)
         return;
     settings_watch_stop(h->watch);
-    tree_memory_close(h->memory);
+    snapshot_close(h->snapshot);
     live_settings_destroy(h->live);
     free(h->path);
     free(h->state_dir);

@@ -645,8 +645,8 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
 
 struct settings_watch {
     struct live_settings *live;
-    struct tree_memory *memory;
-    char *part; /* of the memory */
+    struct snapshot *snapshot;
+    char *part; /* of the snapshot */
     struct tree_watch *watch;
     struct timer wait;
     bool heard;
@@ -654,10 +654,10 @@ struct settings_watch {
 
 static void recall(const struct settings_watch *w)
 {
-    const json_t *old = tree_memory_part(w->memory, w->part);
+    const json_t *old = snapshot_part(w->snapshot, w->part);
 
     if (old != NULL)
-        live_settings_remember(w->live, old, tree_memory_age_s(w->memory));
+        live_settings_remember(w->live, old, snapshot_age_s(w->snapshot));
 }
 
 static void on_node(void *context, const struct tree_node *node)
@@ -674,7 +674,7 @@ static void on_node(void *context, const struct tree_node *node)
     live_settings_node(w->live, node);
     live_settings_counts(w->live, &now);
     if (good && !now.held)
-        tree_memory_keep(w->memory, w->part, node->properties);
+        snapshot_keep(w->snapshot, w->part, node->properties);
 }
 
 static void on_wait_over(struct timer *t)
@@ -683,13 +683,13 @@ static void on_wait_over(struct timer *t)
 }
 
 struct settings_watch *settings_watch_start(struct tree *t, const char *path,
-                                            struct live_settings *live, struct tree_memory *memory,
+                                            struct live_settings *live, struct snapshot *snapshot,
                                             const char *part, uint64_t wait_ms)
 {
     struct settings_watch *w = xcalloc(1, sizeof(*w));
 
     w->live = live;
-    w->memory = memory;
+    w->snapshot = snapshot;
     w->part = xstrdup(part);
     timer_init(&w->wait, on_wait_over);
     timer_start(live->o.loop, &w->wait, wait_ms);

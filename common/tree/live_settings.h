@@ -15,7 +15,7 @@
 #define RLB_TREE_LIVE_SETTINGS_H
 
 #include "common/base/settings.h"
-#include "common/tree/tree_memory.h"
+#include "common/tree/snapshot.h"
 #include "common/wire/json.h"
 
 struct live_settings;
@@ -85,21 +85,21 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
 /* ---- following the node ---- */
 
 /*
- * Live settings that follow their node: watched, kept in a memory, and taken from it at a start
- * while the tree does not answer. Owned by whoever has the settings, which with tree and memory
- * outlive it; on the tree's loop.
+ * Live settings that follow their node: watched, stored in a snapshot, and taken from it at a start
+ * while the tree does not answer. The settings, the tree and the snapshot outlive it. On the tree's
+ * loop.
  */
 struct settings_watch;
 
-/* What a program's or an application's own node is called in the memory. */
+/* The part of the snapshot for a program's or an application's own node. */
 #define SETTINGS_WATCH_PART "settings"
 /*
- * PART: under which name the memory has it; copied. WAIT_MS: how long the tree may take to answer.
+ * PART: of the snapshot; copied. WAIT_MS: how long the tree may take to answer.
  */
 struct settings_watch *settings_watch_start(struct tree *t, const char *path,
-                                            struct live_settings *live, struct tree_memory *memory,
+                                            struct live_settings *live, struct snapshot *snapshot,
                                             const char *part, uint64_t wait_ms);
-/* What the memory has is in force now, and until the tree answers; not only when that takes
+/* What the snapshot has is in force now, and until the tree answers; not only when that takes
  * WAIT_MS.
  */
 void settings_watch_recall(struct settings_watch *w);

@@ -19,7 +19,7 @@ enum { TURNS_MAX = 2000, TURN_MS = 5 };
 struct fixture {
     struct control *c;
     struct tree *tree;
-    struct tree_memory *memory;
+    struct snapshot *snapshot;
     char *memory_file;
 };
 
@@ -66,8 +66,8 @@ static void follow_tree(struct fixture *f)
     char *url = xasprintf("directory:%s/tree", f->c->folder);
 
     assert_int_equal(tree_open(f->c->lb.control, slice_of(url), NULL, &f->tree, &d), ERR_OK);
-    f->memory = tree_memory_open(f->c->lb.control, f->memory_file, url);
-    limits_live_start(f->c->app->limits, f->tree, f->memory, 10);
+    f->snapshot = snapshot_open(f->c->lb.control, f->memory_file, url);
+    limits_live_start(f->c->app->limits, f->tree, f->snapshot, 10);
     free(url);
     diag_fini(&d);
 }
@@ -77,9 +77,9 @@ static void leave_tree(struct fixture *f)
     limits_live_stop(f->c->app->limits);
     if (f->tree != NULL)
         tree_close(f->tree);
-    tree_memory_close(f->memory);
+    snapshot_close(f->snapshot);
     f->tree = NULL;
-    f->memory = NULL;
+    f->snapshot = NULL;
 }
 
 /* ---- set-up ---- */
@@ -518,8 +518,8 @@ static void a_tree_that_does_not_answer_is_remembered(void **state)
         url);
     fclose(out);
     assert_int_equal(tree_open(f->c->lb.control, slice_of(url), NULL, &f->tree, &d), ERR_OK);
-    f->memory = tree_memory_open(f->c->lb.control, f->memory_file, url);
-    limits_live_start(f->c->app->limits, f->tree, f->memory, 10);
+    f->snapshot = snapshot_open(f->c->lb.control, f->memory_file, url);
+    limits_live_start(f->c->app->limits, f->tree, f->snapshot, 10);
     wait_workers(f, "a", 3);
     assert_true(shows(f, "a", "remembered", "true"));
     assert_true(shows(f, "a", "refused", "configuration file only"));

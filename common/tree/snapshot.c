@@ -3,7 +3,7 @@
  * Written a moment after a change, and not more often than every few seconds: an fsync holds up the
  * loop. What would not fit into the bounds under which it is read is not written.
  */
-#include "common/tree/tree_memory.h"
+#include "common/tree/snapshot.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "common/base/log.h"
 #include "common/wire/json.h"
 
-struct tree_memory {
+struct snapshot {
     struct loop *loop;
     char *path; /* NULL: none */
     char *place;
@@ -26,17 +26,17 @@ struct tree_memory {
 
 /* ---- reading ---- */
 
-static void set_aside(const struct tree_memory *m, const char *why)
+static void set_aside(const struct snapshot *m, const char *why)
 {
     bool moved = file_set_aside(m->path) == ERR_OK;
 
-    log_error(NULL, "tree-memory-corrupt", "file=%s why=\"%s\" action=\"%s\"", m->path, why,
+    log_error(NULL, "tree-snapshot-corrupt", "file=%s why=\"%s\" action=\"%s\"", m->path, why,
               moved ? "set aside as .bad" : "not used");
 }
 
 /* The parts in FILE, or NULL: WHY is then what is wrong with it, or NULL when it is of another
  * place. */
-static json_t *parts_of(struct tree_memory *m, const json_t *file, const char **why)
+static json_t *parts_of(struct snapshot *m, const json_t *file, const char **why)
 {
     json_t *parts = json_object_get(file, "parts");
     const json_t *saved = json_object_get(file, "saved");
@@ -54,32 +54,32 @@ static json_t *parts_of(struct tree_memory *m, const json_t *file, const char **
     }
     *why = NULL;
     if (!slice_is(json_text(file, "place"), m->place)) {
-        log_info(NULL, "tree-memory-elsewhere", "file=%s place=%s why=\"it is about another tree\"",
-                 m->path, m->place);
+        log_info(NULL, "tree-snapshot-elsewhere",
+                 "file=%s place=%s why=\"it is about another tree\"", m->path, m->place);
         return NULL;
     }
     m->saved_s = (uint64_t)json_integer_value(saved);
     return json_incref(parts);
 }
 
-static void load(struct tree_memory *m)
+static void load(struct snapshot *m)
 {
     char why[JSON_WHY_ROOM] = "";
     const char *problem = why;
     struct text bytes = {0};
     json_t *file = NULL;
     json_t *parts = NULL;
-    enum err e = file_read_state(m->path, TREE_MEMORY_BYTES_MAX, &bytes);
+    enum err e = file_read_state(m->path, SNAPSHOT_BYTES_MAX, &bytes);
 
     if (e == ERR_NOT_FOUND)
         return;
     if (e == ERR_SYSTEM) {
-        log_error(NULL, "tree-memory-unreadable", "file=%s why=\"%s\"", m->path, strerror(errno));
+        log_error(NULL, "tree-snapshot-unreadable", "file=%s why=\"%s\"", m->path, strerror(errno));
         return;
     }
     if (e != ERR_OK)
         problem = err_text(e);
-    else if (json_parse(text_slice(&bytes), TREE_MEMORY_BYTES_MAX, &file, why) == ERR_OK)
+    else if (json_parse(text_slice(&bytes), SNAPSHOT_BYTES_MAX, &file, why) == ERR_OK)
         parts = parts_of(m, file, &problem);
     if (parts != NULL) {
         json_decref(m->parts);
@@ -93,23 +93,23 @@ static void load(struct tree_memory *m)
 
 /* ---- writing ---- */
 
-static bool fits(struct tree_memory *m, struct slice bytes)
+static bool fits(struct snapshot *m, struct slice bytes)
 {
     char why[JSON_WHY_ROOM] = "";
     json_t *again = NULL;
-    bool good = bytes.len <= TREE_MEMORY_BYTES_MAX &&
-                json_parse(bytes, TREE_MEMORY_BYTES_MAX, &again, why) == ERR_OK;
+    bool good = bytes.len <= SNAPSHOT_BYTES_MAX &&
+                json_parse(bytes, SNAPSHOT_BYTES_MAX, &again, why) == ERR_OK;
 
     json_decref(again);
     if (!good && !m->too_large)
-        log_warn(NULL, "tree-memory-too-large",
+        log_warn(NULL, "tree-snapshot-too-large",
                  "file=%s bytes=%zu why=\"%s\" action=\"the older one stays\"", m->path, bytes.len,
-                 bytes.len > TREE_MEMORY_BYTES_MAX ? err_text(ERR_TOO_LARGE) : why);
+                 bytes.len > SNAPSHOT_BYTES_MAX ? err_text(ERR_TOO_LARGE) : why);
     m->too_large = !good;
     return good;
 }
 
-static void save(struct tree_memory *m)
+static void save(struct snapshot *m)
 {
     json_t *file = json_pack("{s:i, s:s, s:I, s:O}", "v", 1, "place", m->place, "saved",
                              (json_int_t)time(NULL), "parts", m->parts);
@@ -119,26 +119,27 @@ static void save(struct tree_memory *m)
     /* PLACE is from a configuration, which need not be UTF-8. */
     if (bytes != NULL && fits(m, slice_of(bytes)) &&
         file_write_private(m->path, slice_of(bytes)) != ERR_OK)
-        log_error(NULL, "tree-memory-not-written", "file=%s why=\"%s\"", m->path, strerror(errno));
+        log_error(NULL, "tree-snapshot-not-written", "file=%s why=\"%s\"", m->path,
+                  strerror(errno));
     free(bytes);
     json_decref(file);
 }
 
 static void on_write(struct timer *t)
 {
-    save(container_of(t, struct tree_memory, write));
+    save(container_of(t, struct snapshot, write));
 }
 
-static void write_soon(struct tree_memory *m)
+static void write_soon(struct snapshot *m)
 {
     if (m->path == NULL || timer_running(&m->write))
         return;
     uint64_t since = loop_now_ms(m->loop) - m->written_ms;
-    bool lately = m->written_ms != 0 && since < TREE_MEMORY_PAUSE_MS;
-    timer_start(m->loop, &m->write, lately ? TREE_MEMORY_PAUSE_MS - since : TREE_MEMORY_DELAY_MS);
+    bool lately = m->written_ms != 0 && since < SNAPSHOT_PAUSE_MS;
+    timer_start(m->loop, &m->write, lately ? SNAPSHOT_PAUSE_MS - since : SNAPSHOT_DELAY_MS);
 }
 
-void tree_memory_keep(struct tree_memory *m, const char *part, json_t *content)
+void snapshot_keep(struct snapshot *m, const char *part, json_t *content)
 {
     const json_t *old = json_object_get(m->parts, part);
 
@@ -148,7 +149,7 @@ void tree_memory_keep(struct tree_memory *m, const char *part, json_t *content)
     write_soon(m);
 }
 
-void tree_memory_forget(struct tree_memory *m, const char *part)
+void snapshot_forget(struct snapshot *m, const char *part)
 {
     if (json_object_del(m->parts, part) == 0)
         write_soon(m);
@@ -156,9 +157,9 @@ void tree_memory_forget(struct tree_memory *m, const char *part)
 
 /* ---- life ---- */
 
-struct tree_memory *tree_memory_open(struct loop *l, const char *path, const char *place)
+struct snapshot *snapshot_open(struct loop *l, const char *path, const char *place)
 {
-    struct tree_memory *m = xcalloc(1, sizeof(*m));
+    struct snapshot *m = xcalloc(1, sizeof(*m));
 
     m->loop = l;
     m->path = xstrdup(path);
@@ -170,7 +171,7 @@ struct tree_memory *tree_memory_open(struct loop *l, const char *path, const cha
     return m;
 }
 
-void tree_memory_close(struct tree_memory *m)
+void snapshot_close(struct snapshot *m)
 {
     if (m == NULL)
         return;
@@ -183,12 +184,12 @@ void tree_memory_close(struct tree_memory *m)
     free(m);
 }
 
-json_t *tree_memory_part(const struct tree_memory *m, const char *part)
+json_t *snapshot_part(const struct snapshot *m, const char *part)
 {
     return json_object_get(m->parts, part);
 }
 
-uint64_t tree_memory_age_s(const struct tree_memory *m)
+uint64_t snapshot_age_s(const struct snapshot *m)
 {
     uint64_t now_s = (uint64_t)time(NULL);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/tree/tree_memory.h"
+#include "common/tree/snapshot.h"
 
 #include "tests/unit/tree/tree_fixture.h"
 
@@ -29,64 +29,64 @@ static int stop(void **state)
     return teardown(&w);
 }
 
-static void keep(struct tree_memory *m, const char *part, const char *json)
+static void keep(struct snapshot *m, const char *part, const char *json)
 {
     json_t *content = json_loads(json, 0, NULL);
 
     assert_non_null(content);
-    tree_memory_keep(m, part, content);
+    snapshot_keep(m, part, content);
     json_decref(content);
 }
 
 static void what_was_kept_is_there_in_the_next_life(void **state)
 {
     struct mem *f = *state;
-    struct tree_memory *m = tree_memory_open(f->w->loop, f->path, "directory:/x");
+    struct snapshot *m = snapshot_open(f->w->loop, f->path, "directory:/x");
     struct stat st;
 
-    assert_null(tree_memory_part(m, "settings"));
+    assert_null(snapshot_part(m, "settings"));
     keep(m, "settings", "{\"retries\":7}");
     keep(m, "providers", "{\"127.0.0.1:1\":{\"version\":\"2\"}}");
-    tree_memory_close(m);
+    snapshot_close(m);
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    m = tree_memory_open(f->w->loop, f->path, "directory:/x");
-    assert_true(is_json(tree_memory_part(m, "settings"), "{\"retries\":7}"));
-    assert_true(is_json(tree_memory_part(m, "providers"), "{\"127.0.0.1:1\":{\"version\":\"2\"}}"));
-    assert_true(tree_memory_age_s(m) < 60);
-    tree_memory_close(m);
+    m = snapshot_open(f->w->loop, f->path, "directory:/x");
+    assert_true(is_json(snapshot_part(m, "settings"), "{\"retries\":7}"));
+    assert_true(is_json(snapshot_part(m, "providers"), "{\"127.0.0.1:1\":{\"version\":\"2\"}}"));
+    assert_true(snapshot_age_s(m) < 60);
+    snapshot_close(m);
 }
 
 static void it_is_written_while_running_a_moment_after_the_change(void **state)
 {
     struct mem *f = *state;
-    struct tree_memory *m = tree_memory_open(f->w->loop, f->path, "p");
+    struct snapshot *m = snapshot_open(f->w->loop, f->path, "p");
     uint64_t from_us = clock_mono_us();
 
     keep(m, "settings", "{\"a\":1}");
     keep(m, "settings", "{\"a\":2}");
     wait_for(f->w, access(f->path, F_OK) == 0);
-    assert_true(clock_mono_us() - from_us >= (TREE_MEMORY_DELAY_MS - 10) * 1000);
-    struct tree_memory *other = tree_memory_open(f->w->loop, f->path, "p");
-    assert_true(is_json(tree_memory_part(other, "settings"), "{\"a\":2}"));
-    tree_memory_close(other);
-    tree_memory_close(m);
+    assert_true(clock_mono_us() - from_us >= (SNAPSHOT_DELAY_MS - 10) * 1000);
+    struct snapshot *other = snapshot_open(f->w->loop, f->path, "p");
+    assert_true(is_json(snapshot_part(other, "settings"), "{\"a\":2}"));
+    snapshot_close(other);
+    snapshot_close(m);
 }
 
 static void another_tree_is_not_remembered(void **state)
 {
     struct mem *f = *state;
-    struct tree_memory *m = tree_memory_open(f->w->loop, f->path, "here");
+    struct snapshot *m = snapshot_open(f->w->loop, f->path, "here");
 
     keep(m, "settings", "{\"a\":1}");
-    tree_memory_close(m);
-    m = tree_memory_open(f->w->loop, f->path, "there");
-    assert_null(tree_memory_part(m, "settings"));
-    tree_memory_close(m);
+    snapshot_close(m);
+    m = snapshot_open(f->w->loop, f->path, "there");
+    assert_null(snapshot_part(m, "settings"));
+    snapshot_close(m);
     /* Nor is it spoilt by that. */
-    m = tree_memory_open(f->w->loop, f->path, "here");
-    assert_non_null(tree_memory_part(m, "settings"));
-    tree_memory_close(m);
+    m = snapshot_open(f->w->loop, f->path, "here");
+    assert_non_null(snapshot_part(m, "settings"));
+    snapshot_close(m);
 }
 
 static void a_file_that_is_torn_or_strange_is_set_aside(void **state)
@@ -106,9 +106,9 @@ static void a_file_that_is_torn_or_strange_is_set_aside(void **state)
 
     for (size_t i = 0; i < ARRAY_LEN(files); ++i) {
         write_file(f->path, files[i]);
-        struct tree_memory *m = tree_memory_open(f->w->loop, f->path, "p");
-        assert_null(tree_memory_part(m, "settings"));
-        tree_memory_close(m);
+        struct snapshot *m = snapshot_open(f->w->loop, f->path, "p");
+        assert_null(snapshot_part(m, "settings"));
+        snapshot_close(m);
         assert_int_equal(access(f->path, F_OK), -1);
         assert_int_equal(unlink(bad), 0);
     }
@@ -118,53 +118,53 @@ static void a_file_that_is_torn_or_strange_is_set_aside(void **state)
 static void what_could_not_be_read_back_is_not_written(void **state)
 {
     struct mem *f = *state;
-    struct tree_memory *m = tree_memory_open(f->w->loop, f->path, "p");
+    struct snapshot *m = snapshot_open(f->w->loop, f->path, "p");
     json_t *many = json_object();
 
     keep(m, "settings", "{\"a\":1}");
-    tree_memory_close(m);
-    m = tree_memory_open(f->w->loop, f->path, "p");
+    snapshot_close(m);
+    m = snapshot_open(f->w->loop, f->path, "p");
     for (int i = 0; i < 60000; ++i) {
         char name[32];
 
         snprintf(name, sizeof(name), "n%d", i);
         json_object_set_new(many, name, json_integer(i));
     }
-    tree_memory_keep(m, "providers", many);
+    snapshot_keep(m, "providers", many);
     json_decref(many);
-    tree_memory_close(m);
-    m = tree_memory_open(f->w->loop, f->path, "p");
-    assert_non_null(tree_memory_part(m, "settings"));
-    assert_null(tree_memory_part(m, "providers"));
-    tree_memory_close(m);
+    snapshot_close(m);
+    m = snapshot_open(f->w->loop, f->path, "p");
+    assert_non_null(snapshot_part(m, "settings"));
+    assert_null(snapshot_part(m, "providers"));
+    snapshot_close(m);
 }
 
 static void what_is_forgotten_is_not_there_in_the_next_life(void **state)
 {
     struct mem *f = *state;
-    struct tree_memory *m = tree_memory_open(f->w->loop, f->path, "p");
+    struct snapshot *m = snapshot_open(f->w->loop, f->path, "p");
 
     keep(m, "settings", "{\"a\":1}");
     keep(m, "pool-counters/x", "{\"b\":1}");
-    tree_memory_close(m);
-    m = tree_memory_open(f->w->loop, f->path, "p");
-    tree_memory_forget(m, "pool-counters/x");
-    tree_memory_forget(m, "never there");
-    assert_null(tree_memory_part(m, "pool-counters/x"));
-    tree_memory_close(m);
-    m = tree_memory_open(f->w->loop, f->path, "p");
-    assert_non_null(tree_memory_part(m, "settings"));
-    assert_null(tree_memory_part(m, "pool-counters/x"));
-    tree_memory_close(m);
+    snapshot_close(m);
+    m = snapshot_open(f->w->loop, f->path, "p");
+    snapshot_forget(m, "pool-counters/x");
+    snapshot_forget(m, "never there");
+    assert_null(snapshot_part(m, "pool-counters/x"));
+    snapshot_close(m);
+    m = snapshot_open(f->w->loop, f->path, "p");
+    assert_non_null(snapshot_part(m, "settings"));
+    assert_null(snapshot_part(m, "pool-counters/x"));
+    snapshot_close(m);
 }
 
 static void without_a_file_nothing_is_kept(void **state)
 {
     struct mem *f = *state;
-    struct tree_memory *m = tree_memory_open(f->w->loop, NULL, "p");
+    struct snapshot *m = snapshot_open(f->w->loop, NULL, "p");
 
     keep(m, "settings", "{\"a\":1}");
-    tree_memory_close(m);
+    snapshot_close(m);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)

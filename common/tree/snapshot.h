@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The last known state of some nodes, in one file, for a start while the tree cannot be reached.
+ * Owned by whatever watches the nodes (one application of a program); on the tree's loop. Its
+ * contents are not trusted more than those of the tree: they pass the same checks.
+ *
+ *   {"v":1,"place":"zookeeper://...","saved":1700000000,"parts":{"settings":{...},"providers":{...}}}
+ */
+#ifndef RLB_TREE_SNAPSHOT_H
+#define RLB_TREE_SNAPSHOT_H
+
+#include "common/tree/tree.h"
+
+enum {
+    /* The file: a thousand providers are 200 KB. */
+    SNAPSHOT_BYTES_MAX = 4 * 1024 * 1024,
+    /* From the first change to the write, which takes the others of a burst along. */
+    SNAPSHOT_DELAY_MS = 100,
+    /* Between two writes, each with an fsync. */
+    SNAPSHOT_PAUSE_MS = 5000,
+};
+
+struct snapshot;
+
+/*
+ * PATH: the file, or NULL: nothing is stored. PLACE: the nodes' tree and path, as text; a file
+ * about another place is not used. A file that cannot be read or is corrupt is logged and set
+ * aside.
+ */
+struct snapshot *snapshot_open(struct loop *l, const char *path, const char *place);
+/* Writes what has not been written yet. NULL is allowed. */
+void snapshot_close(struct snapshot *m);
+/* PART as a previous process stored it, an object, or NULL. Borrowed until snapshot_keep(PART). */
+json_t *snapshot_part(const struct snapshot *m, const char *part);
+/* Seconds since that was written. */
+uint64_t snapshot_age_s(const struct snapshot *m);
+/* Sets PART to CONTENT (an object, of which a reference is taken). It is written soon. */
+void snapshot_keep(struct snapshot *m, const char *part, json_t *content);
+/* Deletes PART. */
+void snapshot_forget(struct snapshot *m, const char *part);
+
+#endif
