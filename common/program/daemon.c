@@ -182,12 +182,19 @@ static void fill_signals(sigset_t *set)
     sigaddset(set, SIGUSR2);
 }
 
-static void raise_descriptor_limit(void)
+struct rlimit daemon_descriptors(void)
 {
     struct rlimit limit;
+    int failed = getrlimit(RLIMIT_NOFILE, &limit);
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == -1)
-        return;
+    ASSERT(failed == 0);
+    return limit;
+}
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit = daemon_descriptors();
+
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
         log_warn(NULL, "descriptor-limit-not-raised", "errno=%d", errno);
@@ -195,11 +202,7 @@ static void raise_descriptor_limit(void)
 
 size_t daemon_descriptor_limit(void)
 {
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == -1 || limit.rlim_cur > SIZE_MAX)
-        return SIZE_MAX;
-    return (size_t)limit.rlim_cur;
+    return (size_t)daemon_descriptors().rlim_cur;
 }
 
 enum {

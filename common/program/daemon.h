@@ -11,6 +11,7 @@
 #include "common/event/loop.h"
 
 #include <stdio.h>
+#include <sys/resource.h>
 
 enum { EXIT_CONFIG = 1, EXIT_USAGE = 2 };
 
@@ -42,6 +43,8 @@ struct daemon_signals {
 /* Before threads start: block the signals in this (and so every later) thread; ignore SIGPIPE;
  * raise RLIMIT_NOFILE to its hard limit; have malloc keep some of what is freed. */
 void daemon_prepare(void);
+/* The limit of descriptors of this process. */
+struct rlimit daemon_descriptors(void);
 /* How many descriptors this process may have open. */
 size_t daemon_descriptor_limit(void);
 /* Deliver them on L from now on (signalfd). */

@@ -1,4 +1,4 @@
-foreach(noun admin daemon)
+foreach(noun admin daemon inherited)
   rlb_unit_test(program/${noun} LINK rlb::program)
 endforeach()
 # It starts itself.

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/program/inherited.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/net/packet_talk.h"
+#include "common/program/daemon.h"
+
+enum {
+    /* For each step of the old process, which has little to do: it writes files, sends messages. */
+    STEP_MS = 60000,
+    /* Listeners times data loops, or slots; the limit of descriptors is reached before. */
+    ITEMS_MAX = 65536,
+    /* The lines of a resume file (RESUME_LINE_MAX), with room to spare. */
+    TEXT_BYTES_MAX = 4 * 1024 * 1024,
+};
+
+struct item { /* a descriptor passed by the old process */
+    char *op, *name;
+    int number;
+    int fd; /* -1: taken, or closed */
+    bool taken;
+    struct addr bound; /* a socket's */
+    ino_t inode;       /* a socket's */
+};
+
+struct inherited {
+    int fd;
+    struct item *items;
+    size_t n, room;
+    bool ready;
+    struct watch *watch;
+    const struct inherited_events *events;
+    void *context;
+};
+
+/* ---- what was passed ---- */
+
+static int take(struct item *one)
+{
+    int fd = one->fd;
+
+    one->fd = -1;
+    one->taken = true;
+    return fd;
+}
+
+static bool is_free(const struct item *one, const char *op)
+{
+    return one->fd >= 0 && strcmp(one->op, op) == 0;
+}
+
+static bool is_named(const struct item *one, const char *name)
+{
+    return name != NULL && one->name != NULL ? strcmp(one->name, name) == 0 : name == one->name;
+}
+
+static struct item *find(struct inherited *h, const char *op, const char *name, int number)
+{
+    for (size_t i = 0; h != NULL && i < h->n; ++i) {
+        struct item *one = &h->items[i];
+
+        if (is_free(one, op) && is_named(one, name) && one->number == number)
+            return one;
+    }
+    return NULL;
+}
+
+bool inherited_take_text(struct inherited *h, const char *op, const char *name, int number,
+                         struct text *out)
+{
+    struct item *one = find(h, op, name, number);
+    struct stat st;
+
+    if (one == NULL || fstat(one->fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+        st.st_size > TEXT_BYTES_MAX)
+        return false;
+    size_t size = (size_t)st.st_size;
+    char *room = text_reserve(out, size + 1);
+    int fd = take(one);
+    bool good = pread(fd, room, size, 0) == st.st_size;
+    close(fd);
+    if (good)
+        out->len += size;
+    return good;
+}
+
+int inherited_take_lock(struct inherited *h, const char *path)
+{
+    struct item *one = find(h, "lock", NULL, 0);
+    struct stat passed;
+    struct stat there;
+
+    if (path == NULL || one == NULL || fstat(one->fd, &passed) != 0 || stat(path, &there) != 0 ||
+        passed.st_dev != there.st_dev || passed.st_ino != there.st_ino)
+        return -1;
+    return take(one);
+}
+
+/* Whether ADDRESS leaves the port to the system, and ONE listens at a port of the same host. */
+static bool is_some_port_of(const struct item *one, const struct addr *address)
+{
+    struct addr a = one->bound;
+
+    if (address->sa.sa_family == AF_UNIX || addr_port(address) != 0 ||
+        a.sa.sa_family != address->sa.sa_family)
+        return false;
+    if (a.sa.sa_family == AF_INET)
+        a.in.sin_port = 0;
+    else
+        a.in6.sin6_port = 0;
+    return addr_equal(&a, address);
+}
+
+int inherited_take_socket(struct inherited *h, const struct addr *address, const char *name,
+                          int number)
+{
+    struct item *one = find(h, "socket", name, number);
+
+    for (size_t i = 0; h != NULL && i < h->n; ++i) {
+        if (is_free(&h->items[i], "socket") && addr_equal(&h->items[i].bound, address))
+            return take(&h->items[i]);
+    }
+    return one != NULL && name != NULL && is_some_port_of(one, address) ? take(one) : -1;
+}
+
+static const struct item *find_listener(const struct inherited *h, const struct addr *address,
+                                        const char *name)
+{
+    for (size_t i = 0; h != NULL && i < h->n; ++i) {
+        const struct item *one = &h->items[i];
+
+        if (is_free(one, "socket") && one->name != NULL &&
+            (is_named(one, name) || (address != NULL && addr_equal(&one->bound, address))))
+            return one;
+    }
+    return NULL;
+}
+
+size_t inherited_take_listener(struct inherited *h, const struct addr *address, const char *name,
+                               int **out)
+{
+    const struct item *first = find_listener(h, address, name);
+    struct item *one;
+    size_t n = 0;
+
+    *out = NULL;
+    if (first == NULL)
+        return 0;
+    int number = first->number;
+    name = first->name;
+    *out = xcalloc(h->n, sizeof(int));
+    while ((one = find(h, "socket", name, number)) != NULL) {
+        ino_t inode = one->inode;
+
+        (*out)[n++] = take(one);
+        /* A socket that several loops share comes several times. */
+        for (struct item *other = one + 1; other < h->items + h->n; ++other) {
+            if (is_free(other, "socket") && is_named(other, name) && other->number == number &&
+                other->inode == inode)
+                close(take(other));
+        }
+    }
+    return n;
+}
+
+static void close_rest(struct inherited *h)
+{
+    for (size_t i = 0; i < h->n; ++i) {
+        if (h->items[i].fd >= 0)
+            close(h->items[i].fd);
+        h->items[i].fd = -1;
+    }
+}
+
+static void drop_items(struct inherited *h)
+{
+    close_rest(h);
+    for (size_t i = 0; i < h->n; ++i) {
+        const struct item *one = &h->items[i];
+
+        /* Not configured any more. */
+        if (h->ready && !one->taken && one->bound.sa.sa_family == AF_UNIX &&
+            one->bound.un.sun_path[0] == '/')
+            unlink(one->bound.un.sun_path);
+        free(one->op);
+        free(one->name);
+    }
+    free(h->items);
+}
+
+/* ---- messages ---- */
+
+static bool add_item(struct inherited *h, const json_t *m, int fd)
+{
+    const char *op = json_string_value(json_object_get(m, "op"));
+    struct item one = {.fd = fd};
+    struct stat st;
+
+    if (op == NULL || h->n == ITEMS_MAX || fstat(fd, &st) != 0)
+        return false;
+    one.inode = st.st_ino;
+    if (strcmp(op, "socket") == 0 && addr_of_listener(fd, &one.bound) != ERR_OK)
+        return false;
+    one.op = xstrdup(op);
+    one.name = xstrdup(json_string_value(json_object_get(m, "name")));
+    one.number = (int)json_integer_value(json_object_get(m, "number"));
+    if (h->n == h->room) {
+        h->room = h->room * 2 + 16;
+        h->items = xrealloc(h->items, h->room * sizeof(*h->items));
+    }
+    h->items[h->n++] = one;
+    return true;
+}
+
+static bool take_message(void *context, const json_t *m, int *passed)
+{
+    if (*passed < 0 || !add_item(context, m, *passed))
+        return false;
+    *passed = -1;
+    return true;
+}
+
+/* Receive what comes up to the message LAST. Errors: as packet_hear, and ERR_UNSUPPORTED. */
+static enum err receive(struct inherited *h, const char *last)
+{
+    json_t *m;
+    enum err e = packet_hear(h->fd, last, STEP_MS, take_message, h, &m);
+
+    if (e != ERR_OK)
+        return e;
+    if (packet_is(m, "begin") && json_integer_value(json_object_get(m, "v")) != UPGRADE_VERSION)
+        e = ERR_UNSUPPORTED;
+    json_decref(m);
+    return e;
+}
+
+static bool complain(const char *reason)
+{
+    log_error(NULL, "upgrade-not-understood", "reason=\"%s\"", reason);
+    return false;
+}
+
+bool inherited_begin(struct inherited **out)
+{
+    bool bad;
+    int fd = packet_inherited(UPGRADE_VARIABLE, &bad);
+
+    *out = NULL;
+    unsetenv(UPGRADE_VARIABLE);
+    if (bad)
+        return complain(UPGRADE_VARIABLE " is set by this program alone");
+    if (fd < 0)
+        return true;
+    struct inherited *h = xcalloc(1, sizeof(*h));
+    h->fd = fd;
+    enum err e = receive(h, "begin");
+    if (e == ERR_OK) {
+        *out = h;
+        return true;
+    }
+    inherited_destroy(h);
+    return complain(err_text(e));
+}
+
+/* ---- the steps ---- */
+
+bool inherited_take_over(struct inherited *h)
+{
+    if (h == NULL)
+        return true;
+    /* The old process may have exited: that shows by reading. */
+    (void)!packet_say(h->fd, "prepared");
+    enum err e = receive(h, "go");
+    if (e == ERR_PEER_CLOSED)
+        log_warn(NULL, "old-process-exited", "action=\"take over\"");
+    return e == ERR_OK || e == ERR_PEER_CLOSED || complain(err_text(e));
+}
+
+static void on_readable(void *context)
+{
+    struct inherited *h = context;
+    json_t *m;
+    int passed;
+    enum err e = packet_receive(h->fd, &m, &passed);
+
+    if (e == ERR_BUSY || e == ERR_SYNTAX)
+        return;
+    if (e == ERR_OK) {
+        const char *op = json_string_value(json_object_get(m, "op"));
+
+        if (passed >= 0)
+            close(passed);
+        if (op != NULL)
+            h->events->message(h->context, op);
+        json_decref(m);
+        return;
+    }
+    watch_stop(h->watch);
+    h->watch = NULL;
+    h->events->gone(h->context);
+}
+
+void inherited_ready(struct inherited *h, struct loop *l, const struct inherited_events *events,
+                     void *context)
+{
+    /* The service manager listens to the old process, as long as that is there. */
+    if (h == NULL || packet_say(h->fd, "ready") != ERR_OK)
+        daemon_notify("READY=1");
+    if (h == NULL)
+        return;
+    h->ready = true;
+    close_rest(h);
+    if (events == NULL) {
+        inherited_destroy(h);
+        return;
+    }
+    h->events = events;
+    h->context = context;
+    h->watch = watch_start(l, h->fd, on_readable, h);
+}
+
+void inherited_destroy(struct inherited *h)
+{
+    if (h == NULL)
+        return;
+    watch_stop(h->watch);
+    drop_items(h);
+    close(h->fd);
+    free(h);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hot upgrade, the new process's side (upgrade.h has the protocol): what the old process left, and
+ * when to begin to accept. Blocks, within bounds, until the new process is ready. Owned by the
+ * program; main thread only. All functions but inherited_begin() accept NULL: there is no old
+ * process, and it left nothing.
+ *
+ * The exit of the old process, at any time after `begin`, lets the new one begin.
+ */
+#ifndef RLB_PROGRAM_INHERITED_H
+#define RLB_PROGRAM_INHERITED_H
+
+#include "common/base/text.h"
+#include "common/event/loop.h"
+#include "common/net/addr.h"
+#include "common/program/upgrade.h"
+
+struct inherited;
+
+/*
+ * Receive what the old process passes before `begin`; *OUT is NULL if there is no old process.
+ * Removes UPGRADE_VARIABLE from the environment. Returns false if the variable or what comes is not
+ * valid (logged). Must be called before threads are started.
+ */
+bool inherited_begin(struct inherited **out) must_check;
+
+/* Descriptors become the caller's; -1: not passed, or already taken. */
+
+/* The locked descriptor of the file PATH (NULL: none). */
+int inherited_take_lock(struct inherited *h, const char *path);
+/* The socket bound to ADDRESS, or, if ADDRESS has port 0, the one passed with NAME and NUMBER at
+ * any port of the same host. NAME NULL: of the admin address. */
+int inherited_take_socket(struct inherited *h, const struct addr *address, const char *name,
+                          int number);
+/*
+ * All sockets of one listener, which is the first that is bound to ADDRESS (may be NULL) or was
+ * passed with NAME: returns how many, and in *OUT, which the caller frees, each socket once.
+ */
+size_t inherited_take_listener(struct inherited *h, const struct addr *address, const char *name,
+                               int **out);
+/* Append to OUT what upgrade_pass_text() passed, if there is such a text. */
+bool inherited_take_text(struct inherited *h, const char *op, const char *name, int number,
+                         struct text *out);
+
+/*
+ * Everything is prepared: wait until the old process released what it owns, or exited. Returns
+ * false if it does neither in time, or sends an unexpected message (logged).
+ */
+bool inherited_take_over(struct inherited *h) must_check;
+
+struct inherited_events {
+    void (*message)(void *context, const char *op); /* of the old process's tick() */
+    void (*gone)(void *context);                    /* it exited; destroy H then */
+};
+/*
+ * The new process accepts: notifies the old process or, if there is none, the service manager.
+ * Closes what was not taken. EVENTS are called on L until the old process exits; NULL: H is
+ * destroyed now.
+ */
+void inherited_ready(struct inherited *h, struct loop *l, const struct inherited_events *events,
+                     void *context);
+/* Closes what was not taken, and, after inherited_ready(), removes the paths of unix sockets that
+ * were not taken. */
+void inherited_destroy(struct inherited *h);
+
+#endif

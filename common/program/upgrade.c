@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/program/upgrade.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/net/packet_talk.h"
+#include "common/program/daemon.h"
+
+enum { TICK_MS = 10 };
+
+static const char *const stage_texts[] = {"none", "starting", "handing over", "handed over"};
+
+/* ---- the end ---- */
+
+static void close_channel(struct upgrade *u)
+{
+    watch_stop(u->channel);
+    u->channel = NULL;
+    packet_queue_close(&u->out);
+}
+
+/* Must be called before the descriptor of the program is closed. */
+static void stop_watching(struct upgrade *u)
+{
+    watch_stop(u->exited);
+    u->exited = NULL;
+}
+
+static void leave_program(struct upgrade *u)
+{
+    stop_watching(u);
+    if (u->program.pidfd >= 0)
+        close(u->program.pidfd);
+    u->program = (struct program){.pid = 0, .pidfd = -1};
+}
+
+static void stop(struct upgrade *u)
+{
+    timer_stop(&u->tick);
+    close_channel(u);
+    u->stage = UPGRADE_NONE;
+}
+
+static void fail(struct upgrade *u, const char *reason)
+{
+    enum upgrade_stage stage = u->stage;
+    char how[40] = "";
+
+    stop_watching(u);
+    if (u->program.pid > 0)
+        (void)program_end(&u->program, true, how);
+    log_error(NULL, "upgrade-failed",
+              "stage=\"%s\" reason=\"%s\" program=\"%s\" action=\"keep serving\"",
+              stage_texts[stage], reason, how);
+    stop(u);
+    if (stage > UPGRADE_STARTING && u->ops->resume != NULL)
+        u->ops->resume(u->context, stage == UPGRADE_HANDED_OVER);
+}
+
+void upgrade_abandon(struct upgrade *u)
+{
+    if (u->stage == UPGRADE_HANDING_OVER && u->ops->release == NULL) {
+        /* It may have accepted connections. */
+        kill(u->program.pid, SIGTERM);
+        leave_program(u);
+        stop(u);
+    } else if (u->stage == UPGRADE_STARTING || u->stage == UPGRADE_HANDING_OVER) {
+        fail(u, "shutdown requested");
+    }
+}
+
+void upgrade_fini(struct upgrade *u)
+{
+    if (u->loop == NULL)
+        return;
+    leave_program(u);
+    stop(u);
+}
+
+/* ---- messages ---- */
+
+static void flush(struct upgrade *u)
+{
+    /* The rest is sent at the next tick. That the process exited is noticed by reading. */
+    if (u->out.fd >= 0)
+        (void)!packet_queue_flush(&u->out);
+}
+
+void upgrade_pass(struct upgrade *u, const char *op, const char *name, int number, int fd)
+{
+    if (u->out.fd < 0)
+        return;
+    json_t *m = name != NULL
+                    ? json_pack("{s:s, s:s, s:i}", "op", op, "name", name, "number", number)
+                    : json_pack("{s:s}", "op", op);
+    packet_queue_add(&u->out, m, fd);
+}
+
+void upgrade_pass_text(struct upgrade *u, const char *op, const char *name, int number,
+                       struct slice text)
+{
+    int fd = memfd_create(op, MFD_CLOEXEC);
+
+    if (fd >= 0 && write(fd, text.p, text.len) == (ssize_t)text.len)
+        upgrade_pass(u, op, name, number, fd);
+    else
+        log_warn(NULL, "upgrade-text-not-passed", "op=%s name=%s number=%d reason=\"%s\"", op, name,
+                 number, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
+static void enter(struct upgrade *u, enum upgrade_stage stage)
+{
+    u->stage = stage;
+    log_info(NULL, "upgrade-stage", "stage=\"%s\" pid=%ld", stage_texts[stage],
+             (long)u->program.pid);
+}
+
+static void on_prepared(struct upgrade *u)
+{
+    enter(u, UPGRADE_HANDING_OVER);
+    if (u->release_ms != 0)
+        u->until_ms = loop_now_ms(u->loop) + u->release_ms;
+    if (u->ops->release != NULL)
+        u->ops->release(u->context, u);
+    upgrade_pass(u, "go", NULL, 0, -1);
+    flush(u);
+}
+
+static void on_ready(struct upgrade *u)
+{
+    char *main_pid = xasprintf("MAINPID=%ld\nREADY=1", (long)u->program.pid);
+
+    enter(u, UPGRADE_HANDED_OVER);
+    if (u->ops->tick == NULL)
+        timer_stop(&u->tick);
+    daemon_notify(main_pid);
+    free(main_pid);
+    u->ops->drain(u->context);
+}
+
+static void on_message(struct upgrade *u, const json_t *m)
+{
+    if (packet_is(m, "prepared") && u->stage == UPGRADE_STARTING && u->begun)
+        on_prepared(u);
+    else if (packet_is(m, "ready") && u->stage == UPGRADE_HANDING_OVER)
+        on_ready(u);
+    else
+        fail(u, "unexpected message from the new process");
+}
+
+static void on_readable(void *context)
+{
+    struct upgrade *u = context;
+
+    while (u->out.fd >= 0) {
+        json_t *m;
+        int passed;
+        enum err e = packet_receive(u->out.fd, &m, &passed);
+
+        if (e == ERR_BUSY)
+            return;
+        if (e != ERR_OK) {
+            /* After the hand-over the exit status decides (on_program_exited). */
+            if (u->stage == UPGRADE_HANDED_OVER)
+                close_channel(u);
+            else
+                fail(u, "the new process exited, see its messages");
+            return;
+        }
+        if (passed >= 0)
+            close(passed);
+        on_message(u, m);
+        json_decref(m);
+    }
+}
+
+static void on_program_exited(void *context)
+{
+    struct upgrade *u = context;
+    char how[40];
+
+    if (u->stage != UPGRADE_HANDED_OVER) {
+        fail(u, "the new process exited, see its messages");
+        return;
+    }
+    stop_watching(u);
+    int status = program_end(&u->program, false, how);
+    if (status != 0 && u->ops->resume != NULL)
+        fail(u, how);
+    else
+        log_warn(NULL, "new-process-exited", "program=\"%s\" action=\"drain\"", how);
+}
+
+static void on_tick(struct timer *t)
+{
+    struct upgrade *u = container_of(t, struct upgrade, tick);
+
+    timer_start(u->loop, t, TICK_MS);
+    if (!u->begun && (u->ops->written == NULL || u->ops->written(u->context))) {
+        u->begun = true;
+        packet_queue_add(&u->out, json_pack("{s:s, s:i}", "op", "begin", "v", UPGRADE_VERSION), -1);
+    }
+    if (u->stage != UPGRADE_HANDED_OVER && loop_now_ms(u->loop) >= u->until_ms)
+        fail(u, "not ready in time");
+    else if (u->stage != UPGRADE_STARTING && u->ops->tick != NULL)
+        u->ops->tick(u->context, u);
+    flush(u);
+}
+
+/* ---- the beginning ---- */
+
+void upgrade_init(struct upgrade *u, struct loop *l, const struct upgrade_ops *ops, void *context)
+{
+    *u = (struct upgrade){.ops = ops, .context = context, .loop = l, .program.pidfd = -1};
+    packet_queue_init(&u->out, -1);
+    timer_init(&u->tick, on_tick);
+}
+
+static bool start_program(struct upgrade *u, const struct upgrade_options *o, int pass)
+{
+    const struct program_options p = {
+        .args = o->args, .nofile = o->nofile, .pass = pass, .variable = UPGRADE_VARIABLE};
+    enum err e = program_start(&p, &u->program);
+
+    if (e == ERR_OK)
+        return true;
+    u->program = (struct program){.pid = 0, .pidfd = -1};
+    fail(u, e == ERR_SYSTEM ? strerror(errno) : "executable not found");
+    return false;
+}
+
+void upgrade_begin(struct upgrade *u, const struct upgrade_options *o)
+{
+    const char *why = u->ops->refuse(u->context);
+    int pair[2];
+
+    if (why == NULL && u->stage != UPGRADE_NONE)
+        why = "an upgrade is in progress";
+    if (why == NULL && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        why = strerror(errno);
+    if (why != NULL) {
+        log_warn(NULL, "upgrade-ignored", "reason=\"%s\"", why);
+        return;
+    }
+    u->stage = UPGRADE_STARTING;
+    u->begun = false;
+    packet_queue_init(&u->out, pair[0]);
+    bool started = start_program(u, o, pair[1]);
+    close(pair[1]);
+    if (!started)
+        return;
+    enter(u, UPGRADE_STARTING);
+    u->until_ms = loop_now_ms(u->loop) + o->timeout_ms;
+    u->release_ms = o->release_ms;
+    u->exited = watch_start(u->loop, u->program.pidfd, on_program_exited, u);
+    u->channel = watch_start(u->loop, pair[0], on_readable, u);
+    u->ops->pass(u->context, u);
+    on_tick(&u->tick);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hot upgrade (SIGUSR2), the old process's side: starts the program again, passes it the listening
+ * sockets, and drains when the new process accepts. Until then any failure leaves the old process
+ * as it was. Embedded in the program; main thread and its loop only.
+ *
+ *   SIGUSR2           prepared                  ready
+ *   -------> STARTING --------> HANDING_OVER --------> HANDED_OVER --- drained ---> exit
+ *               |                    |                      |
+ *               +---- fails, or late +----> as before <-----+--- it dies, and resume() is there
+ *
+ * Between the two processes is a socket pair with packets (common/net/packet.h); the new process
+ * (inherited.h) finds its end by its number in UPGRADE_VARIABLE.
+ *
+ *   old process                              new process
+ *   lock + descriptor                   ->   (of the state directory, if there is one)
+ *   socket {name, number} + socket      ->   (each; without a name: of the admin address)
+ *   begin {v}                           ->
+ *                                       <-   prepared  (did all that can be done meanwhile)
+ *   OP {name, number} + descriptor      ->   (what release() passes)
+ *   go                                  ->
+ *                                       <-   ready     (it accepts)
+ *   OP                                  ->   (what tick() sends)
+ *
+ * Before `go` the new process has done nothing that has an effect outside, and may be killed.
+ */
+#ifndef RLB_PROGRAM_UPGRADE_H
+#define RLB_PROGRAM_UPGRADE_H
+
+#include "common/event/loop.h"
+#include "common/net/packet_queue.h"
+#include "common/program/program.h"
+
+#define UPGRADE_VARIABLE "RESUMELB_UPGRADE_FD"
+
+enum { UPGRADE_VERSION = 2 };
+
+enum upgrade_stage {
+    UPGRADE_NONE,
+    UPGRADE_STARTING,
+    UPGRADE_HANDING_OVER, /* the new process is about to accept */
+    UPGRADE_HANDED_OVER   /* it accepts */
+};
+
+struct upgrade;
+
+/* What a program does at each stage. Those marked optional may be NULL. */
+struct upgrade_ops {
+    /* Why there can be no upgrade now; NULL: there can. */
+    const char *(*refuse)(void *context);
+    /* Pass sockets and lock, by upgrade_pass(). */
+    void (*pass)(void *context, struct upgrade *u);
+    /* Optional: whether all files that the new process reads at its start are written. */
+    bool (*written)(void *context);
+    /* Optional: stop accepting, and release what only one process can own. Without it both
+     * processes accept from the same sockets until the new one is ready. */
+    void (*release)(void *context, struct upgrade *u);
+    /* The new process accepts: stop accepting, finish what there is, exit. */
+    void (*drain)(void *context);
+    /* With release(): the new process failed; undo release() and, if DRAINING, drain(). */
+    void (*resume)(void *context, bool draining);
+    /* Optional: called every 10 ms after release(), until upgrade_fini(). */
+    void (*tick)(void *context, struct upgrade *u);
+};
+
+struct upgrade_options {
+    const char *const *args; /* after the program's name; NULL-terminated */
+    struct rlimit nofile;    /* the new process's */
+    uint64_t timeout_ms;     /* for the new process to be ready */
+    uint64_t release_ms;     /* the same, from release() on; 0: what is left of timeout_ms */
+};
+
+struct upgrade {
+    const struct upgrade_ops *ops;
+    void *context;
+    struct loop *loop;
+    enum upgrade_stage stage;
+    struct program program;
+    struct watch *exited; /* of the program */
+    struct packet_queue out;
+    struct watch *channel; /* out.fd is -1: none */
+    struct timer tick;
+    uint64_t until_ms; /* to be ready; not after HANDED_OVER */
+    uint64_t release_ms;
+    bool begun; /* "begin" is sent */
+};
+
+void upgrade_init(struct upgrade *u, struct loop *l, const struct upgrade_ops *ops, void *context);
+/* SIGUSR2. Logs why, if there can be no upgrade. */
+void upgrade_begin(struct upgrade *u, const struct upgrade_options *o);
+/* The old process shuts down: ends a new process that is not ready. Does nothing when there is
+ * none, or it is ready. */
+void upgrade_abandon(struct upgrade *u);
+/* Leaves the new process alone. U may be all zero. */
+void upgrade_fini(struct upgrade *u);
+
+/* Send OP {name, number} with FD, which stays the caller's. NAME may be NULL, FD -1. */
+void upgrade_pass(struct upgrade *u, const char *op, const char *name, int number, int fd);
+/* The same with TEXT in a memory file. Logs if that cannot be made. */
+void upgrade_pass_text(struct upgrade *u, const char *op, const char *name, int number,
+                       struct slice text);
+
+#endif
