@@ -2,7 +2,7 @@
  *
  *   start    state folder, applications -> data loops -> connection pools -> fronts -> memberships
  *            -> all workers known have answered, or start_wait -> listeners, admin bound
- *            -> (the process before us lets us) -> accepting: READY
+ *            -> (the old process of an upgrade lets us) -> accepting: READY
  *   stop     lb_stop.c
  */
 #include "lb/lb.h"
@@ -22,14 +22,12 @@
 #include "lb/lb_parts.h"
 #include "lb/membership.h"
 #include "lb/observer.h"
-#include "lb/predecessor.h"
 #include "lb/resolver.h"
 #include "lb/rights.h"
 #include "lb/self_measure.h"
 #include "lb/shared_answers.h"
 #include "lb/status.h"
 #include "lb/traffic.h"
-#include "lb/upgrade.h"
 
 enum {
     /* While starting: how often we look whether all workers have answered. */
@@ -134,7 +132,7 @@ static int take_admin_socket(void *context, const struct addr *address)
     const struct lb *lb = context;
     int fd = bound_sockets_take(lb->parts->bound_admin, address);
 
-    return fd >= 0 ? fd : predecessor_take_admin(lb->parts->predecessor, address);
+    return fd >= 0 ? fd : inherited_take_socket(lb->parts->inherited, address, NULL, 0);
 }
 
 static bool start_admin(struct lb *lb)
@@ -229,13 +227,10 @@ static void fail_start(struct lb *lb)
     lb_cut(lb);
 }
 
-static void serve(void *context)
+static void serve(struct lb *lb)
 {
-    struct lb *lb = context;
     struct lb_parts *p = lb->parts;
 
-    if (p->phase != LB_STARTING)
-        return;
     if (!listeners_open(p->listeners, lb)) {
         fail_start(lb);
         return;
@@ -248,10 +243,8 @@ static void serve(void *context)
     for (size_t i = 0; i < lb->napplications; ++i)
         membership_judge_providers(lb->applications[i]->membership);
     register_all(lb);
-    /* Of a process that follows another, that one says it. */
-    if (!predecessor_serving(p->predecessor))
-        daemon_notify("READY=1");
-    p->predecessor = NULL;
+    inherited_ready(p->inherited, lb->control, NULL, NULL);
+    p->inherited = NULL;
 }
 
 static void open_listeners(struct lb *lb)
@@ -259,11 +252,9 @@ static void open_listeners(struct lb *lb)
     struct lb_parts *p = lb->parts;
 
     if (p->listeners == NULL)
-        p->listeners = listeners_create(&p->config, lb->nloops, p->predecessor);
-    if (p->listeners == NULL || !start_admin(lb))
+        p->listeners = listeners_create(&p->config, lb->nloops, p->inherited);
+    if (p->listeners == NULL || !start_admin(lb) || !inherited_take_over(p->inherited))
         fail_start(lb);
-    else if (p->predecessor != NULL)
-        predecessor_prepared(p->predecessor, lb->control, serve, lb);
     else
         serve(lb);
 }
@@ -361,7 +352,7 @@ static void on_int(void *context)
 
 static void on_usr2(void *context)
 {
-    upgrade_begin(context);
+    lb_upgrade_begin(context);
 }
 
 /* Logs have been rotated. */
@@ -386,8 +377,10 @@ static void on_hup(void *context)
 static bool open_state_dir(struct lb *lb)
 {
     const char *folder = lb->settings.state_dir;
-    int lock_fd = predecessor_take_lock(lb->parts->predecessor, folder);
+    char *path = folder != NULL ? xasprintf("%s/lock", folder) : NULL;
+    int lock_fd = inherited_take_lock(lb->parts->inherited, path);
 
+    free(path);
     return self_measure_follow(folder, lock_fd, &lb->self_measure) == ERR_OK;
 }
 
@@ -456,9 +449,9 @@ static void lb_destroy(struct lb *lb)
     struct lb_parts *p = lb->parts;
 
     daemon_signals_stop(p->signals);
-    predecessor_destroy(p->predecessor);
+    inherited_destroy(p->inherited);
     bound_sockets_destroy(p->bound_admin);
-    upgrade_destroy(p->upgrade);
+    upgrade_fini(&p->upgrade);
     resolver_destroy(lb->resolver);
     if (p->admin != NULL)
         admin_destroy(p->admin);
@@ -513,10 +506,11 @@ int lb_run(const char *file)
                                            .context = lb};
 
     p->exit_code = EXIT_CONFIG;
-    if (predecessor_begin(&p->predecessor) && rights_settle(lb) && open_state_dir(lb) &&
+    if (inherited_begin(&p->inherited) && rights_settle(lb) && open_state_dir(lb) &&
         open_access_log(lb)) {
         p->exit_code = EXIT_SUCCESS;
         lb->control = loop_create(lb->nloops);
+        lb_upgrade_init(lb);
         lb->resolver = resolver_create(lb->control);
         make_applications(lb);
         p->signals = daemon_signals_start(lb->control, &signals);

@@ -8,13 +8,12 @@
 
 #include "common/program/admin.h"
 #include "common/program/daemon.h"
+#include "common/program/inherited.h"
 #include "lb/configuration.h"
 #include "lb/lb.h"
 #include "lb/listeners.h"
 
 struct bound_sockets;
-struct predecessor;
-struct upgrade;
 
 struct lb_parts {
     struct lb *lb;
@@ -31,12 +30,12 @@ struct lb_parts {
         timer;         /* STARTING: look whether all have answered; DRAINING: the end of patience */
     unsigned draining; /* loops that have not finished yet */
     bool cut;
-    struct predecessor *predecessor; /* the process that has started us, until we serve; or NULL */
-    struct upgrade *upgrade;         /* the process that we have started; or NULL */
-    bool handed_over;                /* DRAINING, and it serves in our place */
-    bool patient;                    /* of that: idle clients may still ask once more */
-    bool told;                       /* of that: SIGTERM has come */
-    bool fronts_up;                  /* each loop has its front, whose counts may be read */
+    struct inherited *inherited; /* from the old process of an upgrade, until we serve; or NULL */
+    struct upgrade upgrade;      /* to a new process */
+    bool handed_over;            /* DRAINING, and it serves in our place */
+    bool patient;                /* of that: idle clients may still ask once more */
+    bool told;                   /* of that: SIGTERM has come */
+    bool fronts_up;              /* each loop has its front, whose counts may be read */
     bool loops_gone, admin_gone;
     int exit_code;
 };
@@ -52,6 +51,12 @@ void lb_drain_again(struct lb *lb);
 /* The requests that are left are cut. */
 void lb_cut(struct lb *lb);
 void lb_on_drain_timer(struct lb *lb);
+
+/* ---- upgrade.c ---- */
+
+void lb_upgrade_init(struct lb *lb);
+/* SIGUSR2. */
+void lb_upgrade_begin(struct lb *lb);
 
 /* ---- lb.c ---- */
 

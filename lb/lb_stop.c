@@ -21,7 +21,6 @@
 #include "lb/lb_parts.h"
 #include "lb/membership.h"
 #include "lb/self_measure.h"
-#include "lb/upgrade.h"
 
 enum {
     /* After a cut nothing may take long any more; a process that hangs here would block a restart.
@@ -176,7 +175,7 @@ void lb_drain(struct lb *lb)
 
     if (p->phase >= LB_DRAINING)
         return;
-    upgrade_abandon(lb);
+    upgrade_abandon(&p->upgrade);
     p->phase = LB_DRAINING;
     p->draining = lb->nloops;
     daemon_notify("STOPPING=1");

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/program/inherited.h"
 #include "lb/data_loops.h"
-#include "lb/predecessor.h"
 #include "lb/redirect.h"
 #include "lb/tls.h"
 
@@ -125,12 +125,10 @@ static bool bind_all(struct listener *l, const struct listen_config *config, uns
     return e == ERR_OK;
 }
 
-/* False: the one before us has no such socket, or we no descriptors. */
-static bool follow(struct listener *l, struct predecessor *before, unsigned nloops)
+/* Take the N sockets LEFT. False: out of descriptors. */
+static bool follow(struct listener *l, const int *left, size_t n, unsigned nloops)
 {
-    int *left;
-    size_t n = predecessor_take_listener(before, &l->configured, &left);
-    bool good = n > 0 && addr_of_socket(left[0], &l->bound) == ERR_OK;
+    bool good = addr_of_socket(left[0], &l->bound) == ERR_OK;
 
     alloc_fds(l, n > nloops ? n : nloops);
     for (size_t i = 0; i < n; ++i)
@@ -139,19 +137,24 @@ static bool follow(struct listener *l, struct predecessor *before, unsigned nloo
         l->fds[i] = fcntl(l->fds[i % n], F_DUPFD_CLOEXEC, 0);
         good = l->fds[i] >= 0;
     }
-    l->others = n > 0;
-    free(left);
+    l->others = true;
     return good;
 }
 
 static bool open_one(struct listener *l, const struct listen_config *config,
-                     struct predecessor *before, unsigned nloops)
+                     struct inherited *inherited, unsigned nloops)
 {
-    if (!predecessor_has_listener(before, &l->configured))
+    char name[ADDR_TEXT_MAX];
+    int *left;
+    size_t n = inherited_take_listener(inherited, &l->configured, addr_format(&l->configured, name),
+                                       &left);
+
+    if (n == 0)
         return bind_all(l, config, nloops);
-    bool good = follow(l, before, nloops);
+    bool good = follow(l, left, n, nloops);
     if (!good)
         complain(config, ERR_SYSTEM);
+    free(left);
     return good;
 }
 
@@ -170,7 +173,7 @@ static bool load_certificate(struct listener *l, const struct listen_config *con
 }
 
 struct listeners *listeners_create(const struct configuration *config, unsigned nloops,
-                                   struct predecessor *before)
+                                   struct inherited *inherited)
 {
     struct listeners *ls = xcalloc(1, sizeof(*ls));
     bool good = true;
@@ -190,7 +193,7 @@ struct listeners *listeners_create(const struct configuration *config, unsigned 
         networks_copy(&config->listens[i].proxy_from, &l->proxy_from);
         l->mode = config->listens[i].mode;
         good = good && load_certificate(l, &config->listens[i]);
-        good = good && open_one(l, &config->listens[i], before, nloops);
+        good = good && open_one(l, &config->listens[i], inherited, nloops);
     }
     if (good)
         return ls;

@@ -9,16 +9,16 @@
 #include "lb/configuration.h"
 #include "lb/lb.h"
 
+struct inherited;
 struct listeners;
-struct predecessor;
 
 /*
  * Bind every address of CONFIG, with a socket for each of NLOOPS loops (unix: one, shared); but
- * what BEFORE (or NULL) has of them is taken over. Nobody can connect yet. What fails is logged;
+ * what INHERITED (or NULL) has of them is taken over. Nobody can connect yet. What fails is logged;
  * NULL then, and nothing is bound.
  */
 struct listeners *listeners_create(const struct configuration *config, unsigned nloops,
-                                   struct predecessor *before);
+                                   struct inherited *inherited);
 /*
  * Listen, and give each loop its sockets: they accept from now on. Once. From here to
  * listeners_withdraw the files of certificates are looked at every second. False: somebody else

@@ -4,7 +4,6 @@
 #include "common/net/bound_sockets.h"
 #include "common/net/user_rights.h"
 #include "lb/lb_parts.h"
-#include "lb/predecessor.h"
 
 enum { ADMIN_MODE = 0660, STATE_DIR_MODE = 0770 };
 
@@ -15,7 +14,7 @@ static bool bind_admin(struct lb_parts *parts, const struct privileges *p)
     parts->bound_admin = bound_sockets_create(c->nadmin_addrs);
     for (size_t i = 0; i < c->nadmin_addrs; ++i) {
         const struct addr *a = &c->admin_addrs[i];
-        int fd = predecessor_take_admin(parts->predecessor, a);
+        int fd = inherited_take_socket(parts->inherited, a, NULL, 0);
 
         if (fd >= 0)
             bound_sockets_add(parts->bound_admin, a, fd);
@@ -29,7 +28,7 @@ static bool bind_first(struct lb *lb, const struct privileges *p)
 {
     struct lb_parts *parts = lb->parts;
 
-    parts->listeners = listeners_create(&parts->config, lb->nloops, parts->predecessor);
+    parts->listeners = listeners_create(&parts->config, lb->nloops, parts->inherited);
     if (parts->listeners == NULL)
         return false;
     for (size_t i = 0; i < listeners_count(parts->listeners); ++i) {

@@ -158,7 +158,7 @@ def test_a_new_one_that_hangs_is_given_up(world):
     (world.folder / 'new').chmod(0o755)
     os.rename(world.folder / 'new', binary)
     front.lb.process.kill(signal.SIGUSR2)
-    wait_until(lambda: 'takes longer than upgrade_timeout' in front.lb.process.output(), 'the end of patience')
+    wait_until(lambda: 'reason="not ready in time"' in front.lb.process.output(), 'the end of patience')
     assert not alive(int((world.folder / 'hung').read_text()))
     assert get(front.plain).status == 200 and front.lb.process.alive()
 
@@ -185,12 +185,12 @@ def test_the_second_of_two_signals_is_ignored_and_sigterm_ends_both(world):
     old.kill(signal.SIGUSR2)
     new = wait_until(lambda: children(old.pid), 'the new one')
     old.kill(signal.SIGUSR2)
-    wait_until(lambda: 'upgrade-ignored reason="there is one under way"' in old.output(), 'the refusal')
+    wait_until(lambda: 'upgrade-ignored reason="an upgrade is in progress"' in old.output(), 'the refusal')
     assert children(old.pid) == new
     assert get(front.plain).status == 200
     old.kill(signal.SIGTERM)
     assert old.wait() == 0
-    assert 'reason="we are told to end"' in old.output()
+    assert 'reason="shutdown requested"' in old.output()
     assert not alive(new[0])
     silent.close()
 
@@ -209,7 +209,7 @@ def test_no_new_one_is_started_while_draining(world):
         lb.process.kill(signal.SIGTERM)
         wait_until(lambda: 'stopping' in lb.process.output(), 'the drain')
         lb.process.kill(signal.SIGUSR2)
-        wait_until(lambda: 'upgrade-ignored reason="we are ending"' in lb.process.output(), 'the refusal')
+        wait_until(lambda: 'upgrade-ignored reason="shutting down"' in lb.process.output(), 'the refusal')
         gate.set()
         assert c.receive().body == b'slow'
     assert lb.process.wait() == 0

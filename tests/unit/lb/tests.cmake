@@ -1,4 +1,4 @@
-foreach(noun access_line access_log active_check answer class_metrics classify cpu_affinity drained_names ejection_rule exchange header_rules headers methods limit_claim limit_status poison predecessor private_headers redirect
+foreach(noun access_line access_log active_check answer class_metrics classify cpu_affinity drained_names ejection_rule exchange header_rules headers methods limit_claim limit_status poison private_headers redirect
         refused_line response_spill retry_budget route_wait shared_answers tunnel_limit)
   rlb_unit_test(lb/${noun} LINK rlb::lb)
 endforeach()
