@@ -18,7 +18,6 @@
 #include "common/upstream/http1_client.h"
 #include "version.h"
 #include "worker-agent/agent_rights.h"
-#include "worker-agent/heir.h"
 #include "worker-agent/keeper_rights.h"
 #include "worker-agent/keeper_wire.h"
 
@@ -104,17 +103,16 @@ enum { STATE_LOCK_WAIT_MS = 1000 };
 
 static bool lock_state_dir(struct agent *a)
 {
-    /* The agent before has it locked still, by the same open file. */
-    a->lock_fd = a->pool.heir != NULL ? heir_take_lock(a->pool.heir) : -1;
-    if (a->lock_fd >= 0)
-        return true;
     if (!make_folder(a->config->s.state_dir, AGENT_STATE_DIR_MODE))
         return false;
     char *path = xasprintf("%s/%s", a->config->s.state_dir, AGENT_LOCK_NAME);
 
+    /* The old agent of an upgrade still has it locked, by the same open file. */
+    a->lock_fd = inherited_take_lock(a->pool.inherited, path);
     /* An agent that was killed while it forked its keeper is gone when the keeper has closed the
      * inherited descriptors. */
-    a->lock_fd = file_lock(path, STATE_LOCK_WAIT_MS);
+    if (a->lock_fd < 0)
+        a->lock_fd = file_lock(path, STATE_LOCK_WAIT_MS);
     if (a->lock_fd < 0)
         log_error(NULL, "state-dir-locked",
                   "path=%s error=\"%s\" advice=\"one agent per state_dir\"", path, strerror(errno));
@@ -189,7 +187,7 @@ static void on_hup(void *context)
     const struct agent *a = context;
 
     trace_log_reopen(a->trace);
-    if (a->upgrade != NULL) {
+    if (a->upgrade.stage != UPGRADE_NONE) {
         log_warn(NULL, "reload-ignored", "reason=\"the new program reads the configuration\"");
         return;
     }
@@ -207,7 +205,7 @@ static void on_usr1(void *context)
 
 static void on_usr2(void *context)
 {
-    upgrade_begin(context);
+    agent_upgrade_begin(context);
 }
 
 static void on_term(void *context)
@@ -259,7 +257,7 @@ static int take_admin_socket(void *context, const struct addr *address)
     const struct agent *a = context;
     int fd = bound_sockets_take(a->pool.bound, address);
 
-    return fd >= 0 ? fd : heir_take_socket(a->pool.heir, address, NULL, 0);
+    return fd >= 0 ? fd : inherited_take_socket(a->pool.inherited, address, NULL, 0);
 }
 
 static bool open_admin(struct agent *a)
@@ -326,7 +324,7 @@ static void set_up_pool(struct agent *a)
     a->pool.tree_start_wait_ms = a->config->s.tree_start_wait_ms;
     a->pool.settings_hold_ms = a->config->s.settings_hold_ms;
     a->pool.keeper_lost = on_keeper_lost;
-    a->pool.before_sends = a->pool.heir != NULL;
+    a->pool.before_sends = a->pool.inherited != NULL;
     a->pool.context = a;
     app_pool_init(&a->pool);
 }
@@ -336,31 +334,33 @@ static bool open_keeper(struct agent *a, struct kept_list *adopted)
     const struct keeper_options o = {.state_dir = a->state_dir,
                                      .nofile = a->nofile,
                                      .rights = a->config->users,
-                                     .follow = a->pool.heir != NULL};
+                                     .follow = a->pool.inherited != NULL};
 
     a->keeper = keeper_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
     return a->keeper != NULL;
 }
 
-static void on_before_sealed(void *context)
+static void on_old_message(void *context, const char *op)
 {
     struct agent *a = context;
 
+    if (strcmp(op, "sealed") != 0)
+        return;
     log_info(NULL, "agent-before-done", "action=\"all processes are ours to end\"");
     app_pool_before_gone(&a->pool);
 }
 
-static void on_before_gone(void *context)
+static void on_old_gone(void *context)
 {
     struct agent *a = context;
 
     log_info(NULL, "agent-before-gone", "upgrade=complete");
-    heir_destroy(a->pool.heir);
-    a->pool.heir = NULL;
+    inherited_destroy(a->pool.inherited);
+    a->pool.inherited = NULL;
     app_pool_before_gone(&a->pool);
 }
 
-static const struct heir_events heir_events = {on_before_sealed, on_before_gone};
+static const struct inherited_events inherited_events = {on_old_message, on_old_gone};
 
 /* All but the configuration, the lock and the keeper (unless there is an agent that lets go of it
  * now), which are there. */
@@ -369,6 +369,7 @@ static bool start(struct agent *a, struct kept_list *adopted)
     char admin[ADDR_TEXT_MAX];
 
     a->loop = loop_create(0);
+    agent_upgrade_init(a);
     a->started_ms = loop_now_ms(a->loop);
     timer_init(&a->each_second, on_each_second);
     timer_start(a->loop, &a->each_second, 1000);
@@ -381,32 +382,29 @@ static bool start(struct agent *a, struct kept_list *adopted)
     a->front = front_create(a->loop, a->config);
     if (!open_trace_log(a) || !open_tree(a))
         return false;
-    if (a->pool.heir != NULL && (!heir_take_over(a->pool.heir) || !open_keeper(a, adopted)))
+    if (!inherited_take_over(a->pool.inherited) ||
+        (a->pool.inherited != NULL && !open_keeper(a, adopted)))
         return false;
     /* Of an upgrade: requests in progress continue in the old agent. */
-    if (a->pool.heir != NULL)
+    if (a->pool.inherited != NULL)
         trace_log_note(a->trace, "resumelb.upgraded", SLICE_NULL);
     else
         trace_log_started(a->trace);
     set_up_pool(a);
     keeper_link_start(a->keeper, a->loop, &app_pool_keeper_events, &a->pool);
-    if (!app_pool_start(&a->pool, a->config, adopted) || !open_admin(a))
-        return false;
-    if (a->pool.heir != NULL)
-        heir_ready(a->pool.heir, a->loop, &heir_events, a);
-    return true;
+    return app_pool_start(&a->pool, a->config, adopted) && open_admin(a);
 }
 
 static void drop(struct agent *a)
 {
     daemon_signals_stop(a->signals);
     timer_stop(&a->each_second);
-    if (upgrade_handed_over(a))
+    if (agent_handed_over(a))
         app_pool_let_go(&a->pool);
     else
         trace_log_ended(a->trace);
-    upgrade_destroy(a->upgrade);
-    heir_destroy(a->pool.heir);
+    upgrade_fini(&a->upgrade);
+    inherited_destroy(a->pool.inherited);
     bound_sockets_destroy(a->pool.bound);
     admin_destroy(a->admin);
     front_destroy(a->front);
@@ -447,8 +445,8 @@ int agent_run(const char *file, struct rlimit nofile)
     a.state_dir = xstrdup(a.config->s.state_dir);
     log_set_level((enum log_level)a.config->s.log_level);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
-    if (!heir_begin(&a.pool.heir) || !agent_rights_settle(&a) || !lock_state_dir(&a) ||
-        (a.pool.heir == NULL && !open_keeper(&a, &adopted)) || !agent_rights_drop(&a) ||
+    if (!inherited_begin(&a.pool.inherited) || !agent_rights_settle(&a) || !lock_state_dir(&a) ||
+        (a.pool.inherited == NULL && !open_keeper(&a, &adopted)) || !agent_rights_drop(&a) ||
         !make_folders(a.config))
         return EXIT_CONFIG;
     daemon_prepare();
@@ -462,7 +460,7 @@ int agent_run(const char *file, struct rlimit nofile)
     a.signals = daemon_signals_start(a.loop, &signals);
     log_info(NULL, "agent-started", "version=%s pid=%ld keeper=%ld processes_adopted=%zu",
              RLB_VERSION, (long)getpid(), (long)keeper_link_pid(a.keeper), adopted.n);
-    daemon_notify("READY=1");
+    inherited_ready(a.pool.inherited, a.loop, &inherited_events, &a);
     loop_run(a.loop);
     drop(&a);
     return a.exit_code;

@@ -7,10 +7,10 @@
 
 #include "common/program/admin.h"
 #include "common/program/daemon.h"
+#include "common/program/inherited.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/front.h"
 #include "worker-agent/trace_log.h"
-#include "worker-agent/upgrade.h"
 
 enum {
     /* Processes of other users have their sockets below it: they may pass, not look. */
@@ -42,10 +42,10 @@ struct agent {
     struct timer each_second;
     char *name; /* host and pid, for registrations */
     char *state_dir;
-    char *tree_url;          /* as at start; NULL: none */
-    char *admin_text;        /* the first admin address; NULL: none */
-    struct rlimit nofile;    /* as at birth */
-    struct upgrade *upgrade; /* NULL: none is under way */
+    char *tree_url;         /* as at start; NULL: none */
+    char *admin_text;       /* the first admin address; NULL: none */
+    struct rlimit nofile;   /* as at birth */
+    struct upgrade upgrade; /* to a new agent */
     int lock_fd;
     bool drop_later; /* agent_rights.c: still root, for the keeper to be forked */
     int exit_code;
@@ -55,6 +55,7 @@ struct agent {
     struct timer tick;
     uint64_t phase_since_ms;
     uint64_t drain_until_ms;
+    bool cut;                /* after a hand-over: requests were cut */
     uint64_t quiet_since_ms; /* no request since; 0: there are some */
 };
 
@@ -64,6 +65,13 @@ void agent_stop_at_once(struct agent *a, int exit_code);
 void agent_keeper_lost(struct agent *a);
 /* Close connections, then end the loop: no process is left, or another agent has them. */
 void agent_close(struct agent *a);
+
+/* upgrade.c */
+void agent_upgrade_init(struct agent *a);
+/* SIGUSR2. */
+void agent_upgrade_begin(struct agent *a);
+/* Whether a new agent serves in our place: we only finish what we have. */
+bool agent_handed_over(const struct agent *a);
 
 /* status.c: the admin pages. */
 void agent_status_add(struct agent *a);

@@ -140,11 +140,11 @@ static bool say_not_settled(const struct agent *a, const char *why)
 static bool prepare_shared(struct agent *a, const struct privileges *p, bool change)
 {
     /* The agent before has given up its rights; its keeper has not. */
-    if (!change && a->pool.heir != NULL)
+    if (!change && a->pool.inherited != NULL)
         return true;
     if (!change)
         return say_not_settled(a, "only root can start processes of other users");
-    if (a->pool.heir != NULL)
+    if (a->pool.inherited != NULL)
         return say_not_settled(a, "the agent before has another user: restart");
     a->drop_later = true;
     return share_state_dir(a->config->s.state_dir, p) && bind_all(a, p);

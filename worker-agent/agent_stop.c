@@ -173,11 +173,11 @@ void agent_close(struct agent *a)
 
 void agent_drain(struct agent *a)
 {
-    if (upgrade_handed_over(a)) {
+    if (agent_handed_over(a)) {
         log_info(NULL, "ending-already", "requests=%zu", app_pool_requests(&a->pool));
         return;
     }
-    upgrade_abandon(a);
+    upgrade_abandon(&a->upgrade);
     if (a->phase != AGENT_RUNNING)
         return;
     begin(a);
@@ -191,8 +191,8 @@ void agent_stop_at_once(struct agent *a, int exit_code)
     a->exit_code = exit_code;
     if (a->phase >= AGENT_CLOSING)
         return;
-    upgrade_abandon(a);
-    if (upgrade_handed_over(a)) {
+    upgrade_abandon(&a->upgrade);
+    if (agent_handed_over(a)) {
         front_cut(a->front);
         agent_close(a);
         return;
@@ -207,7 +207,7 @@ void agent_stop_at_once(struct agent *a, int exit_code)
 void agent_keeper_lost(struct agent *a)
 {
     a->keeper_gone = true;
-    if (upgrade_handed_over(a)) {
+    if (agent_handed_over(a)) {
         /* It was ended by the agent that has it now. */
         agent_stop_at_once(a, EXIT_SUCCESS);
         return;

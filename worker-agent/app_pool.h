@@ -19,6 +19,7 @@
 
 struct bound_sockets;
 struct front;
+struct inherited;
 
 struct app_pool {
     struct loop *loop;
@@ -33,7 +34,7 @@ struct app_pool {
     const char *admin;    /* where operators connect, for registrations; or NULL */
     uint64_t tree_start_wait_ms;
     uint64_t settings_hold_ms;
-    struct heir *heir; /* what the agent before has left us; NULL: nothing, or it has gone */
+    struct inherited *inherited; /* from the old agent of an upgrade; NULL: none, or it exited */
     struct bound_sockets *bound; /* by root, who we are no more; or NULL */
     void (*keeper_lost)(void *context);
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */

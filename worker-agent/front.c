@@ -7,8 +7,8 @@
 
 #include "common/base/log.h"
 #include "common/net/bound_sockets.h"
+#include "common/program/inherited.h"
 #include "worker-agent/app_pool.h"
-#include "worker-agent/heir.h"
 #include "worker-agent/resume_stream.h"
 
 /* ---- requests ---- */
@@ -170,9 +170,9 @@ void front_configure(struct front *f, struct agent_config *c)
     http_server_set(f->server, &o);
 }
 
-static int number_of(const struct front_door *door)
+int front_door_number(const struct front_door *door)
 {
-    return door->slot != NULL ? (int)door->slot->n : HEIR_NO_SLOT;
+    return door->slot != NULL ? (int)door->slot->n : -1;
 }
 
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_door *door,
@@ -186,7 +186,8 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
     int fd;
 
     errno = 0;
-    fd = heir_take_socket(door->group->pool->heir, a, door->group->name, number_of(door));
+    fd = inherited_take_socket(door->group->pool->inherited, a, door->group->name,
+                               front_door_number(door));
     if (fd < 0)
         fd = bound_sockets_take(door->group->pool->bound, a);
     if (fd < 0 && addr_listen(a, &lo, &fd) != ERR_OK) {

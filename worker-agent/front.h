@@ -29,6 +29,8 @@ void front_configure(struct front *f, struct agent_config *c);
 void front_look(struct front *f);
 /* Handshakes that were finished, and that were not. */
 void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed);
+/* Of its slot; -1: of the application's own address. */
+int front_door_number(const struct front_door *door);
 /* Listen at A, which becomes the true one. SUBJECT of log lines. NULL: logged. */
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_door *door,
                                    const void *subject);

@@ -10,10 +10,10 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/program/daemon.h"
+#include "common/program/inherited.h"
 #include "worker-agent/app_group.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/front.h"
-#include "worker-agent/heir.h"
 #include "worker-agent/resume_stream.h"
 #include "worker-agent/slot_queue.h"
 
@@ -164,7 +164,7 @@ static char *resume_path(const struct slot *s)
  */
 static enum err read_resume(const struct slot *s, const char *path, struct text *out)
 {
-    if (heir_take_resume(s->group->pool->heir, s->group->name, (int)s->n, out))
+    if (inherited_take_text(s->group->pool->inherited, "resume", s->group->name, (int)s->n, out))
         return ERR_OK;
     if (!s->group->s->persistent)
         return ERR_NOT_FOUND;
