@@ -12,14 +12,17 @@
 
 #include "common/base/log.h"
 #include "common/net/user_rights.h"
+#include "common/server/http_server.h"
 #include "poolcounter/status.h"
-#include "poolcounter/successor.h"
 #include "version.h"
 
 enum {
     /* Turns of the loop until the admin address's connections, which have been cut, are gone. */
     ADMIN_STOP_TURNS_MAX = 1000,
 };
+
+/* What all listening sockets of the daemon are called when they are passed to a new process. */
+#define LISTENER_NAME "listener"
 
 const char *program_version(void)
 {
@@ -57,7 +60,7 @@ static void configure(struct server *s, void *context)
     server_configure(s, context);
 }
 
-static void reload(struct program *p)
+static void reload(struct poolcounter *p)
 {
     struct diag d = {0};
     struct configuration *new = configuration_read(p->line->file, &d);
@@ -91,26 +94,63 @@ static void on_hup(void *context)
 
 static void on_stop(void *context)
 {
-    struct program *p = context;
+    struct poolcounter *p = context;
 
     daemon_notify("STOPPING=1");
     loop_stop(p->loop);
 }
 
-static void on_usr1(void *context)
+static void on_usr2(void *context)
 {
-    successor_start(context);
+    struct poolcounter *p = context;
+    const struct upgrade_options o = {.args = (const char *const *)p->argv + 1,
+                                      .nofile = daemon_descriptors(),
+                                      .timeout_ms = p->config->s.upgrade_timeout_ms};
+
+    upgrade_begin(&p->upgrade, &o);
 }
 
-static void watch_signals(struct program *p)
+static void watch_signals(struct poolcounter *p)
 {
     const struct daemon_signals signals = {
-        .on_term = on_stop, .on_int = on_stop, .on_hup = on_hup, .on_usr1 = on_usr1, .context = p};
+        .on_term = on_stop, .on_int = on_stop, .on_hup = on_hup, .on_usr2 = on_usr2, .context = p};
 
     p->signals = daemon_signals_start(p->loop, &signals);
 }
 
-/* ---- handing over ---- */
+/* ---- upgrade ---- */
+
+static const char *refuse(void *context)
+{
+    const struct poolcounter *p = context;
+
+    return p->handed_over ? "shutting down" : NULL;
+}
+
+static void get_sockets(struct server *s, void *context)
+{
+    struct sockets *out = context;
+
+    out->n = server_sockets(s, out->fds);
+}
+
+static void pass_admin(void *context, int fd, void *tag)
+{
+    (void)tag;
+    upgrade_pass(context, "socket", NULL, 0, fd);
+}
+
+static void pass(void *context, struct upgrade *u)
+{
+    struct poolcounter *p = context;
+    struct sockets sockets;
+
+    server_ask(p->server, get_sockets, &sockets);
+    for (size_t i = 0; i < sockets.n; ++i)
+        upgrade_pass(u, "socket", LISTENER_NAME, 0, sockets.fds[i]);
+    if (p->admin != NULL)
+        http_server_each_socket(admin_server(p->admin), pass_admin, u);
+}
 
 static void hand_over(struct server *s, void *context)
 {
@@ -121,30 +161,37 @@ static void hand_over(struct server *s, void *context)
 /* The admin address is the new process's; who is connected to it still gets his page. */
 static void on_admin_stopped(void *context)
 {
-    struct program *p = context;
+    struct poolcounter *p = context;
 
     p->admin_stopped = true;
 }
 
-void program_hand_over(struct program *p)
+/* The new process has empty counters: what clients of this one hold stays here, and this one ends
+ * with the last of them. */
+static void drain(void *context)
 {
+    struct poolcounter *p = context;
+
     p->handed_over = true;
     if (p->admin != NULL)
         admin_stop(p->admin, on_admin_stopped, p);
     server_ask(p->server, hand_over, NULL);
 }
 
+/* Both processes accept until the new one is ready. */
+static const struct upgrade_ops upgrade_ops = {.refuse = refuse, .pass = pass, .drain = drain};
+
 /* On the server's thread. */
 static void on_drained(void *context)
 {
-    struct program *p = context;
+    struct poolcounter *p = context;
 
     loop_post(p->loop, &p->drained);
 }
 
 static void on_drained_message(struct loop_message *m)
 {
-    struct program *p = container_of(m, struct program, drained);
+    struct poolcounter *p = container_of(m, struct poolcounter, drained);
 
     log_info(NULL, "last-client-gone", "action=\"end\"");
     loop_stop(p->loop);
@@ -152,12 +199,20 @@ static void on_drained_message(struct loop_message *m)
 
 /* ---- start ---- */
 
-static bool open_sockets(const struct program *p, struct sockets *out)
+static bool open_sockets(const struct poolcounter *p, struct sockets *out)
 {
     const struct configuration *c = p->config;
     const struct command_line *l = p->line;
+    int *left;
+    size_t n = inherited_take_listener(p->inherited, NULL, LISTENER_NAME, &left);
 
-    sockets_inherit(out);
+    ASSERT(n <= LISTENERS_MAX);
+    if (n != 0)
+        memcpy(out->fds, left, n * sizeof(int));
+    out->n = n;
+    free(left);
+    if (n == 0)
+        sockets_inherit(out);
     if (out->n != 0)
         return true;
     return sockets_open(l->nlisten != 0 ? l->listen : c->listen,
@@ -177,7 +232,7 @@ static void log_sockets(const struct sockets *sockets)
 }
 
 /* All addresses are bound: what root was needed for is done. */
-static bool settle_rights(const struct program *p, const struct sockets *sockets)
+static bool settle_rights(const struct poolcounter *p, const struct sockets *sockets)
 {
     const struct configuration *c = p->config;
     struct privileges rights;
@@ -202,7 +257,7 @@ static bool settle_rights(const struct program *p, const struct sockets *sockets
 }
 
 /* From then on clients are served: the admin address is bound already, or we would have ended. */
-static bool start_server(struct program *p)
+static bool start_server(struct poolcounter *p)
 {
     struct sockets sockets;
 
@@ -219,31 +274,22 @@ static bool start_server(struct program *p)
         .drained = on_drained,
         .context = p,
     });
+    if (!inherited_take_over(p->inherited))
+        return false;
     if (p->server != NULL && server_start(p->server))
         return true;
     log_error(NULL, "server-not-started", "errno=%d", errno);
     return false;
 }
 
-/* One that listens at ADDRESS, left to us by the process before. */
 static int take_admin_socket(void *context, const struct addr *address)
 {
-    struct program *p = context;
+    const struct poolcounter *p = context;
 
-    for (size_t i = 0; i < p->admin_inherited.n; ++i) {
-        int *fd = &p->admin_inherited.fds[i];
-        struct addr bound;
-
-        if (*fd < 0 || addr_of_socket(*fd, &bound) != ERR_OK || !addr_equal(&bound, address))
-            continue;
-        int taken = *fd;
-        *fd = -1;
-        return taken;
-    }
-    return -1;
+    return inherited_take_socket(p->inherited, address, NULL, 0);
 }
 
-static bool start_admin(struct program *p)
+static bool start_admin(struct poolcounter *p)
 {
     const struct configuration *c = p->config;
     const struct admin_options o = {
@@ -255,27 +301,19 @@ static bool start_admin(struct program *p)
         .hosts = (const char *const *)c->admin.hosts.items,
         .nhosts = c->admin.hosts.n,
     };
-    enum err e = ERR_OK;
 
-    sockets_of_text(getenv(SUCCESSOR_ADMIN_VARIABLE), &p->admin_inherited);
-    unsetenv(SUCCESSOR_ADMIN_VARIABLE);
-    if (c->nadmin_addrs != 0)
-        e = admin_create(p->loop, &o, &p->admin);
-    for (size_t i = 0; i < p->admin_inherited.n; ++i) {
-        if (p->admin_inherited.fds[i] >= 0)
-            close(p->admin_inherited.fds[i]);
-    }
-    if (e != ERR_OK)
+    if (c->nadmin_addrs == 0)
+        return true;
+    if (admin_create(p->loop, &o, &p->admin) != ERR_OK)
         return false;
-    if (p->admin != NULL)
-        status_add(p);
+    status_add(p);
     return true;
 }
 
 /* ---- run ---- */
 
 /* Its connections are cut: nobody waits for a page of a program that is told to stop. */
-static void stop_admin(struct program *p)
+static void stop_admin(struct poolcounter *p)
 {
     if (p->admin == NULL)
         return;
@@ -288,14 +326,16 @@ static void stop_admin(struct program *p)
     admin_destroy(p->admin);
 }
 
-static void stop(struct program *p)
+static void stop(struct poolcounter *p)
 {
-    successor_abandon(p);
+    upgrade_abandon(&p->upgrade);
     if (p->server != NULL)
         server_stop(p->server);
     stop_admin(p);
     server_destroy(p->server);
     daemon_signals_stop(p->signals);
+    upgrade_fini(&p->upgrade);
+    inherited_destroy(p->inherited);
     loop_destroy(p->loop);
     stats_destroy(p->stats);
     configuration_destroy(p->config);
@@ -314,7 +354,7 @@ static struct configuration *read_config(const char *file)
 
 int program_run(const struct command_line *line, char **argv)
 {
-    struct program p = {.line = line, .argv = argv};
+    struct poolcounter p = {.line = line, .argv = argv};
     int code = EXIT_FAILURE;
 
     p.config = read_config(line->file);
@@ -326,10 +366,11 @@ int program_run(const struct command_line *line, char **argv)
     p.drained.run = on_drained_message;
     p.stats = stats_create(&poolcounter_stats_table, 1);
     p.loop = loop_create(0);
+    upgrade_init(&p.upgrade, p.loop, &upgrade_ops, &p);
     watch_signals(&p);
-    if (start_admin(&p) && start_server(&p)) {
-        daemon_notify("READY=1");
-        successor_say_ready();
+    if (inherited_begin(&p.inherited) && start_admin(&p) && start_server(&p)) {
+        inherited_ready(p.inherited, p.loop, NULL, NULL);
+        p.inherited = NULL;
         loop_run(p.loop);
         code = EXIT_SUCCESS;
     }

@@ -8,22 +8,21 @@
 
 #include "common/program/admin.h"
 #include "common/program/daemon.h"
+#include "common/program/inherited.h"
 #include "poolcounter/command_line.h"
 #include "poolcounter/server.h"
 #include "poolcounter/sockets.h"
 
-struct successor;
-
-struct program {
+struct poolcounter {
     const struct command_line *line;
     char **argv;
     struct configuration *config;
     struct loop *loop;
     struct stats *stats;
     struct server *server;
-    struct admin *admin;            /* or NULL */
-    struct sockets admin_inherited; /* by the process before */
-    struct successor *successor;    /* or NULL: none is being started, or has taken over */
+    struct admin *admin;         /* or NULL */
+    struct inherited *inherited; /* from the old process of an upgrade, until we serve; or NULL */
+    struct upgrade upgrade;
     struct loop_message drained;
     struct daemon_watch *signals;
     bool handed_over;
@@ -35,7 +34,5 @@ const char *program_version(void);
 bool program_describe(const char *what, FILE *out);
 /* Start, run, stop; the exit code. */
 int program_run(const struct command_line *line, char **argv);
-/* The new process serves: stop accepting, end with the last client. */
-void program_hand_over(struct program *p);
 
 #endif

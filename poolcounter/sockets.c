@@ -12,7 +12,6 @@
 enum {
     /* The first of those that systemd passes: sd_listen_fds(3). */
     LISTEN_FDS_START = 3,
-    FD_MAX = 1 << 20,
 };
 
 static int int_option(int fd, int name)
@@ -23,7 +22,7 @@ static int int_option(int fd, int name)
     return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value : -1;
 }
 
-bool sockets_listens(int fd)
+static bool listens(int fd)
 {
     return int_option(fd, SO_TYPE) == SOCK_STREAM && int_option(fd, SO_ACCEPTCONN) == 1;
 }
@@ -35,7 +34,7 @@ static bool is_socket(int fd)
 
 static void take(struct sockets *out, int fd)
 {
-    if (!sockets_listens(fd) || out->n == LISTENERS_MAX) {
+    if (!listens(fd) || out->n == LISTENERS_MAX) {
         log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"no socket that listens\"", fd);
         return;
     }
@@ -46,18 +45,6 @@ static void take(struct sockets *out, int fd)
         return;
     }
     out->fds[out->n++] = fd;
-}
-
-void sockets_of_text(const char *text, struct sockets *out)
-{
-    struct slice rest = slice_of(text);
-    uint64_t fd;
-
-    out->n = 0;
-    while (rest.len != 0) {
-        if (parse_u64(slice_cut(&rest, ','), FD_MAX, &fd))
-            take(out, (int)fd);
-    }
 }
 
 static void inherit_from_systemd(struct sockets *out)
@@ -84,7 +71,7 @@ static void inherit_standard_input(struct sockets *out)
 
     if (!is_socket(STDIN_FILENO))
         return;
-    int fd = sockets_listens(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
+    int fd = listens(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
     if (fd < 0) {
         log_warn(NULL, "descriptor-not-taken", "fd=0 reason=\"no socket that listens\"");
         return;
@@ -100,10 +87,7 @@ static void inherit_standard_input(struct sockets *out)
 void sockets_inherit(struct sockets *out)
 {
     out->n = 0;
-    sockets_of_text(getenv(SOCKETS_VARIABLE), out);
-    unsetenv(SOCKETS_VARIABLE);
-    if (out->n == 0)
-        inherit_from_systemd(out);
+    inherit_from_systemd(out);
     if (out->n == 0)
         inherit_standard_input(out);
 }

@@ -8,18 +8,15 @@
 
 #include "poolcounter/configuration.h"
 
-/* For a new process (successor.h), by the one before: numbers of descriptors, parted by ','. */
-#define SOCKETS_VARIABLE "RESUMELB_POOLCOUNTER_SOCKETS"
-
 struct sockets {
     int fds[LISTENERS_MAX];
     size_t n;
 };
 
 /*
- * Those that are given, in this order: by SOCKETS_VARIABLE, by LISTEN_FDS (systemd), as descriptor
- * 0. A socket that does not listen is none. Takes the variables out of the environment, and puts
- * /dev/null in the place of descriptor 0. None given: OUT is empty.
+ * Those that are given by LISTEN_FDS (systemd), or else as descriptor 0. A socket that does not
+ * listen is none. Takes the variables out of the environment, and puts /dev/null in the place of
+ * descriptor 0. None given: OUT is empty.
  */
 void sockets_inherit(struct sockets *out);
 /*
@@ -28,9 +25,5 @@ void sockets_inherit(struct sockets *out);
  */
 bool sockets_open(const struct addr *addresses, size_t n, int backlog, unsigned mode,
                   struct sockets *out) must_check;
-/* Whether FD is a stream socket that listens. */
-bool sockets_listens(int fd);
-/* The numbers in a variable like SOCKETS_VARIABLE that are sockets which listen; NULL is none. */
-void sockets_of_text(const char *text, struct sockets *out);
 
 #endif

@@ -8,7 +8,7 @@ static void take_snapshot(struct server *s, void *context)
     server_snapshot(s, context);
 }
 
-static int page(const struct program *p,
+static int page(const struct poolcounter *p,
                 void (*make)(const struct server_snapshot *s, const struct stats *stats,
                              struct text *out),
                 struct text *body)
@@ -49,14 +49,14 @@ static int page_health(void *context, struct slice query, struct text *body)
 
 static int page_ready(void *context, struct slice query, struct text *body)
 {
-    const struct program *p = context;
+    const struct poolcounter *p = context;
 
     (void)query;
     text_add(body, p->handed_over ? SLICE_LIT("handed over\n") : SLICE_LIT("ready\n"));
     return p->handed_over ? 503 : 200;
 }
 
-void status_add(struct program *p)
+void status_add(struct poolcounter *p)
 {
     admin_add(p->admin, "/", "text/html; charset=utf-8", page_html, p);
     admin_add(p->admin, "/status.json", "application/json", page_json, p);

@@ -8,7 +8,7 @@
 
 #include "poolcounter/program.h"
 
-void status_add(struct program *p);
+void status_add(struct poolcounter *p);
 /* --describe stats: the metrics, as Markdown. */
 void status_describe(FILE *out);
 

@@ -169,9 +169,9 @@ def test_it_stops_at_once_with_0_and_closes_its_clients(world, number):
 
 
 def follow(pool):
-    """SIGUSR1; the new process's number."""
-    pool.process.kill(signal.SIGUSR1)
-    found = wait_until(lambda: re.findall(r'new-process-serves pid=(\d+)', pool.process.output()), 'the new process')
+    """SIGUSR2; the new process's number."""
+    pool.process.kill(signal.SIGUSR2)
+    found = wait_until(lambda: re.findall(r'stage="handed over" pid=(\d+)', pool.process.output()), 'the new process')
     return int(found[-1])
 
 
@@ -185,7 +185,7 @@ def followers():
         wait_until(lambda pid=pid: not alive(pid), 'process %d to end' % pid)
 
 
-def test_after_usr1_the_old_process_serves_its_clients_to_the_last(world, followers):
+def test_after_usr2_the_old_process_serves_its_clients_to_the_last(world, followers):
     pool = Daemon(world)
     holder, = pool.holders('ACQ4ME k 1 9 0')
     waiter = pool.waiter('ACQ4ME k 1 9 9999')
@@ -218,18 +218,18 @@ def test_an_old_process_without_clients_ends_at_once(world, followers):
 def test_no_connect_is_refused_or_lost_while_processes_follow_one_another(world, followers):
     pool = Daemon(world)
     assert pool.ask('RELEASE') == 'NOT_LOCKED'
-    pool.process.kill(signal.SIGUSR1)
+    pool.process.kill(signal.SIGUSR2)
     asked = 0
     while pool.process.alive():
         assert pool.ask('RELEASE') == 'NOT_LOCKED'
         asked += 1
-    followers.append(int(re.findall(r'new-process-serves pid=(\d+)', pool.process.output())[-1]))
+    followers.append(int(re.findall(r'stage="handed over" pid=(\d+)', pool.process.output())[-1]))
     assert asked > 0
     # And once more, from the one that followed.
-    before = len(re.findall('new-process-serves', pool.process.output()))
-    os.kill(followers[0], signal.SIGUSR1)
+    before = len(re.findall('stage="handed over"', pool.process.output()))
+    os.kill(followers[0], signal.SIGUSR2)
     wait_until(lambda: pool.ask('RELEASE') == 'NOT_LOCKED' and not alive(followers[0]), 'the first follower to end')
-    found = re.findall(r'new-process-serves pid=(\d+)', pool.process.output())
+    found = re.findall(r'stage="handed over" pid=(\d+)', pool.process.output())
     assert len(found) == before + 1
     followers.append(int(found[-1]))
 
@@ -238,8 +238,8 @@ def test_a_new_process_that_fails_leaves_the_old_one_as_it_was(world):
     pool = Daemon(world, config={})
     holder, = pool.holders('ACQ4ME k 1 9 0')
     pool.configure('max_keys: nonsense\n')
-    pool.process.kill(signal.SIGUSR1)
-    wait_until(lambda: 'new-process-failed' in pool.process.output(), 'it to fail')
+    pool.process.kill(signal.SIGUSR2)
+    wait_until(lambda: 'upgrade-failed' in pool.process.output(), 'it to fail')
     assert pool.ask('STATS processing_workers') == 'processing_workers: 1'
     pool.configure('{}')
     assert holder.ask('RELEASE') == 'RELEASED'

@@ -330,9 +330,9 @@ def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
     assert pool.connect(str(path)).ask('ACQ4ME k 2 9 0') == 'LOCKED'
     assert status(admin)['counters']['held'] == 2
     # The next one needs no root: the sockets are left to it.
-    pool.process.kill(signal.SIGUSR1)
-    wait_until(lambda: 'new-process-serves' in pool.process.output(), 'the new process')
-    pid = int(pool.process.output().rpartition('new-process-serves pid=')[2].split()[0])
+    pool.process.kill(signal.SIGUSR2)
+    wait_until(lambda: 'stage="handed over"' in pool.process.output(), 'the new process')
+    pid = int(pool.process.output().rpartition('stage="handed over" pid=')[2].split()[0])
     try:
         wait_until(lambda: status(admin)['counters']['held'] == 0, 'it at the admin address')
         assert_is_nobody(pid, threads=2)
