@@ -418,13 +418,13 @@ static void make_applications(struct lb *lb)
     lb->answers = shared_answers_create();
 }
 
-static struct lb *lb_create(struct configuration *config, const char *file)
+static struct lb *lb_create(struct configuration *config, const struct daemon_line *line)
 {
     struct lb *lb = xcalloc(1, sizeof(*lb));
 
     lb->parts = xcalloc(1, sizeof(*lb->parts));
     lb->parts->lb = lb;
-    lb->parts->file = file;
+    lb->parts->line = line;
     lb->parts->config = *config;
     timer_init(&lb->parts->timer, on_timer);
     settings_copy(&program_table, &config->program, &lb->settings);
@@ -483,20 +483,12 @@ static void lb_destroy(struct lb *lb)
     free(lb);
 }
 
-int lb_run(const char *file)
+int lb_run(void *context, void *config, const struct daemon_line *line)
 {
-    struct configuration config;
-    struct diag d = {0};
-
-    if (!configuration_read(file, &config, &d)) {
-        fputs(d.text != NULL ? d.text : "", stderr);
-        diag_fini(&d);
-        return EXIT_CONFIG;
-    }
-    diag_fini(&d);
-    log_set_level((enum log_level)config.program.log_level);
+    (void)context;
     daemon_prepare();
-    struct lb *lb = lb_create(&config, file);
+    struct lb *lb = lb_create(config, line);
+    free(config);
     struct lb_parts *p = lb->parts;
     const struct daemon_signals signals = {.on_term = on_term,
                                            .on_int = on_int,

@@ -16,6 +16,7 @@
 
 struct access_log;
 struct address_counts;
+struct daemon_line;
 struct data_loops;
 struct exchange_loop;
 struct http_balance;
@@ -80,9 +81,9 @@ enum lb_phase lb_phase(const struct lb *lb);
 /* Read FILE again and put into force what can be without a restart, or nothing of it: false, and
  * WHY (may be NULL) says what is wrong, a line each. Control thread. */
 bool lb_reload(struct lb *lb, struct text *why);
-/* Run the load balancer of the configuration FILE until it is told to stop. Returns the exit code.
- */
-int lb_run(const char *file);
+/* Run the load balancer of CONFIG, a struct configuration that is taken, until it is to stop.
+ * Returns the exit code. CONTEXT is not used. */
+int lb_run(void *context, void *config, const struct daemon_line *line);
 
 /* Where exchanges of a loop find their part of an application. */
 static inline struct application_loop *application_on(struct application *a, unsigned loop_index)

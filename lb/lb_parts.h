@@ -17,7 +17,7 @@ struct bound_sockets;
 
 struct lb_parts {
     struct lb *lb;
-    const char *file; /* the configuration's; borrowed */
+    const struct daemon_line *line;
     struct configuration
         config; /* in force; after a reload: LOCAL and BOOT rows are still those of the start */
     struct listeners *listeners;       /* NULL: not listening */

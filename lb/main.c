@@ -3,6 +3,7 @@
  * resumelb: the command line's side of lb.c.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "classifiers/registry.h"
 #include "common/base/log.h"
@@ -11,16 +12,23 @@
 #include "lb/lb.h"
 #include "lb/status.h"
 
-static bool check(const char *file, struct diag *d)
+static void *read_configuration(const char *file, struct diag *d)
 {
-    struct configuration config;
+    struct configuration *c = xmalloc(sizeof(*c));
 
-    if (!configuration_read(file, &config, d))
-        return false;
-    log_set_level((enum log_level)config.program.log_level);
-    config_warn_exposed(&config.file);
-    configuration_fini(&config);
-    return true;
+    if (!configuration_read(file, c, d)) {
+        free(c);
+        return NULL;
+    }
+    log_set_level((enum log_level)c->program.log_level);
+    config_warn_exposed(&c->file);
+    return c;
+}
+
+static void destroy(void *config)
+{
+    configuration_fini(config);
+    free(config);
 }
 
 static void describe_outcomes(FILE *out)
@@ -67,11 +75,15 @@ int main(int argc, char **argv)
     static const struct daemon_program program = {
         .name = "resumelb",
         .summary = "a resume-based HTTP load balancer",
-        .check = check,
+        .usage = "-c FILE [-t]",
+        .subjects = "settings|stats|outcomes",
+        .signals = "TERM drains and exits, INT stops at once, HUP reads the configuration again\n"
+                   "         USR1 reopens logs, USR2 starts the program anew on the same sockets, "
+                   "and drains",
+        .read = read_configuration,
+        .destroy = destroy,
         .describe = describe,
         .run = lb_run,
-        .more_signals =
-            "USR1 reopens logs, USR2 starts the program anew on the same sockets, and drains",
     };
 
     return daemon_main(&program, argc, argv);

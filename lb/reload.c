@@ -117,7 +117,7 @@ static void refuse(const struct lb *lb, const struct diag *d)
 {
     fputs(d->text != NULL ? d->text : "", stderr);
     log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
-              lb->parts->file, d->errors);
+              lb->parts->line->file, d->errors);
 }
 
 bool lb_reload(struct lb *lb, struct text *why)
@@ -128,7 +128,7 @@ bool lb_reload(struct lb *lb, struct text *why)
     struct renewal *renewal = NULL;
 
     daemon_notify("RELOADING=1");
-    if (!configuration_read(lb->parts->file, &fresh, &d)) {
+    if (!configuration_read(lb->parts->line->file, &fresh, &d)) {
         refuse(lb, &d);
         /* Logs have been rotated all the same. */
         if (lb->access_log != NULL)
@@ -145,7 +145,7 @@ bool lb_reload(struct lb *lb, struct text *why)
         take_applications(lb, &fresh);
         taken = true;
         config_warn_exposed(&fresh.file);
-        log_info(NULL, "configuration-read", "file=%s", lb->parts->file);
+        log_info(NULL, "configuration-read", "file=%s", lb->parts->line->file);
     }
     renewal_destroy(renewal);
     configuration_fini(&fresh);

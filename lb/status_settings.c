@@ -16,7 +16,7 @@ static void put_program(const struct lb *lb, struct json_writer *w)
     struct text value = {0};
 
     json_open_object(w, "program");
-    json_put_text(w, "file", slice_of(lb->parts->file));
+    json_put_text(w, "file", slice_of(lb->parts->line->file));
     json_open_object(w, "settings");
     for (size_t i = 0; i < program_table.n; ++i) {
         const struct setting_row *row = &program_table.rows[i];

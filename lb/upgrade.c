@@ -66,10 +66,8 @@ void lb_upgrade_init(struct lb *lb)
 
 void lb_upgrade_begin(struct lb *lb)
 {
-    const char *const args[] = {"-c", lb->parts->file, NULL};
-
     upgrade_begin(&lb->parts->upgrade,
-                  &(struct upgrade_options){.args = args,
+                  &(struct upgrade_options){.args = lb->parts->line->args,
                                             .nofile = daemon_descriptors(),
                                             .timeout_ms = lb->settings.upgrade_timeout_ms});
 }

@@ -1,33 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line: the options that all programs take, and the original's -l (which may stand
- * several times) and -p. Unlike the other programs this one needs no configuration, and ends with
- * 1 at bad usage, as the original does. A value; any thread.
+ * The original's options besides those that all programs take: -l, which may be given several
+ * times, and -p. A value, all zero at first; any thread.
  */
 #ifndef RLB_POOLCOUNTER_COMMAND_LINE_H
 #define RLB_POOLCOUNTER_COMMAND_LINE_H
 
+#include "common/program/daemon.h"
 #include "poolcounter/configuration.h"
 
-enum command {
-    COMMAND_RUN,
-    COMMAND_TEST,
-    COMMAND_VERSION,
-    COMMAND_HELP,
-    COMMAND_DESCRIBE,
-    COMMAND_BAD, /* the usage, and exit 1 */
-};
-
 struct command_line {
-    enum command command;
-    const char *file;        /* or NULL */
-    const char *what;        /* COMMAND_DESCRIBE */
-    const char *bad_address; /* COMMAND_BAD: of -l, which is not valid to listen on; or NULL */
+    const char *words[LISTENERS_MAX]; /* of each -l */
+    size_t nwords;
+    uint16_t port; /* 0: the default */
+    bool has_port;
     struct addr listen[LISTENERS_MAX];
     size_t nlisten; /* 0: neither -l nor -p is given */
 };
 
-/* What is wrong with an option getopt says to stderr. */
-void command_line_parse(int argc, char **argv, struct command_line *out);
+/* Take -l or -p. */
+enum daemon_option command_line_option(void *line, int letter, const char *value);
+/* All options are taken: fills `listen`. False: one is not valid to listen on, which is said to
+ * stderr. */
+bool command_line_finish(void *line);
 
 #endif

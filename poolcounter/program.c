@@ -14,7 +14,6 @@
 #include "common/net/user_rights.h"
 #include "common/server/http_server.h"
 #include "poolcounter/status.h"
-#include "version.h"
 
 enum {
     /* Turns of the loop until the admin address's connections, which have been cut, are gone. */
@@ -23,11 +22,6 @@ enum {
 
 /* What all listening sockets of the daemon are called when they are passed to a new process. */
 #define LISTENER_NAME "listener"
-
-const char *program_version(void)
-{
-    return RLB_VERSION;
-}
 
 bool program_describe(const char *what, FILE *out)
 {
@@ -103,7 +97,7 @@ static void on_stop(void *context)
 static void on_usr2(void *context)
 {
     struct poolcounter *p = context;
-    const struct upgrade_options o = {.args = (const char *const *)p->argv + 1,
+    const struct upgrade_options o = {.args = p->line->args,
                                       .nofile = daemon_descriptors(),
                                       .timeout_ms = p->config->s.upgrade_timeout_ms};
 
@@ -202,7 +196,7 @@ static void on_drained_message(struct loop_message *m)
 static bool open_sockets(const struct poolcounter *p, struct sockets *out)
 {
     const struct configuration *c = p->config;
-    const struct command_line *l = p->line;
+    const struct command_line *l = p->listen;
     int *left;
     size_t n = inherited_take_listener(p->inherited, NULL, LISTENER_NAME, &left);
 
@@ -341,28 +335,12 @@ static void stop(struct poolcounter *p)
     configuration_destroy(p->config);
 }
 
-static struct configuration *read_config(const char *file)
+int program_run(void *listen, void *config, const struct daemon_line *line)
 {
-    struct diag d = {0};
-    struct configuration *c = configuration_read(file, &d);
-
-    if (d.text != NULL)
-        fputs(d.text, stderr);
-    diag_fini(&d);
-    return c;
-}
-
-int program_run(const struct command_line *line, char **argv)
-{
-    struct poolcounter p = {.line = line, .argv = argv};
+    struct poolcounter p = {.line = line, .listen = listen, .config = config};
     int code = EXIT_FAILURE;
 
-    p.config = read_config(line->file);
-    if (p.config == NULL)
-        return EXIT_CONFIG;
     daemon_prepare();
-    log_set_level((enum log_level)p.config->s.log_level);
-    config_warn_exposed(&p.config->yaml);
     p.drained.run = on_drained_message;
     p.stats = stats_create(&poolcounter_stats_table, 1);
     p.loop = loop_create(0);

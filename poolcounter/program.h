@@ -14,8 +14,8 @@
 #include "poolcounter/sockets.h"
 
 struct poolcounter {
-    const struct command_line *line;
-    char **argv;
+    const struct daemon_line *line;
+    const struct command_line *listen;
     struct configuration *config;
     struct loop *loop;
     struct stats *stats;
@@ -29,10 +29,10 @@ struct poolcounter {
     bool admin_stopped;
 };
 
-const char *program_version(void);
-/* What --describe tells; false: no such WHAT. */
+/* --describe; false: no such WHAT. */
 bool program_describe(const char *what, FILE *out);
-/* Start, run, stop; the exit code. */
-int program_run(const struct command_line *line, char **argv);
+/* Start, run, stop; the exit code. LISTEN is a struct command_line, CONFIG a struct configuration,
+ * which is taken. */
+int program_run(void *listen, void *config, const struct daemon_line *line);
 
 #endif

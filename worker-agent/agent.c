@@ -25,19 +25,6 @@
 
 /* ---- what main.c needs without running ---- */
 
-bool agent_check(const char *file, struct diag *d)
-{
-    struct agent_config *c = agent_config_read(file, d);
-    bool good = c != NULL;
-
-    if (good) {
-        log_set_level((enum log_level)c->s.log_level);
-        config_warn_exposed(&c->yaml);
-    }
-    agent_config_destroy(c);
-    return good;
-}
-
 static void describe_outcomes(FILE *out)
 {
     fputs("| answer | status | header | meaning |\n| --- | --- | --- | --- |\n", out);
@@ -147,11 +134,11 @@ static void warn_of_restart(const struct agent_config *old, const struct agent_c
 static void reload(struct agent *a)
 {
     struct diag d = {0};
-    struct agent_config *c = agent_config_read(a->file, &d);
+    struct agent_config *c = agent_config_read(a->line->file, &d);
 
     if (c == NULL) {
         log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
-                  a->file, d.errors);
+                  a->line->file, d.errors);
         daemon_log_problems(&d);
     } else if (!same_applications(a->config, c)) {
         log_error(
@@ -177,7 +164,7 @@ static void reload(struct agent *a)
         a->config = c;
         agent_config_destroy(old);
         config_warn_exposed(&c->yaml);
-        log_info(NULL, "configuration-read", "file=%s", a->file);
+        log_info(NULL, "configuration-read", "file=%s", a->line->file);
     }
     diag_fini(&d);
 }
@@ -426,10 +413,12 @@ static void drop(struct agent *a)
     agent_config_destroy(a->config);
 }
 
-int agent_run(const char *file, struct rlimit nofile)
+int agent_run(void *context, void *config, const struct daemon_line *line)
 {
-    struct agent a = {.file = file, .nofile = nofile, .lock_fd = -1};
-    struct diag d = {0};
+    /* Application processes get the limit of descriptors that the agent got, which it raises for
+     * itself. */
+    struct agent a = {
+        .line = line, .config = config, .nofile = daemon_descriptors(), .lock_fd = -1};
     struct kept_list adopted;
     const struct daemon_signals signals = {.on_term = on_term,
                                            .on_int = on_int,
@@ -438,12 +427,8 @@ int agent_run(const char *file, struct rlimit nofile)
                                            .on_usr2 = on_usr2,
                                            .context = &a};
 
-    a.config = agent_config_read(file, &d);
-    diag_fini(&d);
-    if (a.config == NULL)
-        return EXIT_CONFIG;
+    (void)context;
     a.state_dir = xstrdup(a.config->s.state_dir);
-    log_set_level((enum log_level)a.config->s.log_level);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
     if (!inherited_begin(&a.pool.inherited) || !agent_rights_settle(&a) || !lock_state_dir(&a) ||
         (a.pool.inherited == NULL && !open_keeper(&a, &adopted)) || !agent_rights_drop(&a) ||

@@ -7,18 +7,13 @@
 #define RLB_AGENT_AGENT_H
 
 #include <stdio.h>
-#include <sys/resource.h>
 
-#include "common/base/err.h"
+#include "common/program/daemon.h"
 
-/* Read and check FILE; every problem to D. */
-bool agent_check(const char *file, struct diag *d);
 /* --describe settings|stats. False: no such page. */
 bool agent_describe(const char *what, FILE *out);
-/*
- * Start, run until a signal, stop; the exit code.
- *   nofile  the descriptor limit as it was at birth: processes get it
- */
-int agent_run(const char *file, struct rlimit nofile);
+/* Start, run until a signal, stop; the exit code. CONFIG is a struct agent_config, which is taken;
+ * CONTEXT is not used. */
+int agent_run(void *context, void *config, const struct daemon_line *line);
 
 #endif

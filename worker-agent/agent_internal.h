@@ -26,7 +26,7 @@ enum agent_phase {
 };
 
 struct agent {
-    const char *file;
+    const struct daemon_line *line;
     struct agent_config *config;
     struct loop *loop;
     struct keeper_link *keeper;

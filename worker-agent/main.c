@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/program/daemon.h"
+#include "common/base/log.h"
 #include "worker-agent/agent.h"
+#include "worker-agent/agent_config.h"
 
-static int run(const char *file)
+static void *read_configuration(const char *file, struct diag *d)
 {
-    struct rlimit nofile;
+    struct agent_config *c = agent_config_read(file, d);
 
-    /* Before daemon_prepare raises it: application processes get what we got. */
-    if (getrlimit(RLIMIT_NOFILE, &nofile) != 0)
-        nofile = (struct rlimit){1024, 1024};
-    return agent_run(file, nofile);
+    if (c != NULL) {
+        log_set_level((enum log_level)c->s.log_level);
+        config_warn_exposed(&c->yaml);
+    }
+    return c;
+}
+
+static void destroy(void *config)
+{
+    agent_config_destroy(config);
 }
 
 int main(int argc, char **argv)
@@ -17,10 +24,14 @@ int main(int argc, char **argv)
     static const struct daemon_program program = {
         .name = "resumelb-agent",
         .summary = "runs application processes, measures them, and publishes what they are good at",
-        .check = agent_check,
+        .usage = "-c FILE [-t]",
+        .subjects = "settings|stats|outcomes",
+        .signals = "TERM drains and exits, INT stops at once, HUP reads the configuration again\n"
+                   "         USR2 starts the program anew, which takes sockets and processes over",
+        .read = read_configuration,
+        .destroy = destroy,
         .describe = agent_describe,
-        .run = run,
-        .more_signals = "USR2 starts the program anew, which takes sockets and processes over",
+        .run = agent_run,
     };
 
     return daemon_main(&program, argc, argv);

@@ -178,10 +178,8 @@ void agent_upgrade_init(struct agent *a)
 
 void agent_upgrade_begin(struct agent *a)
 {
-    const char *const args[] = {"-c", a->file, NULL};
-
     upgrade_begin(&a->upgrade,
-                  &(struct upgrade_options){.args = args,
+                  &(struct upgrade_options){.args = a->line->args,
                                             .nofile = a->nofile,
                                             .timeout_ms = a->config->s.upgrade_timeout_ms,
                                             .release_ms = RELEASE_MS});

@@ -26,17 +26,18 @@
 
 enum action { ACTION_RUN, ACTION_TEST, ACTION_VERSION, ACTION_HELP, ACTION_DESCRIBE, ACTION_BAD };
 
+enum { OPTIONS_MAX = 16 };
+
 struct command_line {
-    const char *file;
+    struct daemon_line line;
     const char *what; /* ACTION_DESCRIBE */
+    bool told;        /* ACTION_BAD: why, instead of the usage */
 };
 
 static void print_usage(const struct daemon_program *p, FILE *out)
 {
-    fprintf(out,
-            "usage: %s -c FILE [-t]\n"
-            "       %s -v | -h | --describe settings|stats|outcomes\n",
-            p->name, p->name);
+    fprintf(out, "usage: %s %s\n       %s -v | -h | --describe %s\n", p->name, p->usage, p->name,
+            p->subjects);
 }
 
 static void print_help(const struct daemon_program *p)
@@ -44,35 +45,84 @@ static void print_help(const struct daemon_program *p)
     printf("%s: %s\n\n", p->name, p->summary);
     print_usage(p, stdout);
     printf("\n"
-           "  -c, --config FILE    the configuration\n"
-           "  -t, --test           test the configuration and exit\n"
-           "      --describe WHAT  print a manual page: settings, stats or outcomes\n"
-           "  -v, --version        print the version\n"
-           "  -h, --help           print this\n"
-           "\n"
-           "exit status: 0 good, %d bad configuration, %d bad usage\n"
-           "signals: TERM drains and exits, INT stops at once, HUP reads the configuration again\n",
-           EXIT_CONFIG, EXIT_USAGE);
-    if (p->more_signals != NULL)
-        printf("         %s\n", p->more_signals);
+           "  -c, --config FILE     the configuration%s\n"
+           "%s"
+           "  -t, --test            test the configuration and exit\n"
+           "      --describe WHAT   print a manual page: %s\n"
+           "  -v, --version         print the version\n"
+           "  -h, --help            print this\n"
+           "\n",
+           p->lenient ? "; without it, all defaults" : "",
+           p->options_help != NULL ? p->options_help : "", p->subjects);
+    if (p->lenient)
+        puts("exit status: 0 good, 1 anything else");
+    else
+        printf("exit status: 0 good, %d bad configuration, %d bad usage\n", EXIT_CONFIG,
+               EXIT_USAGE);
+    printf("signals: %s\n", p->signals);
 }
 
-static enum action parse_command_line(int argc, char **argv, struct command_line *out)
+static enum action bad_option(enum daemon_option taken, struct command_line *out)
 {
-    static const struct option options[] = {
+    out->told = taken == DAEMON_OPTION_TOLD;
+    return ACTION_BAD;
+}
+
+/* All options of P are parsed by getopt. */
+static void collect_options(const struct daemon_program *p, char letters[2 * OPTIONS_MAX],
+                            struct option all[OPTIONS_MAX])
+{
+    static const struct option common[] = {
         {"config", required_argument, NULL, 'c'},   {"test", no_argument, NULL, 't'},
         {"version", no_argument, NULL, 'v'},        {"help", no_argument, NULL, 'h'},
-        {"describe", required_argument, NULL, 'd'}, {NULL, 0, NULL, 0},
+        {"describe", required_argument, NULL, 'd'},
     };
+    size_t n = ARRAY_LEN(common);
+
+    memcpy(all, common, sizeof(common));
+    for (const struct option *o = p->options; o != NULL && o->name != NULL; ++o) {
+        ASSERT(n < OPTIONS_MAX - 1);
+        all[n++] = *o;
+    }
+    all[n] = (struct option){0};
+    /* No 'd' among the short ones: describing is for the long form alone. */
+    snprintf(letters, 2 * OPTIONS_MAX, "%sc:tvh%s", p->lenient ? "" : "+",
+             p->letters != NULL ? p->letters : "");
+}
+
+static enum action check_words(const struct daemon_program *p, int argc, char **argv,
+                               struct command_line *out, enum action action)
+{
+    if (p->finish != NULL && !p->finish(p->context))
+        return bad_option(DAEMON_OPTION_TOLD, out);
+    if (p->lenient)
+        return action;
+    if (optind != argc) {
+        fprintf(stderr, "%s: unexpected argument \"%s\"\n", argv[0], argv[optind]);
+        return ACTION_BAD;
+    }
+    if (out->line.file == NULL) {
+        fprintf(stderr, "%s: no configuration given (-c FILE)\n", argv[0]);
+        return ACTION_BAD;
+    }
+    return action;
+}
+
+static enum action parse_command_line(const struct daemon_program *p, int argc, char **argv,
+                                      struct command_line *out)
+{
+    struct option options[OPTIONS_MAX];
+    char letters[2 * OPTIONS_MAX];
     enum action action = ACTION_RUN;
+    enum daemon_option taken;
     int option;
 
-    optind = 0; /* start anew: a test parses more than once */
-    /* No 'd' among the short ones: describing is for the long form alone. */
-    while ((option = getopt_long(argc, argv, "+c:tvh", options, NULL)) != -1) {
+    collect_options(p, letters, options);
+    optind = 0; /* start again: a test parses more than once */
+    while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
         switch (option) {
         case 'c':
-            out->file = optarg;
+            out->line.file = optarg;
             break;
         case 't':
             action = ACTION_TEST;
@@ -84,19 +134,15 @@ static enum action parse_command_line(int argc, char **argv, struct command_line
         case 'd':
             out->what = optarg;
             return ACTION_DESCRIBE;
-        default:
+        case '?':
             return ACTION_BAD; /* getopt has said why */
+        default:
+            taken = p->option(p->context, option, optarg);
+            if (taken != DAEMON_OPTION_TAKEN)
+                return bad_option(taken, out);
         }
     }
-    if (optind != argc) {
-        fprintf(stderr, "%s: unexpected argument \"%s\"\n", argv[0], argv[optind]);
-        return ACTION_BAD;
-    }
-    if (out->file == NULL) {
-        fprintf(stderr, "%s: no configuration given (-c FILE)\n", argv[0]);
-        return ACTION_BAD;
-    }
-    return action;
+    return check_words(p, argc, argv, out, action);
 }
 
 /* Whether stdout took everything: a manual page cut short by a full disk is a failure. */
@@ -108,28 +154,38 @@ static int exit_of_output(void)
     return EXIT_CONFIG;
 }
 
-static int check(const struct daemon_program *p, const char *file)
+static int run_or_test(const struct daemon_program *p, const struct daemon_line *line, bool run)
 {
     struct diag d = {0};
-    bool good = p->check(file, &d);
+    const char *file = line->file != NULL ? line->file : "defaults";
+    void *config = p->read(line->file, &d);
+    unsigned errors = d.errors;
 
     if (d.text != NULL)
         fputs(d.text, stderr);
-    if (!good)
-        fprintf(stderr, "%s: configuration is bad (%u %s)\n", file, d.errors,
-                d.errors == 1 ? "problem" : "problems");
     diag_fini(&d);
-    return good ? EXIT_SUCCESS : EXIT_CONFIG;
+    if (config == NULL) {
+        fprintf(stderr, "%s: configuration is bad (%u %s)\n", file, errors,
+                errors == 1 ? "problem" : "problems");
+        return EXIT_CONFIG;
+    }
+    if (run)
+        return p->run(p->context, config, line);
+    fprintf(stderr, "%s: configuration is good\n", file);
+    p->destroy(config);
+    return EXIT_SUCCESS;
 }
 
 int daemon_main(const struct daemon_program *p, int argc, char **argv)
 {
-    struct command_line line = {.file = NULL};
-    int code = EXIT_USAGE;
+    struct command_line line = {.line.args = (const char *const *)argv + (argc > 0)};
+    int code = p->lenient ? EXIT_CONFIG : EXIT_USAGE;
+    enum action action = parse_command_line(p, argc, argv, &line);
 
-    switch (parse_command_line(argc, argv, &line)) {
+    switch (action) {
     case ACTION_BAD:
-        print_usage(p, stderr);
+        if (!line.told)
+            print_usage(p, stderr);
         break;
     case ACTION_VERSION:
         printf("%s %s\n", p->name, RLB_VERSION);
@@ -140,7 +196,7 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
         code = exit_of_output();
         break;
     case ACTION_DESCRIBE:
-        if (p->describe != NULL && p->describe(line.what, stdout)) {
+        if (p->describe(line.what, stdout)) {
             code = exit_of_output();
             break;
         }
@@ -148,14 +204,8 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
         print_usage(p, stderr);
         break;
     case ACTION_TEST:
-        code = check(p, line.file);
-        if (code == EXIT_SUCCESS)
-            fprintf(stderr, "%s: configuration is good\n", line.file);
-        break;
     case ACTION_RUN:
-        code = check(p, line.file);
-        if (code == EXIT_SUCCESS)
-            code = p->run(line.file);
+        code = run_or_test(p, &line.line, action == ACTION_RUN);
         break;
     }
     return code;

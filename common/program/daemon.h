@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every server program does alike: command line, configuration test, signals, ready
+ * What every server program does alike: command line, reading of the configuration, signals, ready
  * notification, exit codes. Main thread only; created before any other thread starts, so that they
  * inherit the blocked signals.
  */
@@ -10,22 +10,47 @@
 #include "common/base/err.h"
 #include "common/event/loop.h"
 
+#include <getopt.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
 enum { EXIT_CONFIG = 1, EXIT_USAGE = 2 };
 
+/* The command line that a program runs with. */
+struct daemon_line {
+    const char *file;        /* the configuration; NULL: none was given */
+    const char *const *args; /* all words after the program's name; NULL-terminated */
+};
+
+/* What an option means to its program. */
+enum daemon_option {
+    DAEMON_OPTION_TAKEN,
+    DAEMON_OPTION_BAD,  /* the usage is printed */
+    DAEMON_OPTION_TOLD, /* not valid, and the program has printed why */
+};
+
 struct daemon_program {
-    const char *name;    /* "resumelb" */
-    const char *summary; /* one line for --help */
-    /* Read and check FILE whole; every problem to D. The result is kept by the program. */
-    bool (*check)(const char *file, struct diag *d);
-    /* --describe WHAT: settings, stats, outcomes. False: no such WHAT. */
+    const char *name;     /* "resumelb" */
+    const char *summary;  /* one line for --help */
+    const char *usage;    /* its options, "-c FILE [-t]" */
+    const char *subjects; /* of --describe, "settings|stats" */
+    const char *signals;  /* for --help, a line or several */
+    /* Read and check FILE (NULL: all defaults) whole, every problem to D; log level and warnings
+     * are settled then. Returns the configuration, or NULL. */
+    void *(*read)(const char *file, struct diag *d);
+    void (*destroy)(void *config);
+    /* --describe WHAT. False: no such WHAT. */
     bool (*describe)(const char *what, FILE *out);
-    /* Start, run, stop; the exit code. */
-    int (*run)(const char *file);
-    /* A line for --help about signals beyond those that all programs take, or NULL. */
-    const char *more_signals;
+    /* Start, run, stop; the exit code. Takes CONFIG. */
+    int (*run)(void *context, void *config, const struct daemon_line *line);
+    void *context; /* of run and option */
+    /* For a program that keeps the command line of another one. */
+    const char *letters;          /* more options, as for getopt; or NULL */
+    const struct option *options; /* the same in long; ends with zeros */
+    const char *options_help;     /* lines for --help */
+    enum daemon_option (*option)(void *context, int letter, const char *value);
+    bool (*finish)(void *context); /* all options are taken; false: it has printed why not to run */
+    bool lenient; /* no configuration is needed, words are ignored, and bad usage exits with 1 */
 };
 /* The whole main(): parses -c -t -v -h --describe, calls the above. */
 int daemon_main(const struct daemon_program *p, int argc, char **argv);

@@ -23,18 +23,25 @@
 /* ---- a program, and a run of it ---- */
 
 static struct {
-    int checks, runs;
-    char file[64];
+    int reads, runs, destroyed, finished;
+    char file[64], option, value[64];
+    char first_arg[16];
 } seen;
 
-static bool check(const char *file, struct diag *d)
+static void *read_configuration(const char *file, struct diag *d)
 {
-    ++seen.checks;
-    snprintf(seen.file, sizeof(seen.file), "%s", file);
-    if (strcmp(file, "bad.yaml") != 0)
-        return true;
+    ++seen.reads;
+    snprintf(seen.file, sizeof(seen.file), "%s", file != NULL ? file : "none");
+    if (file == NULL || strcmp(file, "bad.yaml") != 0)
+        return &seen;
     diag_add(d, file, 3, 7, "no such thing");
-    return false;
+    return NULL;
+}
+
+static void destroy(void *config)
+{
+    assert_ptr_equal(config, &seen);
+    ++seen.destroyed;
 }
 
 static bool describe(const char *what, FILE *out)
@@ -45,15 +52,59 @@ static bool describe(const char *what, FILE *out)
     return true;
 }
 
-static int run(const char *file)
+static int run(void *context, void *config, const struct daemon_line *line)
 {
-    (void)file;
+    (void)context;
+    assert_ptr_equal(config, &seen);
+    snprintf(seen.first_arg, sizeof(seen.first_arg), "%s",
+             line->args[0] != NULL ? line->args[0] : "");
     ++seen.runs;
     return 42;
 }
 
-static const struct daemon_program program = {
-    .name = "testd", .summary = "does nothing", .check = check, .describe = describe, .run = run};
+static enum daemon_option take_option(void *context, int letter, const char *value)
+{
+    assert_ptr_equal(context, &seen);
+    seen.option = (char)letter;
+    snprintf(seen.value, sizeof(seen.value), "%s", value);
+    return strcmp(value, "bad") == 0 ? DAEMON_OPTION_BAD : DAEMON_OPTION_TAKEN;
+}
+
+static bool finish(void *context)
+{
+    assert_ptr_equal(context, &seen);
+    ++seen.finished;
+    if (strcmp(seen.value, "late") == 0)
+        fputs("too late\n", stderr);
+    return strcmp(seen.value, "late") != 0;
+}
+
+static const struct daemon_program strict = {.name = "testd",
+                                             .summary = "does nothing",
+                                             .usage = "-c FILE [-t]",
+                                             .subjects = "settings",
+                                             .signals = "none",
+                                             .read = read_configuration,
+                                             .destroy = destroy,
+                                             .describe = describe,
+                                             .run = run};
+static const struct option more_options[] = {{"listen", required_argument, NULL, 'l'}, {0}};
+static const struct daemon_program lenient = {.name = "testd",
+                                              .summary = "does nothing",
+                                              .usage = "[-c FILE] [-l ADDRESS]",
+                                              .subjects = "settings",
+                                              .signals = "none",
+                                              .read = read_configuration,
+                                              .destroy = destroy,
+                                              .describe = describe,
+                                              .run = run,
+                                              .context = &seen,
+                                              .letters = "l:",
+                                              .options = more_options,
+                                              .options_help = "  -l, --listen ADDRESS\n",
+                                              .option = take_option,
+                                              .finish = finish,
+                                              .lenient = true};
 
 enum { ARGS_MAX = 8, OUTPUT_MAX = 4096 };
 
@@ -72,7 +123,8 @@ static void restore(int fd, int saved, FILE *file, char text[OUTPUT_MAX])
     fclose(file);
 }
 
-static struct outcome daemon_of(const char *a, const char *b, const char *c)
+static struct outcome outcome_of(const struct daemon_program *program, const char *a, const char *b,
+                                 const char *c)
 {
     char *argv[ARGS_MAX] = {xstrdup("testd"), xstrdup(a), xstrdup(b), xstrdup(c)};
     int argc = 1 + (a != NULL) + (b != NULL) + (c != NULL);
@@ -86,7 +138,7 @@ static struct outcome daemon_of(const char *a, const char *b, const char *c)
     dup2(fileno(out), STDOUT_FILENO);
     dup2(fileno(err), STDERR_FILENO);
     memset(&seen, 0, sizeof(seen));
-    o.code = daemon_main(&program, argc, argv);
+    o.code = daemon_main(program, argc, argv);
     fflush(stdout);
     restore(STDOUT_FILENO, saved_out, out, o.out);
     restore(STDERR_FILENO, saved_err, err, o.err);
@@ -95,14 +147,20 @@ static struct outcome daemon_of(const char *a, const char *b, const char *c)
     return o;
 }
 
-static void a_good_configuration_is_run_after_its_check(void **state)
+static struct outcome daemon_of(const char *a, const char *b, const char *c)
+{
+    return outcome_of(&strict, a, b, c);
+}
+
+static void a_good_configuration_is_read_once_and_run(void **state)
 {
     struct outcome o = daemon_of("-c", "good.yaml", NULL);
 
     (void)state;
     assert_int_equal(o.code, 42);
-    assert_int_equal(seen.checks, 1);
+    assert_int_equal(seen.reads, 1);
     assert_int_equal(seen.runs, 1);
+    assert_string_equal(seen.first_arg, "-c");
     assert_string_equal(seen.file, "good.yaml");
     assert_string_equal(o.err, "");
 }
@@ -122,10 +180,12 @@ static void testing_a_configuration_does_not_run_it(void **state)
 {
     struct outcome good = daemon_of("-t", "-c", "good.yaml");
     int runs = seen.runs;
+    int destroyed = seen.destroyed;
     struct outcome bad = daemon_of("-t", "-cbad.yaml", NULL);
 
     (void)state;
     assert_int_equal(good.code, 0);
+    assert_int_equal(destroyed, 1);
     assert_string_equal(good.err, "good.yaml: configuration is good\n");
     assert_int_equal(bad.code, 1);
     assert_int_equal(runs + seen.runs, 0);
@@ -168,6 +228,40 @@ static void version_help_and_manual_pages_go_to_stdout(void **state)
     assert_non_null(strstr(help.out, "does nothing"));
     assert_int_equal(page.code, 0);
     assert_string_equal(page.out, "# Settings\n");
+}
+
+static void a_lenient_program_needs_no_configuration_and_ignores_words(void **state)
+{
+    struct outcome o = outcome_of(&lenient, "word", "-l", "here");
+
+    (void)state;
+    assert_int_equal(o.code, 42);
+    assert_string_equal(seen.file, "none");
+    assert_int_equal(seen.option, 'l');
+    assert_string_equal(seen.value, "here");
+    assert_int_equal(seen.finished, 1);
+    o = outcome_of(&lenient, "word", "--listen=there", "-t");
+    assert_int_equal(o.code, 0);
+    assert_string_equal(seen.value, "there");
+    assert_string_equal(o.err, "defaults: configuration is good\n");
+    o = outcome_of(&lenient, "--describe", "settings", "-x");
+    assert_int_equal(o.code, 0);
+}
+
+static void wrong_options_of_a_lenient_program_are_exit_1(void **state)
+{
+    struct outcome o = outcome_of(&lenient, "-l", "bad", NULL);
+
+    (void)state;
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "usage: testd [-c FILE] [-l ADDRESS]"));
+    o = outcome_of(&lenient, "-l", "late", "-t");
+    assert_int_equal(o.code, 1);
+    assert_string_equal(o.err, "too late\n");
+    assert_int_equal(seen.reads, 0);
+    o = outcome_of(&lenient, "-x", NULL, NULL);
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(outcome_of(&lenient, "-h", NULL, NULL).out, "-l, --listen ADDRESS"));
 }
 
 /* ---- signals ---- */
@@ -320,11 +414,13 @@ static void random_ids_are_hex_and_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_configuration_is_run_after_its_check),
+        cmocka_unit_test(a_good_configuration_is_read_once_and_run),
         cmocka_unit_test(a_bad_configuration_is_told_with_its_places_and_not_run),
         cmocka_unit_test(testing_a_configuration_does_not_run_it),
         cmocka_unit_test(wrong_usage_is_exit_2_with_the_usage),
         cmocka_unit_test(version_help_and_manual_pages_go_to_stdout),
+        cmocka_unit_test(a_lenient_program_needs_no_configuration_and_ignores_words),
+        cmocka_unit_test(wrong_options_of_a_lenient_program_are_exit_1),
         cmocka_unit_test(each_signal_reaches_its_handler_on_the_loop),
         cmocka_unit_test(preparing_ignores_sigpipe_and_raises_the_descriptor_limit),
         cmocka_unit_test(notifications_reach_paths_and_abstract_sockets),
