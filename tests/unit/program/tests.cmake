@@ -1,5 +1,7 @@
 foreach(noun admin daemon inherited)
   rlb_unit_test(program/${noun} LINK rlb::program)
 endforeach()
-# It starts itself.
-rlb_unit_test(program/program OWN_PROGRAM LINK rlb::program)
+# They start themselves.
+foreach(noun program upgrade)
+  rlb_unit_test(program/${noun} OWN_PROGRAM LINK rlb::program)
+endforeach()
