@@ -196,27 +196,10 @@ static void read_listens(struct configuration *c, struct diag *d)
 
 static void read_admin(struct configuration *c, struct diag *d)
 {
-    struct admin_settings s;
-
-    if (c->program.admin == NULL)
-        return;
-    settings_read(&admin_table, &c->file, c->program.admin, &s, NULL, d);
-    if (s.token != NULL && s.token[0] == '\0')
-        config_complain(&c->file, c->program.admin, d, "admin: token must not be empty");
-    if (s.actions_token != NULL && s.actions_token[0] == '\0')
-        config_complain(&c->file, c->program.admin, d, "admin: actions_token must not be empty");
-    c->admin_addrs = config_admin_addresses(&c->file, c->program.admin, &s.address, s.token != NULL,
-                                            &c->nadmin_addrs, d);
+    admin_config_read(&admin_table, &c->file, c->program.admin, &c->admin, d);
     for (size_t i = 0; i < c->nlistens; ++i)
-        config_admin_check_free(&c->file, c->program.admin, c->admin_addrs, c->nadmin_addrs,
-                                "listen", &c->listens[i].addr, 1, d);
-    c->admin_token = s.token;
-    c->admin_hosts = s.hosts;
-    c->actions_token = s.actions_token;
-    s.token = NULL;
-    s.actions_token = NULL;
-    s.hosts = (struct text_list){0};
-    settings_fini(&admin_table, &s);
+        admin_config_check_free(&c->admin, &c->file, c->program.admin, "listen",
+                                &c->listens[i].addr, 1, d);
 }
 
 static void check_advertise(const struct configuration *c, struct diag *d)
@@ -357,12 +340,7 @@ void configuration_fini(struct configuration *c)
         networks_fini(&c->listens[i].proxy_from);
     }
     free(c->listens);
-    free(c->admin_addrs);
-    free(c->admin_token);
-    free(c->actions_token);
-    for (size_t i = 0; i < c->admin_hosts.n; ++i)
-        free(c->admin_hosts.items[i]);
-    free(c->admin_hosts.items);
+    admin_config_fini(&admin_table, &c->admin);
     for (size_t i = 0; i < c->napplications; ++i)
         application_config_fini(&c->applications[i]);
     free(c->applications);

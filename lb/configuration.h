@@ -67,10 +67,7 @@ struct configuration {
     struct cpu_affinity affinity;
     struct listen_config *listens;
     size_t nlistens;
-    struct addr *admin_addrs; /* none: no admin address */
-    size_t nadmin_addrs;
-    char *admin_token, *actions_token;
-    struct text_list admin_hosts;
+    struct admin_config admin;
     struct application_config *applications;
     size_t napplications;
 };

@@ -14,7 +14,6 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/net/bound_sockets.h"
 #include "lb/access_config.h"
 #include "lb/advertise.h"
 #include "lb/data_loops.h"
@@ -127,37 +126,18 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
 
 /* ---- start ---- */
 
-static int take_admin_socket(void *context, const struct addr *address)
-{
-    const struct lb *lb = context;
-    int fd = bound_sockets_take(lb->parts->bound_admin, address);
-
-    return fd >= 0 ? fd : inherited_take_socket(lb->parts->inherited, address, NULL, 0);
-}
-
 static bool start_admin(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
-    struct admin_options o = {.addresses = p->config.admin_addrs,
-                              .naddresses = p->config.nadmin_addrs,
-                              .token = p->config.admin_token,
-                              .orders_token = p->config.actions_token,
-                              .hosts = (const char *const *)p->config.admin_hosts.items,
-                              .nhosts = p->config.admin_hosts.n,
-                              .take_socket = take_admin_socket,
-                              .context = lb};
 
-    if (o.naddresses == 0)
+    if (p->config.admin.n == 0)
         return true;
-    enum err e = admin_create(lb->control, &o, &p->admin);
-    if (e == ERR_OK) {
-        status_add(lb, p->admin);
-        /* Until we serve: who asks gets the one before. */
-        http_server_hold(admin_server(p->admin), true);
-        return true;
-    }
-    p->admin = NULL;
-    return false;
+    if (admin_create(lb->control, &p->config.admin, p->inherited, &p->admin) != ERR_OK)
+        return false;
+    status_add(lb, p->admin);
+    /* Until we serve: who asks gets the one before. */
+    http_server_hold(admin_server(p->admin), true);
+    return true;
 }
 
 /* Where this process listens: as configured, and once that is bound, with the ports. */
@@ -167,13 +147,13 @@ static void set_own_addresses(struct lb *lb)
     size_t nlistens = p->config.nlistens;
 
     free(lb->own);
-    lb->nown = nlistens + p->config.nadmin_addrs;
+    lb->nown = nlistens + p->config.admin.n;
     lb->own = xcalloc(lb->nown + 1, sizeof(*lb->own));
     for (size_t i = 0; i < nlistens; ++i)
         lb->own[i] =
             p->listeners != NULL ? *listeners_address(p->listeners, i) : p->config.listens[i].addr;
-    for (size_t i = 0; i < p->config.nadmin_addrs; ++i) {
-        lb->own[nlistens + i] = p->config.admin_addrs[i];
+    for (size_t i = 0; i < p->config.admin.n; ++i) {
+        lb->own[nlistens + i] = p->config.admin.addresses[i];
         if (p->admin != NULL)
             admin_address(p->admin, i, &lb->own[nlistens + i]);
     }
@@ -188,7 +168,7 @@ static void log_addresses(const struct lb *lb)
     for (size_t i = 0; i < listeners_count(p->listeners); ++i)
         text_addf(&line, "%s%s", i > 0 ? "," : "",
                   addr_format(listeners_address(p->listeners, i), shown));
-    for (size_t i = 0; p->admin != NULL && i < p->config.nadmin_addrs; ++i) {
+    for (size_t i = 0; p->admin != NULL && i < p->config.admin.n; ++i) {
         struct addr a;
 
         admin_address(p->admin, i, &a);
@@ -243,8 +223,7 @@ static void serve(struct lb *lb)
     for (size_t i = 0; i < lb->napplications; ++i)
         membership_judge_providers(lb->applications[i]->membership);
     register_all(lb);
-    inherited_ready(p->inherited, lb->control, NULL, NULL);
-    p->inherited = NULL;
+    inherited_ready(&p->inherited, lb->control, NULL, NULL);
 }
 
 static void open_listeners(struct lb *lb)
@@ -450,7 +429,6 @@ static void lb_destroy(struct lb *lb)
 
     daemon_signals_stop(p->signals);
     inherited_destroy(p->inherited);
-    bound_sockets_destroy(p->bound_admin);
     upgrade_fini(&p->upgrade);
     resolver_destroy(lb->resolver);
     if (p->admin != NULL)

@@ -13,16 +13,13 @@
 #include "lb/lb.h"
 #include "lb/listeners.h"
 
-struct bound_sockets;
-
 struct lb_parts {
     struct lb *lb;
     const struct daemon_line *line;
     struct configuration
         config; /* in force; after a reload: LOCAL and BOOT rows are still those of the start */
-    struct listeners *listeners;       /* NULL: not listening */
-    struct admin *admin;               /* NULL: none */
-    struct bound_sockets *bound_admin; /* its sockets, bound by root; or NULL */
+    struct listeners *listeners; /* NULL: not listening */
+    struct admin *admin;         /* NULL: none */
     struct daemon_watch *signals;
     enum lb_phase phase;
     uint64_t listen_by_ms; /* start_wait is over */
@@ -30,7 +27,7 @@ struct lb_parts {
         timer;         /* STARTING: look whether all have answered; DRAINING: the end of patience */
     unsigned draining; /* loops that have not finished yet */
     bool cut;
-    struct inherited *inherited; /* from the old process of an upgrade, until we serve; or NULL */
+    struct inherited *inherited; /* until we serve; then NULL */
     struct upgrade upgrade;      /* to a new process */
     bool handed_over;            /* DRAINING, and it serves in our place */
     bool patient;                /* of that: idle clients may still ask once more */

@@ -33,10 +33,7 @@ static void tell_program(const struct lb *lb, const struct configuration *fresh)
     }
     if (!listeners_match(lb->parts->listeners, fresh))
         say_restart("-", "listen");
-    bool same_admin = lb->parts->config.nadmin_addrs == fresh->nadmin_addrs;
-    for (size_t i = 0; same_admin && i < fresh->nadmin_addrs; ++i)
-        same_admin = addr_equal(&lb->parts->config.admin_addrs[i], &fresh->admin_addrs[i]);
-    if (!same_admin)
+    if (!admin_config_same_addresses(&lb->parts->config.admin, &fresh->admin))
         say_restart("-", "admin");
 }
 

@@ -1,28 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/rights.h"
 
-#include "common/net/bound_sockets.h"
 #include "common/net/user_rights.h"
 #include "lb/lb_parts.h"
 
 enum { ADMIN_MODE = 0660, STATE_DIR_MODE = 0770 };
-
-static bool bind_admin(struct lb_parts *parts, const struct privileges *p)
-{
-    const struct configuration *c = &parts->config;
-
-    parts->bound_admin = bound_sockets_create(c->nadmin_addrs);
-    for (size_t i = 0; i < c->nadmin_addrs; ++i) {
-        const struct addr *a = &c->admin_addrs[i];
-        int fd = inherited_take_socket(parts->inherited, a, NULL, 0);
-
-        if (fd >= 0)
-            bound_sockets_add(parts->bound_admin, a, fd);
-        else if (!bound_sockets_listen(parts->bound_admin, a, ADMIN_MODE, p))
-            return false;
-    }
-    return true;
-}
 
 static bool bind_first(struct lb *lb, const struct privileges *p)
 {
@@ -35,8 +17,11 @@ static bool bind_first(struct lb *lb, const struct privileges *p)
         if (!user_rights_own_socket(listeners_address(parts->listeners, i), p))
             return false;
     }
-    return bind_admin(parts, p) &&
-           user_rights_make_folder(lb->settings.state_dir, STATE_DIR_MODE, p);
+    for (size_t i = 0; i < parts->config.admin.n; ++i) {
+        if (!inherited_listen(parts->inherited, &parts->config.admin.addresses[i], ADMIN_MODE, p))
+            return false;
+    }
+    return user_rights_make_folder(lb->settings.state_dir, STATE_DIR_MODE, p);
 }
 
 bool rights_settle(struct lb *lb)

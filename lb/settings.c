@@ -38,7 +38,8 @@ static const struct setting_row certificate_rows[] = {
 };
 static const struct setting_row admin_rows[] = {
 #define ADMIN(...) SETTINGS_ROW(struct admin_settings, __VA_ARGS__)
-#include "lb/settings.def"
+#define ADMIN_ACTIONS(...) SETTINGS_ROW(struct admin_settings, __VA_ARGS__)
+#include "common/program/admin_settings.def"
 };
 static const struct setting_row application_rows[] = {
 #define APPLICATION(...) SETTINGS_ROW(struct app_settings, __VA_ARGS__)

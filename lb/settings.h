@@ -9,6 +9,7 @@
 
 #include "common/base/settings.h"
 #include "common/net/networks.h"
+#include "common/program/admin_config.h"
 #include "common/wire/cache_rules.h"
 #include "lb/pool.h"
 
@@ -26,10 +27,6 @@ struct tls_settings {
 };
 struct certificate_settings {
 #define CERTIFICATE(...) SETTINGS_FIELD(__VA_ARGS__)
-#include "lb/settings.def"
-};
-struct admin_settings {
-#define ADMIN(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "lb/settings.def"
 };
 /* Scopes APPLICATION and POOL in one struct: in the tree they stand side by side. */

@@ -43,21 +43,6 @@ static void read_listen(struct configuration *c, struct diag *d)
     }
 }
 
-static void read_admin(struct configuration *c, struct diag *d)
-{
-    const struct config_node *node = c->s.admin;
-
-    settings_read(&admin_table, &c->yaml, node, &c->admin, NULL, d);
-    if (node == NULL)
-        return;
-    if (c->admin.token != NULL && c->admin.token[0] == '\0')
-        config_complain(&c->yaml, node, d, "admin: token must not be empty");
-    c->admin_addrs = config_admin_addresses(&c->yaml, node, &c->admin.address,
-                                            c->admin.token != NULL, &c->nadmin_addrs, d);
-    config_admin_check_free(&c->yaml, node, c->admin_addrs, c->nadmin_addrs, "listen", c->listen,
-                            c->nlisten, d);
-}
-
 /* ---- types ---- */
 
 /* What can stand before a key's first ':': no blank, no line's end. */
@@ -113,7 +98,8 @@ static struct configuration *read_rows(struct configuration *c, struct diag *d)
     settings_read(&poolcounter_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
     read_listen(c, d);
     user_rights_check(&c->yaml, c->s.user, c->s.group, &c->rights, d);
-    read_admin(c, d);
+    admin_config_read(&admin_table, &c->yaml, c->s.admin, &c->admin, d);
+    admin_config_check_free(&c->admin, &c->yaml, c->s.admin, "listen", c->listen, c->nlisten, d);
     read_types(c, d);
     if (d->errors == errors_before)
         return c;
@@ -151,8 +137,7 @@ void configuration_destroy(struct configuration *c)
     for (size_t i = 0; i < c->ntypes; ++i)
         free(c->types[i].name);
     free(c->types);
-    free(c->admin_addrs);
-    settings_fini(&admin_table, &c->admin);
+    admin_config_fini(&admin_table, &c->admin);
     settings_fini(&poolcounter_table, &c->s);
     config_fini(&c->yaml);
     free(c);

@@ -29,9 +29,7 @@ struct configuration {
     struct config yaml;
     struct poolcounter_settings s;
     struct privileges rights; /* of `user` */
-    struct admin_settings admin;
-    struct addr *admin_addrs; /* none: no admin address */
-    size_t nadmin_addrs;
+    struct admin_config admin;
     struct addr listen[LISTENERS_MAX];
     size_t nlisten;
     unsigned listen_mode;

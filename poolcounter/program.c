@@ -237,8 +237,8 @@ static bool settle_rights(const struct poolcounter *p, const struct sockets *soc
     user_rights_warn_of_root(&rights);
     if (!change)
         return true;
-    for (size_t i = 0; i < c->nadmin_addrs; ++i) {
-        if (!user_rights_own_socket(&c->admin_addrs[i], &rights))
+    for (size_t i = 0; i < c->admin.n; ++i) {
+        if (!user_rights_own_socket(&c->admin.addresses[i], &rights))
             return false;
     }
     for (size_t i = 0; i < sockets->n; ++i) {
@@ -276,29 +276,13 @@ static bool start_server(struct poolcounter *p)
     return false;
 }
 
-static int take_admin_socket(void *context, const struct addr *address)
-{
-    const struct poolcounter *p = context;
-
-    return inherited_take_socket(p->inherited, address, NULL, 0);
-}
-
 static bool start_admin(struct poolcounter *p)
 {
-    const struct configuration *c = p->config;
-    const struct admin_options o = {
-        .take_socket = take_admin_socket,
-        .context = p,
-        .addresses = c->admin_addrs,
-        .naddresses = c->nadmin_addrs,
-        .token = c->admin.token,
-        .hosts = (const char *const *)c->admin.hosts.items,
-        .nhosts = c->admin.hosts.n,
-    };
+    const struct admin_config *c = &p->config->admin;
 
-    if (c->nadmin_addrs == 0)
+    if (c->n == 0)
         return true;
-    if (admin_create(p->loop, &o, &p->admin) != ERR_OK)
+    if (admin_create(p->loop, c, p->inherited, &p->admin) != ERR_OK)
         return false;
     status_add(p);
     return true;
@@ -347,8 +331,7 @@ int program_run(void *listen, void *config, const struct daemon_line *line)
     upgrade_init(&p.upgrade, p.loop, &upgrade_ops, &p);
     watch_signals(&p);
     if (inherited_begin(&p.inherited) && start_admin(&p) && start_server(&p)) {
-        inherited_ready(p.inherited, p.loop, NULL, NULL);
-        p.inherited = NULL;
+        inherited_ready(&p.inherited, p.loop, NULL, NULL);
         loop_run(p.loop);
         code = EXIT_SUCCESS;
     }

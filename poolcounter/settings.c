@@ -7,7 +7,7 @@ static const struct setting_row poolcounter_rows[] = {
 };
 static const struct setting_row admin_rows[] = {
 #define ADMIN(...) SETTINGS_ROW(struct admin_settings, __VA_ARGS__)
-#include "poolcounter/settings.def"
+#include "common/program/admin_settings.def"
 };
 static const struct setting_row type_rows[] = {
 #define TYPE(...) SETTINGS_ROW(struct type_settings, __VA_ARGS__)

@@ -7,13 +7,10 @@
 #define RLB_POOLCOUNTER_SETTINGS_H
 
 #include "common/base/settings.h"
+#include "common/program/admin_config.h"
 
 struct poolcounter_settings {
 #define PROGRAM(...) SETTINGS_FIELD(__VA_ARGS__)
-#include "poolcounter/settings.def"
-};
-struct admin_settings {
-#define ADMIN(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "poolcounter/settings.def"
 };
 struct type_settings {

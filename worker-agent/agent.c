@@ -13,7 +13,6 @@
 
 #include "common/base/file.h"
 #include "common/base/log.h"
-#include "common/net/bound_sockets.h"
 #include "common/tree/tree_figures.h"
 #include "common/upstream/http1_client.h"
 #include "version.h"
@@ -239,31 +238,13 @@ static bool open_tree(struct agent *a)
     return e == ERR_OK;
 }
 
-static int take_admin_socket(void *context, const struct addr *address)
-{
-    const struct agent *a = context;
-    int fd = bound_sockets_take(a->pool.bound, address);
-
-    return fd >= 0 ? fd : inherited_take_socket(a->pool.inherited, address, NULL, 0);
-}
-
 static bool open_admin(struct agent *a)
 {
-    const struct agent_config *c = a->config;
-    const struct admin_options o = {
-        .take_socket = take_admin_socket,
-        .context = a,
-        .addresses = c->admin_addrs,
-        .naddresses = c->nadmin_addrs,
-        .token = c->admin.token,
-        .orders_token = c->admin.actions_token,
-        .hosts = (const char *const *)c->admin.hosts.items,
-        .nhosts = c->admin.hosts.n,
-    };
+    const struct admin_config *c = &a->config->admin;
 
-    if (c->nadmin_addrs == 0)
+    if (c->n == 0)
         return true;
-    if (admin_create(a->loop, &o, &a->admin) != ERR_OK)
+    if (admin_create(a->loop, c, a->pool.inherited, &a->admin) != ERR_OK)
         return false;
     agent_status_add(a);
     agent_actions_add(a);
@@ -311,7 +292,7 @@ static void set_up_pool(struct agent *a)
     a->pool.tree_start_wait_ms = a->config->s.tree_start_wait_ms;
     a->pool.settings_hold_ms = a->config->s.settings_hold_ms;
     a->pool.keeper_lost = on_keeper_lost;
-    a->pool.before_sends = a->pool.inherited != NULL;
+    a->pool.before_sends = inherited_from_old(a->pool.inherited);
     a->pool.context = a;
     app_pool_init(&a->pool);
 }
@@ -321,7 +302,7 @@ static bool open_keeper(struct agent *a, struct kept_list *adopted)
     const struct keeper_options o = {.state_dir = a->state_dir,
                                      .nofile = a->nofile,
                                      .rights = a->config->users,
-                                     .follow = a->pool.inherited != NULL};
+                                     .follow = inherited_from_old(a->pool.inherited)};
 
     a->keeper = keeper_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
     return a->keeper != NULL;
@@ -362,18 +343,18 @@ static bool start(struct agent *a, struct kept_list *adopted)
     timer_start(a->loop, &a->each_second, 1000);
     name_agent(a);
     a->tree_url = xstrdup(a->config->s.tree);
-    if (a->config->nadmin_addrs > 0)
-        a->admin_text = xstrdup(addr_format(&a->config->admin_addrs[0], admin));
+    if (a->config->admin.n > 0)
+        a->admin_text = xstrdup(addr_format(&a->config->admin.addresses[0], admin));
     a->store = resume_store_create();
     a->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
     a->front = front_create(a->loop, a->config);
     if (!open_trace_log(a) || !open_tree(a))
         return false;
     if (!inherited_take_over(a->pool.inherited) ||
-        (a->pool.inherited != NULL && !open_keeper(a, adopted)))
+        (inherited_from_old(a->pool.inherited) && !open_keeper(a, adopted)))
         return false;
     /* Of an upgrade: requests in progress continue in the old agent. */
-    if (a->pool.inherited != NULL)
+    if (inherited_from_old(a->pool.inherited))
         trace_log_note(a->trace, "resumelb.upgraded", SLICE_NULL);
     else
         trace_log_started(a->trace);
@@ -392,7 +373,6 @@ static void drop(struct agent *a)
         trace_log_ended(a->trace);
     upgrade_fini(&a->upgrade);
     inherited_destroy(a->pool.inherited);
-    bound_sockets_destroy(a->pool.bound);
     admin_destroy(a->admin);
     front_destroy(a->front);
     trace_log_destroy(a->trace);
@@ -431,8 +411,8 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     a.state_dir = xstrdup(a.config->s.state_dir);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
     if (!inherited_begin(&a.pool.inherited) || !agent_rights_settle(&a) || !lock_state_dir(&a) ||
-        (a.pool.inherited == NULL && !open_keeper(&a, &adopted)) || !agent_rights_drop(&a) ||
-        !make_folders(a.config))
+        (!inherited_from_old(a.pool.inherited) && !open_keeper(&a, &adopted)) ||
+        !agent_rights_drop(&a) || !make_folders(a.config))
         return EXIT_CONFIG;
     daemon_prepare();
     if (!start(&a, &adopted)) {
@@ -445,7 +425,7 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     a.signals = daemon_signals_start(a.loop, &signals);
     log_info(NULL, "agent-started", "version=%s pid=%ld keeper=%ld processes_adopted=%zu",
              RLB_VERSION, (long)getpid(), (long)keeper_link_pid(a.keeper), adopted.n);
-    inherited_ready(a.pool.inherited, a.loop, &inherited_events, &a);
+    inherited_ready(&a.pool.inherited, a.loop, &inherited_events, &a);
     loop_run(a.loop);
     drop(&a);
     return a.exit_code;

@@ -69,23 +69,6 @@ static void read_tls(struct agent_config *c, struct diag *d)
     settings_fini(&tls_table, &s);
 }
 
-/* ---- admin ---- */
-
-static void read_admin(struct agent_config *c, struct diag *d)
-{
-    const struct config_node *node = c->s.admin;
-
-    settings_read(&admin_table, &c->yaml, node, &c->admin, NULL, d);
-    if (node == NULL)
-        return;
-    if (c->admin.token != NULL && c->admin.token[0] == '\0')
-        config_complain(&c->yaml, node, d, "admin: token must not be empty");
-    if (c->admin.actions_token != NULL && c->admin.actions_token[0] == '\0')
-        config_complain(&c->yaml, node, d, "admin: actions_token must not be empty");
-    c->admin_addrs = config_admin_addresses(&c->yaml, node, &c->admin.address,
-                                            c->admin.token != NULL, &c->nadmin_addrs, d);
-}
-
 /* ---- the top ---- */
 
 /* Where a setting of the top stands, for complaints. */
@@ -224,8 +207,8 @@ static void check_addresses(const struct agent_config *c, struct diag *d)
     for (size_t i = 0; i < c->napps; ++i)
         n += see_addresses(c->apps[i], seen + n);
     for (size_t i = 0; i < n; ++i)
-        config_admin_check_free(&c->yaml, c->s.admin, c->admin_addrs, c->nadmin_addrs,
-                                seen[i].app->name, &seen[i].addr, 1, d);
+        admin_config_check_free(&c->admin, &c->yaml, c->s.admin, seen[i].app->name, &seen[i].addr,
+                                1, d);
     qsort(seen, n, sizeof(*seen), compare_seen);
     for (size_t i = 1; i < n; ++i) {
         char text[ADDR_TEXT_MAX];
@@ -305,7 +288,7 @@ struct agent_config *agent_config_read(const char *file, struct diag *d)
     check_top(c, d);
     user_rights_check(&c->yaml, c->s.user, c->s.group, &c->own, d);
     read_tls(c, d);
-    read_admin(c, d);
+    admin_config_read(&admin_table, &c->yaml, c->s.admin, &c->admin, d);
     read_apps(c, d);
     if (d->errors == errors_before)
         return c;
@@ -323,10 +306,9 @@ void agent_config_destroy(struct agent_config *c)
     free(c->users);
     networks_fini(&c->allow);
     listen_tls_destroy(c->tls);
-    free(c->admin_addrs);
     free(c->host_path);
     free(c->origins);
-    settings_fini(&admin_table, &c->admin);
+    admin_config_fini(&admin_table, &c->admin);
     settings_fini(&agent_table, &c->s);
     config_fini(&c->yaml);
     free(c);

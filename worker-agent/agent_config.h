@@ -72,9 +72,7 @@ struct agent_config {
     struct agent_settings s;
     enum setting_origin *origins; /* of each row of agent_table */
     char *host_path; /* the host's node in the tree; NULL: its name cannot be a node's */
-    struct admin_settings admin;
-    struct addr *admin_addrs; /* none: no admin address */
-    size_t nadmin_addrs;
+    struct admin_config admin;
     struct privileges own; /* of the agent itself: setting user */
     struct networks allow;
     struct listen_tls *tls; /* NULL: plain; front_create and front_configure take it out */

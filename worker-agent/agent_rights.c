@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/net/bound_sockets.h"
 #include "common/net/user_rights.h"
 #include "worker-agent/keeper_rights.h"
 
@@ -20,15 +19,6 @@ enum {
     SHARED_STATE_DIR_MODE = 01771,
 };
 
-static size_t count_addresses(const struct agent_config *c)
-{
-    size_t n = c->nadmin_addrs;
-
-    for (size_t i = 0; i < c->napps; ++i)
-        n += c->apps[i]->nslots + c->apps[i]->ndoors;
-    return n;
-}
-
 /* Any port will do later as well. */
 static bool is_some_port(const struct addr *a)
 {
@@ -37,7 +27,7 @@ static bool is_some_port(const struct addr *a)
 
 static bool bind_at(struct agent *a, const struct addr *address, const struct privileges *p)
 {
-    return is_some_port(address) || bound_sockets_listen(a->pool.bound, address, SOCKET_MODE, p);
+    return is_some_port(address) || inherited_listen(a->pool.inherited, address, SOCKET_MODE, p);
 }
 
 static bool bind_application(struct agent *a, const struct app_config *app,
@@ -61,9 +51,8 @@ static bool bind_all(struct agent *a, const struct privileges *p)
 {
     const struct agent_config *c = a->config;
 
-    a->pool.bound = bound_sockets_create(count_addresses(c));
-    for (size_t i = 0; i < c->nadmin_addrs; ++i) {
-        if (!bind_at(a, &c->admin_addrs[i], p))
+    for (size_t i = 0; i < c->admin.n; ++i) {
+        if (!bind_at(a, &c->admin.addresses[i], p))
             return false;
     }
     for (size_t i = 0; i < c->napps; ++i) {
@@ -140,11 +129,11 @@ static bool say_not_settled(const struct agent *a, const char *why)
 static bool prepare_shared(struct agent *a, const struct privileges *p, bool change)
 {
     /* The agent before has given up its rights; its keeper has not. */
-    if (!change && a->pool.inherited != NULL)
+    if (!change && inherited_from_old(a->pool.inherited))
         return true;
     if (!change)
         return say_not_settled(a, "only root can start processes of other users");
-    if (a->pool.inherited != NULL)
+    if (inherited_from_old(a->pool.inherited))
         return say_not_settled(a, "the agent before has another user: restart");
     a->drop_later = true;
     return share_state_dir(a->config->s.state_dir, p) && bind_all(a, p);

@@ -17,7 +17,6 @@
 #include "worker-agent/restart_watch.h"
 #include "worker-agent/resume_store.h"
 
-struct bound_sockets;
 struct front;
 struct inherited;
 
@@ -34,8 +33,7 @@ struct app_pool {
     const char *admin;    /* where operators connect, for registrations; or NULL */
     uint64_t tree_start_wait_ms;
     uint64_t settings_hold_ms;
-    struct inherited *inherited; /* from the old agent of an upgrade; NULL: none, or it exited */
-    struct bound_sockets *bound; /* by root, who we are no more; or NULL */
+    struct inherited *inherited; /* NULL: it serves, and there is no old agent, or it exited */
     void (*keeper_lost)(void *context);
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */
     void *context;

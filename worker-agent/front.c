@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/net/bound_sockets.h"
 #include "common/program/inherited.h"
 #include "worker-agent/app_pool.h"
 #include "worker-agent/resume_stream.h"
@@ -188,8 +187,6 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
     errno = 0;
     fd = inherited_take_socket(door->group->pool->inherited, a, door->group->name,
                                front_door_number(door));
-    if (fd < 0)
-        fd = bound_sockets_take(door->group->pool->bound, a);
     if (fd < 0 && addr_listen(a, &lo, &fd) != ERR_OK) {
         log_error(subject, "cannot-listen", "at=%s error=\"%s\"", addr_format(a, text),
                   strerror(errno));

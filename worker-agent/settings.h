@@ -7,6 +7,7 @@
 #define RLB_AGENT_SETTINGS_H
 
 #include "common/base/settings.h"
+#include "common/program/admin_config.h"
 
 struct agent_settings {
 #define PROGRAM(...) SETTINGS_FIELD(__VA_ARGS__)
@@ -14,10 +15,6 @@ struct agent_settings {
 };
 struct tls_settings {
 #define TLS(...) SETTINGS_FIELD(__VA_ARGS__)
-#include "worker-agent/settings.def"
-};
-struct admin_settings {
-#define ADMIN(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "worker-agent/settings.def"
 };
 struct app_settings {

@@ -32,7 +32,7 @@ static const char *refuse(void *context)
 
     if (a->phase != AGENT_RUNNING)
         return "shutting down";
-    return a->pool.inherited != NULL ? "the previous upgrade has not finished" : NULL;
+    return inherited_from_old(a->pool.inherited) ? "the previous upgrade has not finished" : NULL;
 }
 
 /* ---- what is passed ---- */

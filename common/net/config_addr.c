@@ -62,55 +62,6 @@ void config_addr_check_free(const struct config *file, const struct config_node 
     }
 }
 
-static bool read_admin_address(const struct config *file, const char *text,
-                               const struct config_node *at, bool has_token, struct addr *out,
-                               struct diag *d)
-{
-    enum err e = addr_parse(slice_of(text), out);
-
-    if (e != ERR_OK) {
-        config_addr_complain(file, at, "admin", text, e, d);
-        return false;
-    }
-    if (!addr_is_loopback(out) && !has_token)
-        config_complain(file, at, d, "admin: %s is beyond loopback, which needs a token", text);
-    return true;
-}
-
-struct addr *config_admin_addresses(const struct config *file, const struct config_node *node,
-                                    const struct text_list *texts, bool has_token, size_t *n,
-                                    struct diag *d)
-{
-    const struct config_node *at = config_get(node, "address");
-    struct addr *addrs = xcalloc(texts->n + 1, sizeof(*addrs));
-
-    if (node->kind == CONFIG_MAP && texts->n == 0)
-        config_complain(file, node, d, "admin: address is required");
-    *n = 0;
-    for (size_t i = 0; i < texts->n; ++i) {
-        const struct config_node *item = config_item(at, i);
-
-        if (!read_admin_address(file, texts->items[i], item != NULL ? item : node, has_token,
-                                addrs + *n, d))
-            continue;
-        config_addr_check_free(file, item != NULL ? item : node, 0, "admin", addrs + *n, "admin",
-                               addrs, *n, d);
-        ++*n;
-    }
-    return addrs;
-}
-
-void config_admin_check_free(const struct config *file, const struct config_node *node,
-                             const struct addr *addrs, size_t n, const char *other,
-                             const struct addr *others, size_t nothers, struct diag *d)
-{
-    const struct config_node *at = n != 0 ? config_get(node, "address") : NULL;
-
-    for (size_t i = 0; i < n; ++i)
-        config_addr_check_free(file, at != NULL ? at : node, i, "admin", &addrs[i], other, others,
-                               nothers, d);
-}
-
 bool config_octal(int64_t written, unsigned *mode)
 {
     unsigned value = 0;

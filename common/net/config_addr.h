@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the programs' configuration files have in common about addresses: how they are complained
- * of, what an admin address may be, the mode of a unix socket.
+ * of, the mode of a unix socket.
  */
 #ifndef RLB_NET_CONFIG_ADDR_H
 #define RLB_NET_CONFIG_ADDR_H
@@ -17,24 +17,12 @@ void config_addr_complain(const struct config *file, const struct config_node *a
 /* Where item I of the list AT stands; AT itself when it is one value only; NULL of NULL. */
 const struct config_node *config_item(const struct config_node *at, size_t i);
 /*
- * `admin: {address: TEXTS}` at NODE of FILE, with a token or without: an array of *N, the caller's
- * to free. Complains: no address, none that can be read, one beyond loopback without a token, one
- * twice.
- */
-struct addr *config_admin_addresses(const struct config *file, const struct config_node *node,
-                                    const struct text_list *texts, bool has_token, size_t *n,
-                                    struct diag *d);
-/*
  * A program cannot listen at A, which is item I of the list or value AT, where it already does at
  * one of the N OTHERS, which setting OTHER names.
  */
 void config_addr_check_free(const struct config *file, const struct config_node *at, size_t i,
                             const char *what, const struct addr *a, const char *other,
                             const struct addr *others, size_t n, struct diag *d);
-/* The same of admin addresses, as config_admin_addresses returns them. */
-void config_admin_check_free(const struct config *file, const struct config_node *node,
-                             const struct addr *addrs, size_t n, const char *other,
-                             const struct addr *others, size_t nothers, struct diag *d);
 /* Decimal digits as written, 660, taken for octal ones. False: one is no octal digit. */
 bool config_octal(int64_t written, unsigned *mode);
 

@@ -7,6 +7,7 @@
 #include "common/program/admin.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
+#include "common/base/settings_value.h"
 #include "common/http/http_fields.h"
 #include "common/program/admin_stream.h"
 #include "common/server/http_server.h"
@@ -54,10 +55,9 @@ struct admin_order {
 struct admin {
     struct loop *loop;
     struct http_server *server;
-    char *token;        /* or NULL */
-    char *orders_token; /* or NULL */
-    char **hosts;
-    size_t nhosts;
+    char *token;         /* or NULL */
+    char *actions_token; /* or NULL */
+    struct text_list hosts;
     struct addr *addresses; /* bound */
     size_t naddresses;
     struct list pages;
@@ -122,8 +122,8 @@ static bool host_allowed(const struct admin *a, struct slice authority)
     /* No Host at all: not a browser. */
     if (name.len == 0 || slice_eq_nocase(name, SLICE_LIT("localhost")))
         return true;
-    for (size_t i = 0; i < a->nhosts; ++i) {
-        if (slice_eq_nocase(name, slice_of(a->hosts[i])))
+    for (size_t i = 0; i < a->hosts.n; ++i) {
+        if (slice_eq_nocase(name, slice_of(a->hosts.items[i])))
             return true;
     }
     return is_address(name);
@@ -336,9 +336,9 @@ static void answer_order(struct admin_call *call, const struct admin *a,
 
     if (!method_fits(call, slice_is(req->method, "POST"), "POST"))
         return;
-    if (a->orders_token == NULL) {
+    if (a->actions_token == NULL) {
         text_add(&body, SLICE_LIT("{\"error\":\"actions are off: no actions_token is set\"}\n"));
-    } else if (!authorized(a->orders_token, req)) {
+    } else if (!authorized(a->actions_token, req)) {
         answer_unauthorized(call);
         return;
     } else {
@@ -384,12 +384,11 @@ static void on_request(void *context, struct http_request *req, struct http_conn
 
 /* ---- life ---- */
 
-static enum err listen_at(struct admin *a, const struct admin_options *options,
-                          const struct addr *address)
+static enum err listen_at(struct admin *a, struct inherited *h, const struct addr *address)
 {
     struct addr_listen_options lo = {.mode = 0660};
     struct http_listen_options o = {.tag = a};
-    int fd = options->take_socket != NULL ? options->take_socket(options->context, address) : -1;
+    int fd = inherited_take_socket(h, address, NULL, 0);
     enum err e = fd < 0 ? addr_listen(address, &lo, &fd) : ERR_OK;
 
     if (e != ERR_OK) {
@@ -403,34 +402,34 @@ static enum err listen_at(struct admin *a, const struct admin_options *options,
     return addr_of_socket(fd, &a->addresses[a->naddresses++]);
 }
 
-static bool beyond_loopback(const struct admin_options *o)
+static bool beyond_loopback(const struct admin_config *c)
 {
-    for (size_t i = 0; i < o->naddresses; ++i) {
-        if (!addr_is_loopback(&o->addresses[i]))
+    for (size_t i = 0; i < c->n; ++i) {
+        if (!addr_is_loopback(&c->addresses[i]))
             return true;
     }
     return false;
 }
 
-static void copy_options(struct admin *a, const struct admin_options *o)
+static void copy_config(struct admin *a, const struct admin_config *c)
 {
-    a->token = xstrdup(o->token);
-    a->orders_token = xstrdup(o->orders_token);
-    a->hosts = xcalloc(o->nhosts + 1, sizeof(*a->hosts));
-    a->nhosts = o->nhosts;
-    for (size_t i = 0; i < o->nhosts; ++i)
-        a->hosts[i] = xstrdup(o->hosts[i]);
-    a->addresses = xcalloc(o->naddresses + 1, sizeof(*a->addresses));
+    a->token = xstrdup(c->s.token);
+    a->actions_token = xstrdup(c->s.actions_token);
+    for (size_t i = 0; i < c->s.hosts.n; ++i)
+        text_list_add(&a->hosts, slice_of(c->s.hosts.items[i]));
+    a->addresses = xcalloc(c->n + 1, sizeof(*a->addresses));
 }
 
-enum err admin_create(struct loop *l, const struct admin_options *o, struct admin **out)
+enum err admin_create(struct loop *l, const struct admin_config *c, struct inherited *h,
+                      struct admin **out)
 {
-    bool has_token = o->token != NULL && *o->token != '\0';
+    const char *token = c->s.token;
+    bool has_token = token != NULL && *token != '\0';
     enum err e = ERR_OK;
 
-    if (o->orders_token != NULL && *o->orders_token == '\0')
+    if (c->s.actions_token != NULL && *c->s.actions_token == '\0')
         return ERR_UNSUPPORTED;
-    if (!has_token && (o->token != NULL || beyond_loopback(o)))
+    if (!has_token && (token != NULL || beyond_loopback(c)))
         return ERR_UNSUPPORTED;
     struct admin *a = xcalloc(1, sizeof(*a));
     struct http_server_options so = {
@@ -449,10 +448,10 @@ enum err admin_create(struct loop *l, const struct admin_options *o, struct admi
     list_init(&a->pages);
     list_init(&a->actions);
     list_init(&a->orders);
-    copy_options(a, o);
+    copy_config(a, c);
     a->server = http_server_create(l, &so);
-    for (size_t i = 0; i < o->naddresses && e == ERR_OK; ++i)
-        e = listen_at(a, o, &o->addresses[i]);
+    for (size_t i = 0; i < c->n && e == ERR_OK; ++i)
+        e = listen_at(a, h, &c->addresses[i]);
     if (e != ERR_OK) {
         admin_destroy(a);
         return e;
@@ -594,11 +593,9 @@ void admin_destroy(struct admin *a)
         free(o->path);
         free(o);
     }
-    for (size_t i = 0; i < a->nhosts; ++i)
-        free(a->hosts[i]);
-    free(a->hosts);
+    text_list_fini(&a->hosts);
     free_secret(a->token);
-    free_secret(a->orders_token);
+    free_secret(a->actions_token);
     free(a->addresses);
     free(a);
 }

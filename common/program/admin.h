@@ -4,36 +4,28 @@
  * by the program. Pages by GET and HEAD, actions by POST only; checks the Host (a name other than
  * an address, localhost or those configured is refused, against DNS rebinding); never listens
  * beyond loopback unless a token is configured, which is then wanted as "Authorization: Bearer
- * TOKEN". Actions are always refused without one; orders have a token of their own.
+ * TOKEN". Actions are always refused without one; orders have a token of their own, actions_token.
  */
 #ifndef RLB_PROGRAM_ADMIN_H
 #define RLB_PROGRAM_ADMIN_H
 
 #include "common/base/text.h"
 #include "common/event/loop.h"
-#include "common/net/addr.h"
+#include "common/program/admin_config.h"
+#include "common/program/inherited.h"
 
 struct admin;
-struct admin_options {
-    const struct addr *addresses;
-    size_t naddresses;
-    const char *token;        /* or NULL */
-    const char *orders_token; /* of admin_add_order; NULL: orders are refused */
-    const char *const *hosts; /* further Host names that are fine */
-    size_t nhosts;
-    /* A listening socket for ADDRESS that somebody has left us, or -1. NULL: there are none. */
-    int (*take_socket)(void *context, const struct addr *address);
-    void *context;
-};
 struct http_server;
 /* Makes BODY; returns the HTTP status (200, 503, ...). QUERY: the raw query string. */
 typedef int (*admin_page_fn)(void *context, struct slice query, struct text *body);
 
 /*
+ * Listen at the addresses of C, with the sockets that H (or NULL) has of them.
  * Errors: ERR_SYSTEM and friends of addr_listen, which are logged with the address;
  * ERR_UNSUPPORTED: beyond loopback without a token, or with an empty one.
  */
-enum err admin_create(struct loop *l, const struct admin_options *o, struct admin **out) must_check;
+enum err admin_create(struct loop *l, const struct admin_config *c, struct inherited *h,
+                      struct admin **out) must_check;
 /*
  * Serve PATH (matched exactly, no query). Pages may load scripts and styles only as other paths of
  * this address, none inline.
@@ -70,8 +62,8 @@ void admin_add_action(struct admin *a, const char *before, const char *after,
 /* Does what ENTITY (the request's body) says; makes BODY, JSON; returns the HTTP status. */
 typedef int (*admin_order_fn)(void *context, struct slice entity, struct text *body);
 /*
- * POST PATH, with "Authorization: Bearer ORDERS_TOKEN", whatever the token for reading is: who may
- * look need not be who may act. Without an orders_token: 403. A page of another site cannot send
+ * POST PATH, with "Authorization: Bearer ACTIONS_TOKEN", whatever the token for reading is: who may
+ * look need not be who may act. Without an actions_token: 403. A page of another site cannot send
  * that header here: what it would take to be allowed to (CORS) is never answered.
  */
 void admin_add_order(struct admin *a, const char *path, admin_order_fn order, void *context);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/program/inherited.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 
 #include "common/base/log.h"
 #include "common/net/packet_talk.h"
+#include "common/net/user_rights.h"
 #include "common/program/daemon.h"
 
 enum {
@@ -19,17 +21,17 @@ enum {
     TEXT_BYTES_MAX = 4 * 1024 * 1024,
 };
 
-struct item { /* a descriptor passed by the old process */
+struct item { /* a descriptor */
     char *op, *name;
     int number;
     int fd; /* -1: taken, or closed */
     bool taken;
-    struct addr bound; /* a socket's */
+    struct addr bound; /* a socket's; as configured, if it was bound by us */
     ino_t inode;       /* a socket's */
 };
 
 struct inherited {
-    int fd;
+    int fd; /* to the old process; -1: there is none */
     struct item *items;
     size_t n, room;
     bool ready;
@@ -57,6 +59,15 @@ static bool is_free(const struct item *one, const char *op)
 static bool is_named(const struct item *one, const char *name)
 {
     return name != NULL && one->name != NULL ? strcmp(one->name, name) == 0 : name == one->name;
+}
+
+static void add_item(struct inherited *h, const struct item *one)
+{
+    if (h->n == h->room) {
+        h->room = h->room * 2 + 16;
+        h->items = xrealloc(h->items, h->room * sizeof(*h->items));
+    }
+    h->items[h->n++] = *one;
 }
 
 static struct item *find(struct inherited *h, const char *op, const char *name, int number)
@@ -116,16 +127,44 @@ static bool is_some_port_of(const struct item *one, const struct addr *address)
     return addr_equal(&a, address);
 }
 
+static struct item *find_bound(struct inherited *h, const struct addr *address)
+{
+    for (size_t i = 0; h != NULL && i < h->n; ++i) {
+        if (is_free(&h->items[i], "socket") && addr_equal(&h->items[i].bound, address))
+            return &h->items[i];
+    }
+    return NULL;
+}
+
 int inherited_take_socket(struct inherited *h, const struct addr *address, const char *name,
                           int number)
 {
-    struct item *one = find(h, "socket", name, number);
+    struct item *one = find_bound(h, address);
 
-    for (size_t i = 0; h != NULL && i < h->n; ++i) {
-        if (is_free(&h->items[i], "socket") && addr_equal(&h->items[i].bound, address))
-            return take(&h->items[i]);
-    }
+    if (one != NULL)
+        return take(one);
+    one = find(h, "socket", name, number);
     return one != NULL && name != NULL && is_some_port_of(one, address) ? take(one) : -1;
+}
+
+bool inherited_listen(struct inherited *h, const struct addr *address, unsigned mode,
+                      const struct privileges *p)
+{
+    const struct addr_listen_options o = {.mode = mode};
+    struct item one = {.bound = *address};
+    char shown[ADDR_TEXT_MAX];
+
+    if (find_bound(h, address) != NULL)
+        return true;
+    enum err e = addr_listen(address, &o, &one.fd);
+    if (e != ERR_OK) {
+        log_error(NULL, "cannot-listen", "address=%s error=\"%s\"", addr_format(address, shown),
+                  e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+        return false;
+    }
+    one.op = xstrdup("socket");
+    add_item(h, &one);
+    return user_rights_own_socket(address, p);
 }
 
 static const struct item *find_listener(const struct inherited *h, const struct addr *address,
@@ -195,7 +234,7 @@ static void drop_items(struct inherited *h)
 
 /* ---- messages ---- */
 
-static bool add_item(struct inherited *h, const json_t *m, int fd)
+static bool add_passed(struct inherited *h, const json_t *m, int fd)
 {
     const char *op = json_string_value(json_object_get(m, "op"));
     struct item one = {.fd = fd};
@@ -209,17 +248,13 @@ static bool add_item(struct inherited *h, const json_t *m, int fd)
     one.op = xstrdup(op);
     one.name = xstrdup(json_string_value(json_object_get(m, "name")));
     one.number = (int)json_integer_value(json_object_get(m, "number"));
-    if (h->n == h->room) {
-        h->room = h->room * 2 + 16;
-        h->items = xrealloc(h->items, h->room * sizeof(*h->items));
-    }
-    h->items[h->n++] = one;
+    add_item(h, &one);
     return true;
 }
 
 static bool take_message(void *context, const json_t *m, int *passed)
 {
-    if (*passed < 0 || !add_item(context, m, *passed))
+    if (*passed < 0 || !add_passed(context, m, *passed))
         return false;
     *passed = -1;
     return true;
@@ -254,11 +289,9 @@ bool inherited_begin(struct inherited **out)
     unsetenv(UPGRADE_VARIABLE);
     if (bad)
         return complain(UPGRADE_VARIABLE " is set by this program alone");
-    if (fd < 0)
-        return true;
     struct inherited *h = xcalloc(1, sizeof(*h));
     h->fd = fd;
-    enum err e = receive(h, "begin");
+    enum err e = fd >= 0 ? receive(h, "begin") : ERR_OK;
     if (e == ERR_OK) {
         *out = h;
         return true;
@@ -269,9 +302,14 @@ bool inherited_begin(struct inherited **out)
 
 /* ---- the steps ---- */
 
+bool inherited_from_old(const struct inherited *h)
+{
+    return h != NULL && h->fd >= 0;
+}
+
 bool inherited_take_over(struct inherited *h)
 {
-    if (h == NULL)
+    if (!inherited_from_old(h))
         return true;
     /* The old process may have exited: that shows by reading. */
     (void)!packet_say(h->fd, "prepared");
@@ -305,18 +343,19 @@ static void on_readable(void *context)
     h->events->gone(h->context);
 }
 
-void inherited_ready(struct inherited *h, struct loop *l, const struct inherited_events *events,
+void inherited_ready(struct inherited **hp, struct loop *l, const struct inherited_events *events,
                      void *context)
 {
+    struct inherited *h = *hp;
+
     /* The service manager listens to the old process, as long as that is there. */
-    if (h == NULL || packet_say(h->fd, "ready") != ERR_OK)
+    if (h->fd < 0 || packet_say(h->fd, "ready") != ERR_OK)
         daemon_notify("READY=1");
-    if (h == NULL)
-        return;
     h->ready = true;
     close_rest(h);
-    if (events == NULL) {
+    if (events == NULL || h->fd < 0) {
         inherited_destroy(h);
+        *hp = NULL;
         return;
     }
     h->events = events;
@@ -330,6 +369,7 @@ void inherited_destroy(struct inherited *h)
         return;
     watch_stop(h->watch);
     drop_items(h);
-    close(h->fd);
+    if (h->fd >= 0)
+        close(h->fd);
     free(h);
 }

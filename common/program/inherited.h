@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hot upgrade, the new process's side (upgrade.h has the protocol): what the old process left, and
- * when to begin to accept. Blocks, within bounds, until the new process is ready. Owned by the
- * program; main thread only. All functions but inherited_begin() accept NULL: there is no old
- * process, and it left nothing.
+ * What is there before the program serves: in a hot upgrade (upgrade.h has the protocol), what the
+ * old process left, and when to begin to accept; and sockets that were bound by root, who then
+ * becomes another user. Blocks, within bounds, until the program is ready. Owned by the program;
+ * main thread only. All functions but inherited_begin() and inherited_ready() accept NULL: nothing
+ * is there.
  *
  * The exit of the old process, at any time after `begin`, lets the new one begin.
  */
 #ifndef RLB_PROGRAM_INHERITED_H
 #define RLB_PROGRAM_INHERITED_H
 
+#include "common/base/privileges.h"
 #include "common/base/text.h"
 #include "common/event/loop.h"
 #include "common/net/addr.h"
@@ -18,13 +20,21 @@
 struct inherited;
 
 /*
- * Receive what the old process passes before `begin`; *OUT is NULL if there is no old process.
- * Removes UPGRADE_VARIABLE from the environment. Returns false if the variable or what comes is not
- * valid (logged). Must be called before threads are started.
+ * Receive what the old process, if there is one, passes before `begin`. Removes UPGRADE_VARIABLE
+ * from the environment. Returns false if the variable or what comes is not valid (logged); *OUT is
+ * NULL then. Must be called before threads are started.
  */
 bool inherited_begin(struct inherited **out) must_check;
+/* Whether there is an old process. */
+bool inherited_from_old(const struct inherited *h);
+/*
+ * Listen at ADDRESS now, unless there is a socket for it; a unix socket has MODE, and becomes the
+ * user's of P. False: it cannot be (logged).
+ */
+bool inherited_listen(struct inherited *h, const struct addr *address, unsigned mode,
+                      const struct privileges *p) must_check;
 
-/* Descriptors become the caller's; -1: not passed, or already taken. */
+/* Descriptors become the caller's; -1: not there, or already taken. */
 
 /* The locked descriptor of the file PATH (NULL: none). */
 int inherited_take_lock(struct inherited *h, const char *path);
@@ -50,14 +60,14 @@ bool inherited_take_over(struct inherited *h) must_check;
 
 struct inherited_events {
     void (*message)(void *context, const char *op); /* of the old process's tick() */
-    void (*gone)(void *context);                    /* it exited; destroy H then */
+    void (*gone)(void *context);                    /* it exited; destroy the struct then */
 };
 /*
- * The new process accepts: notifies the old process or, if there is none, the service manager.
- * Closes what was not taken. EVENTS are called on L until the old process exits; NULL: H is
- * destroyed now.
+ * The program accepts: notifies the old process or, if there is none, the service manager. Closes
+ * what was not taken. EVENTS (may be NULL) are called on L until the old process exits. Without
+ * events, or an old process, *H is destroyed, and NULL then.
  */
-void inherited_ready(struct inherited *h, struct loop *l, const struct inherited_events *events,
+void inherited_ready(struct inherited **h, struct loop *l, const struct inherited_events *events,
                      void *context);
 /* Closes what was not taken, and, after inherited_ready(), removes the paths of unix sockets that
  * were not taken. */

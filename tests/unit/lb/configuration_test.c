@@ -298,8 +298,8 @@ static void beyond_loopback_the_admin_address_takes_a_token(void **state)
 
     assert_true(read_text(f, "listen: [\"127.0.0.1:8080\"]\nworkers: [\"127.0.0.1:1\"]\n"
                              "admin: {address: [\"10.1.2.3:80\", \"[::1]:81\"], token: secret}\n"));
-    assert_int_equal(f->c.nadmin_addrs, 2);
-    assert_string_equal(f->c.admin_token, "secret");
+    assert_int_equal(f->c.admin.n, 2);
+    assert_string_equal(f->c.admin.s.token, "secret");
 }
 
 static void mode_is_read_as_octal_digits(void **state)

@@ -51,7 +51,7 @@ static void without_a_file_all_is_default(void **state)
     assert_non_null(c);
     assert_int_equal(c->nlisten, 1);
     assert_string_equal(addr_format(&c->listen[0], text), "127.0.0.1:7531");
-    assert_int_equal(c->nadmin_addrs, 0);
+    assert_int_equal(c->admin.n, 0);
     assert_int_equal(c->ntypes, 0);
     configuration_destroy(c);
 }

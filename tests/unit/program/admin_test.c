@@ -45,13 +45,14 @@ static int act(void *context, struct slice argument, struct text *body)
 
 static void create(struct fixture *f, const char *token)
 {
-    static const char *const hosts[] = {"admin.example"};
+    char host[] = "admin.example";
+    char *hosts[] = {host};
     struct addr a;
-    struct admin_options o = {
-        .addresses = &a, .naddresses = 1, .token = token, .hosts = hosts, .nhosts = 1};
+    struct admin_config c = {.addresses = &a, .n = 1, .s.hosts = {.items = hosts, .n = 1}};
 
+    c.s.token = (char *)(uintptr_t)token;
     assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:0"), &a), ERR_OK);
-    assert_int_equal(admin_create(f->loop, &o, &f->admin), ERR_OK);
+    assert_int_equal(admin_create(f->loop, &c, NULL, &f->admin), ERR_OK);
     admin_address(f->admin, 0, &f->addr);
     assert_true(addr_port(&f->addr) != 0);
     admin_add(f->admin, "/", "text/html; charset=utf-8", hello_page, f);
@@ -278,22 +279,22 @@ static void beyond_loopback_a_token_is_a_must(void **state)
 {
     struct fixture *f = *state;
     struct addr any;
-    struct admin_options o = {.addresses = &any, .naddresses = 1};
+    char empty[] = "";
+    struct admin_config c = {.addresses = &any, .n = 1};
     struct admin *a = NULL;
 
     assert_int_equal(addr_parse(SLICE_LIT("0.0.0.0:0"), &any), ERR_OK);
-    assert_int_equal(admin_create(f->loop, &o, &a), ERR_UNSUPPORTED);
-    o.token = "";
-    assert_int_equal(admin_create(f->loop, &o, &a), ERR_UNSUPPORTED);
+    assert_int_equal(admin_create(f->loop, &c, NULL, &a), ERR_UNSUPPORTED);
+    c.s.token = empty;
+    assert_int_equal(admin_create(f->loop, &c, NULL, &a), ERR_UNSUPPORTED);
     assert_null(a);
 }
 
 static void address_in_use_is_an_error(void **state)
 {
     struct fixture *f = *state;
-    struct admin_options o = {.addresses = &f->addr, .naddresses = 1};
+    struct admin_config config = {.addresses = &f->addr, .n = 1};
     struct admin *a = NULL;
-
     struct log_capture c;
     char text[ADDR_TEXT_MAX];
     char expected[ADDR_TEXT_MAX + 64];
@@ -301,7 +302,7 @@ static void address_in_use_is_an_error(void **state)
     snprintf(expected, sizeof(expected), "admin-cannot-listen address=%s reason=\"",
              addr_format(&f->addr, text));
     log_capture_start(&c);
-    assert_int_not_equal(admin_create(f->loop, &o, &a), ERR_OK);
+    assert_int_not_equal(admin_create(f->loop, &config, NULL, &a), ERR_OK);
     assert_non_null(strstr(log_capture_end(&c), expected));
     assert_null(a);
 }

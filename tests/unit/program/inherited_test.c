@@ -92,7 +92,7 @@ static struct inherited *begin(void)
 
     say(json_pack("{s:s, s:i}", "op", "begin", "v", UPGRADE_VERSION), -1);
     assert_true(inherited_begin(&h));
-    assert_non_null(h);
+    assert_true(inherited_from_old(h));
     assert_null(getenv(UPGRADE_VARIABLE));
     return h;
 }
@@ -124,7 +124,7 @@ static void without_the_variable_there_is_no_old_process(void **state)
     close(unused_end());
     unsetenv(UPGRADE_VARIABLE);
     assert_true(inherited_begin(&h));
-    assert_null(h);
+    assert_false(inherited_from_old(h));
     assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:1"), &a), ERR_OK);
     assert_int_equal(inherited_take_lock(h, "/"), -1);
     assert_int_equal(inherited_take_socket(h, &a, "shop", 0), -1);
@@ -132,8 +132,11 @@ static void without_the_variable_there_is_no_old_process(void **state)
     assert_null(fds);
     assert_false(inherited_take_text(h, "resume", "shop", 0, &text));
     assert_true(inherited_take_over(h));
-    inherited_ready(h, NULL, NULL, NULL);
-    inherited_destroy(h);
+    inherited_ready(&h, NULL, NULL, NULL);
+    assert_null(h);
+    assert_int_equal(inherited_take_socket(NULL, &a, "shop", 0), -1);
+    assert_true(inherited_take_over(NULL));
+    inherited_destroy(NULL);
 }
 
 static void a_number_that_is_no_channel_is_refused(void **state)
@@ -345,6 +348,26 @@ static void a_lock_of_another_file_is_not_taken(void **state)
     rmdir(folder);
 }
 
+static void a_socket_is_bound_early_unless_it_was_passed(void **state)
+{
+    const struct privileges own = {.uid = getuid(), .gid = getgid()};
+    struct addr a, b;
+    int fa = listening("127.0.0.1:0", &a);
+
+    (void)state;
+    close(listening("127.0.0.1:0", &b));
+    pass("socket", "shop", 0, fa);
+    struct inherited *h = begin();
+    assert_true(inherited_listen(h, &a, 0, &own));
+    assert_true(inherited_listen(h, &b, 0, &own));
+    assert_bound(inherited_take_socket(h, &a, "shop", 0), &a);
+    assert_bound(inherited_take_socket(h, &b, NULL, 0), &b);
+    assert_int_equal(inherited_take_socket(h, &b, NULL, 0), -1);
+    assert_false(inherited_listen(h, &a, 0, &own));
+    inherited_destroy(h);
+    close(fa);
+}
+
 /* ---- the steps ---- */
 
 static void texts_come_up_to_the_word_to_go(void **state)
@@ -365,7 +388,7 @@ static void texts_come_up_to_the_word_to_go(void **state)
     assert_string_equal(text_cstr(&text), "a line\n");
     assert_false(inherited_take_text(h, "resume", "shop", 3, &text));
     text_fini(&text);
-    inherited_ready(h, NULL, NULL, NULL);
+    inherited_ready(&h, NULL, NULL, NULL);
     assert_heard("ready");
 }
 
@@ -376,7 +399,7 @@ static void an_old_process_that_exits_has_released_all(void **state)
     close(old);
     old = -1;
     assert_true(inherited_take_over(h));
-    inherited_ready(h, NULL, NULL, NULL);
+    inherited_ready(&h, NULL, NULL, NULL);
 }
 
 static void a_message_out_of_turn_is_not_taken_for_the_word_to_go(void **state)
@@ -404,7 +427,8 @@ static void the_path_of_a_socket_that_is_not_taken_is_removed_after_ready_only(v
     close(old);
     assert_int_equal(open_channel(state), 0);
     pass("socket", "shop", 0, fd);
-    inherited_ready(begin(), NULL, NULL, NULL);
+    struct inherited *h = begin();
+    inherited_ready(&h, NULL, NULL, NULL);
     assert_int_equal(access(path, F_OK), -1);
     close(fd);
     rmdir(folder);
@@ -439,7 +463,7 @@ static void the_old_process_is_heard_until_it_exits(void **state)
     struct heard heard = {.loop = loop_create(0), .inherited = begin()};
 
     (void)state;
-    inherited_ready(heard.inherited, heard.loop, &events, &heard);
+    inherited_ready(&heard.inherited, heard.loop, &events, &heard);
     assert_heard("ready");
     say_op("sealed", -1);
     loop_run(heard.loop);
@@ -462,6 +486,7 @@ int main(void)
         TEST(listeners_without_an_address_are_found_by_their_name),
         TEST(the_admin_socket_is_not_a_listeners),
         TEST(a_lock_of_another_file_is_not_taken),
+        TEST(a_socket_is_bound_early_unless_it_was_passed),
         TEST(texts_come_up_to_the_word_to_go),
         TEST(an_old_process_that_exits_has_released_all),
         TEST(a_message_out_of_turn_is_not_taken_for_the_word_to_go),
