@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/net/user_rights.h"
 #include "lb/access_config.h"
 #include "lb/advertise.h"
 #include "lb/data_loops.h"
@@ -22,7 +23,6 @@
 #include "lb/membership.h"
 #include "lb/observer.h"
 #include "lb/resolver.h"
-#include "lb/rights.h"
 #include "lb/self_measure.h"
 #include "lb/shared_answers.h"
 #include "lb/status.h"
@@ -40,6 +40,8 @@ enum {
     /* And for the files of request and response bodies, a part of the rest. */
     DESCRIPTORS_FOR_BODIES = 1024,
     BODIES_PART = 8,
+    ADMIN_MODE = 0660,
+    STATE_DIR_MODE = 0770,
 };
 
 enum lb_phase lb_phase(const struct lb *lb)
@@ -351,16 +353,51 @@ static void on_hup(void *context)
         (void)lb_reload(lb, NULL);
 }
 
-/* ---- assembly ---- */
+/* ---- rights and files, before any thread is there ---- */
+
+/* What root alone can do is done first (addresses bound, keys read, state_dir made). */
+static bool bind_first(struct lb *lb, const struct privileges *p)
+{
+    struct lb_parts *parts = lb->parts;
+
+    parts->listeners = listeners_create(&parts->config, lb->nloops, parts->inherited);
+    if (parts->listeners == NULL)
+        return false;
+    for (size_t i = 0; i < listeners_count(parts->listeners); ++i) {
+        if (!user_rights_own_socket(listeners_address(parts->listeners, i), p))
+            return false;
+    }
+    for (size_t i = 0; i < parts->config.admin.n; ++i) {
+        if (!inherited_listen(parts->inherited, &parts->config.admin.addresses[i], ADMIN_MODE, p))
+            return false;
+    }
+    return user_rights_make_folder(lb->settings.state_dir, STATE_DIR_MODE, p);
+}
+
+/* Become the user of the settings. */
+static bool settle_rights(struct lb *lb)
+{
+    const struct program_settings *s = &lb->settings;
+    struct privileges p;
+    bool change;
+
+    if (!user_rights_find(s->user, s->group, &p, &change))
+        return false;
+    user_rights_warn_of_root(&p);
+    return !change || (bind_first(lb, &p) && user_rights_drop(s->user, &p));
+}
 
 static bool open_state_dir(struct lb *lb)
 {
     const char *folder = lb->settings.state_dir;
-    char *path = folder != NULL ? xasprintf("%s/lock", folder) : NULL;
-    int lock_fd = inherited_take_lock(lb->parts->inherited, path);
+    int lock_fd = -1;
 
-    free(path);
-    return self_measure_follow(folder, lock_fd, &lb->self_measure) == ERR_OK;
+    if (folder != NULL)
+        lock_fd = inherited_lock_folder(lb->parts->inherited, folder, STATE_DIR_MODE, "lock");
+    if (folder != NULL && lock_fd < 0)
+        return false;
+    lb->self_measure = self_measure_create(folder, lock_fd);
+    return true;
 }
 
 static bool open_access_log(struct lb *lb)
@@ -375,6 +412,8 @@ static bool open_access_log(struct lb *lb)
     log_error(NULL, "access-log-not-opened", "file=%s why=\"%s\"", s->access_log, strerror(errno));
     return false;
 }
+
+/* ---- assembly ---- */
 
 static void make_applications(struct lb *lb)
 {
@@ -476,7 +515,7 @@ int lb_run(void *context, void *config, const struct daemon_line *line)
                                            .context = lb};
 
     p->exit_code = EXIT_CONFIG;
-    if (inherited_begin(&p->inherited) && rights_settle(lb) && open_state_dir(lb) &&
+    if (inherited_begin(&p->inherited) && settle_rights(lb) && open_state_dir(lb) &&
         open_access_log(lb)) {
         p->exit_code = EXIT_SUCCESS;
         lb->control = loop_create(lb->nloops);

@@ -10,10 +10,8 @@
 #include "lb/self_measure.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -272,51 +270,13 @@ static rare void poke(struct self_measure *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- the folder ---- */
-
-static enum err lock_folder(struct self_measure *s, const char *folder)
-{
-    char *path = xasprintf("%s/lock", folder);
-    enum err e = ERR_SYSTEM;
-
-    if (mkdir(folder, 0770) != 0 && errno != EEXIST)
-        goto out;
-    s->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0660);
-    if (s->lock_fd < 0)
-        goto out;
-    e = flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0 ? ERR_OK
-        : errno == EWOULDBLOCK                    ? ERR_BUSY
-                                                  : ERR_SYSTEM;
-out:
-    if (e != ERR_OK)
-        log_error(NULL, "state-not-locked", "folder=%s why=\"%s\"", folder,
-                  e == ERR_BUSY ? "another process works with it; give each its own state_dir"
-                                : strerror(errno));
-    free(path);
-    return e;
-}
-
-enum err self_measure_create(const char *folder, struct self_measure **out)
-{
-    return self_measure_follow(folder, -1, out);
-}
-
-enum err self_measure_follow(const char *folder, int lock_fd, struct self_measure **out)
+struct self_measure *self_measure_create(const char *folder, int lock_fd)
 {
     struct self_measure *s = xcalloc(1, sizeof(*s));
     pthread_condattr_t attr;
-    enum err e = ERR_OK;
 
     s->lock_fd = lock_fd;
     list_init(&s->kept);
-    if (folder != NULL && lock_fd < 0)
-        e = lock_folder(s, folder);
-    if (e != ERR_OK) {
-        if (s->lock_fd >= 0)
-            close(s->lock_fd);
-        free(s);
-        return e;
-    }
     s->folder = xstrdup(folder);
     pthread_mutex_init(&s->lock, NULL);
     pthread_condattr_init(&attr);
@@ -325,8 +285,7 @@ enum err self_measure_follow(const char *folder, int lock_fd, struct self_measur
     pthread_condattr_destroy(&attr);
     if (folder != NULL && pthread_create(&s->writer, NULL, run_writer, s) != 0)
         UNREACHABLE();
-    *out = s;
-    return ERR_OK;
+    return s;
 }
 
 void self_measure_flush(struct self_measure *s)

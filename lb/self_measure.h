@@ -14,13 +14,8 @@
 struct member;
 struct self_measure;
 
-/*
- * FOLDER is made when missing, and locked; NULL: nothing is kept over restarts. What is wrong is
- * logged. Errors: ERR_BUSY another process has it; ERR_SYSTEM.
- */
-enum err self_measure_create(const char *folder, struct self_measure **out) must_check;
-/* The same with a lock on FOLDER that somebody has left us, which is taken; -1: there is none. */
-enum err self_measure_follow(const char *folder, int lock_fd, struct self_measure **out) must_check;
+/* FOLDER (NULL: nothing is kept over restarts) is locked by LOCK_FD, which is taken. */
+struct self_measure *self_measure_create(const char *folder, int lock_fd);
 /* What has changed is to be written now; then self_measure_flushed. */
 void self_measure_flush(struct self_measure *s);
 bool self_measure_flushed(struct self_measure *s);

@@ -11,15 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/tree/tree_figures.h"
 #include "common/upstream/http1_client.h"
 #include "version.h"
-#include "worker-agent/agent_rights.h"
+#include "worker-agent/agent_internal.h"
 #include "worker-agent/keeper_rights.h"
 #include "worker-agent/keeper_wire.h"
-
 #include "worker-agent/status.h"
 
 /* ---- what main.c needs without running ---- */
@@ -63,46 +61,25 @@ bool agent_describe(const char *what, FILE *out)
 
 /* ---- state_dir ---- */
 
-static bool make_folder(const char *path, mode_t mode)
-{
-    if (mkdir(path, mode) == 0 || errno == EEXIST)
-        return true;
-    log_error(NULL, "folder-not-made", "path=%s error=\"%s\"", path, strerror(errno));
-    return false;
-}
-
 static bool make_folders(const struct agent_config *c)
 {
-    for (size_t i = 0; i < c->napps; ++i) {
+    bool made = true;
+
+    for (size_t i = 0; i < c->napps && made; ++i) {
         char *path = xasprintf("%s/%s", c->s.state_dir, c->apps[i]->name);
-        bool made = make_folder(path, 0750);
 
-        free(path);
+        made = mkdir(path, 0750) == 0 || errno == EEXIST;
         if (!made)
-            return false;
+            log_error(NULL, "folder-not-made", "path=%s error=\"%s\"", path, strerror(errno));
+        free(path);
     }
-    return true;
+    return made;
 }
-
-/* How long an agent that exits may still have state_dir locked. */
-enum { STATE_LOCK_WAIT_MS = 1000 };
 
 static bool lock_state_dir(struct agent *a)
 {
-    if (!make_folder(a->config->s.state_dir, AGENT_STATE_DIR_MODE))
-        return false;
-    char *path = xasprintf("%s/%s", a->config->s.state_dir, AGENT_LOCK_NAME);
-
-    /* The old agent of an upgrade still has it locked, by the same open file. */
-    a->lock_fd = inherited_take_lock(a->pool.inherited, path);
-    /* An agent that was killed while it forked its keeper is gone when the keeper has closed the
-     * inherited descriptors. */
-    if (a->lock_fd < 0)
-        a->lock_fd = file_lock(path, STATE_LOCK_WAIT_MS);
-    if (a->lock_fd < 0)
-        log_error(NULL, "state-dir-locked",
-                  "path=%s error=\"%s\" advice=\"one agent per state_dir\"", path, strerror(errno));
-    free(path);
+    a->lock_fd = inherited_lock_folder(a->pool.inherited, a->config->s.state_dir,
+                                       AGENT_STATE_DIR_MODE, AGENT_LOCK_NAME);
     return a->lock_fd >= 0;
 }
 

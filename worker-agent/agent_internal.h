@@ -66,6 +66,14 @@ void agent_keeper_lost(struct agent *a);
 /* Close connections, then end the loop: no process is left, or another agent has them. */
 void agent_close(struct agent *a);
 
+/* agent_rights.c: before any thread is there. */
+
+/* The configuration is read, and it is known whether there is an old agent. False: it cannot be
+ * (logged). */
+bool agent_rights_settle(struct agent *a) must_check;
+/* The keeper is there: what rights are left are given up. False: they cannot be (logged). */
+bool agent_rights_drop(struct agent *a) must_check;
+
 /* upgrade.c */
 void agent_upgrade_init(struct agent *a);
 /* SIGUSR2. */

@@ -1,5 +1,18 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/agent_rights.h"
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Setting `user`: what root alone can do is done first (keys are read with the configuration,
+ * addresses bound, state_dir made), then the agent becomes that user, before any thread is there.
+ *
+ *   no application has another user   the agent drops its rights, then forks the keeper: the keeper
+ *                                     and the processes are that user's, too
+ *   some have                         the agent forks the keeper, then drops its rights: the keeper
+ *                                     stays root, and starts processes of the configuration's users
+ *                                     alone (keeper_rights.h). state_dir is root's.
+ *
+ * A new agent after SIGUSR2 is that user from its start, and has the keeper of the one before. Main
+ * thread.
+ */
+#include "worker-agent/agent_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

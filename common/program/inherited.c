@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/net/packet_talk.h"
 #include "common/net/user_rights.h"
@@ -15,6 +16,8 @@
 enum {
     /* For each step of the old process, which has little to do: it writes files, sends messages. */
     STEP_MS = 60000,
+    /* For a process that exits, or was killed while it forked one that inherits the lock. */
+    LOCK_WAIT_MS = 1000,
     /* Listeners times data loops, or slots; the limit of descriptors is reached before. */
     ITEMS_MAX = 65536,
     /* The lines of a resume file (RESUME_LINE_MAX), with room to spare. */
@@ -100,16 +103,35 @@ bool inherited_take_text(struct inherited *h, const char *op, const char *name, 
     return good;
 }
 
-int inherited_take_lock(struct inherited *h, const char *path)
+/* If the old process locked the file PATH. */
+static int take_lock(struct inherited *h, const char *path)
 {
     struct item *one = find(h, "lock", NULL, 0);
     struct stat passed;
     struct stat there;
 
-    if (path == NULL || one == NULL || fstat(one->fd, &passed) != 0 || stat(path, &there) != 0 ||
+    if (one == NULL || fstat(one->fd, &passed) != 0 || stat(path, &there) != 0 ||
         passed.st_dev != there.st_dev || passed.st_ino != there.st_ino)
         return -1;
     return take(one);
+}
+
+int inherited_lock_folder(struct inherited *h, const char *folder, unsigned mode, const char *name)
+{
+    char *path = xasprintf("%s/%s", folder, name);
+    int fd = -1;
+
+    if (mkdir(folder, mode) == 0 || errno == EEXIST) {
+        fd = take_lock(h, path);
+        if (fd < 0)
+            fd = file_lock(path, LOCK_WAIT_MS);
+    }
+    if (fd < 0)
+        log_error(NULL, "state-dir-not-locked", "path=%s reason=\"%s\"", path,
+                  errno == EWOULDBLOCK ? "locked by another process, which needs its own state_dir"
+                                       : strerror(errno));
+    free(path);
+    return fd;
 }
 
 /* Whether ADDRESS leaves the port to the system, and ONE listens at a port of the same host. */

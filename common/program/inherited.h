@@ -36,8 +36,11 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
 
 /* Descriptors become the caller's; -1: not there, or already taken. */
 
-/* The locked descriptor of the file PATH (NULL: none). */
-int inherited_take_lock(struct inherited *h, const char *path);
+/*
+ * Make FOLDER with MODE, unless it is there, and lock its file NAME: by the lock that the old
+ * process passed, or anew. The descriptor; -1: it cannot be (logged).
+ */
+int inherited_lock_folder(struct inherited *h, const char *folder, unsigned mode, const char *name);
 /* The socket bound to ADDRESS, or, if ADDRESS has port 0, the one passed with NAME and NUMBER at
  * any port of the same host. NAME NULL: of the admin address. */
 int inherited_take_socket(struct inherited *h, const struct addr *address, const char *name,

@@ -109,7 +109,7 @@ def test_one_agent_per_state_dir(world):
     agent = TinyAgent(world).wait_ready()
     second = Process([BIN / 'resumelb-agent', '-c', agent.path], 'second', world.folder)
     assert second.wait() == 1
-    assert 'state-dir-locked' in second.output()
+    assert 'state-dir-not-locked' in second.output()
     assert agent.get().status == 200
 
 

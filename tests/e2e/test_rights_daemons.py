@@ -296,7 +296,7 @@ def not_started(open_world):
 
 @only_root
 @pytest.mark.parametrize('name, said', [('run', 'keeper-folder-failed'), ('keeper.lock', 'keeper-lock-failed'),
-                                        ('agent.lock', 'state-dir-locked')])
+                                        ('agent.lock', 'state-dir-not-locked')])
 def test_links_that_were_there_before_are_not_followed(open_world, name, said):
     open_world.folder.chmod(0o755)
     state, target = open_world.folder / 'state', open_world.folder / 'target'

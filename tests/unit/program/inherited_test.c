@@ -126,7 +126,6 @@ static void without_the_variable_there_is_no_old_process(void **state)
     assert_true(inherited_begin(&h));
     assert_false(inherited_from_old(h));
     assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:1"), &a), ERR_OK);
-    assert_int_equal(inherited_take_lock(h, "/"), -1);
     assert_int_equal(inherited_take_socket(h, &a, "shop", 0), -1);
     assert_int_equal(inherited_take_listener(h, &a, "shop", &fds), 0);
     assert_null(fds);
@@ -324,28 +323,39 @@ static void the_admin_socket_is_not_a_listeners(void **state)
     close(fd);
 }
 
-static void a_lock_of_another_file_is_not_taken(void **state)
+static void a_folder_is_locked_by_one_process(void **state)
 {
-    char folder[] = RLB_TEST_DIR "/inherited-XXXXXX";
-    char path[64];
+    char parent[] = RLB_TEST_DIR "/inherited-XXXXXX";
+    char folder[64], path[80];
 
-    (void)state;
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(mkdtemp(parent));
+    snprintf(folder, sizeof(folder), "%s/state", parent);
     snprintf(path, sizeof(path), "%s/lock", folder);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    say_op("lock", fd);
+    int fd = inherited_lock_folder(NULL, folder, 0700, "lock");
+    assert_true(fd >= 0);
+    /* Of another folder. */
+    int other = inherited_lock_folder(NULL, folder, 0700, "other");
+    say_op("lock", other);
     struct inherited *h = begin();
-    assert_int_equal(inherited_take_lock(h, NULL), -1);
-    assert_int_equal(inherited_take_lock(h, "/nowhere/lock"), -1);
-    assert_int_equal(inherited_take_lock(h, "/"), -1);
-    int taken = inherited_take_lock(h, path);
-    assert_true(taken >= 0);
-    assert_int_equal(inherited_take_lock(h, path), -1);
-    close(taken);
-    close(fd);
+    assert_int_equal(inherited_lock_folder(h, folder, 0700, "lock"), -1);
     inherited_destroy(h);
+    close(old);
+    assert_int_equal(open_channel(state), 0);
+    say_op("lock", fd);
+    h = begin();
+    int passed = inherited_lock_folder(h, folder, 0700, "lock");
+    assert_true(passed >= 0);
+    assert_int_equal(inherited_lock_folder(h, folder, 0700, "lock"), -1);
+    assert_int_equal(inherited_lock_folder(h, path, 0700, "lock"), -1);
+    inherited_destroy(h);
+    close(passed);
+    close(fd);
+    close(other);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/other", folder);
     unlink(path);
     rmdir(folder);
+    rmdir(parent);
 }
 
 static void a_socket_is_bound_early_unless_it_was_passed(void **state)
@@ -485,7 +495,7 @@ int main(void)
         TEST(each_listener_is_found_with_all_its_sockets_each_once),
         TEST(listeners_without_an_address_are_found_by_their_name),
         TEST(the_admin_socket_is_not_a_listeners),
-        TEST(a_lock_of_another_file_is_not_taken),
+        TEST(a_folder_is_locked_by_one_process),
         TEST(a_socket_is_bound_early_unless_it_was_passed),
         TEST(texts_come_up_to_the_word_to_go),
         TEST(an_old_process_that_exits_has_released_all),
