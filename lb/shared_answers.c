@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 struct kept {
-    struct text query, answer;
+    struct text answer;
     uint64_t until_us; /* 0: nothing is kept */
 };
 
@@ -19,7 +19,6 @@ struct shared_answers *shared_answers_create(void)
 
 static void forget(struct kept *k)
 {
-    text_fini(&k->query);
     text_fini(&k->answer);
     k->until_us = 0;
 }
@@ -38,32 +37,30 @@ void shared_answers_destroy(struct shared_answers *s)
     free(s);
 }
 
-bool shared_answers_take(const struct shared_answers *s, enum shared_page page, struct slice query,
-                         uint64_t now_us, struct text *out)
+bool shared_answers_take(const struct shared_answers *s, enum shared_page page, uint64_t now_us,
+                         struct text *out)
 {
     const struct kept *k = &s->pages[page];
 
-    if (now_us >= k->until_us || !slice_eq(text_slice(&k->query), query))
+    if (now_us >= k->until_us)
         return false;
     text_add(out, text_slice(&k->answer));
     return true;
 }
 
-void shared_answers_keep(struct shared_answers *s, enum shared_page page, struct slice query,
-                         uint64_t now_us, uint64_t cost_us, struct slice answer)
+void shared_answers_keep(struct shared_answers *s, enum shared_page page, uint64_t now_us,
+                         uint64_t cost_us, struct slice answer)
 {
     struct kept *k = &s->pages[page];
     uint64_t age = cost_us < SHARED_ANSWER_MAX_US / SHARED_ANSWER_TIMES
                        ? cost_us * SHARED_ANSWER_TIMES
                        : SHARED_ANSWER_MAX_US;
 
-    if (cost_us < SHARED_ANSWER_FROM_US || query.len > SHARED_ANSWER_QUERY_BYTES_MAX) {
+    if (cost_us < SHARED_ANSWER_FROM_US) {
         if (now_us >= k->until_us)
             forget(k);
         return;
     }
-    text_clear(&k->query);
-    text_add(&k->query, query);
     text_clear(&k->answer);
     text_add(&k->answer, answer);
     k->until_us = now_us + age;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of pages, the small ones among them, and the live page (status_html.h), whose style and
- * script (lb/assets) the build turns into assets.h: files of their own, as the page's
- * Content-Security-Policy allows nothing inline.
+ * The table of pages, the small ones among them, and the state that the status page shows
+ * (lb/assets/page.js).
  */
 #include "lb/status.h"
 
@@ -14,14 +13,10 @@
 #include "lb/lb_parts.h"
 #include "lb/observer.h"
 #include "lb/shared_answers.h"
-#include "lb/status_html.h"
 
-/* How often the page is told anew. */
-enum { LIVE_MS = 1000 };
+enum { STATUS_WORKERS_MAX = 200 /* rows of workers; the search finds the others */ };
 
 /* ---- what may be large ---- */
-
-typedef void (*make_fn)(struct lb *lb, struct slice query, struct text *body);
 
 static uint64_t thread_us(void)
 {
@@ -31,56 +26,43 @@ static uint64_t thread_us(void)
     return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
 }
 
-/* The answer that is still kept, or a new one. */
-static int answer(struct lb *lb, enum shared_page page, struct slice query, make_fn make,
-                  struct text *body)
+/* The answer that is retained, or a new one. */
+static int answer(struct lb *lb, enum shared_page page,
+                  void (*make)(struct lb *lb, struct text *body), struct text *body)
 {
-    if (shared_answers_take(lb->answers, page, query, clock_mono_us(), body))
+    if (shared_answers_take(lb->answers, page, clock_mono_us(), body))
         return 200;
     uint64_t from_us = thread_us();
 
-    make(lb, query, body);
-    shared_answers_keep(lb->answers, page, query, clock_mono_us(), thread_us() - from_us,
+    make(lb, body);
+    shared_answers_keep(lb->answers, page, clock_mono_us(), thread_us() - from_us,
                         text_slice(body));
     return 200;
 }
 
-static void make_status(struct lb *lb, struct slice query, struct text *body)
+static void make_status(struct lb *lb, struct text *body)
 {
     static const struct status_choice all = {0};
 
-    (void)query;
     status_json(lb, &all, body);
 }
 
 static int page_status(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    return answer(context, SHARED_STATUS, SLICE_NULL, make_status, body);
-}
-
-static void make_resumes(struct lb *lb, struct slice query, struct text *body)
-{
-    (void)query;
-    status_resumes(lb, body);
+    return answer(context, SHARED_STATUS, make_status, body);
 }
 
 static int page_resumes(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    return answer(context, SHARED_RESUMES, SLICE_NULL, make_resumes, body);
-}
-
-static void make_metrics(struct lb *lb, struct slice query, struct text *body)
-{
-    (void)query;
-    status_metrics(lb, body);
+    return answer(context, SHARED_RESUMES, status_resumes, body);
 }
 
 static int page_metrics(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    return answer(context, SHARED_METRICS, SLICE_NULL, make_metrics, body);
+    return answer(context, SHARED_METRICS, status_metrics, body);
 }
 
 /* ---- small ones ---- */
@@ -132,51 +114,25 @@ static void read_search(struct slice query, struct text *out)
     }
 }
 
-/* Our own JSON, back to what it says; within no bounds but its own. */
-static json_t *parse(struct text *json)
+/* {"status": as /status.json says, "settings": ..., "events": ...} of what is searched for. */
+static int page_live(void *context, struct slice query, struct text *body)
 {
-    json_t *v = json_loadb(text_cstr(json), json->len, 0, NULL);
-
-    text_fini(json);
-    return v;
-}
-
-static void make_page(struct lb *lb, struct slice query, struct text *body,
-                      void (*make)(const struct status_documents *d, struct text *out))
-{
-    struct text status = {0};
-    struct text settings = {0};
-    struct text events = {0};
+    struct lb *lb = context;
     struct text q = {0};
 
     read_search(query, &q);
     struct status_choice choice = {text_slice(&q), STATUS_WORKERS_MAX};
-
-    status_json(lb, &choice, &status);
-    status_settings(lb, &settings);
-    events_json(observer_events(lb->observer), 0, clock_mono_us() / 1000, &events);
-    json_t *documents[] = {parse(&status), parse(&settings), parse(&events)};
-    struct status_documents d = {documents[0], documents[1], documents[2], text_slice(&q)};
-
-    make(&d, body);
-    for (size_t i = 0; i < ARRAY_LEN(documents); ++i)
-        json_decref(documents[i]);
+    text_add(body, SLICE_LIT("{\"status\":"));
+    status_json(lb, &choice, body);
+    --body->len; /* each document ends in a line break */
+    text_add(body, SLICE_LIT(",\"settings\":"));
+    status_settings(lb, body);
+    --body->len;
+    text_add(body, SLICE_LIT(",\"events\":"));
+    events_json(observer_events(lb->observer), 0, clock_mono_us() / 1000, body);
+    --body->len;
+    text_add_char(body, '}');
     text_fini(&q);
-}
-
-static void make_html(struct lb *lb, struct slice query, struct text *body)
-{
-    make_page(lb, query, body, status_html);
-}
-
-static int page_html(void *context, struct slice query, struct text *body)
-{
-    return answer(context, SHARED_PAGE, query, make_html, body);
-}
-
-static int page_live(void *context, struct slice query, struct text *body)
-{
-    make_page(context, query, body, status_html_main);
     return 200;
 }
 
@@ -226,14 +182,8 @@ void status_add(struct lb *lb, struct admin *a)
     static const char json[] = "application/json";
     static const char plain[] = "text/plain; charset=utf-8";
 
-    admin_add(a, "/", "text/html; charset=utf-8", page_html, lb);
-    admin_add_stream(a, "/live", LIVE_MS, page_live, lb);
-    admin_add_bytes(a, "/page.css", "text/css; charset=utf-8",
-                    (struct slice){(const char *)asset_page_css, sizeof(asset_page_css)});
-    admin_add_bytes(a, "/page.js", "text/javascript; charset=utf-8",
-                    (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)});
-    admin_add_bytes(a, "/icon.svg", "image/svg+xml",
-                    (struct slice){(const char *)asset_icon_svg, sizeof(asset_icon_svg)});
+    admin_add_status_page(a, (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)},
+                          page_live, lb);
     admin_add(a, "/settings.json", json, page_settings, lb);
     admin_add(a, "/events", json, page_events, lb);
     admin_add(a, "/status.json", json, page_status, lb);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "poolcounter/status.h"
 
+#include "assets.h"
+
 /* ---- the table of pages ---- */
 
 static void take_snapshot(struct server *s, void *context)
@@ -19,12 +21,6 @@ static int page(const struct poolcounter *p,
     make(&snapshot, p->stats, body);
     server_snapshot_fini(&snapshot);
     return 200;
-}
-
-static int page_html(void *context, struct slice query, struct text *body)
-{
-    (void)query;
-    return page(context, status_page, body);
 }
 
 static int page_json(void *context, struct slice query, struct text *body)
@@ -58,10 +54,10 @@ static int page_ready(void *context, struct slice query, struct text *body)
 
 void status_add(struct poolcounter *p)
 {
-    admin_add(p->admin, "/", "text/html; charset=utf-8", page_html, p);
+    admin_add_status_page(
+        p->admin, (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)}, page_json, p);
     admin_add(p->admin, "/status.json", "application/json", page_json, p);
     admin_add_metrics(p->admin, page_metrics, p);
     admin_add(p->admin, "/healthz", "text/plain; charset=utf-8", page_health, p);
     admin_add(p->admin, "/readyz", "text/plain; charset=utf-8", page_ready, p);
-    admin_add_style(p->admin);
 }

@@ -15,6 +15,5 @@ void status_describe(FILE *out);
 /* ---- pure, for tests ---- */
 void status_metrics(const struct server_snapshot *s, const struct stats *stats, struct text *out);
 void status_json(const struct server_snapshot *s, const struct stats *stats, struct text *out);
-void status_page(const struct server_snapshot *s, const struct stats *stats, struct text *out);
 
 #endif

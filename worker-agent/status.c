@@ -7,28 +7,11 @@
 #include "assets.h"
 #include "worker-agent/agent_internal.h"
 #include "worker-agent/slot.h"
-#include "worker-agent/status_page.h"
 
 static int page_status(void *context, struct slice query, struct text *body)
 {
     (void)query;
     status_json(context, body);
-    return 200;
-}
-
-static int page_html(void *context, struct slice query, struct text *body)
-{
-    struct text text = {0};
-    json_t *status;
-
-    (void)query;
-    status_json(context, &text);
-    /* Our own: of whatever size, and as deep as it is. */
-    status = json_loadb(text.p, text.len, 0, NULL);
-    text_fini(&text);
-    ASSERT(status != NULL);
-    status_page(status, body);
-    json_decref(status);
     return 200;
 }
 
@@ -177,10 +160,9 @@ void agent_status_add(struct agent *a)
     static const char json[] = "application/json";
     static const char plain[] = "text/plain; charset=utf-8";
 
-    admin_add(a->admin, "/", "text/html; charset=utf-8", page_html, a);
-    admin_add_bytes(a->admin, "/status.js", "text/javascript; charset=utf-8",
-                    (struct slice){(const char *)asset_status_js, sizeof(asset_status_js)});
-    admin_add_style(a->admin);
+    admin_add_status_page(a->admin,
+                          (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)},
+                          page_status, a);
     admin_add(a->admin, "/status.json", json, page_status, a);
     admin_add(a->admin, "/resumes.json", json, page_resumes, a);
     admin_add_metrics(a->admin, page_metrics, a);

@@ -2,7 +2,7 @@
  *
  * Pages are few and made while the client waits, so a list and strcmp do. Beyond loopback a token
  * is wanted; Host must be a name of ours or an address (DNS rebinding). Answers are never cached,
- * framed or sniffed, and load only what this address serves (admin_add).
+ * framed or sniffed, and load only what this address serves.
  */
 #include "common/program/admin.h"
 #include "common/base/log.h"
@@ -25,6 +25,7 @@ enum {
     ADMIN_HEADERS_MAX = 64,
     ADMIN_HEADER_BYTES_MAX = 16 * 1024,
     ADMIN_BODY_BYTES_MAX = 4 * 1024, /* no request here has a use for one */
+    LIVE_MS = 1000,                  /* interval of the status page's events */
 };
 
 struct admin_page {
@@ -490,23 +491,25 @@ void admin_add_metrics(struct admin *a, admin_page_fn page, void *context)
     p->metrics = true;
 }
 
-void admin_add_bytes(struct admin *a, const char *path, const char *content_type,
-                     struct slice bytes)
+static void add_asset(struct admin *a, const char *path, const char *content_type,
+                      struct slice bytes)
 {
     add_page(a, path, content_type)->bytes = bytes;
 }
 
-void admin_add_stream(struct admin *a, const char *path, uint64_t every_ms, admin_page_fn page,
-                      void *context)
-{
-    add_page(a, path, "text/event-stream")->stream =
-        admin_stream_create(a->loop, every_ms, page, context);
-}
+#define ASSET(name) ((struct slice){(const char *)asset_##name, sizeof(asset_##name)})
 
-void admin_add_style(struct admin *a)
+void admin_add_status_page(struct admin *a, struct slice script, admin_page_fn state, void *context)
 {
-    admin_add_bytes(a, "/status.css", "text/css; charset=utf-8",
-                    (struct slice){(const char *)asset_status_css, sizeof(asset_status_css)});
+    static const char script_type[] = "text/javascript; charset=utf-8";
+
+    add_asset(a, "/", "text/html; charset=utf-8", ASSET(status_html));
+    add_asset(a, "/status.css", "text/css; charset=utf-8", ASSET(status_css));
+    add_asset(a, "/status.js", script_type, ASSET(status_js));
+    add_asset(a, "/page.js", script_type, script);
+    add_asset(a, "/icon.svg", "image/svg+xml", ASSET(icon_svg));
+    add_page(a, "/live", "text/event-stream")->stream =
+        admin_stream_create(a->loop, LIVE_MS, state, context);
 }
 
 void admin_add_action(struct admin *a, const char *before, const char *after,

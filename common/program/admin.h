@@ -35,17 +35,14 @@ void admin_add(struct admin *a, const char *path, const char *content_type, admi
 /* Serve what PAGE makes, in Prometheus' text format, at /metrics; as OpenMetrics to who wants that.
  */
 void admin_add_metrics(struct admin *a, admin_page_fn page, void *context);
-/* Serve BYTES, which outlive A. */
-void admin_add_bytes(struct admin *a, const char *path, const char *content_type,
-                     struct slice bytes);
-/* The style that all programs' pages share, at /status.css. */
-void admin_add_style(struct admin *a);
 /*
- * Server-sent events at PATH: PAGE, made anew every EVERY_MS for as long as somebody listens, each
- * with the query it came with. Bounded (admin_stream.h).
+ * Serve the status page at "/": the page, style and script that all programs share (assets/), and
+ * as /page.js the program's own SCRIPT, which outlives A. STATE makes the JSON document that the
+ * page shows, without line breaks but at its end; the page receives it as server-sent events from
+ * /live, once a second, each listener with its query. Bounded (admin_stream.h).
  */
-void admin_add_stream(struct admin *a, const char *path, uint64_t every_ms, admin_page_fn page,
-                      void *context);
+void admin_add_status_page(struct admin *a, struct slice script, admin_page_fn state,
+                           void *context);
 enum {
     /* Letters of what an action is for: more than any incarnation has. */
     ADMIN_ARGUMENT_MAX = 64,

@@ -59,8 +59,7 @@ static void on_gone(void *context, bool done)
 
 static const struct http_reply_events events = {.gone = on_gone};
 
-/* Each line of an event's data begins with its name; the text has no others. KIND: NULL: the usual.
- */
+/* Each line of an event's data begins with its name. KIND: NULL: the usual. */
 static void wrap(const char *kind, struct slice body, struct text *out)
 {
     if (kind != NULL)
@@ -120,7 +119,11 @@ static void tell_all(const struct admin_stream *s, struct topic *t)
     bool last = false;
 
     (void)s->make(s->context, text_slice(&t->query), &now);
-    line_delta(text_slice(&t->text), text_slice(&now), &changes);
+    /* The members of a JSON document, on the one line that an event's data may have. */
+    if (slice_ends(text_slice(&now), SLICE_LIT("\n")))
+        --now.len;
+    ASSERT(slice_find(text_slice(&now), '\n') == SIZE_MAX);
+    line_delta(text_slice(&t->text), text_slice(&now), ',', &changes);
     wrap(NULL, text_slice(&now), &e.whole);
     wrap("delta", text_slice(&changes), &e.delta);
     text_fini(&t->text);

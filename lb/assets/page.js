@@ -1,164 +1,247 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page is whole without this. With it: told anew each second by server-sent events, changed in place (so that
-// focus, scrolling, open parts and selections stay), sorted by a click on a heading, paused, searched as one types.
-'use strict';
+// The load balancer's page: figures, map, workers, classes, limits, tree and settings of each application; events; the program.
+import {column, compare, figures, h, memory, notice, number, part, seconds, settings, share, some, start, table, text, treeProblems}
+  from '/status.js';
 
-const live = document.getElementById('live'), pause = document.getElementById('pause'), box = document.getElementById('q');
-const SEARCH_AFTER_MS = 250;
-let source = null, paused = false, waiting = null;
-const sorts = new Map(); // by the table's label: {column, down}
+const STEPS = 8; // colors of the map besides that of nothing
+const SHORT_NAME = 14, TOP_KEYS = 10;
 
-function say(text, className) {
-  if (live.textContent === text) return; // a screen reader says changes only
-  live.textContent = text;
-  live.className = className;
+// ---- figures ----
+
+function pool(a) {
+  return [figures(
+    ['requests/s', number(a.now.requests_per_s), {big: true, help: 'Over the last quarter of a minute.'}],
+    ['half within', seconds(a.now.p50_s), {big: true, help: 'Median time of a request, lately (p50).'}],
+    ['99 % within', seconds(a.now.p99_s), {big: true, help: 'Of a hundred requests one took longer, lately (p99).'}],
+    ['to skilled workers', share(a.now.skilled_share), {big: true, help:
+      'Share of requests given to a worker that is a home of their class, or is known to be good at it.'}],
+    ['failed/s', number(a.now.failed_per_s), {big: true, bad: some(a.now.failed_per_s), help:
+      'Responses 5xx and requests without a whole response.'}],
+    ['workers active', [number(a.workers_active), h('small', null, ' of ', number(a.workers_known))], {big: true, help:
+      'Eligible workers, of those known.'}]),
+  figures(
+    ['backlog', number(a.backlog), {help: 'Requests given to workers and not finished.'}],
+    ['mean backlog', number(a.mean_backlog), {help: 'Its decayed average.'}],
+    ['cutoff', a.policy === 'resume' ? number(a.max_backlog) : text(null), {help:
+      'Policy resume: how far above the first eligible worker a skilled worker may be.'}],
+    ['queue', number(a.waiting), {bad: some(a.waiting), help: 'Requests that wait for any worker.'}],
+    ['classes with scores', number(a.classes), {help: 'Classes that some worker is known to be good at.'}],
+    ['policy', text(a.policy), {help: 'How a worker is picked.'}])];
 }
 
-// ---- in place ----
+// ---- the map: a table and its own text alternative; each cell says its share as a number, which the color repeats ----
 
-function sameKind(a, b) {
-  return a.nodeType === b.nodeType && a.nodeName === b.nodeName;
+const className = name => name === '' ? h('i', null, '(none)') : name;
+
+/** What tells a worker from its neighbors: the port, or the end of a path. */
+function shortName(name) {
+  const end = name.slice(Math.max(name.lastIndexOf(':'), name.lastIndexOf('/')) + 1) || name;
+  return end.slice(-SHORT_NAME);
 }
 
-function attributes(old, fresh) {
-  for (const {name} of [...old.attributes])
-    if (!fresh.hasAttribute(name) && !(name === 'open' && old.nodeName === 'DETAILS')) old.removeAttribute(name);
-  for (const {name, value} of fresh.attributes)
-    if (old.getAttribute(name) !== value && !(name === 'open' && old.nodeName === 'DETAILS')) old.setAttribute(name, value);
+const step = part => part < 0.005 ? 0 : Math.min(Math.ceil(part * STEPS), STEPS);
+
+function shareCell(row, i) {
+  const part = row.share[i] ?? 0;
+  return h('td', {class: `m${step(part)}${row.score[i] > 0 ? ' skill' : ''}`},
+    part >= 0.005 ? (100 * part).toFixed(0) : h('span', {class: 'hidden'}, '0'));
 }
 
-function morph(old, fresh) {
-  attributes(old, fresh);
-  const children = [...fresh.childNodes];
-  for (let i = 0; i < children.length; ++i) {
-    const was = old.childNodes[i], is = children[i];
-    if (!was) old.append(is);
-    else if (!sameKind(was, is)) was.replaceWith(is);
-    else if (was.nodeType === Node.ELEMENT_NODE) morph(was, is);
-    else if (was.data !== is.data) was.data = is.data;
-  }
-  while (old.childNodes.length > children.length) old.lastChild.remove();
+function scoreCell(row, i) {
+  const score = row.score[i] ?? 0, best = Math.max(...row.score.map(Number));
+  return h('td', {class: `m${score > 0 ? step(score / best) : 0}`},
+    score > 0 ? score.toFixed(score < 10 ? 1 : 0) : h('span', {class: 'hidden'}, 'none'));
 }
 
-function selecting() {
-  const s = getSelection();
-  return s && !s.isCollapsed && document.getElementById('main').contains(s.anchorNode);
+function map(name, title, {workers, classes}, cell) {
+  return h('div', {class: 'wide', tabindex: 0, role: 'region', 'aria-label': `${title}, ${name}`}, h('table', {class: 'map'},
+    h('caption', null, title),
+    h('thead', null, h('tr', null, h('th', {scope: 'col'}, 'class'),
+      workers.map(w => h('th', {scope: 'col', class: 'who', title: w}, h('span', null, shortName(w)))),
+      h('th', {scope: 'col', class: 'number'}, 'requests/s'))),
+    h('tbody', null, classes.map(row => h('tr', null, h('th', {scope: 'row', title: row.class}, className(row.class)),
+      workers.map((_, i) => cell(row, i)), h('td', {class: 'number'}, number(row.requests_per_s)))))));
 }
 
-// ---- sorting ----
+const LEGEND = [['m0', '0'], ['m1', '12'], ['m2', '25'], ['m4', '50'], ['m6', '75'], ['m8', '100']];
 
-function labelOf(table) {
-  const section = table.closest('section');
-  return (section ? section.getAttribute('aria-label') : '') + '/' + table.closest('.wide').getAttribute('aria-label');
+function maps(name, a) {
+  return [h('h3', null, 'Who serves what'),
+    h('p', {class: 'explain'}, 'resumelb keeps each kind of request (a ', h('b', null, 'class'), ', one per row) with the few ',
+      h('b', null, 'workers'), ' (columns) whose caches are already warm for it. One or two strong cells in a row are good; a row ' +
+      'that is pale all over is a class that no worker is good at yet.'),
+    h('p', {class: 'legend'},
+      h('span', {class: 'key'}, LEGEND.map(([color, value]) => h('i', {class: color}, value)),
+        ' % of the class\u2019s requests, or of its best score'), ' ',
+      h('span', {class: 'key'}, h('i', {class: 'm0 skill'}, '\u00a0'), ' framed: the worker has a score for the class')),
+    a.map.classes.length === 0 ? h('p', {class: 'soft'}, 'No requests yet.') : h('div', {class: 'maps'},
+      map(name, 'Traffic: % of a class\u2019s requests, last quarter minute', a.map, shareCell),
+      map(name, 'Skills: scores, requests per second of work', a.map, scoreCell))];
 }
 
-function keyOf(row, column) {
-  const cell = row.cells[column];
-  return cell.dataset.v === undefined ? cell.textContent : Number(cell.dataset.v);
+// ---- workers ----
+
+const isBad = w => w.ejected || ['absent', 'silent', 'unhealthy'].includes(w.state);
+
+function state(w) {
+  const isReady = w.state === 'ready';
+  return [
+    h('span', {class: 'state ' + (isBad(w) ? 'bad' : isReady && w.active ? 'good' : 'soft')},
+      w.ejected ? `ejected: ${w.ejected_why}, for ${seconds(w.ejected_for_s)}` : w.state + (isReady && !w.active ? ', inactive' : '')),
+    w.check?.failing && [' ', h('span', {class: 'bad'}, text(w.check.why))],
+    w.standby && [' ', h('span', {class: w.on_standby ? 'bad' : 'soft'}, `${w.on_standby ? 'at ' : ''}standby ${w.standby}`)],
+  ];
 }
 
-function compare(a, b) {
-  if (typeof a === 'number' && typeof b === 'number') return a - b;
-  return String(a).localeCompare(String(b), 'en', {numeric: true});
+/** The backlog as a bar of SCALE in all, with a mark at its mean. */
+function bar(w, scale) {
+  const WIDTH = 72, at = v => Math.min(v / scale * WIDTH, WIDTH).toFixed(1);
+  return h('svg', {class: 'bar', width: WIDTH, height: 10, viewBox: `0 0 ${WIDTH} 10`, 'aria-hidden': 'true'},
+    h('rect', {class: 'track', width: WIDTH, height: 10, rx: 2}), h('rect', {class: 'fill', width: at(w.backlog), height: 10, rx: 2}),
+    h('rect', {class: 'mean', x: Math.min(at(w.mean_backlog), WIDTH - 2), width: 2, height: 10}));
 }
 
-function sortTable(table) {
-  const by = sorts.get(labelOf(table)), body = table.tBodies[0];
-  if (!by) return;
-  const rows = [...body.rows].sort((a, b) => (by.down ? -1 : 1) * compare(keyOf(a, by.column), keyOf(b, by.column)));
-  body.replaceChildren(...rows);
+function connections({connections: c, tunnels}) {
+  return [number(c?.in_use), h('small', null, ` + ${number(c?.idle)} idle${tunnels > 0 ? ` + ${tunnels} tunnels` : ''}`)];
 }
 
-function prepare(main) {
-  for (const table of main.querySelectorAll('table.sortable')) {
-    const by = sorts.get(labelOf(table));
-    [...table.tHead.rows[0].cells].forEach((th, i) => {
-      const button = document.createElement('button');
-      button.type = 'button';
-      button.append(...th.childNodes);
-      th.append(button);
-      if (by && by.column === i) th.setAttribute('aria-sort', by.down ? 'descending' : 'ascending');
-    });
-    for (const body of table.tBodies)
-      for (const node of [...body.childNodes]) if (node.nodeType === Node.TEXT_NODE) node.remove();
-    sortTable(table);
-  }
+function workers(name, a) {
+  const scale = Math.max(2, ...a.workers.map(w => w.backlog)), shown = a.workers.length;
+  const chosen = shown < a.workers_found; // by the program, the busiest first
+  const rows = [...a.workers].sort((x, y) => isBad(y) - isBad(x) || (chosen ? 0 : compare(x.name, y.name)));
+  const aside = shown === a.workers_known ? shown
+    : `${shown} of ${a.workers_known}${chosen ? ', the busiest; search finds the others' : ''}`;
+  return part('Workers', aside, true, a.workers_known === 0 && h('p', {class: 'bad'}, 'No worker is known.'), table(name, 'Workers', [
+    column('worker', 'name'),
+    column('state', 'state', text, {show: state}),
+    column('version', 'version'),
+    column('backlog here, in all', 'backlog', number, {help: 'Requests in flight: ours, of all that are known.',
+      show: w => [number(w.backlog), h('small', null, ` of ${w.backlog + w.backlog_others}`)]}),
+    column(h('span', {class: 'hidden'}, 'bar'), 'backlog', text, {show: w => bar(w, scale)}),
+    column('mean', 'mean_backlog', number),
+    column('work', w => w.backlog * (w.service_mean_s ?? NaN), seconds,
+      {help: 'Backlog times the time the worker takes for a request.'}),
+    column('oldest', 'oldest_s', seconds),
+    column('requests/s', 'requests_per_s', number),
+    column('errors', 'failures', number, {bad: (_, w) => some(w.failures_per_s)}),
+    column('connections', w => (w.connections?.in_use ?? 0) + (w.connections?.idle ?? 0), number, {show: connections}),
+    column('skills', 'skills', number),
+    column('most of its requests', w => (w.top_classes ?? []).join(', '), x => x, {number: false, class: 'classes'}),
+  ], rows));
 }
 
-document.addEventListener('click', e => {
-  const th = e.target.closest('th'), table = th && th.closest('table.sortable');
-  if (!table || !e.target.closest('button')) return;
-  const label = labelOf(table), by = sorts.get(label), column = th.cellIndex;
-  const down = by && by.column === column ? !by.down : th.classList.contains('number');
-  sorts.set(label, {column, down});
-  for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
-  th.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-  sortTable(table);
+// ---- classes ----
+
+function classes(name, a) {
+  const query = c => `/explain?application=${encodeURIComponent(name)}&class=${encodeURIComponent(c.name)}`;
+  const help = 'Which worker a request of this class would be given to now, and why';
+  return part('Classes', `the busiest ${a.classes_now.length} of ${a.now.classes} seen lately`, true, table(name, 'Classes', [
+    column('class', 'name', text, {show: c => h('a', {href: query(c), title: help}, className(c.name))}),
+    column('requests/s', 'requests_per_s', number),
+    column('homes', 'homes', number),
+    column('workers with a score', 'skilled_workers', number),
+    column('spilled/s', 'spilled_per_s', number),
+    column('waited/s', 'waited_per_s', number, {bad: some}),
+    column('mean wait', 'wait_mean_s', seconds),
+    column('limited/s', 'limited_per_s', number, {bad: some}),
+    column('failed/s', 'failed_per_s', number, {bad: some}),
+  ], a.classes_now));
+}
+
+// ---- limits ----
+
+/** For a full queue, or as the daemon could not be asked; a shadow only says that it would. */
+const refused = ({figures: f}) => f && (f.shadow ? f.shadow_full : f.refused_full + f.refused_connections + f.unreachable_closed);
+
+function counters(name, limits) {
+  const of = member => row => row.figures?.[member];
+  return table(name, 'Pool counters', [
+    column('counter', 'name'),
+    column('mode', of('mode'), text, {show: ({figures: f}) => h('span', {class: f.shadow && 'soft'},
+      f.mode, f.where === 'daemon' && ', at a daemon', f.shadow && ', shadow')}),
+    column('held', of('held'), number),
+    column('limit', of('workers'), number, {show: ({figures: f}) => `${f.workers} a key${f.slots > 0 ? `, ${f.slots} in all` : ''}`}),
+    column('waiting', of('waiting'), number, {bad: some}),
+    column('refused', refused, number, {bad: (n, row) => n > 0 && !row.figures.shadow}),
+    column('timed out', of('refused_timeout'), number, {bad: some}),
+    column('coalesced', of('coalesced'), number),
+    column('stale', of('stale'), number),
+    column('let through', of('unreachable_open'), number, {bad: some}),
+    column('waited', of('waited_s'), seconds),
+    column('longest holder', row => row.figures?.longest?.for_s, seconds, {number: false, class: 'classes',
+      show: ({figures: {longest: l}}) => l ? `${seconds(l.for_s)} ${l.key}` : text(null)}),
+  ], limits, {except: row => row.figures ? undefined : `not in force: ${row.why}`});
+}
+
+function limits(name, a) {
+  const keys = a.limits.flatMap(row => row.figures?.top ?? []).sort((x, y) => y.waited_s - x.waited_s).slice(0, TOP_KEYS);
+  return [
+    a.limits.length > 0 && [h('h3', null, 'Pool counters'), counters(name, a.limits)],
+    keys.length > 0 && [h('h3', null, 'Keys most waited for'), table(name, 'Keys most waited for', [
+      column('key', 'key', text, {class: 'classes'}), column('waited', 'waited_s', seconds), column('waits', 'waits', number)], keys)],
+    a.pool_counter_servers.length > 0 && [h('h3', null, 'Pool counter daemons'), table(name, 'Pool counter daemons', [
+      column('daemon', 'name'),
+      column('state', d => d.resting ? 'left alone for a while' : 'in use', text,
+        {show: d => h('span', {class: d.resting ? 'bad' : 'good'}, d.resting ? 'left alone for a while' : 'in use')}),
+      column('connections', 'connections', number),
+      column('of them idle', 'idle', number)], a.pool_counter_servers)],
+    a.copies?.copies > 0 && h('p', {class: 'soft'}, `Copies of responses: ${number(a.copies.copies)}, ${memory(a.copies.bytes)}`),
+    a.rates.length > 0 && [h('h3', null, 'Rates'), table(name, 'Rates', [
+      column('rate', 'name'),
+      column('passed', 'passed', number),
+      column('refused', 'refused', number, {bad: some}),
+      column('refused by a shadow', 'shadow_refused', number, {help: 'Requests that a rate with shadow: true would have refused.'}),
+      column('keys', 'keys', number),
+      column('keys forgotten', 'evicted', number, {bad: some, help: 'To make room for others: max_keys may be too small.'})], a.rates)],
+  ];
+}
+
+// ---- tree ----
+
+function tree({tree: t}) {
+  return t?.used && [
+    t.connected === false && notice('The tree cannot be reached: continuing with what was known.'),
+    t.confirm_removal && notice('Workers are held, because their registrations ended with many others. If they were removed on ' +
+      'purpose, run: ', h('code', null, t.confirm_removal)),
+    h('h3', null, 'Tree'),
+    figures(
+      ['tree connected', t.connected ? 'yes' : 'no', {help: 'Whether it can be reached; else what was known stays in use.'}],
+      ['registered there', t.registered ? 'yes' : 'no', {help: 'This load balancer, under all its names.'}],
+      ['providers', number(t.providers), {help: 'Workers registered.'}],
+      ['refused', number(t.refused), {bad: some(t.refused), help: 'Registrations of another application, or without an address.'}],
+      ['held', number(t.held), {bad: some(t.held), help: 'Workers retained although their registration vanished with many others.'}],
+      ['remembered for', seconds(t.remembered_age_s), {bad: some(t.remembered_age_s), help:
+        'How old the list of workers is, where it is the one stored on disk.'}],
+      ['sessions expired', number(t.expired), {help: 'Ended by ZooKeeper; what was registered was registered again.'}],
+      ['nodes not read', number(t.quarantined), {bad: some(t.quarantined), help: 'Because reading them broke the connection.'}])];
+}
+
+// ---- the page ----
+
+function application(name, a) {
+  return h('section', {'aria-label': 'Application ' + name}, h('h2', null, name), treeProblems(a), pool(a), maps(name, a),
+    workers(name, a), classes(name, a), limits(name, a), tree(a), settings(name, 'Settings of the application', a.settings));
+}
+
+function events(all) {
+  const time = e => new Date(1000 * e.time).toISOString();
+  return h('section', {'aria-label': 'Events'}, part('Events', `${all.length} in the last hour (UTC)`, true,
+    all.length === 0 ? h('p', {class: 'soft'}, 'Nothing has changed.') : table('', 'Events', [
+      column('time', 'time', text, {show: e => h('time', {datetime: time(e)}, time(e).slice(11, 19))}),
+      column('event', 'kind', text, {bad: (_, e) => e.bad}),
+      column('application', 'application'),
+      column('subject', 'subject'),
+      column('details', 'text', text, {class: 'classes'})], [...all].reverse(), {className: 'events'})));
+}
+
+start({
+  program: 'resumelb',
+  links: ['/status.json', '/resumes.json', '/settings.json', '/events', '/metrics'],
+  search: 'worker, state or class',
+  render: ({status: s, settings: {program}, events: {events: all}}) => [
+    h('p', {id: 'program'}, `version ${s.version}, pid ${s.pid}, up ${seconds(s.uptime_s)}, ${s.phase}`),
+    Object.entries(s.applications).map(([name, a]) => application(name, a)),
+    events(all),
+    h('section', {'aria-label': 'Program'}, settings('', 'Settings of the program', program.settings)),
+  ],
 });
-
-// ---- live ----
-
-function show(html) {
-  if (paused || selecting()) return;
-  const fresh = new DOMParser().parseFromString(html, 'text/html').querySelector('main');
-  if (!fresh) return;
-  prepare(fresh);
-  morph(document.getElementById('main'), document.adoptNode(fresh));
-}
-
-// What makes a text of the one before, line by line: "=FROM,COUNT" is lines of that, "+TEXT" a new one.
-function changed(before, steps) {
-  const now = [];
-  for (const step of steps.split('\n')) {
-    const [from, count] = step.slice(1).split(',', 2).map(Number);
-    if (step[0] === '+') now.push(step.slice(1));
-    else if (from + count <= before.length) now.push(...before.slice(from, from + count));
-    else throw new RangeError(step);
-  }
-  return now;
-}
-
-function listen() {
-  if (source) source.close();
-  let lines = [];
-  const told = now => {
-    lines = now;
-    if (!paused) say('live', 'on');
-    show(lines.join('\n'));
-  };
-  source = new EventSource('/live?q=' + encodeURIComponent(box.value));
-  source.onmessage = e => told(e.data.split('\n'));
-  source.addEventListener('delta', e => told(changed(lines, e.data)));
-  source.onerror = () => {
-    if (!paused) say('no answer; trying again', 'off');
-    // The browser tries again by itself, but not after an answer that was no stream (too many listeners).
-    if (source.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
-  };
-}
-
-function setPaused(on) {
-  paused = on;
-  pause.setAttribute('aria-pressed', String(on));
-  pause.textContent = on ? 'Go on' : 'Pause';
-  if (on) {
-    source.close();
-    say('paused', '');
-  } else {
-    say('connecting', '');
-    listen();
-  }
-}
-
-pause.hidden = false;
-document.getElementById('go').hidden = true;
-pause.addEventListener('click', () => setPaused(!paused));
-box.form.addEventListener('submit', e => e.preventDefault());
-box.addEventListener('input', () => {
-  clearTimeout(waiting);
-  waiting = setTimeout(() => {
-    history.replaceState(null, '', box.value ? '/?q=' + encodeURIComponent(box.value) : '/');
-    if (paused) setPaused(false); else listen();
-  }, SEARCH_AFTER_MS);
-});
-prepare(document.getElementById('main'));
-listen();

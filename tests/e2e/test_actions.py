@@ -133,7 +133,7 @@ def test_what_is_forgotten_is_learnt_anew(acting, world):
     assert acting.lb.get(host='h3.example').status == 200 and skills() == ['h3.example']
 
 
-def test_a_removal_of_most_workers_can_be_confirmed(world):
+def test_a_removal_of_most_workers_can_be_confirmed(world, browser):
     tree = Tree(world.folder / 'tree')
     workers = [world.scripted(serve(hello)).address for _ in range(4)]
     for w in workers:
@@ -158,7 +158,8 @@ def test_a_removal_of_most_workers_can_be_confirmed(world):
     assert lb.app()['tree']['confirm_removal'] == command
     line, = [line for line in lb.process.output().splitlines() if ' providers-held-back ' in line]
     assert 'action="' in line and command + '"' in line
-    assert command in get(lb.admin, '/', host=lb.admin).text and command in ctl('status', '--address', lb.admin).out
+    browser.open_status(lb.admin)
+    assert command in browser.text() and command in ctl('status', '--address', lb.admin).out
     assert 'this worker is not held' in order(workers[3], code=1).error
     assert 'no such application' in order('--application', 'x', code=1).error
     assert order(workers[0]).out.endswith('default holds 1 workers no longer\n')

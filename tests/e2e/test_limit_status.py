@@ -320,8 +320,8 @@ def test_the_page_shows_who_holds_waits_and_was_refused_with_hostile_keys_as_tex
         asked = one_holds_one_waits_one_is_refused(lb, HOSTILE)
         page = get(lb.admin, '/', host=lb.admin)
         assert "default-src 'none'" in page['Content-Security-Policy'] and '<script>alert' not in page.text
-        assert re.findall(r'<script[^>]*>', page.text) == ['<script src="/page.js" defer>']
-        browser.call('Page.navigate', url='http://%s/' % lb.admin)
+        assert re.findall(r'<script[^>]*>', page.text) == ['<script type="module" src="/page.js">']
+        browser.open_status(lb.admin)
         rows = wait_until(lambda: {r[0]: r[1:] for r in browser.js(TABLE % 'Pool counters') or ()}, 'the table')
         assert rows['pages'][:9] == ['each', '1', '1 a key, 7 in all', '1', '1', '0', '0', '0', '0']
         assert rows['pages'][10].endswith(' ' + HOSTILE_KEY)
@@ -334,6 +334,26 @@ def test_the_page_shows_who_holds_waits_and_was_refused_with_hostile_keys_as_tex
         assert browser.complaints == []
     finally:
         daemon.stop()
-    script = get(lb.admin, '/page.js', host=lb.admin).text
-    for way in ('innerHTML', 'outerHTML', 'insertAdjacentHTML', 'document.write', 'eval('):
+    script = get(lb.admin, '/page.js', host=lb.admin).text + get(lb.admin, '/status.js', host=lb.admin).text
+    for way in ('innerHTML', 'outerHTML', 'insertAdjacentHTML', 'document.write', 'DOMParser', 'eval('):
         assert way not in script, way
+
+
+def test_the_page_of_a_pool_counter_daemon_shows_types_and_keys_as_text(world, browser):
+    admin = '127.0.0.1:%d' % free_port()
+    d = Daemon(world, config={'admin': {'address': admin}, 'max_types': 2})
+    holder, = d.holders('ACQ4ME <b>:1 1 9 0')
+    d.holders('ACQ4ME two:1 1 9 0', 'ACQ4ME three:1 1 9 0', 'ACQ4ME four:1 1 9 0')
+    waiter = d.waiter('ACQ4ME <b>:1 1 9 9999')
+    wait_until(lambda: accepts(admin), 'its admin')
+    browser.open_status(admin)
+    rows = {r[0]: r[1:] for r in browser.js(TABLE % 'Types of keys')}
+    assert rows['<b>'][:3] == ['1', '1', '1'] and rows['two'][:2] == ['1', '0'] and rows['all others'][0] == '2'
+    assert re.search(r'^<b>:1, for [0-9.]+ m?s, by 127\.0\.0\.1:%d$' % holder.sock.getsockname()[1], browser.text(), re.M), browser.text()
+    assert holder.ask('RELEASE') == 'RELEASED' and waiter.line() == 'LOCKED'
+    key, waited, _, waits_n = wait_until(lambda: (browser.js(TABLE % 'Keys most waited for') or [None])[0], 'the key, live')
+    assert key == '<b>:1' and waited != DASH and waits_n == '1'
+    assert browser.js('document.querySelectorAll("main b").length') == 0
+    assert browser.complaints == []
+    for link in browser.js('[...document.querySelectorAll("nav a")].map(a => a.getAttribute("href"))'):
+        assert get(admin, link, host=admin).status == 200, link

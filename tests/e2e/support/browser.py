@@ -110,6 +110,15 @@ class Browser:
         assert 'exceptionDetails' not in r, r
         return r['result'].get('value')
 
+    def open_status(self, admin):
+        """The status page at ADMIN, once it shows what its program has sent."""
+        self.open('http://%s/' % admin)
+        wait_until(lambda: self.js('document.getElementById("live").textContent') == 'live', 'it to be live')
+
+    def text(self):
+        """What the status page says to a reader."""
+        return self.js('document.getElementById("main").innerText')
+
     def html(self):
         """The document, also where scripts are off."""
         def told():

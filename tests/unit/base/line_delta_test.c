@@ -50,7 +50,7 @@ static void expect(const char *before, const char *now, const char *want)
     struct text delta = {0};
     struct text made = {0};
 
-    line_delta(slice_of(before), slice_of(now), &delta);
+    line_delta(slice_of(before), slice_of(now), '\n', &delta);
     if (want != NULL)
         assert_string_equal(text_cstr(&delta), want);
     apply(slice_of(before), text_slice(&delta), &made);
@@ -84,8 +84,18 @@ static void a_last_line_without_an_end_has_one_afterwards(void **state)
     struct text delta = {0};
 
     (void)state;
-    line_delta(SLICE_LIT("a\nb"), SLICE_LIT("b\na"), &delta);
+    line_delta(SLICE_LIT("a\nb"), SLICE_LIT("b\na"), '\n', &delta);
     assert_string_equal(text_cstr(&delta), "=1,1\n=0,1\n");
+    text_fini(&delta);
+}
+
+static void members_that_are_replaced_keep_the_place_of_those_that_are_equal(void **state)
+{
+    struct text delta = {0};
+
+    (void)state;
+    line_delta(SLICE_LIT("{a,1,2,0,0,b,1,2,0,0}"), SLICE_LIT("{a,1,3,0,0,b,9,2,2,0}"), ',', &delta);
+    assert_string_equal(text_cstr(&delta), "=0,2\n+3\n=3,3\n+9\n=7,1\n=2,1\n=9,1\n");
     text_fini(&delta);
 }
 
@@ -120,6 +130,7 @@ int main(void)
         cmocka_unit_test(lines_that_are_the_same_are_named_and_others_told),
         cmocka_unit_test(lines_that_stand_there_twice_keep_their_neighbours),
         cmocka_unit_test(a_last_line_without_an_end_has_one_afterwards),
+        cmocka_unit_test(members_that_are_replaced_keep_the_place_of_those_that_are_equal),
         cmocka_unit_test(any_two_texts_are_made_of_each_other),
     };
 

@@ -26,6 +26,13 @@ static int hello_page(void *context, struct slice query, struct text *body)
     return 200;
 }
 
+static int state_page(void *context, struct slice query, struct text *body)
+{
+    (void)context;
+    text_addf(body, "{\"q\":\"%.*s\",\"n\":1}\n", (int)query.len, query.p);
+    return 200;
+}
+
 static int unready_page(void *context, struct slice query, struct text *body)
 {
     (void)context;
@@ -55,10 +62,9 @@ static void create(struct fixture *f, const char *token)
     assert_int_equal(admin_create(f->loop, &c, NULL, &f->admin), ERR_OK);
     admin_address(f->admin, 0, &f->addr);
     assert_true(addr_port(&f->addr) != 0);
-    admin_add(f->admin, "/", "text/html; charset=utf-8", hello_page, f);
+    admin_add(f->admin, "/hello", "text/html; charset=utf-8", hello_page, f);
     admin_add(f->admin, "/readyz", "text/plain", unready_page, f);
-    admin_add_bytes(f->admin, "/fixed.js", "text/javascript", SLICE_LIT("let x\n"));
-    admin_add_style(f->admin);
+    admin_add_status_page(f->admin, SLICE_LIT("let x\n"), state_page, f);
     admin_add_action(f->admin, "/processes/", "/detach", act, f);
     raw_init(&f->client);
     f->stopped = false;
@@ -124,7 +130,7 @@ static void page_is_made_on_demand(void **state)
 {
     struct fixture *f = *state;
 
-    assert_status(f, "GET /?a=b&c HTTP/1.1\r\nHost: localhost:1\r\n", "200");
+    assert_status(f, "GET /hello?a=b&c HTTP/1.1\r\nHost: localhost:1\r\n", "200");
     assert_true(raw_has(&f->client, "\r\n\r\n<p>hello"));
     assert_true(raw_has(&f->client, "Content-Type: text/html; charset=utf-8\r\n"));
     assert_true(raw_has(&f->client, "Content-Security-Policy: default-src 'none';"));
@@ -136,7 +142,7 @@ static void head_announces_what_get_sends(void **state)
 {
     struct fixture *f = *state;
 
-    assert_status(f, "HEAD / HTTP/1.1\r\nHost: localhost\r\n", "200");
+    assert_status(f, "HEAD /hello HTTP/1.1\r\nHost: localhost\r\n", "200");
     assert_true(raw_has(&f->client, "Content-Length: 8\r\n"));
     assert_false(raw_has(&f->client, "hello"));
 }
@@ -153,7 +159,7 @@ static void other_paths_and_methods_are_refused(void **state)
     assert_status(f, "GET /other HTTP/1.1\r\nHost: localhost\r\n", "404");
     assert_status(f, "GET // HTTP/1.1\r\nHost: localhost\r\n", "404");
     assert_status(f, "GET /readyz/ HTTP/1.1\r\nHost: localhost\r\n", "404");
-    assert_status(f, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n", "405");
+    assert_status(f, "POST /hello HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n", "405");
     assert_true(raw_has(&f->client, "Allow: GET, HEAD\r\n"));
 }
 
@@ -161,23 +167,23 @@ static void addresses_and_own_names_are_fine_as_host(void **state)
 {
     struct fixture *f = *state;
 
-    assert_status(f, "GET / HTTP/1.1\r\nHost: 127.0.0.1:8081\r\n", "200");
-    assert_status(f, "GET / HTTP/1.1\r\nHost: 10.1.2.3\r\n", "200");
-    assert_status(f, "GET / HTTP/1.1\r\nHost: [::1]:8081\r\n", "200");
-    assert_status(f, "GET / HTTP/1.1\r\nHost: LOCALHOST\r\n", "200");
-    assert_status(f, "GET / HTTP/1.1\r\nHost: Admin.example:80\r\n", "200");
-    assert_status(f, "GET / HTTP/1.0\r\n", "200");
-    assert_status(f, "GET / HTTP/1.0\r\n", "200");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1:8081\r\n", "200");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: 10.1.2.3\r\n", "200");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: [::1]:8081\r\n", "200");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: LOCALHOST\r\n", "200");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: Admin.example:80\r\n", "200");
+    assert_status(f, "GET /hello HTTP/1.0\r\n", "200");
+    assert_status(f, "GET /hello HTTP/1.0\r\n", "200");
 }
 
 static void foreign_names_are_refused_as_host(void **state)
 {
     struct fixture *f = *state;
 
-    assert_status(f, "GET / HTTP/1.1\r\nHost: evil.example\r\n", "421");
-    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost.evil.example\r\n", "421");
-    assert_status(f, "GET / HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n", "421");
-    assert_status(f, "GET / HTTP/1.1\r\nHost: 127.1\r\n", "421");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: evil.example\r\n", "421");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: localhost.evil.example\r\n", "421");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n", "421");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: 127.1\r\n", "421");
     assert_false(raw_has(&f->client, "hello"));
 }
 
@@ -187,31 +193,39 @@ static void token_is_wanted_where_there_is_one(void **state)
 
     destroy(f);
     create(f, "s3cret");
-    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost\r\n", "401");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: localhost\r\n", "401");
     assert_true(raw_has(&f->client, "WWW-Authenticate: Bearer\r\n"));
-    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3cre\r\n", "401");
-    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3creT\r\n",
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3cre\r\n",
                   "401");
-    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic s3cret\r\n", "401");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3creT\r\n",
+                  "401");
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic s3cret\r\n",
+                  "401");
     assert_status(f, "GET /nowhere HTTP/1.1\r\nHost: localhost\r\n", "401");
     assert_status(f,
-                  "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3cret\r\n"
+                  "GET /hello HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3cret\r\n"
                   "Authorization: Bearer x\r\n",
                   "401");
-    assert_status(f, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer s3cret\r\n",
+    assert_status(f, "GET /hello HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer s3cret\r\n",
                   "200");
 }
 
-static void fixed_bytes_and_the_common_style_are_served(void **state)
+static void the_status_page_and_its_parts_are_served(void **state)
 {
     struct fixture *f = *state;
 
-    assert_status(f, "GET /fixed.js HTTP/1.1\r\nHost: localhost\r\n", "200");
+    assert_status(f, "GET /?q=any HTTP/1.1\r\nHost: localhost\r\n", "200");
+    assert_true(raw_has(&f->client, "Content-Type: text/html; charset=utf-8\r\n"));
+    assert_true(raw_has(&f->client, "<script type=\"module\" src=\"/page.js\"></script>"));
+    assert_status(f, "GET /page.js HTTP/1.1\r\nHost: localhost\r\n", "200");
     assert_true(raw_has(&f->client, "\r\n\r\nlet x\n"));
+    assert_status(f, "GET /status.js HTTP/1.1\r\nHost: localhost\r\n", "200");
+    assert_true(raw_has(&f->client, "Content-Type: text/javascript; charset=utf-8\r\n"));
     assert_status(f, "GET /status.css HTTP/1.1\r\nHost: localhost\r\n", "200");
     assert_true(raw_has(&f->client, "Content-Type: text/css; charset=utf-8\r\n"));
     assert_true(raw_has(&f->client, "prefers-color-scheme: dark"));
-    assert_status(f, "POST /fixed.js HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n", "405");
+    assert_status(f, "GET /icon.svg HTTP/1.1\r\nHost: localhost\r\n", "200");
+    assert_status(f, "POST /page.js HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n", "405");
 }
 
 /* ---- actions ---- */
@@ -319,7 +333,7 @@ int main(void)
         TEST(addresses_and_own_names_are_fine_as_host),
         TEST(foreign_names_are_refused_as_host),
         TEST(token_is_wanted_where_there_is_one),
-        TEST(fixed_bytes_and_the_common_style_are_served),
+        TEST(the_status_page_and_its_parts_are_served),
         TEST(actions_are_off_without_a_token),
         TEST(an_action_wants_a_post_with_the_token),
         TEST(what_an_action_is_for_is_a_short_word),
