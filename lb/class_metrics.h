@@ -16,8 +16,6 @@
 #ifndef RLB_LB_CLASS_METRICS_H
 #define RLB_LB_CLASS_METRICS_H
 
-#include <stdio.h>
-
 #include "common/base/text.h"
 
 enum {
@@ -67,11 +65,5 @@ bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, siz
 void class_metrics_each(const struct class_metrics *m,
                         void (*each)(void *context, const char *cls, const struct class_figures *f),
                         void *context);
-
-/* ---- class_metrics_page.c ---- */
-struct lb;
-/* Appends the families of classes. */
-void class_metrics_page(const struct lb *lb, struct text *out);
-void class_metrics_describe(FILE *out);
 
 #endif

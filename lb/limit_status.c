@@ -184,34 +184,25 @@ size_t limit_daemons(const struct application *a, struct limit_daemon_view *out)
 
 /* ---- JSON ---- */
 
-const struct limit_figure limit_figures[LIMIT_FIGURES] = {
-#define LIMIT_FIGURE(member, json, metric, kind, unit, doc)                                        \
-    {json, metric, kind, unit, doc, offsetof(struct limit_view, member)},
-#include "lb/limit_figure.def"
-};
-
-bool limit_figure_is_time(const struct limit_figure *f)
-{
-    return strcmp(f->unit, "seconds") == 0;
-}
-
-uint64_t limit_figure_of(const struct limit_figure *f, const struct limit_view *v)
-{
-    return *(const uint64_t *)((const char *)v + f->offset);
-}
-
 static void put_figures(struct json_writer *w, const struct limit_view *v)
 {
-    for (size_t i = 0; i < LIMIT_FIGURES; ++i) {
-        const struct limit_figure *f = &limit_figures[i];
-        uint64_t n = limit_figure_of(f, v);
+    enum { COUNT, TIME };
+    static const struct {
+        const char *name; /* NULL: not by itself */
+        int type;
+        size_t offset; /* in struct limit_view: a uint64_t */
+    } rows[] = {
+#define LIMIT_FIGURE(member, json, type, ...) {json, type, offsetof(struct limit_view, member)},
+#include "lb/limit_figure.def"
+    };
 
-        if (f->json == NULL)
-            continue;
-        if (limit_figure_is_time(f))
-            json_put_real(w, f->json, (double)n / 1e6);
-        else
-            json_put_int(w, f->json, (int64_t)n);
+    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
+        uint64_t n = *(const uint64_t *)((const char *)v + rows[i].offset);
+
+        if (rows[i].name != NULL && rows[i].type == TIME)
+            json_put_real(w, rows[i].name, (double)n / 1e6);
+        else if (rows[i].name != NULL)
+            json_put_int(w, rows[i].name, (int64_t)n);
     }
 }
 

@@ -11,8 +11,6 @@
 #ifndef RLB_LB_LIMIT_STATUS_H
 #define RLB_LB_LIMIT_STATUS_H
 
-#include <stdio.h>
-
 #include "common/counter/counter_client.h"
 #include "common/wire/json.h"
 #include "lb/application.h"
@@ -50,22 +48,6 @@ struct limit_view {
 void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
                 struct limit_keys_view *keys);
 
-/* A row of limit_figure.def. */
-struct limit_figure {
-    const char *json; /* or NULL */
-    const char *metric, *kind, *unit, *doc;
-    size_t offset; /* in struct limit_view: a uint64_t */
-};
-enum {
-#define LIMIT_FIGURE(member, ...) LIMIT_FIGURE_##member,
-#include "lb/limit_figure.def"
-    LIMIT_FIGURES
-};
-extern const struct limit_figure limit_figures[LIMIT_FIGURES];
-/* Shown in seconds; in the view in microseconds. */
-bool limit_figure_is_time(const struct limit_figure *f);
-uint64_t limit_figure_of(const struct limit_figure *f, const struct limit_view *v);
-
 /* A daemon, over all loops. */
 struct limit_daemon_view {
     struct slice name; /* borrowed from the settings */
@@ -89,11 +71,5 @@ size_t limit_daemons(const struct application *a, struct limit_daemon_view *out)
 void limit_status_put(const struct application *a, const char *name, struct json_writer *w);
 /* "pool_counter_servers" and "copies", members of the application's object. */
 void limit_status_describe(const struct application *a, struct json_writer *w);
-
-/* ---- limit_metrics.c ---- */
-/* The families of all applications, for /metrics. */
-void limit_metrics(const struct lb *lb, struct text *out);
-/* Rows of their manual: | metric | kind | unit | label | meaning | */
-void limit_metrics_describe(FILE *out);
 
 #endif

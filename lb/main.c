@@ -60,7 +60,6 @@ static bool describe(const char *what, FILE *out)
         fputc('\n', out);
         settings_describe(classifier_tables, CLASSIFIER_TABLES, out);
     } else if (slice_is(w, "stats")) {
-        stats_describe("resumelb", &application_stats, out);
         status_metrics_describe(out);
     } else if (slice_is(w, "outcomes")) {
         describe_outcomes(out);

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What operators see of request rates, on /status.json and /metrics. Control thread.
+ * What operators see of request rates on /status.json. Control thread.
  */
 #ifndef RLB_LB_RATE_STATUS_H
 #define RLB_LB_RATE_STATUS_H
-
-#include <stdio.h>
 
 #include "common/wire/json.h"
 #include "lb/application.h"
 
 /* "rates", a list: member of the application's object. */
 void rate_status_describe(const struct application *a, struct json_writer *w);
-/* The families of all applications, for /metrics. */
-void rate_metrics(const struct lb *lb, struct text *out);
-/* Rows of their manual: | metric | kind | unit | label | meaning | */
-void rate_metrics_describe(FILE *out);
 
 #endif

@@ -16,7 +16,13 @@ enum {
 };
 
 /* One of each is kept. */
-enum shared_page { SHARED_STATUS, SHARED_RESUMES, SHARED_METRICS, SHARED_PAGES };
+enum shared_page {
+    SHARED_STATUS,
+    SHARED_RESUMES,
+    SHARED_METRICS,
+    SHARED_OPEN_METRICS,
+    SHARED_PAGES
+};
 
 struct shared_answers;
 

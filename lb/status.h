@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "common/base/metrics.h"
 #include "common/program/admin.h"
 #include "lb/lb.h"
 
@@ -33,10 +34,8 @@ void status_resumes(struct lb *lb, struct text *out);
  */
 int status_explain(struct lb *lb, struct slice query, struct text *body);
 /* status_metrics.c */
-void status_metrics(struct lb *lb, struct text *out);
-/* NAME="VALUE" with what a label escapes. */
-void status_add_label(struct text *out, const char *name, struct slice value);
-/* The manual of those that are not in stats.def, as Markdown (docs/stats.md). */
+void status_metrics(struct lb *lb, struct metrics *m);
+/* The manual as Markdown (docs/stats.md). */
 void status_metrics_describe(FILE *out);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * /metrics: the figures of stats.def, and those beside them that have labels of their own or are
- * read from elsewhere: `families`.
+ * read from elsewhere. Labels are names of the configuration, constants, or classes: at most
+ * CLASS_BYTES_MAX bytes of visible ASCII (classify.c). The names that we give to classes have a
+ * blank, which no class has.
  */
 #include "lb/status.h"
 
@@ -15,69 +17,97 @@
 #include "lb/limit_status.h"
 #include "lb/member.h"
 #include "lb/membership.h"
-#include "lb/rate_status.h"
+#include "lb/observer.h"
+#include "lb/rate_rule.h"
 
-/* Series of one family for workers; an application with more has its first ones shown. */
+#define PREFIX "resumelb"
+
+/* Series of one metric for workers; an application with more has its first ones shown. */
 enum { WORKER_SERIES_MAX = 1000 };
 
-/* In a label's value, backslash, quote and line end are escaped. */
-void status_add_label(struct text *out, const char *name, struct slice value)
-{
-    text_addf(out, "%s=\"", name);
-    for (size_t i = 0; i < value.len; ++i) {
-        if (value.p[i] == '\n') {
-            text_add(out, SLICE_LIT("\\n"));
-            continue;
-        }
-        if (value.p[i] == '\\' || value.p[i] == '"')
-            text_add_char(out, '\\');
-        text_add_char(out, value.p[i]);
-    }
-    text_add_char(out, '"');
-}
+static const char NO_CLASS[] = "no class";
+static const char OTHERS[] = "other classes";
 
 /* What one page is made of. */
 struct page {
     struct lb *lb;
-    const struct pool_view *views;    /* per application */
+    struct pool_view *views;          /* per application */
+    struct text *labels;              /* per application */
+    struct limit_view *limits;        /* of all pool counters of all applications */
     struct http_server_counts counts; /* of all fronts */
-    struct text *out;
 };
 
-/* A figure that stats.def cannot hold, for its labels or because it is read from elsewhere. */
-struct family {
-    const char *name, *kind, *unit;
-    const char *label; /* beside "application"; NULL: none */
-    const char *doc;
-    void (*add)(const struct page *p, const struct family *f);
-    /* What add_fronts, add_pools, add_workers and add_trees show. */
-    uint64_t (*of_fronts)(const struct http_server_counts *c);
-    double (*of_pool)(const struct pool_view *v);
-    double (*of_worker)(const struct worker_view *v);
-    uint64_t (*of_tree)(const struct membership_figures *m);
-};
-
-/* "resumelb_NAME{application=...,LABEL=VALUE} "; APPLICATION and VALUE may be NULL. */
-static void add_series(struct text *out, const struct family *f, const char *application,
-                       const char *value)
+static struct slice labels_of(const struct page *p, size_t application)
 {
-    text_addf(out, "resumelb_%s", f->name);
-    if (application == NULL && value == NULL) {
-        text_add_char(out, ' ');
-        return;
-    }
-    text_add_char(out, '{');
-    if (application != NULL)
-        status_add_label(out, "application", slice_of(application));
-    if (application != NULL && value != NULL)
-        text_add_char(out, ',');
-    if (value != NULL)
-        status_add_label(out, f->label, slice_of(value));
-    text_add(out, SLICE_LIT("} "));
+    return text_slice(&p->labels[application]);
 }
 
-static void add_outcomes(const struct page *p, const struct family *f)
+/* ---- the program ---- */
+
+static void each_front(struct metrics *m, const void *context)
 {
+    const struct page *p = context;
+
+    metrics_put(m, &p->counts, SLICE_NULL, SLICE_NULL);
+}
+
+static void each_refusal(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (int i = FAULT_NONE + 1; i < FAULT_COUNT; ++i)
+        metrics_put_number(m, p->counts.refused[i], SLICE_NULL,
+                           slice_of(request_fault_text((enum request_fault)i)));
+}
+
+static void each_tls_version(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    metrics_put_number(m, p->counts.tls12, SLICE_NULL, SLICE_LIT("1.2"));
+    metrics_put_number(m, p->counts.tls13, SLICE_NULL, SLICE_LIT("1.3"));
+}
+
+static void each_tls_failure(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (int i = 0; i < TLS_FAILURES; ++i)
+        metrics_put_number(m, p->counts.tls_failed[i], SLICE_NULL,
+                           slice_of(tls_failure_text((enum tls_failure)i)));
+}
+
+/* These have no application to name. */
+static void each_unrouted_outcome(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (int o = 0; o < OUTCOMES; ++o) {
+        uint64_t n = atomic_load_explicit(&p->lb->unrouted[o], memory_order_relaxed);
+
+        if (n != 0 || o == OUTCOME_NO_APPLICATION)
+            metrics_put_number(m, n, SLICE_NULL, slice_of(outcome_text((enum outcome)o)));
+    }
+}
+
+static void each_fate_of_lines(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+    struct access_counts c = {0};
+
+    if (p->lb->access_log != NULL)
+        access_log_count(p->lb->access_log, &c);
+    metrics_put_number(m, c.written, SLICE_NULL, SLICE_LIT("written"));
+    metrics_put_number(m, c.dropped, SLICE_NULL, SLICE_LIT("dropped"));
+    metrics_put_number(m, c.left_out, SLICE_NULL, SLICE_LIT("left-out"));
+}
+
+/* ---- applications ---- */
+
+static void each_outcome(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
     for (size_t i = 0; i < p->lb->napplications; ++i) {
         struct application *a = p->lb->applications[i];
 
@@ -86,43 +116,318 @@ static void add_outcomes(const struct page *p, const struct family *f)
 
             for (unsigned k = 0; k < p->lb->nloops; ++k)
                 n += atomic_load_explicit(&a->loops[k].outcomes[o], memory_order_relaxed);
-            add_series(p->out, f, a->name, outcome_text((enum outcome)o));
-            text_addf(p->out, "%llu\n", (unsigned long long)n);
+            metrics_put_number(m, n, labels_of(p, i), slice_of(outcome_text((enum outcome)o)));
         }
     }
 }
 
-/* Nobody's: these have no application to name. */
-static void add_unrouted(const struct page *p, const struct family *f)
+static void each_pick(struct metrics *m, const void *context)
 {
-    for (int o = 0; o < OUTCOMES; ++o) {
-        uint64_t n = atomic_load_explicit(&p->lb->unrouted[o], memory_order_relaxed);
+    const struct page *p = context;
 
-        if (n == 0 && o != OUTCOME_NO_APPLICATION)
-            continue;
-        add_series(p->out, f, NULL, outcome_text((enum outcome)o));
-        text_addf(p->out, "%llu\n", (unsigned long long)n);
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        for (int r = 0; r < PICK_REASONS; ++r)
+            metrics_put_number(m, p->views[i].picks[r], labels_of(p, i),
+                               slice_of(pick_reason_text((enum pick_reason)r)));
     }
 }
 
-static void add_access_lines(const struct page *p, const struct family *f)
+static void each_pool(struct metrics *m, const void *context)
 {
-    struct access_counts c = {0};
+    const struct page *p = context;
 
-    if (p->lb->access_log != NULL)
-        access_log_count(p->lb->access_log, &c);
-    const struct {
-        const char *fate;
-        uint64_t n;
-    } rows[] = {{"written", c.written}, {"dropped", c.dropped}, {"left-out", c.left_out}};
+    for (size_t i = 0; i < p->lb->napplications; ++i)
+        metrics_put(m, &p->views[i], labels_of(p, i), SLICE_NULL);
+}
 
-    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
-        add_series(p->out, f, NULL, rows[i].fate);
-        text_addf(p->out, "%llu\n", (unsigned long long)rows[i].n);
+/* Of struct worker_view; or of struct member. */
+static void put_workers(struct metrics *m, const struct page *p, bool members)
+{
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        const struct pool_view *v = &p->views[i];
+
+        for (size_t k = 0; k < v->n && k < WORKER_SERIES_MAX; ++k) {
+            const struct worker_view *w = &v->workers[k];
+
+            metrics_put(m, members ? (const void *)member_of(w->worker) : w, labels_of(p, i),
+                        slice_of(w->name));
+        }
     }
 }
 
-/* ---- clients ---- */
+static void each_worker(struct metrics *m, const void *context)
+{
+    put_workers(m, context, false);
+}
+
+static void each_member(struct metrics *m, const void *context)
+{
+    put_workers(m, context, true);
+}
+
+static double oldest_s(const void *object)
+{
+    const struct worker_view *w = object;
+    uint64_t now_ms = clock_mono_us() / 1000;
+    uint64_t oldest_ms = w->oldest_us / 1000;
+
+    return oldest_ms != 0 && now_ms > oldest_ms ? (double)(now_ms - oldest_ms) / 1000 : 0;
+}
+
+static double tunnels(const void *object)
+{
+    return tunnel_limit_open(&((const struct member *)object)->tunnels);
+}
+
+/* Each application that has a tree: of struct membership_figures, or of struct tree_status, which
+ * is its first member. */
+static void each_tree(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        const struct membership *ms = p->lb->applications[i]->membership;
+        struct membership_figures f;
+
+        if (ms != NULL && membership_figures(ms, &f))
+            metrics_put(m, &f, labels_of(p, i), SLICE_NULL);
+    }
+}
+
+/* ---- pool counters and rates ---- */
+
+static const struct limit_rules *limits_of(const struct application *a)
+{
+    static const struct limit_rules none = {.n = 0};
+
+    return a->settings->limits != NULL ? a->settings->limits : &none;
+}
+
+/* Each counter once for a page: its figures are of one moment. */
+static struct limit_view *view_limits(const struct lb *lb)
+{
+    uint64_t now_us = clock_mono_us();
+    size_t n = 0;
+
+    for (size_t i = 0; i < lb->napplications; ++i)
+        n += limits_of(lb->applications[i])->n;
+    struct limit_view *views = xcalloc(n + 1, sizeof(*views));
+    n = 0;
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        const struct limit_rules *r = limits_of(lb->applications[i]);
+
+        for (size_t k = 0; k < r->n; ++k)
+            limit_view(&r->rules[k], now_us, &views[n++], NULL);
+    }
+    return views;
+}
+
+/* Of struct limit_view; or of struct limit_rule. */
+static void put_limits(struct metrics *m, const struct page *p, bool rules)
+{
+    const struct limit_view *view = p->limits;
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        const struct limit_rules *r = limits_of(p->lb->applications[i]);
+
+        for (size_t k = 0; k < r->n; ++k, ++view)
+            metrics_put(m, rules ? (const void *)&r->rules[k] : view, labels_of(p, i),
+                        slice_of(r->rules[k].name));
+    }
+}
+
+static void each_limit(struct metrics *m, const void *context)
+{
+    put_limits(m, context, false);
+}
+
+static void each_limit_rule(struct metrics *m, const void *context)
+{
+    put_limits(m, context, true);
+}
+
+static void each_limit_daemon(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+    struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        size_t n = limit_daemons(p->lb->applications[i], daemons);
+
+        for (size_t k = 0; k < n; ++k)
+            metrics_put(m, &daemons[k], labels_of(p, i), daemons[k].name);
+    }
+}
+
+static void each_copies(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        struct copies_stats s;
+
+        copies_read_stats(p->lb->applications[i]->copies, &s);
+        metrics_put(m, &s, labels_of(p, i), SLICE_NULL);
+    }
+}
+
+static void each_rate(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        const struct rate_rules *r = p->lb->applications[i]->settings->rates;
+
+        for (size_t k = 0; r != NULL && k < r->n; ++k) {
+            struct rate_view v;
+
+            rate_counter_view(r->rules[k].counter, &v);
+            metrics_put(m, &v, labels_of(p, i), slice_of(r->rules[k].name));
+        }
+    }
+}
+
+/* ---- classes ---- */
+
+struct classes {
+    struct metrics *m;
+    struct application *app;
+    struct slice labels;
+};
+
+/* Of the applications that show any. */
+static void put_classes(struct metrics *m, const struct page *p,
+                        void (*put)(void *context, const char *cls, const struct class_figures *f))
+{
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        struct classes c = {m, p->lb->applications[i], labels_of(p, i)};
+
+        if (c.app->settings->s.metrics_classes != 0)
+            class_metrics_each(observer_class_metrics(p->lb->observer, i), put, &c);
+    }
+}
+
+static void put_class(void *context, const char *cls, const struct class_figures *f)
+{
+    const struct classes *c = context;
+    const char *name = cls == NULL ? OTHERS : *cls == '\0' ? NO_CLASS : cls;
+
+    metrics_put(c->m, f, c->labels, slice_of(name));
+}
+
+static void each_class(struct metrics *m, const void *context)
+{
+    put_classes(m, context, put_class);
+}
+
+static void put_class_workers(void *context, const char *cls, const struct class_figures *f)
+{
+    const struct classes *c = context;
+    struct pool_class_view v;
+
+    (void)f;
+    if (cls == NULL)
+        return;
+    pool_class_view(c->app->pool, slice_of(cls), &v);
+    metrics_put_number(c->m, v.lives ? v.homes : v.total, c->labels,
+                       slice_of(*cls == '\0' ? NO_CLASS : cls));
+}
+
+static void each_class_workers(struct metrics *m, const void *context)
+{
+    put_classes(m, context, put_class_workers);
+}
+
+/* ---- the table ---- */
+
+/* clang-format off */
+#define LABELLED(name, unit, label, each, doc) {name, STAT_COUNTER, unit, label, doc, each, METRIC_GET, 0, 0, NULL}
+#define FRONTS(name, unit, member, doc) {name, STAT_COUNTER, unit, NULL, doc, each_front, METRIC_MEMBER(COUNT, struct http_server_counts, member)}
+#define POOL(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, NULL, doc, each_pool, METRIC_MEMBER(type, struct pool_view, member)}
+#define WORKER(name, unit, type, member, doc) {name, STAT_GAUGE, unit, "worker", doc, each_worker, METRIC_MEMBER(type, struct worker_view, member)}
+#define MEMBER(name, unit, type, field, doc) {name, STAT_COUNTER, unit, "worker", doc, each_member, METRIC_MEMBER(type, struct member, field)}
+#define TREE(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_tree, METRIC_MEMBER(COUNT, struct membership_figures, member)}
+#define LIMIT_RULE(name, member, doc) {name, STAT_GAUGE, "requests", "counter", doc, each_limit_rule, METRIC_MEMBER(COUNT, struct limit_rule, s.member)}
+#define LIMIT_DAEMON(name, unit, member, doc) {name, STAT_GAUGE, unit, "server", doc, each_limit_daemon, METRIC_MEMBER(COUNT, struct limit_daemon_view, member)}
+#define RATE(name, kind, unit, member, doc) {name, STAT_##kind, unit, "rate", doc, each_rate, METRIC_MEMBER(COUNT, struct rate_view, member)}
+#define CLASS(name, unit, type, member, doc) {name, STAT_COUNTER, unit, "class", doc, each_class, METRIC_MEMBER(type, struct class_figures, member)}
+
+static const struct metric metrics[] = {
+    FRONTS("client_connections_total", "connections", accepted, "Connections of clients."),
+    FRONTS("client_header_timeouts_total", "connections", header_timeouts, "Connections ended, their request's head being too slow."),
+    FRONTS("client_body_timeouts_total", "connections", body_timeouts, "Requests refused, their body not being complete in time (body_timeout); those below min_body_rate are in client_refused_total."),
+    FRONTS("client_send_timeouts_total", "connections", send_timeouts, "Connections cut, their client taking too little of a response."),
+    FRONTS("client_slow_readers_total", "connections", slow_readers, "Connections cut, their client taking less of its responses than min_send_rate."),
+    FRONTS("client_resets_total", "connections", resets, "HTTP/2 connections cut for abandoning most of many requests."),
+    FRONTS("client_abandoned_total", "requests", abandoned, "Requests whose client left before it had the whole response."),
+    FRONTS("accept_pauses_total", "pauses", accept_pauses, "Times accepting paused: too many connections, or no descriptors."),
+    LABELLED("tls_handshakes_total", "handshakes", "version", each_tls_version, "TLS handshakes finished, by version."),
+    FRONTS("tls_resumed_total", "handshakes", tls_resumed, "Of those: with a session of before."),
+    LABELLED("tls_failures_total", "handshakes", "reason", each_tls_failure, "TLS handshakes not finished."),
+    LABELLED("client_refused_total", "requests", "reason", each_refusal, "Requests refused as not valid, before any application had them."),
+    LABELLED("outcomes_total", "requests", "outcome", each_outcome, "How requests ended."),
+    LABELLED("unrouted_total", "requests", "outcome", each_unrouted_outcome, "How requests ended that no application had."),
+    LABELLED("access_log_lines_total", "lines", "fate", each_fate_of_lines, "Lines of the access log: written, dropped because the file was too slow or took none, left out by access_log_sample."),
+    LABELLED("picks_total", "picks", "reason", each_pick, "Workers picked, by reason."),
+    POOL("pool_backlog", GAUGE, "requests", COUNT, backlog, "Requests handed to workers and not finished."),
+    POOL("pool_mean_backlog", GAUGE, "requests", REAL, mean_backlog, "The decayed average of the pool's backlog."),
+    POOL("pool_workers", GAUGE, "workers", COUNT, n, "Workers in the pool."),
+    POOL("pool_workers_active", GAUGE, "workers", COUNT, nactive, "Workers that may be picked."),
+    POOL("pool_classes", GAUGE, "classes", COUNT, classes, "Classes with scores."),
+    POOL("pool_waiting", GAUGE, "requests", COUNT, waiting, "Requests that wait for any worker."),
+    POOL("shadow_picks_total", COUNTER, "picks", COUNT, shadow.requests, "Picks that shadow_policy has made too."),
+    POOL("shadow_differed_total", COUNTER, "picks", COUNT, shadow.differed, "Of these, those where it named another worker."),
+    POOL("shadow_policy_skilled_total", COUNTER, "picks", COUNT, shadow.live_skilled, "Of these, those where policy named a worker that had one of the class among its last 256 requests."),
+    POOL("shadow_skilled_total", COUNTER, "picks", COUNT, shadow.shadow_skilled, "Of these, those where shadow_policy named such a worker, by its own picks."),
+    POOL("shadow_policy_wait_seconds_total", COUNTER, "seconds", TIME, shadow.live_wait_us, "How long these waited at their workers, if workers serve in order, as many at once as they have threads."),
+    POOL("shadow_wait_seconds_total", COUNTER, "seconds", TIME, shadow.shadow_wait_us, "How long they would have waited where shadow_policy put them, each served for as long as in truth."),
+    POOL("shadow_overdue_total", COUNTER, "requests", COUNT, shadow.overdue, "Requests that shadow_policy let end early, as too many had ended in truth and not by its picks: some worker would have had more than it can do."),
+    WORKER("worker_backlog", "requests", COUNT, backlog, "Requests in hand."),
+    WORKER("worker_mean_backlog", "requests", REAL, mean_backlog, "The decayed average of the backlog."),
+    {"worker_oldest_request_seconds", STAT_GAUGE, "seconds", "worker", "Age of the oldest request in hand that has no response yet: of a response under way (a stream, a tunnel, a download) the worker has sent the head.", each_worker, .get = oldest_s},
+    WORKER("worker_skills", "classes", COUNT, nskills, "Classes the worker has a score for."),
+    WORKER("worker_available", "yes or no", COUNT, available, "0: ejected, unhealthy, draining or silent."),
+    MEMBER("worker_requests_total", "requests", ATOMIC, requests, "Requests served."),
+    MEMBER("worker_failures_total", "requests", ATOMIC, failures, "Answers 5xx, and requests without a whole answer."),
+    MEMBER("worker_service_seconds_total", "seconds", ATOMIC_TIME, service_us, "Time spent on requests."),
+    {"worker_tunnels", STAT_GAUGE, "tunnels", "worker", "Upgraded connections (WebSocket) to it.", each_member, .get = tunnels},
+    TREE("tree_registered", "yes or no", registered, "1: this load balancer is registered under all its names."),
+    TREE("tree_providers", "workers", providers, "Workers registered."),
+    TREE("tree_refused_providers", "providers", refused, "Registrations refused: of another application, or without an address for a name."),
+    TREE("tree_held_workers", "workers", held, "Workers kept although their registration vanished, with those of many others."),
+    TREE("tree_remembered", "yes or no", remembered, "1: the tree has not answered yet; workers and settings are those of another life."),
+#define LIMIT_FIGURE(member, json, type, name, kind, unit, doc) {name, STAT_##kind, unit, "counter", doc, each_limit, METRIC_MEMBER(type, struct limit_view, member)},
+#include "lb/limit_figure.def"
+    LIMIT_RULE("pool_limit_workers", workers, "The setting workers: so many may hold one key."),
+    LIMIT_RULE("pool_limit_maxqueue", maxqueue, "The setting maxqueue: so many may hold one key or wait for it."),
+    LIMIT_RULE("pool_limit_slots", slots, "The setting slots: so many may hold it, all keys together; 0: any."),
+    LIMIT_DAEMON("pool_limit_server_connections", "connections", connections, "Connections to a pool counter daemon; at most a second old."),
+    LIMIT_DAEMON("pool_limit_server_idle", "connections", idle, "Of these, kept for the next request."),
+    LIMIT_DAEMON("pool_limit_server_resting", "yes or no", resting, "1: the daemon is left alone for a while, as it has failed too often."),
+#define COPIES_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_copies, METRIC_MEMBER(COUNT, struct copies_stats, member)},
+#include "lb/limit_figure.def"
+    RATE("rate_passed_total", COUNTER, "requests", passed, "Requests that a rate let pass."),
+    RATE("rate_refused_total", COUNTER, "requests", refused, "Requests that came too often."),
+    RATE("rate_shadow_refused_total", COUNTER, "requests", shadow_refused, "Requests that a rate with shadow: true would have refused."),
+    RATE("rate_keys", GAUGE, "keys", keys, "Keys that are remembered."),
+    RATE("rate_evicted_total", COUNTER, "keys", evicted, "Keys that were forgotten to make room: max_keys may be too small."),
+};
+
+static const struct metric of_classes[] = {
+    CLASS("class_requests_total", "requests", WHOLE, requests, "Requests of the class."),
+    CLASS("class_failures_total", "requests", WHOLE, failed, "Of these: answers 5xx, and those without a whole answer."),
+    CLASS("class_limited_total", "requests", WHOLE, limited, "Of these: ended at a pool counter or a rate, or waited a millisecond or more for one."),
+    CLASS("class_waited_total", "requests", WHOLE, waited, "Of these: waited a millisecond or more until a worker was picked."),
+    CLASS("class_skilled_total", "requests", WHOLE, skilled, "Of these: given to a worker known to be good at the class."),
+    CLASS("class_spilled_total", "requests", WHOLE, spilled, "Of these: given to another, as those that are good at it had too much."),
+    CLASS("class_unskilled_total", "requests", WHOLE, unskilled, "Of these: given to a worker for any other reason, as one's first."),
+    CLASS("class_seconds_total", "seconds", MICROS, seconds, "Time from a request's arrival to the last byte taken by the client; by class_requests_total, the mean."),
+    CLASS("class_wait_seconds_total", "seconds", MICROS, wait_seconds, "Of it: for a worker and a connection to it."),
+    {"class_workers", STAT_GAUGE, "workers", "class", "Workers where the class lives: its homes with policy adaptive, else those of the line with a score for it.", each_class_workers, METRIC_GET, 0, 0, NULL},
+};
+/* clang-format on */
+
+/* ---- the page ---- */
 
 static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
 {
@@ -148,406 +453,72 @@ static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
     }
 }
 
-static uint64_t fronts_accepted(const struct http_server_counts *c)
+static void put_stats(struct metrics *m, const struct page *p)
 {
-    return c->accepted;
-}
+    struct stats_set *sets = xcalloc(p->lb->napplications + 1, sizeof(*sets));
 
-static uint64_t fronts_abandoned(const struct http_server_counts *c)
-{
-    return c->abandoned;
-}
-
-static uint64_t fronts_header_timeouts(const struct http_server_counts *c)
-{
-    return c->header_timeouts;
-}
-
-static uint64_t fronts_body_timeouts(const struct http_server_counts *c)
-{
-    return c->body_timeouts;
-}
-
-static uint64_t fronts_send_timeouts(const struct http_server_counts *c)
-{
-    return c->send_timeouts;
-}
-
-static uint64_t fronts_slow_readers(const struct http_server_counts *c)
-{
-    return c->slow_readers;
-}
-
-static uint64_t fronts_resets(const struct http_server_counts *c)
-{
-    return c->resets;
-}
-
-static uint64_t fronts_accept_pauses(const struct http_server_counts *c)
-{
-    return c->accept_pauses;
-}
-
-static uint64_t fronts_tls_resumed(const struct http_server_counts *c)
-{
-    return c->tls_resumed;
-}
-
-static void add_fronts(const struct page *p, const struct family *f)
-{
-    add_series(p->out, f, NULL, NULL);
-    text_addf(p->out, "%llu\n", (unsigned long long)f->of_fronts(&p->counts));
-}
-
-static void add_refused(const struct page *p, const struct family *f)
-{
-    for (int i = FAULT_NONE + 1; i < FAULT_COUNT; ++i) {
-        add_series(p->out, f, NULL, request_fault_text((enum request_fault)i));
-        text_addf(p->out, "%llu\n", (unsigned long long)p->counts.refused[i]);
-    }
-}
-
-static void add_handshakes(const struct page *p, const struct family *f)
-{
-    add_series(p->out, f, NULL, "1.2");
-    text_addf(p->out, "%llu\n", (unsigned long long)p->counts.tls12);
-    add_series(p->out, f, NULL, "1.3");
-    text_addf(p->out, "%llu\n", (unsigned long long)p->counts.tls13);
-}
-
-static void add_tls_failures(const struct page *p, const struct family *f)
-{
-    for (int i = 0; i < TLS_FAILURES; ++i) {
-        add_series(p->out, f, NULL, tls_failure_text((enum tls_failure)i));
-        text_addf(p->out, "%llu\n", (unsigned long long)p->counts.tls_failed[i]);
-    }
-}
-
-/* ---- pools ---- */
-
-static void add_picks(const struct page *p, const struct family *f)
-{
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        for (int r = 0; r < PICK_REASONS; ++r) {
-            add_series(p->out, f, p->lb->applications[i]->name,
-                       pick_reason_text((enum pick_reason)r));
-            text_addf(p->out, "%llu\n", (unsigned long long)p->views[i].picks[r]);
-        }
-    }
-}
-
-static double pool_backlog(const struct pool_view *v)
-{
-    return (double)v->backlog;
-}
-
-static double pool_mean_backlog(const struct pool_view *v)
-{
-    return v->mean_backlog;
-}
-
-static double pool_workers(const struct pool_view *v)
-{
-    return (double)v->n;
-}
-
-static double pool_active(const struct pool_view *v)
-{
-    return (double)v->nactive;
-}
-
-static double pool_classes(const struct pool_view *v)
-{
-    return (double)v->classes;
-}
-
-static double shadow_requests(const struct pool_view *v)
-{
-    return (double)v->shadow.requests;
-}
-
-static double shadow_differed(const struct pool_view *v)
-{
-    return (double)v->shadow.differed;
-}
-
-static double shadow_policy_skilled(const struct pool_view *v)
-{
-    return (double)v->shadow.live_skilled;
-}
-
-static double shadow_skilled(const struct pool_view *v)
-{
-    return (double)v->shadow.shadow_skilled;
-}
-
-static double shadow_policy_wait(const struct pool_view *v)
-{
-    return (double)v->shadow.live_wait_us / 1e6;
-}
-
-static double shadow_wait(const struct pool_view *v)
-{
-    return (double)v->shadow.shadow_wait_us / 1e6;
-}
-
-static double shadow_overdue(const struct pool_view *v)
-{
-    return (double)v->shadow.overdue;
-}
-
-static double pool_waiting(const struct pool_view *v)
-{
-    return (double)v->waiting;
-}
-
-static void add_pools(const struct page *p, const struct family *f)
-{
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        add_series(p->out, f, p->lb->applications[i]->name, NULL);
-        text_addf(p->out, "%.9g\n", f->of_pool(&p->views[i]));
-    }
-}
-
-static double load(_Atomic uint64_t *n)
-{
-    return (double)atomic_load_explicit(n, memory_order_relaxed);
-}
-
-static double worker_backlog(const struct worker_view *v)
-{
-    return (double)v->backlog;
-}
-
-static double worker_mean_backlog(const struct worker_view *v)
-{
-    return v->mean_backlog;
-}
-
-static double worker_oldest(const struct worker_view *v)
-{
-    uint64_t now_ms = clock_mono_us() / 1000;
-    uint64_t oldest_ms = v->oldest_us / 1000;
-
-    return oldest_ms != 0 && now_ms > oldest_ms ? (double)(now_ms - oldest_ms) / 1000 : 0;
-}
-
-static double worker_skills(const struct worker_view *v)
-{
-    return (double)v->nskills;
-}
-
-static double worker_available(const struct worker_view *v)
-{
-    return v->available ? 1 : 0;
-}
-
-static double worker_requests(const struct worker_view *v)
-{
-    return load(&member_of(v->worker)->requests);
-}
-
-static double worker_failures(const struct worker_view *v)
-{
-    return load(&member_of(v->worker)->failures);
-}
-
-static double worker_service(const struct worker_view *v)
-{
-    return load(&member_of(v->worker)->service_us) / 1e6;
-}
-
-static double worker_tunnels(const struct worker_view *v)
-{
-    return tunnel_limit_open(&member_of(v->worker)->tunnels);
-}
-
-static void add_workers(const struct page *p, const struct family *f)
-{
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        const struct pool_view *v = &p->views[i];
-
-        for (size_t k = 0; k < v->n && k < WORKER_SERIES_MAX; ++k) {
-            add_series(p->out, f, p->lb->applications[i]->name, v->workers[k].name);
-            text_add_real(p->out, f->of_worker(&v->workers[k]));
-            text_add_char(p->out, '\n');
-        }
-    }
-}
-
-/* ---- trees ---- */
-
-static uint64_t tree_registered_here(const struct membership_figures *f)
-{
-    return f->registered ? 1 : 0;
-}
-
-static uint64_t tree_providers(const struct membership_figures *f)
-{
-    return f->providers;
-}
-
-static uint64_t tree_refused(const struct membership_figures *f)
-{
-    return f->refused;
-}
-
-static uint64_t tree_held(const struct membership_figures *f)
-{
-    return f->held;
-}
-
-static uint64_t tree_remembered(const struct membership_figures *f)
-{
-    return f->remembered ? 1 : 0;
-}
-
-/* Of each application that has a tree. */
-static void add_trees(const struct page *p, const struct family *f)
-{
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        const struct application *a = p->lb->applications[i];
-        struct membership_figures figures;
-
-        if (a->membership == NULL || !membership_figures(a->membership, &figures))
-            continue;
-        add_series(p->out, f, a->name, NULL);
-        text_addf(p->out, "%llu\n", (unsigned long long)f->of_tree(&figures));
-    }
-}
-
-/* What any program shows of its tree, by application. */
-static void add_tree_figures(const struct lb *lb, struct text *out)
-{
-    for (size_t i = 0; i < TREE_FIGURES; ++i) {
-        const struct tree_figure *t = &tree_figures[i];
-        const struct family f = {.name = t->metric};
-
-        text_addf(out, "# HELP resumelb_%s %s\n# TYPE resumelb_%s %s\n", t->metric, t->doc,
-                  t->metric, t->kind);
-        for (size_t k = 0; k < lb->napplications; ++k) {
-            const struct application *a = lb->applications[k];
-            struct membership_figures figures;
-
-            if (a->membership == NULL || !membership_figures(a->membership, &figures))
-                continue;
-            add_series(out, &f, a->name, NULL);
-            text_addf(out, "%llu\n", (unsigned long long)t->of(&figures.tree));
-        }
-    }
-}
-
-/* clang-format off */
-#define FRONTS(name_, unit_, of_, doc_) {.name = name_, .kind = "counter", .unit = unit_, .doc = doc_, .add = add_fronts, .of_fronts = of_}
-#define POOL(name_, unit_, of_, doc_) {.name = name_, .kind = "gauge", .unit = unit_, .doc = doc_, .add = add_pools, .of_pool = of_}
-#define SHADOW(name_, unit_, of_, doc_) {.name = name_, .kind = "counter", .unit = unit_, .doc = doc_, .add = add_pools, .of_pool = of_}
-#define WORKER(name_, kind_, unit_, of_, doc_) {.name = name_, .kind = kind_, .unit = unit_, .label = "worker", .doc = doc_, .add = add_workers, .of_worker = of_}
-#define TREE(name_, unit_, of_, doc_) {.name = name_, .kind = "gauge", .unit = unit_, .doc = doc_, .add = add_trees, .of_tree = of_}
-
-static const struct family families[] = {
-    FRONTS("client_connections_total", "connections", fronts_accepted, "Connections of clients."),
-    FRONTS("client_header_timeouts_total", "connections", fronts_header_timeouts, "Connections ended, their request's head being too slow."),
-    FRONTS("client_body_timeouts_total", "connections", fronts_body_timeouts, "Requests refused, their body not being complete in time (body_timeout); those below min_body_rate are in client_refused_total."),
-    FRONTS("client_send_timeouts_total", "connections", fronts_send_timeouts, "Connections cut, their client taking too little of a response."),
-    FRONTS("client_slow_readers_total", "connections", fronts_slow_readers, "Connections cut, their client taking less of its responses than min_send_rate."),
-    FRONTS("client_resets_total", "connections", fronts_resets, "HTTP/2 connections cut for abandoning most of many requests."),
-    FRONTS("client_abandoned_total", "requests", fronts_abandoned, "Requests whose client left before it had the whole response."),
-    FRONTS("accept_pauses_total", "pauses", fronts_accept_pauses, "Times accepting paused: too many connections, or no descriptors."),
-    {"tls_handshakes_total", "counter", "handshakes", "version", "TLS handshakes finished, by version.", add_handshakes, NULL, NULL, NULL, NULL},
-    FRONTS("tls_resumed_total", "handshakes", fronts_tls_resumed, "Of those: with a session of before."),
-    {"tls_failures_total", "counter", "handshakes", "reason", "TLS handshakes not finished.", add_tls_failures, NULL, NULL, NULL, NULL},
-    {"client_refused_total", "counter", "requests", "reason", "Requests refused as not valid, before any application had them.", add_refused, NULL, NULL, NULL, NULL},
-    {"outcomes_total", "counter", "requests", "outcome", "How requests ended.", add_outcomes, NULL, NULL, NULL, NULL},
-    {"unrouted_total", "counter", "requests", "outcome", "How requests ended that no application had.", add_unrouted, NULL, NULL, NULL, NULL},
-    {"access_log_lines_total", "counter", "lines", "fate", "Lines of the access log: written, dropped because the file was too slow or took none, left out by access_log_sample.", add_access_lines, NULL, NULL, NULL, NULL},
-    {"picks_total", "counter", "picks", "reason", "Workers picked, by reason.", add_picks, NULL, NULL, NULL, NULL},
-    POOL("pool_backlog", "requests", pool_backlog, "Requests handed to workers and not finished."),
-    POOL("pool_mean_backlog", "requests", pool_mean_backlog, "The decayed average of the pool's backlog."),
-    POOL("pool_workers", "workers", pool_workers, "Workers in the pool."),
-    POOL("pool_workers_active", "workers", pool_active, "Workers that may be picked."),
-    POOL("pool_classes", "classes", pool_classes, "Classes with scores."),
-    POOL("pool_waiting", "requests", pool_waiting, "Requests that wait for any worker."),
-    SHADOW("shadow_picks_total", "picks", shadow_requests, "Picks that shadow_policy has made too."),
-    SHADOW("shadow_differed_total", "picks", shadow_differed, "Of these, those where it named another worker."),
-    SHADOW("shadow_policy_skilled_total", "picks", shadow_policy_skilled, "Of these, those where policy named a worker that had one of the class among its last 256 requests."),
-    SHADOW("shadow_skilled_total", "picks", shadow_skilled, "Of these, those where shadow_policy named such a worker, by its own picks."),
-    SHADOW("shadow_policy_wait_seconds_total", "seconds", shadow_policy_wait, "How long these waited at their workers, if workers serve in order, as many at once as they have threads."),
-    SHADOW("shadow_wait_seconds_total", "seconds", shadow_wait, "How long they would have waited where shadow_policy put them, each served for as long as in truth."),
-    SHADOW("shadow_overdue_total", "requests", shadow_overdue, "Requests that shadow_policy let end early, as too many had ended in truth and not by its picks: some worker would have had more than it can do."),
-    WORKER("worker_backlog", "gauge", "requests", worker_backlog, "Requests in hand."),
-    WORKER("worker_mean_backlog", "gauge", "requests", worker_mean_backlog, "The decayed average of the backlog."),
-    WORKER("worker_oldest_request_seconds", "gauge", "seconds", worker_oldest, "Age of the oldest request in hand that has no response yet: of a response under way (a stream, a tunnel, a download) the worker has sent the head."),
-    WORKER("worker_skills", "gauge", "classes", worker_skills, "Classes the worker has a score for."),
-    WORKER("worker_available", "gauge", "yes or no", worker_available, "0: ejected, unhealthy, draining or silent."),
-    WORKER("worker_requests_total", "counter", "requests", worker_requests, "Requests served."),
-    WORKER("worker_failures_total", "counter", "requests", worker_failures, "Answers 5xx, and requests without a whole answer."),
-    WORKER("worker_service_seconds_total", "counter", "seconds", worker_service, "Time spent on requests."),
-    WORKER("worker_tunnels", "gauge", "tunnels", worker_tunnels, "Upgraded connections (WebSocket) to it."),
-    TREE("tree_registered", "yes or no", tree_registered_here, "1: this load balancer is registered under all its names."),
-    TREE("tree_providers", "workers", tree_providers, "Workers registered."),
-    TREE("tree_refused_providers", "providers", tree_refused, "Registrations refused: of another application, or without an address for a name."),
-    TREE("tree_held_workers", "workers", tree_held, "Workers kept although their registration vanished, with those of many others."),
-    TREE("tree_remembered", "yes or no", tree_remembered, "1: the tree has not answered yet; workers and settings are those of another life."),
-};
-/* clang-format on */
-
-static void add_stats(const struct lb *lb, struct text *out)
-{
-    struct stats_set *sets = xcalloc(lb->napplications + 1, sizeof(*sets));
-    struct text *labels = xcalloc(lb->napplications + 1, sizeof(*labels));
-
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        status_add_label(&labels[i], "application", slice_of(lb->applications[i]->name));
-        sets[i] = (struct stats_set){lb->applications[i]->stats, text_cstr(&labels[i])};
-    }
-    stats_prometheus("resumelb", sets, lb->napplications, out);
-    for (size_t i = 0; i < lb->napplications; ++i)
-        text_fini(&labels[i]);
-    free(labels);
+    for (size_t i = 0; i < p->lb->napplications; ++i)
+        sets[i] = (struct stats_set){p->lb->applications[i]->stats, labels_of(p, i)};
+    metrics_put_stats(m, sets, p->lb->napplications);
     free(sets);
 }
 
-void status_metrics(struct lb *lb, struct text *out)
+_Static_assert(offsetof(struct membership_figures, tree) == 0, "objects of each_tree");
+
+/* What any program shows of its tree, by application. */
+static void put_tree(struct metrics *m, const struct page *p)
 {
-    struct pool_view *views = xcalloc(lb->napplications + 1, sizeof(*views));
-    struct page page = {.lb = lb, .views = views, .out = out};
-
-    for (size_t i = 0; i < lb->napplications; ++i)
-        pool_look(lb->applications[i]->pool, false, &views[i]);
-    add_stats(lb, out);
-    sum_counts(lb, &page.counts);
-    for (size_t i = 0; i < ARRAY_LEN(families); ++i) {
-        const struct family *f = &families[i];
-
-        text_addf(out, "# HELP resumelb_%s %s\n# TYPE resumelb_%s %s\n", f->name, f->doc, f->name,
-                  f->kind);
-        f->add(&page, f);
+    for (size_t i = 0; i < TREE_METRICS; ++i) {
+        metrics_begin(m, &tree_metrics[i]);
+        each_tree(m, p);
     }
-    limit_metrics(lb, out);
-    rate_metrics(lb, out);
-    class_metrics_page(lb, out);
-    add_tree_figures(lb, out);
-    for (size_t i = 0; i < lb->napplications; ++i)
-        pool_view_fini(&views[i]);
-    free(views);
+}
+
+void status_metrics(struct lb *lb, struct metrics *m)
+{
+    struct page p = {.lb = lb};
+
+    m->prefix = PREFIX;
+    p.views = xcalloc(lb->napplications + 1, sizeof(*p.views));
+    p.labels = xcalloc(lb->napplications + 1, sizeof(*p.labels));
+    p.limits = view_limits(lb);
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        pool_look(lb->applications[i]->pool, false, &p.views[i]);
+        metrics_add_label(&p.labels[i], "application", slice_of(lb->applications[i]->name));
+    }
+    sum_counts(lb, &p.counts);
+    put_stats(m, &p);
+    metrics_put_all(m, metrics, ARRAY_LEN(metrics), &p);
+    metrics_put_all(m, of_classes, ARRAY_LEN(of_classes), &p);
+    put_tree(m, &p);
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        pool_view_fini(&p.views[i]);
+        text_fini(&p.labels[i]);
+    }
+    free(p.limits);
+    free(p.labels);
+    free(p.views);
 }
 
 void status_metrics_describe(FILE *out)
 {
+    metrics_describe_stats(PREFIX, &application_stats, out);
     fprintf(out,
             "\nThose of clients, of the pool, and with a label of their own; of workers, the first "
-            "%d of an "
-            "application.\n\n"
-            "| metric | kind | unit | label | meaning |\n| --- | --- | --- | --- | --- |\n",
+            "%d of an application.\n\n",
             WORKER_SERIES_MAX);
-    for (size_t i = 0; i < ARRAY_LEN(families); ++i) {
-        const struct family *f = &families[i];
-
-        fprintf(out, "| `resumelb_%s` | %s | %s | %s | %s |\n", f->name, f->kind, f->unit,
-                f->label != NULL ? f->label : "", f->doc);
-    }
-    limit_metrics_describe(out);
-    rate_metrics_describe(out);
-    class_metrics_describe(out);
-    tree_figures_describe("resumelb", "", out);
+    metrics_describe_head(out);
+    metrics_describe(PREFIX, metrics, ARRAY_LEN(metrics), out);
+    fprintf(out,
+            "\nOf classes: of each application the busiest `metrics_classes`, by `class`; what the "
+            "others have counted is `%s`, requests without a class are `%s`. A class keeps its "
+            "series until another has %d times as many requests over the last %d s or so (at most "
+            "one in 10 s is replaced), and one that was replaced begins at 0 when it comes back; "
+            "the sum over `class` is the application's. Beyond some thousand requests a second "
+            "some of them stand for others, so that these figures are estimates; those by "
+            "application are not.\n\n",
+            OTHERS, NO_CLASS, CLASS_METRICS_LEAD, CLASS_METRICS_FADE_S);
+    metrics_describe_head(out);
+    metrics_describe(PREFIX, of_classes, ARRAY_LEN(of_classes), out);
+    metrics_describe(PREFIX, tree_metrics, TREE_METRICS, out);
 }

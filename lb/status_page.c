@@ -59,10 +59,20 @@ static int page_resumes(void *context, struct slice query, struct text *body)
     return answer(context, SHARED_RESUMES, status_resumes, body);
 }
 
-static int page_metrics(void *context, struct slice query, struct text *body)
+static void make_text_metrics(struct lb *lb, struct text *body)
 {
-    (void)query;
-    return answer(context, SHARED_METRICS, status_metrics, body);
+    status_metrics(lb, &(struct metrics){.out = body});
+}
+
+static void make_open_metrics(struct lb *lb, struct text *body)
+{
+    status_metrics(lb, &(struct metrics){.out = body, .open = true});
+}
+
+static void page_metrics(void *context, struct metrics *m)
+{
+    (void)(m->open ? answer(context, SHARED_OPEN_METRICS, make_open_metrics, m->out)
+                   : answer(context, SHARED_METRICS, make_text_metrics, m->out));
 }
 
 /* ---- small ones ---- */

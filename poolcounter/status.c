@@ -10,29 +10,26 @@ static void take_snapshot(struct server *s, void *context)
     server_snapshot(s, context);
 }
 
-static int page(const struct poolcounter *p,
-                void (*make)(const struct server_snapshot *s, const struct stats *stats,
-                             struct text *out),
-                struct text *body)
+static int page_json(void *context, struct slice query, struct text *body)
 {
+    const struct poolcounter *p = context;
     struct server_snapshot snapshot;
 
+    (void)query;
     server_ask(p->server, take_snapshot, &snapshot);
-    make(&snapshot, p->stats, body);
+    status_json(&snapshot, p->stats, body);
     server_snapshot_fini(&snapshot);
     return 200;
 }
 
-static int page_json(void *context, struct slice query, struct text *body)
+static void page_metrics(void *context, struct metrics *m)
 {
-    (void)query;
-    return page(context, status_json, body);
-}
+    const struct poolcounter *p = context;
+    struct server_snapshot snapshot;
 
-static int page_metrics(void *context, struct slice query, struct text *body)
-{
-    (void)query;
-    return page(context, status_metrics, body);
+    server_ask(p->server, take_snapshot, &snapshot);
+    status_metrics(&snapshot, p->stats, m);
+    server_snapshot_fini(&snapshot);
 }
 
 static int page_health(void *context, struct slice query, struct text *body)

@@ -6,14 +6,19 @@
 #ifndef RLB_POOLCOUNTER_STATUS_H
 #define RLB_POOLCOUNTER_STATUS_H
 
+#include "common/base/metrics.h"
 #include "poolcounter/program.h"
 
 void status_add(struct poolcounter *p);
 /* --describe stats: the metrics, as Markdown. */
 void status_describe(FILE *out);
 
+#define COUNTER_METRICS 18
+/* What the counters themselves count: of struct counter_stats. */
+extern const struct metric counter_metrics[COUNTER_METRICS];
+
 /* ---- pure, for tests ---- */
-void status_metrics(const struct server_snapshot *s, const struct stats *stats, struct text *out);
+void status_metrics(const struct server_snapshot *s, const struct stats *stats, struct metrics *m);
 void status_json(const struct server_snapshot *s, const struct stats *stats, struct text *out);
 
 #endif

@@ -16,9 +16,8 @@ static double seconds(uint64_t us)
 static void put_counters(struct json_writer *w, const struct counter_stats *c)
 {
     json_open_object(w, "counters");
-#define FIGURE(member, name, kind, unit, doc) json_put_real(w, name, (double)c->member / (unit));
-#include "poolcounter/counter_figure.def"
-#undef FIGURE
+    for (size_t i = 0; i < COUNTER_METRICS; ++i)
+        json_put_real(w, counter_metrics[i].name, metric_value(&counter_metrics[i], c));
     json_close_object(w);
 }
 

@@ -1,130 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /metrics: the figures of stats.def, those that the counters count themselves
- * (counter_figure.def), and those by type. Types are named by strangers, but their number is
- * bounded (max_types).
+ * /metrics: the figures of stats.def, those that the counters count themselves, and those by type.
+ * Types are named by clients, but their number is bounded (max_types).
  */
 #include "poolcounter/status.h"
 
-#include <inttypes.h>
-
-struct figure {
-    const char *name, *kind, *doc;
-    double unit; /* what the value is divided by */
-    size_t offset;
-    bool is_size; /* a size_t, as gauges are; else a uint64_t */
-};
-
-#define ROW(strct, prefix, member, name_, kind_, unit_, doc_)                                      \
-    {.name = prefix name_,                                                                         \
-     .kind = (kind_),                                                                              \
-     .doc = (doc_),                                                                                \
-     .unit = (unit_),                                                                              \
-     .offset = offsetof(strct, member),                                                            \
-     .is_size = (kind_)[0] == 'g'},
-static const struct figure figures[] = {
-#define FIGURE(...) ROW(struct counter_stats, "", __VA_ARGS__)
-#include "poolcounter/counter_figure.def"
-#undef FIGURE
-};
-static const struct figure type_figures[] = {
-#define FIGURE(...) ROW(struct type_figures, "type_", __VA_ARGS__)
-#include "poolcounter/type_figure.def"
-#undef FIGURE
-};
-
-static double value_of(const struct figure *f, const void *from)
+static void each_snapshot(struct metrics *m, const void *context)
 {
-    const void *at = (const char *)from + f->offset;
-    double n = f->is_size ? (double)*(const size_t *)at : (double)*(const uint64_t *)at;
-
-    return n / f->unit;
+    metrics_put(m, context, SLICE_NULL, SLICE_NULL);
 }
 
-static void add_head(struct text *out, const char *name, const char *kind, const char *doc)
+static void each_counter(struct metrics *m, const void *context)
 {
-    text_addf(out, "# HELP %s_%s %s\n# TYPE %s_%s %s\n", POOLCOUNTER_PREFIX, name, doc,
-              POOLCOUNTER_PREFIX, name, kind);
+    metrics_put(m, &((const struct server_snapshot *)context)->counters, SLICE_NULL, SLICE_NULL);
 }
 
-/* Backslash and quote are escaped in a label's value; so are the bytes of a type that no text
- * should have. */
-static void add_type_label(struct text *out, struct slice name)
+/* Bytes of a type that no text should have are escaped. */
+static void each_type(struct metrics *m, const void *context)
 {
-    struct text shown = {0};
+    const struct server_snapshot *s = context;
+    struct text name = {0};
 
-    text_add_escaped(&shown, name);
-    text_add(out, SLICE_LIT("{type=\""));
-    for (size_t i = 0; i < shown.len; ++i) {
-        if (shown.p[i] == '\\')
-            text_add_char(out, '\\');
-        text_add_char(out, shown.p[i]);
-    }
-    text_add(out, SLICE_LIT("\"} "));
-    text_fini(&shown);
-}
-
-static void add_value(struct text *out, double v)
-{
-    text_add_real(out, v);
-    text_add_char(out, '\n');
-}
-
-static void add_by_type(const struct server_snapshot *s, const struct figure *f, struct text *out)
-{
-    add_head(out, f->name, f->kind, f->doc);
     for (size_t i = 0; i < s->ntypes; ++i) {
-        text_addf(out, "%s_%s", POOLCOUNTER_PREFIX, f->name);
-        add_type_label(out, s->types[i].name);
-        add_value(out, value_of(f, &s->types[i].figures));
+        text_clear(&name);
+        text_add_escaped(&name, s->types[i].name);
+        metrics_put(m, &s->types[i].figures, SLICE_NULL, text_slice(&name));
     }
+    text_fini(&name);
 }
 
-static void add_gauge(struct text *out, const char *name, const char *doc, double v)
+/* clang-format off */
+#define COUNTER(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, NULL, doc, each_counter, METRIC_MEMBER(type, struct counter_stats, member)}
+#define TYPE(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, "type", doc, each_type, METRIC_MEMBER(type, struct type_figures, member)}
+#define SNAPSHOT(name, unit, type, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_snapshot, METRIC_MEMBER(type, struct server_snapshot, member)}
+
+const struct metric counter_metrics[COUNTER_METRICS] = {
+    COUNTER("acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED answered, at once or later."),
+    COUNTER("released_total", COUNTER, "requests", COUNT, released, "RELEASED answered."),
+    COUNTER("processed_total", COUNTER, "requests", COUNT, processed, "Requests that held and have ended, by release or by their client's end."),
+    COUNTER("done_total", COUNTER, "requests", COUNT, done, "DONE answered."),
+    COUNTER("queue_full_total", COUNTER, "requests", COUNT, full, "QUEUE_FULL answered."),
+    COUNTER("timeouts_total", COUNTER, "requests", COUNT, timeouts, "TIMEOUT answered after waiting."),
+    COUNTER("timeouts_at_once_total", COUNTER, "requests", COUNT, timeouts_at_once, "TIMEOUT answered at once: the request did not wait."),
+    COUNTER("given_up_total", COUNTER, "requests", COUNT, given_up, "Waits given up, by RELEASE or by the client's end."),
+    COUNTER("no_room_total", COUNTER, "requests", COUNT, no_room, "Requests answered ERROR OUT_OF_MEMORY."),
+    COUNTER("processing_seconds_total", COUNTER, "seconds", TIME, processing_us, "Time that requests held, of those that have ended."),
+    COUNTER("gained_seconds_total", COUNTER, "seconds", TIME, gained_us, "Time since the releaser's LOCKED, for each DONE."),
+    COUNTER("waited_me_seconds_total", COUNTER, "seconds", TIME, waited_me_us, "Waits of ACQ4ME that ended in LOCKED."),
+    COUNTER("waited_any_seconds_total", COUNTER, "seconds", TIME, waited_any_us, "Waits of ACQ4ANY that ended in LOCKED."),
+    COUNTER("waited_good_seconds_total", COUNTER, "seconds", TIME, waited_good_us, "Waits that ended in DONE."),
+    COUNTER("wasted_seconds_total", COUNTER, "seconds", TIME, wasted_us, "Waits that ended in TIMEOUT."),
+    COUNTER("keys", GAUGE, "keys", COUNT, keys, "Keys that are held or waited for."),
+    COUNTER("held", GAUGE, "requests", COUNT, held, "Requests that hold."),
+    COUNTER("waiting", GAUGE, "requests", COUNT, waiting, "Requests that wait."),
+};
+
+static const struct metric metrics[] = {
+    TYPE("type_acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED answered, by type of key."),
+    TYPE("type_done_total", COUNTER, "requests", COUNT, done, "DONE answered, by type of key."),
+    TYPE("type_queue_full_total", COUNTER, "requests", COUNT, full, "QUEUE_FULL answered, by type of key."),
+    TYPE("type_timeouts_total", COUNTER, "requests", COUNT, timeouts, "TIMEOUT answered, at once or after waiting, by type of key."),
+    TYPE("type_no_room_total", COUNTER, "requests", COUNT, no_room, "ERROR OUT_OF_MEMORY answered, by type of key."),
+    TYPE("type_waited_seconds_total", COUNTER, "seconds", TIME, waited_us, "Waits that ended in LOCKED or DONE, by type of key."),
+    TYPE("type_worked_seconds_total", COUNTER, "seconds", TIME, worked_us, "Time that requests held, of those that have ended, by type of key."),
+    TYPE("type_held", GAUGE, "requests", COUNT, held, "Requests that hold, by type of key."),
+    TYPE("type_waiting", GAUGE, "requests", COUNT, waiting, "Requests that wait, by type of key."),
+    SNAPSHOT("oldest_holder_seconds", "seconds", TIME, oldest_us, "How long the one that holds the longest has held; 0 when nobody holds."),
+    SNAPSHOT("uptime_seconds", "seconds", TIME, uptime_us, "Time since the server started."),
+    SNAPSHOT("client_addresses", "addresses", COUNT, addresses, "Addresses that clients are connected from."),
+};
+/* clang-format on */
+
+void status_metrics(const struct server_snapshot *s, const struct stats *stats, struct metrics *m)
 {
-    add_head(out, name, "gauge", doc);
-    text_addf(out, "%s_%s ", POOLCOUNTER_PREFIX, name);
-    add_value(out, v);
-}
+    const struct stats_set set = {stats, SLICE_NULL};
 
-#define OLDEST_DOC "How long the one that holds the longest has held; 0 when nobody holds."
-#define UPTIME_DOC "Time since the server started."
-#define ADDRESSES_DOC "Addresses that clients are connected from."
-
-void status_metrics(const struct server_snapshot *s, const struct stats *stats, struct text *out)
-{
-    const struct stats_set set = {stats, ""};
-
-    stats_prometheus(POOLCOUNTER_PREFIX, &set, 1, out);
-    for (size_t i = 0; i < ARRAY_LEN(figures); ++i) {
-        add_head(out, figures[i].name, figures[i].kind, figures[i].doc);
-        text_addf(out, "%s_%s ", POOLCOUNTER_PREFIX, figures[i].name);
-        add_value(out, value_of(&figures[i], &s->counters));
-    }
-    for (size_t i = 0; i < ARRAY_LEN(type_figures); ++i)
-        add_by_type(s, &type_figures[i], out);
-    add_gauge(out, "oldest_holder_seconds", OLDEST_DOC, (double)s->oldest_us / 1e6);
-    add_gauge(out, "uptime_seconds", UPTIME_DOC, (double)s->uptime_us / 1e6);
-    add_gauge(out, "client_addresses", ADDRESSES_DOC, (double)s->addresses);
-}
-
-static void describe_row(FILE *out, const char *name, const char *kind, const char *label,
-                         const char *doc)
-{
-    fprintf(out, "| `%s_%s` | %s | %s | %s |\n", POOLCOUNTER_PREFIX, name, kind, label, doc);
+    m->prefix = POOLCOUNTER_PREFIX;
+    metrics_put_stats(m, &set, 1);
+    metrics_put_all(m, counter_metrics, COUNTER_METRICS, s);
+    metrics_put_all(m, metrics, ARRAY_LEN(metrics), s);
 }
 
 void status_describe(FILE *out)
 {
-    stats_describe(POOLCOUNTER_PREFIX, &poolcounter_stats_table, out);
-    fputs("\nThose that the counters count themselves, and those by type of key (`types`).\n\n"
-          "| metric | kind | label | meaning |\n| --- | --- | --- | --- |\n",
+    metrics_describe_stats(POOLCOUNTER_PREFIX, &poolcounter_stats_table, out);
+    fputs("\nThose that the counters count themselves, and those by type of key (`types`).\n\n",
           out);
-    for (size_t i = 0; i < ARRAY_LEN(figures); ++i)
-        describe_row(out, figures[i].name, figures[i].kind, "", figures[i].doc);
-    for (size_t i = 0; i < ARRAY_LEN(type_figures); ++i)
-        describe_row(out, type_figures[i].name, type_figures[i].kind, "type", type_figures[i].doc);
-    describe_row(out, "oldest_holder_seconds", "gauge", "", OLDEST_DOC);
-    describe_row(out, "uptime_seconds", "gauge", "", UPTIME_DOC);
-    describe_row(out, "client_addresses", "gauge", "", ADDRESSES_DOC);
+    metrics_describe_head(out);
+    metrics_describe(POOLCOUNTER_PREFIX, counter_metrics, COUNTER_METRICS, out);
+    metrics_describe(POOLCOUNTER_PREFIX, metrics, ARRAY_LEN(metrics), out);
 }

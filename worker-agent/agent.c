@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/tree/tree_figures.h"
 #include "common/upstream/http1_client.h"
 #include "version.h"
 #include "worker-agent/agent_internal.h"
@@ -37,21 +36,12 @@ static void describe_outcomes(FILE *out)
 #undef NOTE_FAILED
 }
 
-static void describe_stats(FILE *out)
-{
-    stats_describe(AGENT_STATS_PREFIX, &agent_stats_table, out);
-    status_metrics_describe(out);
-    fprintf(out, "\nThose of the tree, when there is one.\n\n"
-                 "| metric | kind | unit | label | meaning |\n| --- | --- | --- | --- | --- |\n");
-    tree_figures_describe(AGENT_STATS_PREFIX, "", out);
-}
-
 bool agent_describe(const char *what, FILE *out)
 {
     if (strcmp(what, "settings") == 0)
         settings_describe(agent_tables, AGENT_TABLES, out);
     else if (strcmp(what, "stats") == 0)
-        describe_stats(out);
+        status_metrics_describe(out);
     else if (strcmp(what, "outcomes") == 0)
         describe_outcomes(out);
     else

@@ -22,11 +22,9 @@ static int page_resumes(void *context, struct slice query, struct text *body)
     return 200;
 }
 
-static int page_metrics(void *context, struct slice query, struct text *body)
+static void page_metrics(void *context, struct metrics *m)
 {
-    (void)query;
-    status_metrics(context, body);
-    return 200;
+    status_metrics(context, m);
 }
 
 static int page_health(void *context, struct slice query, struct text *body)

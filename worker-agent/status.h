@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "common/base/text.h"
+#include "common/base/metrics.h"
 
 struct agent;
 struct app_group;
@@ -29,8 +29,8 @@ bool status_has_left(const struct app_process *p, const struct app_group *g);
 void status_json(const struct agent *a, struct text *out);
 void status_resumes(const struct agent *a, struct text *out);
 
-/* status_metrics.c: appended to OUT; and the manual of what is not in stats.def, as Markdown. */
-void status_metrics(const struct agent *a, struct text *out);
+/* status_metrics.c: appended to M; and their manual as Markdown. */
+void status_metrics(const struct agent *a, struct metrics *m);
 void status_metrics_describe(FILE *out);
 
 #endif

@@ -11,7 +11,7 @@
  */
 #include "common/base/stats.h"
 
-#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 enum { HISTOGRAM_SLOTS = STATS_BUCKETS + 1 };
@@ -159,130 +159,12 @@ uint64_t stats_quantile(const struct stat_histogram *h, double q)
     return bucket_us[ARRAY_LEN(bucket_us) - 1];
 }
 
-/* ---- Prometheus' text format, version 0.0.4 ---- */
-
-static const char *kind_text(enum stat_kind kind)
+double stats_bound_s(size_t bucket)
 {
-    switch (kind) {
-    case STAT_COUNTER:
-        return "counter";
-    case STAT_GAUGE:
-        return "gauge";
-    case STAT_HISTOGRAM:
-        return "histogram";
-    }
-    UNREACHABLE();
+    return bucket < ARRAY_LEN(bucket_us) ? (double)bucket_us[bucket] / 1e6 : (double)INFINITY;
 }
 
-/* A row's name as a metric: counters end in _total; a histogram of NAME_us is in NAME_seconds. */
-static const char *metric_name(const char *prefix, const struct stat_row *row, struct text *out)
+const struct stats_table *stats_table(const struct stats *s)
 {
-    struct slice name = slice_of(row->name);
-
-    ASSERT(name.p != NULL);
-    text_clear(out);
-    text_addf(out, "%s_", prefix);
-    if (row->kind == STAT_HISTOGRAM && slice_ends(name, SLICE_LIT("_us"))) {
-        text_add(out, (struct slice){name.p, name.len - 2});
-        text_add(out, SLICE_LIT("seconds"));
-    } else {
-        text_add(out, name);
-    }
-    text_add(out, row->kind == STAT_COUNTER ? SLICE_LIT("_total") : SLICE_NULL);
-    return text_cstr(out);
-}
-
-static void put_help(const char *doc, struct text *out)
-{
-    for (; *doc != '\0'; ++doc) {
-        if (*doc == '\\')
-            text_add(out, SLICE_LIT("\\\\"));
-        else if (*doc == '\n')
-            text_add(out, SLICE_LIT("\\n"));
-        else
-            text_add_char(out, *doc);
-    }
-    text_add_char(out, '\n');
-}
-
-static void put_single(const char *name, const char *labels, int64_t value, struct text *out)
-{
-    bool labelled = labels[0] != '\0';
-
-    text_addf(out, "%s%s%s%s %" PRId64 "\n", name, labelled ? "{" : "", labels, labelled ? "}" : "",
-              value);
-}
-
-static void put_histogram(const char *name, const char *labels, const struct stat_histogram *h,
-                          struct text *out)
-{
-    bool labelled = labels[0] != '\0';
-    const char *open = labelled ? "{" : "";
-    const char *close = labelled ? "}" : "";
-    uint64_t so_far = 0;
-
-    for (size_t i = 0; i < STATS_BUCKETS; ++i) {
-        char bound[32] = "+Inf";
-
-        if (i < ARRAY_LEN(bucket_us))
-            snprintf(bound, sizeof(bound), "%g", (double)bucket_us[i] / 1e6);
-        so_far += h->buckets[i];
-        text_addf(out, "%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, labels, labelled ? "," : "",
-                  bound, so_far);
-    }
-    text_addf(out, "%s_sum%s%s%s %" PRIu64 ".%06" PRIu64 "\n", name, open, labels, close,
-              h->sum_us / 1000000, h->sum_us % 1000000);
-    text_addf(out, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, so_far);
-}
-
-static void put_values(const char *name, const struct stats_set *set, size_t row, struct text *out)
-{
-    struct stat_histogram h;
-
-    if (kind_of(set->stats, row) != STAT_HISTOGRAM) {
-        put_single(name, set->labels, stats_sum(set->stats, row), out);
-        return;
-    }
-    stats_histogram(set->stats, row, &h);
-    put_histogram(name, set->labels, &h, out);
-}
-
-void stats_prometheus(const char *prefix, const struct stats_set *sets, size_t nsets,
-                      struct text *out)
-{
-    const struct stats_table *t = nsets != 0 ? sets[0].stats->table : NULL;
-    struct text name = {0};
-
-    for (size_t i = 0; t != NULL && i < t->n; ++i) {
-        const struct stat_row *row = &t->rows[i];
-
-        metric_name(prefix, row, &name);
-        text_addf(out, "# HELP %s ", name.p);
-        put_help(row->doc, out);
-        text_addf(out, "# TYPE %s %s\n", name.p, kind_text(row->kind));
-        for (size_t k = 0; k < nsets; ++k) {
-            ASSERT(sets[k].stats->table == t);
-            put_values(name.p, &sets[k], i, out);
-        }
-    }
-    text_fini(&name);
-}
-
-void stats_describe(const char *prefix, const struct stats_table *t, FILE *out)
-{
-    struct text name = {0};
-
-    fputs("| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n", out);
-    for (size_t i = 0; i < t->n; ++i) {
-        const struct stat_row *row = &t->rows[i];
-
-        fprintf(out, "| `%s` | %s | ", metric_name(prefix, row, &name), kind_text(row->kind));
-        for (const char *p = row->kind == STAT_HISTOGRAM ? "SECONDS" : row->unit; *p != '\0'; ++p)
-            fputc(*p == '_' ? ' ' : ascii_lower(*p), out);
-        fputs(" | ", out);
-        for (const char *p = row->doc; *p != '\0'; ++p)
-            fprintf(out, "%s%c", *p == '|' ? "\\" : "", *p);
-        fputs(" |\n", out);
-    }
-    text_fini(&name);
+    return s->table;
 }

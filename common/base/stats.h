@@ -12,7 +12,6 @@
 #include "common/base/text.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 
 enum stat_kind { STAT_COUNTER, STAT_GAUGE, STAT_HISTOGRAM };
 
@@ -92,15 +91,8 @@ void stats_histogram(const struct stats *s, size_t row, struct stat_histogram *o
 /* Estimated quantile in microseconds (linear within a bucket); 0 when empty. */
 uint64_t stats_quantile(const struct stat_histogram *h, double q);
 
-/* Prometheus text format: all SETS have the same table; LABELS is 'application="shop"' or "",
- * its values escaped by the caller. Histograms are in seconds. */
-struct stats_set {
-    const struct stats *stats;
-    const char *labels;
-};
-void stats_prometheus(const char *prefix, const struct stats_set *sets, size_t nsets,
-                      struct text *out);
-/* The manual page as Markdown (docs/stats.md). */
-void stats_describe(const char *prefix, const struct stats_table *t, FILE *out);
+/* The upper bound of a bucket in seconds; INFINITY for the last. */
+double stats_bound_s(size_t bucket);
+const struct stats_table *stats_table(const struct stats *s);
 
 #endif

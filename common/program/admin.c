@@ -32,10 +32,10 @@ struct admin_page {
     struct list node;
     char *path;
     char *content_type;
-    admin_page_fn make; /* NULL: bytes */
+    admin_page_fn make; /* NULL: bytes, or metrics */
     void *context;
     struct slice bytes;
-    bool metrics;                /* in one of two formats */
+    admin_metrics_fn metrics;    /* or NULL */
     struct admin_stream *stream; /* or NULL */
 };
 
@@ -247,19 +247,17 @@ static bool method_fits(struct admin_call *call, bool fits, const char *allowed)
     return false;
 }
 
-/* The type in which the page of metrics BODY goes to who asks by REQ; BODY becomes that. */
-static const char *choose_metrics(const struct http_request *req, struct text *body)
+/* Makes the page of metrics in the format that REQ prefers; returns its type. */
+static const char *make_metrics(const struct admin_page *p, const struct http_request *req,
+                                struct text *body)
 {
     const struct message_field *accept =
         message_fields_find(&req->fields, SLICE_LIT("accept"), NULL);
-    struct text open = {0};
+    struct metrics m = {.out = body, .open = accept != NULL && metrics_wants_open(accept->value)};
 
-    if (accept == NULL || !metrics_wants_open(accept->value))
-        return METRICS_TEXT_TYPE;
-    metrics_put_open(text_slice(body), &open);
-    text_fini(body);
-    *body = open;
-    return METRICS_OPEN_TYPE;
+    p->metrics(p->context, &m);
+    metrics_end(&m);
+    return m.open ? METRICS_OPEN_TYPE : METRICS_TEXT_TYPE;
 }
 
 static void answer_stream(struct admin_call *call, struct admin_stream *s, struct slice query)
@@ -289,9 +287,9 @@ static void answer_page(struct admin_call *call, const struct admin_page *p, str
         return;
     if (p->make != NULL)
         status = p->make(p->context, query, &body);
-    if (p->metrics && status == 200)
-        type = choose_metrics(call->reply.req, &body);
-    answer(call, status, type, p->make != NULL ? text_slice(&body) : p->bytes);
+    if (p->metrics != NULL)
+        type = make_metrics(p, call->reply.req, &body);
+    answer(call, status, type, p->bytes.p != NULL ? p->bytes : text_slice(&body));
     text_fini(&body);
 }
 
@@ -482,13 +480,12 @@ void admin_add(struct admin *a, const char *path, const char *content_type, admi
     p->context = context;
 }
 
-void admin_add_metrics(struct admin *a, admin_page_fn page, void *context)
+void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context)
 {
     struct admin_page *p = add_page(a, "/metrics", METRICS_TEXT_TYPE);
 
-    p->make = page;
+    p->metrics = metrics;
     p->context = context;
-    p->metrics = true;
 }
 
 static void add_asset(struct admin *a, const char *path, const char *content_type,

@@ -32,9 +32,12 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
  */
 void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
                void *context);
-/* Serve what PAGE makes, in Prometheus' text format, at /metrics; as OpenMetrics to who wants that.
- */
-void admin_add_metrics(struct admin *a, admin_page_fn page, void *context);
+struct metrics;
+/* Appends the program's metrics to M, whose prefix it sets. */
+typedef void (*admin_metrics_fn)(void *context, struct metrics *m);
+/* Serve the metrics at /metrics, in Prometheus' text format, or as OpenMetrics to clients that
+ * prefer it. */
+void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context);
 /*
  * Serve the status page at "/": the page, style and script that all programs share (assets/), and
  * as /page.js the program's own SCRIPT, which outlives A. STATE makes the JSON document that the

@@ -127,64 +127,6 @@ static void quantiles_are_linear_within_a_bucket(void **state)
     stats_destroy(s);
 }
 
-static void prometheus_gets_each_metric_once_with_all_its_sets(void **state)
-{
-    struct stats *a = stats_create(&table, 1);
-    struct stats *b = stats_create(&table, 1);
-    struct stats_set sets[] = {{a, "application=\"shop\""}, {b, ""}};
-    struct text t = {0};
-
-    (void)state;
-    stat_add(stats_cell(a, 0), REQUESTS, 5);
-    stat_add(stats_cell(b, 0), ACTIVE, -1);
-    stat_observe(stats_cell(a, 0), SERVICE, 200);
-    stat_observe(stats_cell(a, 0), SERVICE, 1500000);
-    stats_prometheus("x", sets, 2, &t);
-    const char *out = text_cstr(&t);
-    assert_ptr_equal(strstr(out,
-                            "# HELP x_requests_total Requests \\\\ answered.\n"
-                            "# TYPE x_requests_total counter\n"
-                            "x_requests_total{application=\"shop\"} 5\n"
-                            "x_requests_total 0\n"
-                            "# HELP x_active Requests under way.\n"
-                            "# TYPE x_active gauge\n"
-                            "x_active{application=\"shop\"} 0\n"
-                            "x_active -1\n"
-                            "# HELP x_service_seconds Time a|b.\n"
-                            "# TYPE x_service_seconds histogram\n"
-                            "x_service_seconds_bucket{application=\"shop\",le=\"0.0001\"} 0\n"
-                            "x_service_seconds_bucket{application=\"shop\",le=\"0.00025\"} 1\n"),
-                     out);
-    assert_non_null(
-        strstr(out, "le=\"1\"} 1\nx_service_seconds_bucket{application=\"shop\",le=\"2.5\"} 2\n"));
-    assert_non_null(
-        strstr(out, "le=\"100\"} 2\nx_service_seconds_bucket{application=\"shop\",le=\"+Inf\"} 2\n"
-                    "x_service_seconds_sum{application=\"shop\"} 1.500200\n"
-                    "x_service_seconds_count{application=\"shop\"} 2\n"
-                    "x_service_seconds_bucket{le=\"0.0001\"} 0\n"));
-    assert_non_null(strstr(out, "\nx_service_seconds_sum 0.000000\nx_service_seconds_count 0\n"));
-    text_fini(&t);
-    stats_destroy(a);
-    stats_destroy(b);
-}
-
-static void the_manual_has_every_row(void **state)
-{
-    char *manual = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&manual, &bytes);
-
-    (void)state;
-    stats_describe("x", &table, out);
-    fclose(out);
-    assert_string_equal(manual,
-                        "| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n"
-                        "| `x_requests_total` | counter | requests | Requests \\ answered. |\n"
-                        "| `x_active` | gauge | requests | Requests under way. |\n"
-                        "| `x_service_seconds` | histogram | seconds | Time a\\|b. |\n");
-    free(manual);
-}
-
 /* ---- threads ---- */
 
 enum { WRITERS = 4, ROUNDS = 20000 };
@@ -236,8 +178,6 @@ int main(void)
         cmocka_unit_test(observations_fall_into_their_buckets_bounds_included),
         cmocka_unit_test(each_bound_is_within_its_bucket_and_a_microsecond_more_is_not),
         cmocka_unit_test(quantiles_are_linear_within_a_bucket),
-        cmocka_unit_test(prometheus_gets_each_metric_once_with_all_its_sets),
-        cmocka_unit_test(the_manual_has_every_row),
         cmocka_unit_test(a_reader_sees_counters_grow_while_others_write),
     };
 

@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "lb/lb_parts.h"
 #include "lb/limit_counter.h"
+#include "lb/status.h"
 #include "tests/unit/lb/control_fixture.h"
 
 enum { US = 1000000 };
@@ -167,6 +169,7 @@ static void at_a_daemon_who_asks_it_counts_and_not_who_flies(void **state)
 
 static const char yaml[] = "listen: [{address: 127.0.0.1:1}]\n"
                            "workers: [127.0.0.1:2]\n"
+                           "metrics_classes: 0\n" /* there is no observer */
                            "pool_counter_servers: [127.0.0.1:7531, 'unix:/run/\"x']\n";
 
 static void put_in_force(struct control *c, const struct limit_rule *rules, size_t n)
@@ -256,13 +259,16 @@ static void metrics_have_a_series_for_each_counter_and_daemon(void **state)
     struct limit_rule mine = rules[0];
     struct counter_lock lock;
     struct text out = {0};
+    struct lb_parts parts = {0};
+    struct metrics m = {.out = &out};
 
     (void)state;
+    c->lb.parts = &parts;
     put_in_force(c, rules, ARRAY_LEN(rules));
     assert_int_equal(ask(&mine, &lock, "pages:/a", US), COUNTER_LOCKED);
     counter_top_add(mine.counter->top, SLICE_LIT("pages:/a"), 2500000);
     atomic_store(&mine.counter->figures.refused_full, 7);
-    limit_metrics(&c->lb, &out);
+    status_metrics(&c->lb, &m);
     expect_line(&out, "resumelb_pool_limit_held{application=\"default\",counter=\"pages\"} 1");
     expect_line(&out, "resumelb_pool_limit_held{application=\"default\",counter=\"far\"} 0");
     expect_line(&out, "resumelb_pool_limit_waited_seconds_total{application=\"default\","
