@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   RESTING --timer--> connecting --> asked --(response read, failure, or timer)--> RESTING
+ *   pause --timer--> fetch --(response read, failure, or health_check_timeout)--> pause
  *
- * One timer: the pause while nothing is under way, else health_check_timeout. It is started again
- * only when a check has ended, so there is never a second one. The body is read to its end, for a
- * worker that cannot finish one does not pass, but for what is longer than anybody's check page.
+ * The timer is started again when a check has ended, so that there is never a second one. The body
+ * is read to its end, as a worker that cannot finish one does not pass, or until it is longer than
+ * any check page.
  */
 #include "lb/active_check.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/upstream/http1_client.h"
+#include "common/upstream/http_fetch.h"
 #include "lb/lb.h"
 
 enum {
@@ -28,14 +28,10 @@ struct active_check {
     const char *name;
     void (*changed)(void *context);
     void *context;
-    struct timer timer;
-    struct http1_connect *attempt;
-    struct http1_conn *conn;
-    bool answered; /* the request on CONN is over: nothing to cancel */
-    int status;    /* of the response under way */
-    size_t body_bytes;
+    struct timer pause;
+    struct http_fetch fetch;
     bool active;
-    uint64_t interval_ms; /* that of the pause under way */
+    uint64_t interval_ms; /* that of the present pause */
     struct check_record record;
     uint64_t checks, failures;
     char why[CHECK_WHY_ROOM];
@@ -96,16 +92,8 @@ static void count(const struct active_check *c, enum app_stat row, int64_t n)
 
 static void close_up(struct active_check *c)
 {
-    timer_stop(&c->timer);
-    if (c->attempt != NULL)
-        http1_connect_cancel(c->attempt);
-    if (c->conn != NULL) {
-        if (!c->answered)
-            http1_cancel(c->conn);
-        http1_close(c->conn);
-    }
-    c->attempt = NULL;
-    c->conn = NULL;
+    timer_stop(&c->pause);
+    http_fetch_stop(&c->fetch);
 }
 
 static void rest(struct active_check *c)
@@ -117,7 +105,7 @@ static void rest(struct active_check *c)
     uint64_t hash = map_hash(&key, sizeof(key));
 
     c->interval_ms = settings(c)->health_check_interval_ms;
-    timer_start(c->loop, &c->timer, check_delay_ms(c->interval_ms, c->checks == 0, hash));
+    timer_start(c->loop, &c->pause, check_delay_ms(c->interval_ms, c->checks == 0, hash));
 }
 
 static void on_turned(struct active_check *c)
@@ -136,7 +124,6 @@ static void finish(struct active_check *c, const char *why)
 {
     const struct app_settings *s = settings(c);
 
-    close_up(c);
     ++c->checks;
     count(c, APP_STAT_health_checks, 1);
     if (why != NULL) {
@@ -154,93 +141,58 @@ static void finish_by_status(struct active_check *c)
 {
     char why[CHECK_WHY_ROOM];
 
-    if (check_status_passes(c->status, settings(c)->health_check_status)) {
+    if (check_status_passes(c->fetch.status, settings(c)->health_check_status)) {
         finish(c, NULL);
         return;
     }
-    snprintf(why, sizeof(why), "status %d", c->status);
+    snprintf(why, sizeof(why), "status %d", c->fetch.status);
     finish(c, why);
 }
 
-static void on_head(void *context, const struct http1_head *head, bool final)
+static void on_done(struct http_fetch *f, enum err e)
 {
-    struct active_check *c = context;
+    struct active_check *c = container_of(f, struct active_check, fetch);
 
-    c->status = head->status;
-    c->answered = final;
-    if (final)
-        finish_by_status(c);
-}
-
-static void on_body(void *context, struct http1_body *body, bool last)
-{
-    struct active_check *c = context;
-
-    c->answered = last;
-    c->body_bytes += body->bytes;
-    http1_body_release(body);
-    if (last || c->body_bytes > BODY_MAX)
-        finish_by_status(c);
-}
-
-static void on_error(void *context, enum err e)
-{
-    struct active_check *c = context;
-
-    c->answered = true;
-    finish(c, err_text(e));
-}
-
-static const struct http1_events events = {
-    .on_head = on_head, .on_body = on_body, .on_error = on_error};
-
-static void ask(struct active_check *c)
-{
-    char *head = xasprintf("GET %s HTTP/1.1\r\n"
-                           "Host: %s\r\n"
-                           "User-Agent: resumelb-health-check\r\n"
-                           "Connection: close\r\n\r\n",
-                           settings(c)->health_check_path,
-                           c->addr.sa.sa_family == AF_UNIX ? "localhost" : c->name);
-    struct http1_request r = {.head = slice_of(head), .events = &events, .context = c};
-
-    c->answered = false;
-    c->body_bytes = 0;
-    http1_request(c->conn, &r);
-    free(head);
-}
-
-static void on_connected(void *context, struct http1_conn *conn, enum err e)
-{
-    struct active_check *c = context;
-
-    c->attempt = NULL;
-    c->conn = conn;
     if (e == ERR_TLS_FAILED)
         count(c, APP_STAT_worker_tls_failures, 1);
-    if (conn != NULL) {
-        ask(c);
-    } else if (e == ERR_SYSTEM) {
-        /* Out of descriptors: our fault, which says nothing of the worker. */
-        close_up(c);
+    switch (e) {
+    case ERR_OK:
+    case ERR_TOO_LARGE:
+        finish_by_status(c);
+        break;
+    case ERR_SYSTEM:
+        /* Out of descriptors, which is not the worker's fault. */
         rest(c);
-    } else {
+        break;
+    case ERR_TIMEOUT:
+    case ERR_CONNECT_TIMEOUT:
+        finish(c, "no answer in time");
+        break;
+    default:
         finish(c, err_text(e));
+        break;
     }
 }
 
-static void on_timer(struct timer *t)
-{
-    struct active_check *c = container_of(t, struct active_check, timer);
-    uint64_t timeout_ms = settings(c)->health_check_timeout_ms;
+static const struct http_fetch_events events = {.done = on_done};
 
-    if (c->attempt != NULL || c->conn != NULL) {
-        finish(c, "no answer in time");
-        return;
-    }
-    timer_start(c->loop, &c->timer, timeout_ms);
-    /* Ours is the one timer that counts. */
-    c->attempt = http1_connect_tls(c->loop, &c->addr, c->peer, timeout_ms + 1000, on_connected, c);
+static void on_pause_over(struct timer *t)
+{
+    struct active_check *c = container_of(t, struct active_check, pause);
+    struct http_fetch_request q = {.addr = &c->addr,
+                                   .peer = c->peer,
+                                   .timeout_ms = settings(c)->health_check_timeout_ms,
+                                   .body_max = BODY_MAX,
+                                   .events = &events};
+
+    text_addf(&q.bytes,
+              "GET %s HTTP/1.1\r\n"
+              "Host: %s\r\n"
+              "User-Agent: resumelb-health-check\r\n"
+              "Connection: close\r\n\r\n",
+              settings(c)->health_check_path,
+              c->addr.sa.sa_family == AF_UNIX ? "localhost" : c->name);
+    http_fetch_start(&c->fetch, c->loop, &q);
 }
 
 /* ---- the whole ---- */
@@ -285,7 +237,7 @@ struct active_check *active_check_create(struct application *app, const struct a
     c->name = name;
     c->changed = changed;
     c->context = context;
-    timer_init(&c->timer, on_timer);
+    timer_init(&c->pause, on_pause_over);
     active_check_settings(c);
     return c;
 }

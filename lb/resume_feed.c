@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each state has at most one thing under way (an attempt to connect, a request, or the timer for
- * the next try), and close_up() ends whichever it is; the silence timer runs from the request on,
- * so a worker that accepts and says nothing is as silent as one that stops. Events come last in
- * every function that has them: the feed may be destroyed in them, and is freed at the end of the
- * turn.
+ * Either a fetch is in progress or the timer for the next one is running; close_up() ends whichever
+ * it is. The limit of silence is the fetch's deadline, which each part of the body extends. It
+ * applies from the request on, so that a worker that accepts a connection and sends nothing is as
+ * silent as one that stops sending. Events come last in every function that has them: the feed may
+ * be destroyed in them, and is freed at the end of the turn.
  */
 #include "lb/resume_feed.h"
 
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/upstream/http1_client.h"
+#include "common/upstream/http_fetch.h"
 #include "lb/lb.h"
 
 enum {
@@ -19,8 +19,6 @@ enum {
     REST_MIN_MS = 100,
     REST_MAX_MS = 5000,
 };
-
-enum feed_state { FEED_RESTING, FEED_CONNECTING, FEED_ASKED, FEED_OPEN };
 
 struct resume_feed {
     struct application *app;
@@ -30,11 +28,9 @@ struct resume_feed {
     const char *name;
     const struct resume_feed_events *events;
     void *context;
-    enum feed_state state;
-    struct http1_connect *attempt; /* CONNECTING */
-    struct http1_conn *conn;       /* ASKED, OPEN */
-    bool answered;                 /* the request on CONN is over: nothing to cancel */
-    struct timer timer;            /* RESTING: next try; ASKED, OPEN: silence */
+    struct http_fetch fetch;
+    bool open;          /* a resume has come by it */
+    struct timer timer; /* the next try */
     uint64_t rest_ms;
     struct text line;  /* what has come of the present line */
     bool skipping;     /* the present line is over its limit: the rest of it is dropped */
@@ -57,22 +53,13 @@ static void count(const struct resume_feed *f, enum app_stat row, int64_t n)
     stat_add(application_control_stats(f->app), row, n);
 }
 
-/* Ends whatever is under way. */
 static void close_up(struct resume_feed *f)
 {
     timer_stop(&f->timer);
-    if (f->attempt != NULL)
-        http1_connect_cancel(f->attempt);
-    if (f->conn != NULL) {
-        if (!f->answered)
-            http1_cancel(f->conn);
-        http1_close(f->conn);
-    }
-    if (f->state == FEED_OPEN)
+    http_fetch_stop(&f->fetch);
+    if (f->open)
         count(f, APP_STAT_feeds_open, -1);
-    f->attempt = NULL;
-    f->conn = NULL;
-    f->state = FEED_RESTING;
+    f->open = false;
     text_clear(&f->line);
     f->skipping = false;
 }
@@ -99,7 +86,7 @@ static void again(struct resume_feed *f)
 /* It cannot be had, or it broke. WHY is for the log. */
 static void fail(struct resume_feed *f, const char *why)
 {
-    bool was_open = f->state == FEED_OPEN;
+    bool was_open = f->open;
 
     if (!f->failing)
         log_warn(NULL, was_open ? "feed-broken" : "feed-failed",
@@ -122,8 +109,8 @@ static void refuse_line(struct resume_feed *f, const char *why)
 
 static void take_resume(struct resume_feed *f, const struct resume_line *line)
 {
-    if (f->state != FEED_OPEN) {
-        f->state = FEED_OPEN;
+    if (!f->open) {
+        f->open = true;
         count(f, APP_STAT_feeds_open, 1);
         log_info_folded(NULL, "feed-open", "application=%s worker=%s incarnation=%s state=%s",
                         f->app->name, f->name, line->incarnation, resume_state_text(line->state));
@@ -147,7 +134,7 @@ static void take_homes(struct resume_feed *f, struct slice bytes)
     }
     count(f, APP_STAT_feed_lines, 1);
     /* Of a process that we know. */
-    if (f->state == FEED_OPEN)
+    if (f->open)
         f->events->homes(f->context, &line);
     home_line_fini(&line);
 }
@@ -171,7 +158,7 @@ static void take_line(struct resume_feed *f, struct slice bytes)
         return;
     if (e != ERR_OK) {
         refuse_line(f, why);
-    } else if (line.end == RESUME_END_UPGRADE && f->state == FEED_OPEN) {
+    } else if (line.end == RESUME_END_UPGRADE && f->open) {
         /* Another agent has the address, and the same incarnation behind it. */
         again(f);
     } else if (line.end != RESUME_END_NONE) {
@@ -216,107 +203,64 @@ static struct slice take_part(struct resume_feed *f, struct slice bytes)
 
 /* ---- the request ---- */
 
-static const struct http1_events client_events;
-
-static void on_silence(struct resume_feed *f)
-{
-    fail(f, "silent");
-}
-
 static void on_timer(struct timer *t)
 {
-    struct resume_feed *f = container_of(t, struct resume_feed, timer);
-
-    if (f->state == FEED_RESTING)
-        connect_now(f);
-    else
-        on_silence(f);
+    connect_now(container_of(t, struct resume_feed, timer));
 }
 
-static void on_head(void *context, const struct http1_head *head, bool final)
+static void on_head(struct http_fetch *fetch, const struct http1_head *head)
 {
-    struct resume_feed *f = context;
+    struct resume_feed *f = container_of(fetch, struct resume_feed, fetch);
     char why[80];
 
-    f->answered = final;
-    if (head->status == 200 && !final)
+    f->refused = false;
+    if (head->status == 200)
         return;
     snprintf(why, sizeof(why), "no resume stream: status %d", head->status);
     fail(f, why);
 }
 
-static void on_body(void *context, struct http1_body *body, bool last)
+static void on_body(struct http_fetch *fetch, struct slice bytes)
 {
-    struct resume_feed *f = context;
-    struct http1_conn *conn = f->conn;
+    struct resume_feed *f = container_of(fetch, struct resume_feed, fetch);
+    const struct http1_conn *conn = fetch->conn;
 
-    f->answered = last;
-    timer_start(f->loop, &f->timer, settings(f)->feed_silence_ms);
-    for (size_t i = 0; i < body->nparts && f->conn == conn; ++i) {
-        struct slice rest_of = body->parts[i];
-
-        while (rest_of.len > 0 && f->conn == conn)
-            rest_of = take_part(f, rest_of);
-    }
-    http1_body_release(body);
-    if (last && f->conn == conn)
-        fail(f, "ended without its end line");
+    http_fetch_extend(fetch, settings(f)->feed_silence_ms);
+    while (bytes.len > 0 && fetch->conn == conn)
+        bytes = take_part(f, bytes);
 }
 
-static void on_error(void *context, enum err e)
+static void on_done(struct http_fetch *fetch, enum err e)
 {
-    struct resume_feed *f = context;
+    struct resume_feed *f = container_of(fetch, struct resume_feed, fetch);
 
-    f->answered = true;
-    if (e == ERR_TLS_FAILED)
-        count(f, APP_STAT_worker_tls_failures, 1);
-    fail(f, err_text(e));
-}
-
-static const struct http1_events client_events = {
-    .on_head = on_head, .on_body = on_body, .on_error = on_error};
-
-static void ask(struct resume_feed *f)
-{
-    bool is_unix = f->addr.sa.sa_family == AF_UNIX;
-    char *head =
-        xasprintf("GET /.well-known/resumelb/resume HTTP/1.1\r\n"
-                  "Host: %s\r\n"
-                  "Accept: application/x-resumelb-resume+jsonl\r\n"
-                  "Resumelb-Feed: 1\r\n"
-                  "Resumelb-Classifier: %s\r\n"
-                  "Resumelb-Homes: 1\r\n\r\n",
-                  is_unix ? "localhost" : f->name, classifier_fingerprint(f->app->classifier));
-    struct http1_request r = {.head = slice_of(head), .events = &client_events, .context = f};
-
-    f->state = FEED_ASKED;
-    f->answered = false;
-    timer_start(f->loop, &f->timer, settings(f)->feed_silence_ms);
-    http1_request(f->conn, &r);
-    free(head);
-}
-
-static void on_connected(void *context, struct http1_conn *c, enum err e)
-{
-    struct resume_feed *f = context;
-
-    f->attempt = NULL;
     f->refused = e == ERR_CONNECT_REFUSED;
     if (e == ERR_TLS_FAILED)
         count(f, APP_STAT_worker_tls_failures, 1);
-    if (c == NULL) {
-        fail(f, err_text(e));
-        return;
-    }
-    f->conn = c;
-    ask(f);
+    fail(f, e == ERR_OK ? "ended without its end line" : e == ERR_TIMEOUT ? "silent" : err_text(e));
 }
+
+static const struct http_fetch_events fetch_events = {
+    .on_head = on_head, .on_body = on_body, .done = on_done};
 
 static void connect_now(struct resume_feed *f)
 {
-    f->state = FEED_CONNECTING;
-    f->attempt = http1_connect_tls(f->loop, &f->addr, f->peer, settings(f)->connect_timeout_ms,
-                                   on_connected, f);
+    bool is_unix = f->addr.sa.sa_family == AF_UNIX;
+    struct http_fetch_request q = {.addr = &f->addr,
+                                   .peer = f->peer,
+                                   .connect_timeout_ms = settings(f)->connect_timeout_ms,
+                                   .timeout_ms = settings(f)->feed_silence_ms,
+                                   .events = &fetch_events};
+
+    text_addf(&q.bytes,
+              "GET /.well-known/resumelb/resume HTTP/1.1\r\n"
+              "Host: %s\r\n"
+              "Accept: application/x-resumelb-resume+jsonl\r\n"
+              "Resumelb-Feed: 1\r\n"
+              "Resumelb-Classifier: %s\r\n"
+              "Resumelb-Homes: 1\r\n\r\n",
+              is_unix ? "localhost" : f->name, classifier_fingerprint(f->app->classifier));
+    http_fetch_start(&f->fetch, f->loop, &q);
 }
 
 /* ---- the feed ---- */
@@ -360,7 +304,7 @@ void resume_feed_destroy(struct resume_feed *f)
 
 bool resume_feed_open(const struct resume_feed *f)
 {
-    return f->state == FEED_OPEN;
+    return f->open;
 }
 
 bool resume_feed_refused(const struct resume_feed *f)

@@ -9,7 +9,7 @@
 #define RLB_AGENT_READINESS_H
 
 #include "common/event/loop.h"
-#include "common/upstream/http1_client.h"
+#include "common/upstream/http_fetch.h"
 
 struct readiness {
     struct loop *loop;
@@ -17,9 +17,7 @@ struct readiness {
     const char *path;    /* NULL: connecting is enough; borrowed */
     uint64_t timeout_ms; /* of one try */
     unsigned delay_ms;   /* before the next try */
-    char *head;
-    struct http1_connect *attempt;
-    struct http1_conn *conn;
+    struct http_fetch fetch;
     struct timer retry;
     int last_status;                    /* of the last answer; 0: none */
     void (*ready)(struct readiness *r); /* once, unless stopped */

@@ -11,19 +11,16 @@
 #define RLB_AGENT_WARM_UP_H
 
 #include "common/event/loop.h"
-#include "common/upstream/http1_client.h"
+#include "common/upstream/http_fetch.h"
 #include "worker-agent/warm_targets.h"
 
 struct warm_up {
     struct loop *loop; /* NULL: not under way */
     struct addr addr;
-    char **heads;
+    struct text heads[WARM_WANTED_MAX];
     size_t n, at;
-    uint64_t limit_ms;
-    struct http1_connect *attempt;
-    struct http1_conn *conn;
-    int status; /* of the present one; 0: no answer yet */
-    struct timer total;
+    uint64_t due_ms; /* of all */
+    struct http_fetch fetch;
     unsigned answered, failed;       /* with 200, and not; the rest was not sent */
     void (*done)(struct warm_up *w); /* once, later, unless stopped */
 };

@@ -28,7 +28,7 @@ struct http1_connect; /* an attempt under way */
 /*
  * Open a connection to A on L. CB runs once, later: conn (in use, belongs to the caller), or NULL
  * and the error: ERR_CONNECT_REFUSED, ERR_CONNECT_FAILED, ERR_CONNECT_TIMEOUT, ERR_SYSTEM (no
- * descriptors).
+ * descriptors); errno is the cause of the last step that failed.
  */
 struct http1_connect *http1_connect(struct loop *l, const struct addr *a, uint64_t timeout_ms,
                                     void (*cb)(void *context, struct http1_conn *c, enum err e),

@@ -24,7 +24,7 @@ struct http1_connect {
     struct timer timeout;
     struct timer again;
     struct loop_deferred end; /* what is known at once is told later */
-    enum err result;
+    int error;                /* errno of the last step that failed */
     void (*cb)(void *context, struct http1_conn *c, enum err e);
     void *context;
 };
@@ -294,10 +294,12 @@ static void end_attempt(struct http1_connect *a, enum err e)
     void (*cb)(void *, struct http1_conn *, enum err) = a->cb;
     void *context = a->context;
     struct http1_conn *c = NULL;
+    int error = a->error;
 
     if (e == ERR_OK)
         c = create_conn(a);
     free_attempt(a);
+    errno = error;
     cb(context, c, e);
 }
 
@@ -350,22 +352,6 @@ static void connected(struct http1_connect *a, enum err e)
     shake_hands(a);
 }
 
-static void run_end(struct loop_deferred *d)
-{
-    struct http1_connect *a = container_of(d, struct http1_connect, end);
-
-    connected(a, a->result);
-}
-
-static void on_timeout(struct timer *t)
-{
-    struct http1_connect *a = container_of(t, struct http1_connect, timeout);
-
-    if (a->transport.tls != NULL)
-        tls_link_say(a->transport.tls, "no end of the handshake in time");
-    end_attempt(a, ERR_CONNECT_TIMEOUT);
-}
-
 static enum err error_of_errno(int error)
 {
     switch (error) {
@@ -387,15 +373,30 @@ static enum err error_of_errno(int error)
     }
 }
 
+static void run_end(struct loop_deferred *d)
+{
+    struct http1_connect *a = container_of(d, struct http1_connect, end);
+
+    connected(a, error_of_errno(a->error));
+}
+
+static void on_timeout(struct timer *t)
+{
+    struct http1_connect *a = container_of(t, struct http1_connect, timeout);
+
+    if (a->transport.tls != NULL)
+        tls_link_say(a->transport.tls, "no end of the handshake in time");
+    end_attempt(a, ERR_CONNECT_TIMEOUT);
+}
+
 static void on_connected(void *context)
 {
     struct http1_connect *a = context;
-    int error = 0;
-    socklen_t len = sizeof(error);
+    socklen_t len = sizeof(a->error);
 
-    if (getsockopt(a->transport.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
-        error = errno;
-    connected(a, error_of_errno(error));
+    if (getsockopt(a->transport.fd, SOL_SOCKET, SO_ERROR, &a->error, &len) != 0)
+        a->error = errno;
+    connected(a, error_of_errno(a->error));
 }
 
 /* errno of the attempt to connect; EINPROGRESS when it goes on. */
@@ -408,9 +409,9 @@ static int start_connect(int fd, const struct addr *addr)
     return connect(fd, &addr->sa, addr->len) == 0 ? 0 : errno;
 }
 
-static void end_later(struct http1_connect *a, enum err e)
+static void end_later(struct http1_connect *a, int error)
 {
-    a->result = e;
+    a->error = error;
     loop_defer(a->loop, &a->end);
 }
 
@@ -419,23 +420,24 @@ static void try_connect(struct http1_connect *a)
     int fd = socket(a->addr.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd == -1) {
-        end_later(a, error_of_errno(errno));
+        end_later(a, errno);
         return;
     }
     int error = start_connect(fd, &a->addr);
     if (error == EAGAIN && a->addr.sa.sa_family == AF_UNIX) {
         close(fd);
+        a->error = error;
         timer_start(a->loop, &a->again, CONNECT_AGAIN_MS);
         return;
     }
     if (error != 0 && error != EINPROGRESS) {
         close(fd);
-        end_later(a, error_of_errno(error));
+        end_later(a, error);
         return;
     }
     transport_open(&a->transport, fd);
     if (error == 0) {
-        end_later(a, ERR_OK);
+        end_later(a, 0);
         return;
     }
     attach(a);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   start --> attempt --> conn --> done
+ *
+ * While connecting, the attempt's own timer is the limit; from then on it is ours.
+ */
+#include "common/upstream/http_fetch.h"
+
+#include <errno.h>
+
+void http_fetch_stop(struct http_fetch *f)
+{
+    if (f->loop == NULL)
+        return;
+    timer_stop(&f->timer);
+    if (f->attempt != NULL)
+        http1_connect_cancel(f->attempt);
+    if (f->conn != NULL) {
+        if (!f->answered)
+            http1_cancel(f->conn);
+        http1_close(f->conn);
+    }
+    f->attempt = NULL;
+    f->conn = NULL;
+    text_fini(&f->q.bytes);
+    f->loop = NULL;
+}
+
+static void finish(struct http_fetch *f, enum err e)
+{
+    http_fetch_stop(f);
+    f->q.events->done(f, e);
+}
+
+static void on_head(void *context, const struct http1_head *head, bool final)
+{
+    struct http_fetch *f = context;
+    struct http1_conn *conn = f->conn;
+
+    f->status = head->status;
+    f->answered = final;
+    if (f->q.events->on_head != NULL)
+        f->q.events->on_head(f, head);
+    if ((final || f->q.head_only) && f->conn == conn)
+        finish(f, ERR_OK);
+}
+
+static void on_body(void *context, struct http1_body *body, bool last)
+{
+    struct http_fetch *f = context;
+    struct http1_conn *conn = f->conn;
+    bool too_large = false;
+
+    f->answered = last;
+    /* Another connection of F cannot have the same address: memory goes at the end of the turn. */
+    for (size_t i = 0; i < body->nparts && !too_large && f->conn == conn; ++i) {
+        f->body_bytes += body->parts[i].len;
+        too_large = f->q.body_max != 0 && f->body_bytes > f->q.body_max;
+        if (!too_large && f->q.events->on_body != NULL)
+            f->q.events->on_body(f, body->parts[i]);
+    }
+    http1_body_release(body);
+    if ((last || too_large) && f->conn == conn)
+        finish(f, too_large ? ERR_TOO_LARGE : ERR_OK);
+}
+
+static void on_error(void *context, enum err e)
+{
+    struct http_fetch *f = context;
+
+    f->answered = true;
+    finish(f, e);
+}
+
+/* No upgrade is requested, so that a 101 is an error. */
+static const struct http1_events exchange_events = {
+    .on_head = on_head, .on_body = on_body, .on_error = on_error};
+
+static void on_connected(void *context, struct http1_conn *conn, enum err e)
+{
+    struct http_fetch *f = context;
+
+    f->connect_errno = conn == NULL ? errno : 0;
+    f->attempt = NULL;
+    f->conn = conn;
+    f->answered = true;
+    if (conn == NULL || f->q.bytes.len == 0) {
+        finish(f, e);
+        return;
+    }
+    const struct http1_request r = {
+        .head = text_slice(&f->q.bytes), .events = &exchange_events, .context = f};
+
+    f->answered = false;
+    if (f->due_ms != 0)
+        timer_start_at(f->loop, &f->timer, f->due_ms);
+    else if (f->q.timeout_ms != 0)
+        timer_start(f->loop, &f->timer, f->q.timeout_ms);
+    http1_request(conn, &r);
+}
+
+static void on_timer(struct timer *t)
+{
+    finish(container_of(t, struct http_fetch, timer), ERR_TIMEOUT);
+}
+
+void http_fetch_start(struct http_fetch *f, struct loop *l, const struct http_fetch_request *q)
+{
+    bool together = q->connect_timeout_ms == 0;
+
+    ASSERT(f->loop == NULL);
+    *f = (struct http_fetch){.loop = l, .q = *q};
+    timer_init(&f->timer, on_timer);
+    if (together) {
+        ASSERT(q->timeout_ms != 0);
+        f->due_ms = loop_due_ms(l, q->timeout_ms);
+    }
+    f->attempt = http1_connect_tls(
+        l, q->addr, q->peer, together ? q->timeout_ms : q->connect_timeout_ms, on_connected, f);
+    f->q.addr = NULL;
+    f->q.peer = NULL;
+}
+
+void http_fetch_extend(struct http_fetch *f, uint64_t timeout_ms)
+{
+    timer_start(f->loop, &f->timer, timeout_ms);
+}
