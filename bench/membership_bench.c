@@ -100,7 +100,7 @@ static void make_lb(struct bench *b)
     unlink(path);
     free(path);
     b->lb.control = loop_create(0);
-    b->lb.resolver = resolver_create(b->lb.control);
+    b->lb.resolver = worker_thread_create(b->lb.control);
     b->loop = (struct lb_loop){.lb = &b->lb, .loop = b->lb.control};
     b->lb.loops = &b->loop;
     b->lb.nloops = 1;

@@ -4,7 +4,7 @@
  */
 #include "lb/access_log.h"
 
-#include "common/base/line_writer.h"
+#include "common/event/line_writer.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -469,7 +469,8 @@ static void lb_destroy(struct lb *lb)
     daemon_signals_stop(p->signals);
     inherited_destroy(p->inherited);
     upgrade_fini(&p->upgrade);
-    resolver_destroy(lb->resolver);
+    /* A name server that does not answer does not delay the end. */
+    (void)!worker_thread_destroy(lb->resolver, 0);
     if (p->admin != NULL)
         admin_destroy(p->admin);
     if (lb->control != NULL) {
@@ -520,7 +521,7 @@ int lb_run(void *context, void *config, const struct daemon_line *line)
         p->exit_code = EXIT_SUCCESS;
         lb->control = loop_create(lb->nloops);
         lb_upgrade_init(lb);
-        lb->resolver = resolver_create(lb->control);
+        lb->resolver = worker_thread_create(lb->control);
         make_applications(lb);
         p->signals = daemon_signals_start(lb->control, &signals);
         data_loops_upkeep(lb);

@@ -21,7 +21,7 @@ struct data_loops;
 struct exchange_loop;
 struct http_balance;
 struct lb_parts;
-struct resolver;
+struct worker_thread;
 struct observer;
 struct shared_answers;
 struct self_measure;
@@ -67,7 +67,7 @@ struct lb {
     struct data_loops *data_loops;              /* the threads of `loops` */
     struct observer *observer;                  /* control thread only */
     struct shared_answers *answers;             /* control thread only */
-    struct resolver *resolver;                  /* control thread only */
+    struct worker_thread *resolver;             /* of names; control thread only */
     struct map trees;                           /* shared_tree.c's; control thread only */
     struct addr *own; /* NOWN: where clients and admin connect; control thread only */
     size_t nown;

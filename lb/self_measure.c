@@ -4,8 +4,7 @@
  *   writer       every 5 s, and after a resume: meters that have moved on -> files
  *   control      join: file -> meter and pool; leave: marked, the writer writes and drops it
  *
- * The lock here guards the list of kept workers and the writer's flags; it is not held over a
- * write.
+ * The lock guards the list of kept workers and the flags; it is not held during a write.
  */
 #include "lb/self_measure.h"
 
@@ -13,12 +12,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
 #include "common/base/list.h"
 #include "common/base/log.h"
+#include "common/event/worker_thread.h"
 #include "common/wire/resume_line.h"
 #include "lb/lb.h"
 #include "lb/member.h"
@@ -26,7 +25,7 @@
 
 enum {
     /* What a crash may cost of what was learnt. */
-    WRITE_EVERY_S = 5,
+    WRITE_EVERY_MS = 5000,
     /* With a short history resumes come fast; the disk gets them no faster than that. */
     WRITE_PAUSE_MS = 200,
     /* A file name has at most 255 bytes, of which writing adds some (".tmp.PID"). */
@@ -46,13 +45,12 @@ struct kept {
 struct self_measure {
     char *folder; /* NULL: nothing is kept */
     int lock_fd;
+    struct worker_thread *writer; /* NULL: nothing is kept */
+    struct worker_job round;
     pthread_mutex_t lock;
-    pthread_cond_t wake;
-    struct list kept;   /* under the lock; entries are freed by the writer only */
-    bool due, stopping; /* under the lock */
-    bool flushing;      /* under the lock: until a round that begins now has ended */
-    bool handed_over;   /* under the lock: nothing is written any more */
-    pthread_t writer;
+    struct list kept; /* under the lock; entries are freed by the writer only */
+    bool flushing;    /* under the lock: until a round that begins now has ended */
+    bool handed_over; /* under the lock: nothing is written any more */
 };
 
 struct meter_settings self_measure_settings(const struct app_settings *s)
@@ -201,7 +199,7 @@ static void write_all(struct self_measure *s)
         struct kept *k = list_entry(it, struct kept, node);
 
         bool ours = !s->handed_over;
-        /* Only this thread takes entries out, so K stays while the lock is open. */
+        /* Only the writer takes entries out, so K stays while the lock is open. */
         pthread_mutex_unlock(&s->lock);
         if (ours)
             write_file(k);
@@ -219,72 +217,32 @@ static void write_all(struct self_measure *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static struct timespec from_now(uint64_t ms)
+static void write_round(struct worker_job *j)
 {
-    struct timespec t;
+    struct self_measure *s = container_of(j, struct self_measure, round);
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += (time_t)(ms / 1000);
-    t.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_nsec -= 1000000000;
-        ++t.tv_sec;
-    }
-    return t;
-}
-
-/* Until something is due, or it is time anyway. False: stop, after a last round. */
-static bool wait_for_work(struct self_measure *s)
-{
-    struct timespec pause = from_now(WRITE_PAUSE_MS);
-    struct timespec until = from_now((uint64_t)WRITE_EVERY_S * 1000);
-    int rc = 0;
-
-    pthread_mutex_lock(&s->lock);
-    while (!s->stopping && rc == 0)
-        rc = pthread_cond_timedwait(&s->wake, &s->lock, &pause);
-    rc = 0;
-    while (!s->stopping && !s->due && rc == 0)
-        rc = pthread_cond_timedwait(&s->wake, &s->lock, &until);
-    s->due = false;
-    bool go_on = !s->stopping;
-    pthread_mutex_unlock(&s->lock);
-    return go_on;
-}
-
-static void *run_writer(void *context)
-{
-    struct self_measure *s = context;
-
-    while (wait_for_work(s))
-        write_all(s);
     write_all(s);
-    return NULL;
+    worker_thread_add(s->writer, j, WRITE_EVERY_MS);
 }
 
-static rare void poke(struct self_measure *s)
+static rare void write_soon(struct self_measure *s)
 {
-    pthread_mutex_lock(&s->lock);
-    s->due = true;
-    pthread_cond_signal(&s->wake);
-    pthread_mutex_unlock(&s->lock);
+    worker_thread_add(s->writer, &s->round, WRITE_PAUSE_MS);
 }
 
 struct self_measure *self_measure_create(const char *folder, int lock_fd)
 {
     struct self_measure *s = xcalloc(1, sizeof(*s));
-    pthread_condattr_t attr;
 
     s->lock_fd = lock_fd;
     list_init(&s->kept);
     s->folder = xstrdup(folder);
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->wake, &attr);
-    pthread_condattr_destroy(&attr);
-    if (folder != NULL && pthread_create(&s->writer, NULL, run_writer, s) != 0)
-        UNREACHABLE();
+    s->round.work = write_round;
+    if (folder != NULL) {
+        s->writer = worker_thread_create(NULL);
+        worker_thread_add(s->writer, &s->round, WRITE_EVERY_MS);
+    }
     return s;
 }
 
@@ -293,7 +251,8 @@ void self_measure_flush(struct self_measure *s)
     pthread_mutex_lock(&s->lock);
     s->flushing = s->folder != NULL;
     pthread_mutex_unlock(&s->lock);
-    poke(s);
+    if (s->folder != NULL)
+        worker_thread_add(s->writer, &s->round, 0);
 }
 
 bool self_measure_flushed(struct self_measure *s)
@@ -326,16 +285,10 @@ void self_measure_destroy(struct self_measure *s)
 
     if (s == NULL)
         return;
-    if (s->folder != NULL) {
-        pthread_mutex_lock(&s->lock);
-        s->stopping = true;
-        pthread_cond_signal(&s->wake);
-        pthread_mutex_unlock(&s->lock);
-        pthread_join(s->writer, NULL);
-    }
+    (void)!worker_thread_destroy(s->writer, WORKER_THREAD_WAIT);
+    write_all(s);
     while ((node = list_pop_front(&s->kept)) != NULL)
         kept_free(list_entry(node, struct kept, node));
-    pthread_cond_destroy(&s->wake);
     pthread_mutex_destroy(&s->lock);
     if (s->lock_fd >= 0)
         close(s->lock_fd);
@@ -400,7 +353,7 @@ void self_measure_forget(struct self_measure *s, struct member *m, const struct 
         meter_forget(m->meter, cls);
     latch_unlock(&m->meter_lock);
     if (s->folder != NULL)
-        poke(s);
+        write_soon(s);
 }
 
 void self_measure_leave(struct self_measure *s, struct member *m)
@@ -413,13 +366,11 @@ void self_measure_leave(struct self_measure *s, struct member *m)
     list_for_each (it, &s->kept) {
         struct kept *k = list_entry(it, struct kept, node);
 
-        if (k->worker == m->worker) {
+        if (k->worker == m->worker)
             k->leaving = true;
-            s->due = true;
-        }
     }
-    pthread_cond_signal(&s->wake);
     pthread_mutex_unlock(&s->lock);
+    write_soon(s);
 }
 
 /* With the meter locked, so that resumes of two loops reach the pool in the order in which they
@@ -455,5 +406,5 @@ void self_measure_served(struct member *m, struct slice cls, uint64_t hash, uint
         return;
     route_wait_wake(&released);
     if (s->folder != NULL)
-        poke(s);
+        write_soon(s);
 }

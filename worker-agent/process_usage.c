@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "worker-agent/background.h"
+#include "common/event/worker_thread.h"
 #include "worker-agent/proc_table.h"
 
 struct usage_row {
@@ -22,7 +22,7 @@ struct usage_row {
 };
 
 struct sample {
-    struct background_job job;
+    struct worker_job job;
     struct process_usage *usage;
     const char *proc;
     size_t nrows;
@@ -34,7 +34,7 @@ struct sample {
 
 struct process_usage {
     struct loop *loop;
-    struct background *thread;
+    struct worker_thread *thread;
     const char *proc;
     uint64_t interval_ms;
     struct timer next;
@@ -94,7 +94,7 @@ static void judge(const struct proc_table *t, struct sample *s)
     }
 }
 
-static void do_sample(struct background_job *j)
+static void do_sample(struct worker_job *j)
 {
     struct sample *s = container_of(j, struct sample, job);
     struct proc_table t = {0};
@@ -138,7 +138,7 @@ static void free_sample(struct sample *s)
     free(s);
 }
 
-static void on_sampled(struct background_job *j, bool dropped)
+static void on_sampled(struct worker_job *j, bool dropped)
 {
     struct sample *s = container_of(j, struct sample, job);
     struct process_usage *u = s->usage;
@@ -221,7 +221,7 @@ static void on_time(struct timer *t)
         return;
     }
     u->sample = new_sample(u);
-    background_add(u->thread, &u->sample->job);
+    worker_thread_add(u->thread, &u->sample->job, 0);
 }
 
 struct process_usage *process_usage_create(struct loop *l, const char *proc, uint64_t interval_ms)
@@ -231,7 +231,7 @@ struct process_usage *process_usage_create(struct loop *l, const char *proc, uin
     u->loop = l;
     u->proc = proc;
     u->interval_ms = interval_ms;
-    u->thread = background_create(l);
+    u->thread = worker_thread_create(l);
     list_init(&u->targets);
     timer_init(&u->next, on_time);
     timer_start(l, &u->next, interval_ms);
@@ -247,7 +247,7 @@ void process_usage_destroy(struct process_usage *u)
         usage_stop(list_first(&u->targets, struct usage_target, node));
     timer_stop(&u->next);
     /* A sample in which the thread hangs does not need U. */
-    (void)!background_destroy(u->thread);
+    (void)!worker_thread_destroy(u->thread, WORKER_THREAD_PATIENCE_MS);
     free(u);
 }
 

@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "worker-agent/background.h"
+#include "common/event/worker_thread.h"
 #include "worker-agent/restart_look.h"
 
 struct restart_watch {
     struct loop *loop;
     struct restart_times times;
-    struct background *thread;
+    struct worker_thread *thread;
     int inotify; /* -1: none */
     struct watch *readable;
     struct timer poll;
@@ -31,7 +31,7 @@ struct restart_watch {
 
 /* On its way through the thread. */
 struct look {
-    struct background_job job;
+    struct worker_job job;
     struct restart_watch *watch;
     struct restart_folder *folder; /* NULL: nobody wants to know any more */
     bool settles;                  /* it began when restart.txt had settled: then it is told */
@@ -110,14 +110,14 @@ static void set_watch(struct restart_folder *f, const struct restart_found *foun
 
 /* ---- looking ---- */
 
-static void do_look(struct background_job *j)
+static void do_look(struct worker_job *j)
 {
     struct look *k = container_of(j, struct look, job);
 
     restart_look(k->path, k->watch->inotify, &k->found);
 }
 
-static void on_looked(struct background_job *j, bool dropped);
+static void on_looked(struct worker_job *j, bool dropped);
 
 static void look(struct restart_folder *f)
 {
@@ -136,7 +136,7 @@ static void look(struct restart_folder *f)
     k->settles = f->due;
     f->look = k;
     f->again = f->due = false;
-    background_add(f->watch->thread, &k->job);
+    worker_thread_add(f->watch->thread, &k->job, 0);
 }
 
 static void touched(struct restart_folder *f)
@@ -206,7 +206,7 @@ static void absorb(struct restart_folder *f, const struct restart_found *found, 
         f->events.restart(f->context);
 }
 
-static void on_looked(struct background_job *j, bool dropped)
+static void on_looked(struct worker_job *j, bool dropped)
 {
     struct look *k = container_of(j, struct look, job);
     struct restart_folder *f = k->folder;
@@ -299,7 +299,7 @@ struct restart_watch *restart_watch_create(struct loop *l, const struct restart_
     w->loop = l;
     w->times = *times;
     list_init(&w->folders);
-    w->thread = background_create(l);
+    w->thread = worker_thread_create(l);
     w->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (w->inotify < 0)
         go_blind(w, "inotify_init1", errno);
@@ -318,7 +318,7 @@ void restart_watch_destroy(struct restart_watch *w)
     timer_stop(&w->poll);
     watch_stop(w->readable);
     /* A thread that is left behind may still have the descriptor: it stays open then. */
-    if (background_destroy(w->thread)) {
+    if (worker_thread_destroy(w->thread, WORKER_THREAD_PATIENCE_MS)) {
         if (w->inotify >= 0)
             close(w->inotify);
         free(w);

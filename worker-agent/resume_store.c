@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "common/base/list.h"
 #include "common/base/log.h"
+#include "common/event/worker_thread.h"
 
-struct job {
+/* What a file is to become. */
+struct change {
     struct list node;
     char *path;
     struct text bytes;
@@ -18,51 +19,46 @@ struct job {
 };
 
 struct resume_store {
-    pthread_t thread;
-    pthread_mutex_t mutex; /* of all below */
-    pthread_cond_t wake;
-    struct list jobs;
-    bool stop;
+    struct worker_thread *thread;
+    struct worker_job job;
+    pthread_mutex_t mutex; /* of CHANGES */
+    struct list changes;
 };
 
-static void job_free(struct job *j)
+static void change_free(struct change *c)
 {
-    free(j->path);
-    text_fini(&j->bytes);
-    free(j);
+    free(c->path);
+    text_fini(&c->bytes);
+    free(c);
 }
 
-static void do_job(struct job *j)
+static void apply(const struct change *c)
 {
-    if (j->remove) {
-        if (unlink(j->path) != 0 && errno != ENOENT)
-            log_warn(NULL, "resume-not-removed", "path=%s error=\"%s\"", j->path, strerror(errno));
-    } else if (file_write(j->path, text_slice(&j->bytes)) != ERR_OK) {
-        log_warn(NULL, "resume-not-written", "path=%s error=\"%s\"", j->path, strerror(errno));
+    if (c->remove) {
+        if (unlink(c->path) != 0 && errno != ENOENT)
+            log_warn(NULL, "resume-not-removed", "path=%s error=\"%s\"", c->path, strerror(errno));
+    } else if (file_write(c->path, text_slice(&c->bytes)) != ERR_OK) {
+        log_warn(NULL, "resume-not-written", "path=%s error=\"%s\"", c->path, strerror(errno));
     }
-    job_free(j);
 }
 
-static void *run(void *arg)
+static struct change *take_first(struct resume_store *s)
 {
-    struct resume_store *s = arg;
-
     pthread_mutex_lock(&s->mutex);
-    for (;;) {
-        struct list *node = list_pop_front(&s->jobs);
-
-        if (node != NULL) {
-            pthread_mutex_unlock(&s->mutex);
-            do_job(list_entry(node, struct job, node));
-            pthread_mutex_lock(&s->mutex);
-        } else if (s->stop) {
-            break;
-        } else {
-            pthread_cond_wait(&s->wake, &s->mutex);
-        }
-    }
+    struct list *node = list_pop_front(&s->changes);
     pthread_mutex_unlock(&s->mutex);
-    return NULL;
+    return node != NULL ? list_entry(node, struct change, node) : NULL;
+}
+
+static void apply_all(struct worker_job *j)
+{
+    struct resume_store *s = container_of(j, struct resume_store, job);
+    struct change *c;
+
+    while ((c = take_first(s)) != NULL) {
+        apply(c);
+        change_free(c);
+    }
 }
 
 struct resume_store *resume_store_create(void)
@@ -70,9 +66,9 @@ struct resume_store *resume_store_create(void)
     struct resume_store *s = xcalloc(1, sizeof(*s));
 
     pthread_mutex_init(&s->mutex, NULL);
-    pthread_cond_init(&s->wake, NULL);
-    list_init(&s->jobs);
-    ASSERT(pthread_create(&s->thread, NULL, run, s) == 0);
+    list_init(&s->changes);
+    s->job.work = apply_all;
+    s->thread = worker_thread_create(NULL);
     return s;
 }
 
@@ -80,57 +76,53 @@ void resume_store_destroy(struct resume_store *s)
 {
     if (s == NULL)
         return;
-    pthread_mutex_lock(&s->mutex);
-    s->stop = true;
-    pthread_cond_signal(&s->wake);
-    pthread_mutex_unlock(&s->mutex);
-    pthread_join(s->thread, NULL);
-    pthread_cond_destroy(&s->wake);
+    (void)!worker_thread_destroy(s->thread, WORKER_THREAD_WAIT);
+    apply_all(&s->job);
     pthread_mutex_destroy(&s->mutex);
     free(s);
 }
 
-/* The waiting job for PATH, which J is put in the place of; or NULL. */
-static struct job *take_older_locked(struct resume_store *s, const char *path)
+/* The waiting change of PATH, which a newer one replaces; or NULL. */
+static struct change *take_older_locked(struct resume_store *s, const char *path)
 {
     struct list *it;
 
-    list_for_each (it, &s->jobs) {
-        struct job *j = list_entry(it, struct job, node);
+    list_for_each (it, &s->changes) {
+        struct change *c = list_entry(it, struct change, node);
 
-        if (strcmp(j->path, path) == 0) {
-            list_remove(&j->node);
-            return j;
+        if (strcmp(c->path, path) == 0) {
+            list_remove(&c->node);
+            return c;
         }
     }
     return NULL;
 }
 
-static void add(struct resume_store *s, struct job *j)
+static void add(struct resume_store *s, struct change *c)
 {
     pthread_mutex_lock(&s->mutex);
-    struct job *older = take_older_locked(s, j->path);
-    list_push_back(&s->jobs, &j->node);
-    pthread_cond_signal(&s->wake);
+    struct change *older = take_older_locked(s, c->path);
+    list_push_back(&s->changes, &c->node);
     pthread_mutex_unlock(&s->mutex);
+    worker_thread_add(s->thread, &s->job, 0);
     if (older != NULL)
-        job_free(older);
+        change_free(older);
 }
 
 void resume_store_put(struct resume_store *s, const char *path, struct slice bytes)
 {
-    struct job *j = xcalloc(1, sizeof(*j));
+    struct change *c = xcalloc(1, sizeof(*c));
 
-    j->path = xstrdup(path);
-    text_add(&j->bytes, bytes);
-    add(s, j);
+    c->path = xstrdup(path);
+    text_add(&c->bytes, bytes);
+    add(s, c);
 }
 
 void resume_store_remove(struct resume_store *s, const char *path)
 {
-    struct job *j = xcalloc(1, sizeof(*j));
+    struct change *c = xcalloc(1, sizeof(*c));
 
-    j->path = xstrdup(path);
-    j->remove = true;
-    add(s, j);
+    c->path = xstrdup(path);
+    c->remove = true;
+    add(s, c);
 }

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/line_writer.h"
+#include "common/event/line_writer.h"
 #include "common/wire/trace_line.h"
 
 struct record {

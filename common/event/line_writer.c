@@ -4,12 +4,13 @@
  *   buffer 1: records --+-- swapped for an empty one --> writer thread: lines --> write()
  *   buffer n: records --+
  *
- * The writer sleeps while every buffer is empty. Whoever adds the first record to an empty buffer
- * wakes it; it then waits a moment, so that busy threads pay one wake-up for many lines.
+ * The writer sleeps while every buffer is empty. The first record in an empty buffer has it run a
+ * moment later, so that busy threads pay one wake-up for many lines.
  */
-#include "common/base/line_writer.h"
+#include "common/event/line_writer.h"
 
 #include "common/base/log.h"
+#include "common/event/worker_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -45,17 +45,16 @@ struct line_writer {
     struct line_buffer *buffers;
     _Atomic uint64_t dropped, written;
 
-    pthread_t writer;
+    struct worker_thread *thread;
+    struct worker_job round;
+    _Atomic bool reopen; /* at the end of the round */
+    _Atomic bool stop;   /* do not wait for a reader */
     /* The writer's, once it runs. */
     int fd;
     struct text lines;
-    uint64_t nlines; /* in LINES */
-    bool given_up;   /* at the end, nobody having taken any */
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    /* Under the lock: why the writer should run. */
-    bool pending, full, reopen;
-    _Atomic bool stop; /* set under it too */
+    struct text spare; /* an empty buffer */
+    uint64_t nlines;   /* in LINES */
+    bool given_up;     /* at the end, nobody having taken any */
 };
 
 /* ---- who adds ---- */
@@ -83,13 +82,8 @@ void line_writer_end(struct line_writer *w, unsigned i)
 
     b->full = b->full || full;
     pthread_mutex_unlock(&b->lock);
-    if (!first && !full)
-        return;
-    pthread_mutex_lock(&w->lock);
-    w->pending = true;
-    w->full = w->full || full;
-    pthread_cond_signal(&w->wake);
-    pthread_mutex_unlock(&w->lock);
+    if (first || full)
+        worker_thread_add(w->thread, &w->round, full ? 0 : BATCH_MS);
 }
 
 /* ---- the writer ---- */
@@ -167,8 +161,8 @@ static void write_records(struct line_writer *w, struct slice records)
     write_lines(w);
 }
 
-/* Takes the records of each by swapping it for the empty SPARE, which then is in its place. */
-static void write_buffers(struct line_writer *w, struct text *spare)
+/* Takes the records of each by swapping it for an empty one. */
+static void write_buffers(struct line_writer *w)
 {
     for (unsigned i = 0; i < w->o.nbuffers; ++i) {
         struct line_buffer *b = &w->buffers[i];
@@ -176,12 +170,12 @@ static void write_buffers(struct line_writer *w, struct text *spare)
         pthread_mutex_lock(&b->lock);
         struct text taken = b->filling;
 
-        b->filling = *spare;
+        b->filling = w->spare;
         b->full = false;
         pthread_mutex_unlock(&b->lock);
         write_records(w, text_slice(&taken));
         text_clear(&taken);
-        *spare = taken;
+        w->spare = taken;
     }
 }
 
@@ -197,62 +191,17 @@ static void reopen_file(struct line_writer *w)
     w->fd = fd;
 }
 
-/* Wait until there is something to do, then a little longer for more of it. True: stop. */
-static bool writer_wait(struct line_writer *w, bool *reopen)
+static void write_round(struct worker_job *j)
 {
-    struct timespec until;
+    struct line_writer *w = container_of(j, struct line_writer, round);
+    bool reopen = atomic_exchange(&w->reopen, false);
 
-    pthread_mutex_lock(&w->lock);
-    while (!w->pending && !w->reopen && !stopping(w))
-        pthread_cond_wait(&w->wake, &w->lock);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += BATCH_MS * 1000000L;
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_nsec -= 1000000000L;
-        ++until.tv_sec;
-    }
-    while (!w->full && !w->reopen && !stopping(w)) {
-        if (pthread_cond_timedwait(&w->wake, &w->lock, &until) == ETIMEDOUT)
-            break;
-    }
-    bool stop = stopping(w);
-
-    *reopen = w->reopen;
-    w->pending = w->full = w->reopen = false;
-    pthread_mutex_unlock(&w->lock);
-    return stop;
-}
-
-static void *writer_main(void *arg)
-{
-    struct line_writer *w = arg;
-    struct text spare = {0};
-    bool stop = false;
-
-    while (!stop) {
-        bool reopen = false;
-
-        stop = writer_wait(w, &reopen);
-        write_buffers(w, &spare);
-        if (reopen)
-            reopen_file(w);
-    }
-    text_fini(&spare);
-    return NULL;
+    write_buffers(w);
+    if (reopen)
+        reopen_file(w);
 }
 
 /* ---- life ---- */
-
-static void init_wake(struct line_writer *w)
-{
-    pthread_condattr_t attr;
-
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->wake, &attr);
-    pthread_condattr_destroy(&attr);
-}
 
 enum err line_writer_create(const struct line_writer_options *o, struct line_writer **out)
 {
@@ -269,20 +218,16 @@ enum err line_writer_create(const struct line_writer_options *o, struct line_wri
     w->buffers = xcalloc_lines(o->nbuffers, sizeof(*w->buffers));
     for (unsigned i = 0; i < o->nbuffers; ++i)
         pthread_mutex_init(&w->buffers[i].lock, NULL);
-    init_wake(w);
-    int e = pthread_create(&w->writer, NULL, writer_main, w);
-
-    ASSERT(e == 0);
+    w->round.work = write_round;
+    w->thread = worker_thread_create(NULL);
     *out = w;
     return ERR_OK;
 }
 
 void line_writer_reopen(struct line_writer *w)
 {
-    pthread_mutex_lock(&w->lock);
-    w->reopen = true;
-    pthread_cond_signal(&w->wake);
-    pthread_mutex_unlock(&w->lock);
+    atomic_store(&w->reopen, true);
+    worker_thread_add(w->thread, &w->round, 0);
 }
 
 void line_writer_count(const struct line_writer *w, uint64_t *written, uint64_t *dropped)
@@ -295,18 +240,15 @@ void line_writer_destroy(struct line_writer *w)
 {
     if (w == NULL)
         return;
-    pthread_mutex_lock(&w->lock);
     atomic_store_explicit(&w->stop, true, memory_order_relaxed);
-    pthread_cond_signal(&w->wake);
-    pthread_mutex_unlock(&w->lock);
-    pthread_join(w->writer, NULL);
+    (void)!worker_thread_destroy(w->thread, WORKER_THREAD_WAIT);
+    write_round(&w->round);
     for (unsigned i = 0; i < w->o.nbuffers; ++i) {
         text_fini(&w->buffers[i].filling);
         pthread_mutex_destroy(&w->buffers[i].lock);
     }
     text_fini(&w->lines);
-    pthread_cond_destroy(&w->wake);
-    pthread_mutex_destroy(&w->lock);
+    text_fini(&w->spare);
     close(w->fd);
     free(w->buffers);
     free(w->file);

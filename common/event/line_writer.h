@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file of lines with a thread of its own: whoever has something to say leaves a record in a
+ * A file of lines with a worker thread: whoever has something to say leaves a record in a
  * buffer; the writer takes it, has lines made of it and writes them. Neither a slow disk nor the
  * making of text costs the caller time. The buffers are bounded; records over the bound are dropped
  * and counted. Made and destroyed by one thread; buffers may be used by one thread each.
- * Locks: each buffer's, held to append or to swap; the writer's own, for waking it.
+ * Locks: each buffer's, held to append or to swap.
  */
-#ifndef RLB_BASE_LINE_WRITER_H
-#define RLB_BASE_LINE_WRITER_H
+#ifndef RLB_EVENT_LINE_WRITER_H
+#define RLB_EVENT_LINE_WRITER_H
 
 #include "common/base/err.h"
 #include "common/base/text.h"

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Jobs go from one list to another under one mutex; one message carries any number of them to the
+ * loop. Owner, thread and message each hold a reference: a thread that is left behind, and a
+ * message that is still in the mailbox, outlive the owner.
+ */
+#include "common/event/worker_thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+
+struct worker_thread {
+    struct loop *loop;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* of all below */
+    pthread_cond_t wake;   /* the thread: a job, or the end */
+    pthread_cond_t quiet;  /* its owner: it has ended */
+    struct list jobs;      /* that wait, by due_us */
+    struct list finished;  /* to be reported */
+    unsigned refs;
+    bool stop, ended;
+    bool left;   /* by its owner, in a job */
+    bool posted; /* the message is in the mailbox */
+    struct loop_message message;
+};
+
+/* The mutex is held, and released. */
+static void unref_locked(struct worker_thread *t)
+{
+    bool last = --t->refs == 0;
+
+    pthread_mutex_unlock(&t->mutex);
+    if (!last)
+        return;
+    pthread_cond_destroy(&t->wake);
+    pthread_cond_destroy(&t->quiet);
+    pthread_mutex_destroy(&t->mutex);
+    free(t);
+}
+
+static void report(struct list *jobs, bool dropped)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(jobs)) != NULL) {
+        struct worker_job *j = list_entry(node, struct worker_job, node);
+
+        if (j->done != NULL)
+            j->done(j, dropped);
+    }
+}
+
+static void on_message(struct loop_message *m)
+{
+    struct worker_thread *t = container_of(m, struct worker_thread, message);
+    struct list finished;
+
+    list_init(&finished);
+    pthread_mutex_lock(&t->mutex);
+    t->posted = false;
+    list_splice_back(&finished, &t->finished);
+    unref_locked(t);
+    report(&finished, false);
+}
+
+/* The mutex is held, but not while J is worked on. */
+static void work_locked(struct worker_thread *t, struct worker_job *j)
+{
+    bool reports = j->done != NULL;
+
+    list_remove(&j->node);
+    pthread_mutex_unlock(&t->mutex);
+    j->work(j);
+    pthread_mutex_lock(&t->mutex);
+    if (!reports)
+        return;
+    list_push_back(&t->finished, &j->node);
+    if (t->posted || t->stop)
+        return;
+    t->posted = true;
+    ++t->refs;
+    pthread_mutex_unlock(&t->mutex);
+    loop_post(t->loop, &t->message);
+    pthread_mutex_lock(&t->mutex);
+}
+
+static struct timespec timespec_of(uint64_t us)
+{
+    return (struct timespec){.tv_sec = (time_t)(us / 1000000),
+                             .tv_nsec = (long)(us % 1000000) * 1000};
+}
+
+static void wait_locked(struct worker_thread *t)
+{
+    if (list_empty(&t->jobs)) {
+        pthread_cond_wait(&t->wake, &t->mutex);
+        return;
+    }
+    struct worker_job *first = list_first(&t->jobs, struct worker_job, node);
+    struct timespec until = timespec_of(first->due_us);
+
+    if (first->due_us > clock_mono_us())
+        (void)pthread_cond_timedwait(&t->wake, &t->mutex, &until);
+    else
+        work_locked(t, first);
+}
+
+static void *run(void *arg)
+{
+    struct worker_thread *t = arg;
+    struct list dropped;
+
+    list_init(&dropped);
+    pthread_mutex_lock(&t->mutex);
+    while (!t->stop)
+        wait_locked(t);
+    t->ended = true;
+    if (t->left)
+        list_splice_back(&dropped, &t->finished);
+    pthread_cond_signal(&t->quiet);
+    unref_locked(t);
+    report(&dropped, true);
+    return NULL;
+}
+
+static void init_cond(pthread_cond_t *c)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+struct worker_thread *worker_thread_create(struct loop *l)
+{
+    struct worker_thread *t = xcalloc(1, sizeof(*t));
+
+    t->loop = l;
+    t->message.run = on_message;
+    t->refs = 2;
+    list_init(&t->jobs);
+    list_init(&t->finished);
+    pthread_mutex_init(&t->mutex, NULL);
+    init_cond(&t->wake);
+    init_cond(&t->quiet);
+    ASSERT(pthread_create(&t->thread, NULL, run, t) == 0);
+    return t;
+}
+
+static void await_end_locked(struct worker_thread *t, uint64_t patience_ms)
+{
+    bool bounded = patience_ms != WORKER_THREAD_WAIT;
+    struct timespec until = {0};
+    int r = 0;
+
+    if (bounded)
+        until = timespec_of(clock_mono_us() + patience_ms * 1000);
+    while (!t->ended && r == 0)
+        r = bounded ? pthread_cond_timedwait(&t->quiet, &t->mutex, &until)
+                    : pthread_cond_wait(&t->quiet, &t->mutex);
+}
+
+bool worker_thread_destroy(struct worker_thread *t, uint64_t patience_ms)
+{
+    struct list left;
+
+    if (t == NULL)
+        return true;
+    list_init(&left);
+    pthread_mutex_lock(&t->mutex);
+    t->stop = true;
+    pthread_cond_signal(&t->wake);
+    await_end_locked(t, patience_ms);
+    bool ended = t->ended;
+    pthread_t thread = t->thread;
+
+    t->left = !ended;
+    list_splice_back(&left, &t->finished);
+    list_splice_back(&left, &t->jobs);
+    unref_locked(t);
+    if (ended)
+        pthread_join(thread, NULL);
+    else
+        pthread_detach(thread);
+    if (!ended && patience_ms != 0)
+        log_warn(NULL, "worker-thread-hangs", "action=\"left behind\"");
+    report(&left, true);
+    return ended;
+}
+
+/* Behind those that are due at the same time or before. */
+static void insert_locked(struct worker_thread *t, struct worker_job *j)
+{
+    struct list *at = &t->jobs;
+
+    while (at->prev != &t->jobs &&
+           list_entry(at->prev, struct worker_job, node)->due_us > j->due_us)
+        at = at->prev;
+    list_insert_before(at, &j->node);
+}
+
+void worker_thread_add(struct worker_thread *t, struct worker_job *j, uint64_t delay_ms)
+{
+    uint64_t due_us = delay_ms != 0 ? clock_mono_us() + delay_ms * 1000 : 0;
+
+    pthread_mutex_lock(&t->mutex);
+    bool waits = list_linked(&j->node);
+
+    if (!waits || due_us < j->due_us) {
+        list_remove(&j->node);
+        j->due_us = due_us;
+        insert_locked(t, j);
+        pthread_cond_signal(&t->wake);
+    }
+    pthread_mutex_unlock(&t->mutex);
+}
