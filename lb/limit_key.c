@@ -5,9 +5,10 @@
  */
 #include "lb/limit_key.h"
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "common/tls/crypto.h"
 
 enum part_kind { PART_TEXT, PART_CLASS, PART_VARIABLE };
 
@@ -35,26 +36,19 @@ struct writer {
     char *out;
     size_t n; /* of OUT */
     /* What goes beyond it: hashed, after all of OUT. */
-    EVP_MD_CTX *hash;
+    struct sha256 *hash;
     size_t nmore;
     char more[256];
 };
 
-static void hash_more(struct writer *w, const char *p, size_t n)
-{
-    ASSERT(EVP_DigestUpdate(w->hash, p, n) == 1);
-}
-
 static void put_beyond(struct writer *w, char c)
 {
     if (w->hash == NULL) {
-        w->hash = EVP_MD_CTX_new();
-        ASSERT(w->hash != NULL);
-        ASSERT(EVP_DigestInit_ex(w->hash, EVP_sha256(), NULL) == 1);
-        hash_more(w, w->out, w->n);
+        w->hash = sha256_begin();
+        sha256_add(w->hash, w->out, w->n);
     }
     if (w->nmore == sizeof(w->more)) {
-        hash_more(w, w->more, w->nmore);
+        sha256_add(w->hash, w->more, w->nmore);
         w->nmore = 0;
     }
     w->more[w->nmore++] = c;
@@ -109,14 +103,13 @@ static void put_host(struct writer *w, struct slice host, char end)
 
 static struct slice finish(struct writer *w)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned char digest[SHA256_BYTES];
     char *at = w->out + LIMIT_KEY_MAX - LIMIT_KEY_HASH - 1;
 
     if (w->hash == NULL)
         return (struct slice){w->out, w->n};
-    hash_more(w, w->more, w->nmore);
-    ASSERT(EVP_DigestFinal_ex(w->hash, digest, NULL) == 1);
-    EVP_MD_CTX_free(w->hash);
+    sha256_add(w->hash, w->more, w->nmore);
+    sha256_end(w->hash, digest);
     *at++ = '~';
     for (size_t i = 0; i < LIMIT_KEY_HASH; ++i)
         *at++ = "0123456789abcdef"[i % 2 == 0 ? digest[i / 2] >> 4 : digest[i / 2] & 15];

@@ -11,9 +11,9 @@
 #include "common/http/http_fields.h"
 #include "common/program/admin_stream.h"
 #include "common/server/http_server.h"
+#include "common/tls/crypto.h"
 
 #include <errno.h>
-#include <openssl/crypto.h>
 #include <stdlib.h>
 
 #include "assets.h"
@@ -139,7 +139,7 @@ static bool token_matches(const char *token, struct slice value)
         return false;
     struct slice given = slice_trim((struct slice){value.p + prefix.len, value.len - prefix.len});
     /* The length may show, the bytes may not. */
-    return given.len == len && CRYPTO_memcmp(given.p, token, len) == 0;
+    return given.len == len && crypto_equal(given.p, token, len);
 }
 
 /* Whether the request has TOKEN (NULL: none is wanted). */
@@ -562,7 +562,7 @@ void admin_cut(struct admin *a)
 static void free_secret(char *s)
 {
     if (s != NULL)
-        OPENSSL_cleanse(s, strlen(s));
+        crypto_wipe(s, strlen(s));
     free(s);
 }
 
