@@ -336,7 +336,7 @@ void configuration_fini(struct configuration *c)
 {
     for (size_t i = 0; i < c->nlistens; ++i) {
         free(c->listens[i].text);
-        tls_config_unref(c->listens[i].tls);
+        tls_listener_destroy(c->listens[i].tls);
         networks_fini(&c->listens[i].proxy_from);
     }
     free(c->listens);

@@ -26,7 +26,7 @@ struct listen_config {
     struct networks proxy_from; /* by whom */
     unsigned redirect_https;    /* the port; 0: requests are served */
     unsigned mode;              /* permission bits of a unix socket; 0: as the umask says */
-    struct tls_config *tls;     /* NULL: plain */
+    struct tls_listener *tls;   /* NULL: plain; listeners take it */
 };
 
 struct worker_config {

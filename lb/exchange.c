@@ -12,6 +12,7 @@
 #include "lb/exchange.h"
 
 #include "common/core/classes.h"
+#include "common/tls/tls_listener.h"
 #include "lb/answer.h"
 #include "lb/classify.h"
 #include "lb/header_apply.h"
@@ -20,7 +21,6 @@
 #include "lb/methods.h"
 #include "lb/rate_exchange.h"
 #include "lb/redirect.h"
-#include "lb/tls_set.h"
 #include "lb/trace.h"
 #include "lb/trust.h"
 
@@ -567,7 +567,7 @@ static void step_classify(struct exchange *x)
         return;
     }
     const SSL *ssl = http_conn_ssl(x->conn);
-    if (ssl != NULL && tls_set_misdirected(ssl, x->authority)) {
+    if (ssl != NULL && tls_listener_misdirected(ssl, x->authority)) {
         exchange_fail(x, OUTCOME_MISDIRECTED);
         return;
     }

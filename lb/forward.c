@@ -18,10 +18,10 @@
 #include "lb/exchange.h"
 
 #include "common/base/log.h"
+#include "common/tls/client_certificate.h"
 #include "lb/header_apply.h"
 #include "lb/headers.h"
 #include "lb/limit.h"
-#include "lb/tls_client.h"
 
 #include <errno.h>
 
@@ -480,7 +480,7 @@ static const struct http1_events events = {
 static struct slice build_head(struct exchange *x, const struct home_told *home)
 {
     char subject[CLIENT_SUBJECT_MAX];
-    struct tls_client client = tls_client_of(http_conn_ssl(x->conn), subject);
+    struct client_certificate client = client_certificate_of(http_conn_ssl(x->conn), subject);
     const struct app_settings *s = exchange_settings(x);
     struct headers_request r = {
         .req = x->req,

@@ -22,7 +22,6 @@
 #include "common/program/inherited.h"
 #include "lb/data_loops.h"
 #include "lb/redirect.h"
-#include "lb/tls.h"
 
 struct listener {
     struct addr configured, bound;
@@ -158,21 +157,7 @@ static bool open_one(struct listener *l, const struct listen_config *config,
     return good;
 }
 
-static bool load_certificate(struct listener *l, const struct listen_config *config)
-{
-    struct diag d = {0};
-
-    if (config->tls == NULL)
-        return true;
-    l->tls = tls_listener_create(config->tls, &d);
-    if (l->tls == NULL)
-        log_error(NULL, "certificate-refused", "address=%s why=\"%s\"", config->text,
-                  d.text != NULL ? d.text : "cannot be used");
-    diag_fini(&d);
-    return l->tls != NULL;
-}
-
-struct listeners *listeners_create(const struct configuration *config, unsigned nloops,
+struct listeners *listeners_create(struct configuration *config, unsigned nloops,
                                    struct inherited *inherited)
 {
     struct listeners *ls = xcalloc(1, sizeof(*ls));
@@ -192,7 +177,8 @@ struct listeners *listeners_create(const struct configuration *config, unsigned 
         l->redirect.port = config->listens[i].redirect_https;
         networks_copy(&config->listens[i].proxy_from, &l->proxy_from);
         l->mode = config->listens[i].mode;
-        good = good && load_certificate(l, &config->listens[i]);
+        l->tls = config->listens[i].tls;
+        config->listens[i].tls = NULL;
         good = good && open_one(l, &config->listens[i], inherited, nloops);
     }
     if (good)
@@ -315,56 +301,13 @@ bool listeners_match(const struct listeners *ls, const struct configuration *con
     return true;
 }
 
-/* ---- certificates ---- */
-
-struct renewal {
-    struct new_certificates {
-        struct tls_config *config;
-        struct tls_set *set; /* NULL: plain */
-    } * items;               /* per listener */
-    size_t n;
-};
-
-void renewal_destroy(struct renewal *r)
+void listeners_take_certificates(struct listeners *ls, const struct configuration *config)
 {
-    if (r == NULL)
+    if (!listeners_match(ls, config))
         return;
-    for (size_t i = 0; i < r->n; ++i) {
-        tls_set_unref(r->items[i].set);
-        tls_config_unref(r->items[i].config);
-    }
-    free(r->items);
-    free(r);
-}
-
-struct renewal *listeners_load_certificates(const struct listeners *ls,
-                                            const struct configuration *config, struct diag *d)
-{
-    struct renewal *r = xcalloc(1, sizeof(*r));
-    bool good = true;
-
-    r->items = xcalloc(ls->n + 1, sizeof(*r->items));
-    r->n = listeners_match(ls, config) ? ls->n : 0;
-    for (size_t i = 0; i < r->n && good; ++i) {
-        const struct listen_config *c = &config->listens[i];
-
-        if (c->tls == NULL)
-            continue;
-        r->items[i].config = tls_config_ref(c->tls);
-        r->items[i].set = tls_set_create(c->tls, d);
-        good = r->items[i].set != NULL;
-    }
-    if (good)
-        return r;
-    renewal_destroy(r);
-    return NULL;
-}
-
-void listeners_take_certificates(struct listeners *ls, struct renewal *r)
-{
-    for (size_t i = 0; i < r->n; ++i) {
-        if (r->items[i].set != NULL)
-            tls_listener_take(ls->items[i].tls, r->items[i].config, r->items[i].set);
+    for (size_t i = 0; i < ls->n; ++i) {
+        if (ls->items[i].tls != NULL)
+            tls_listener_take(ls->items[i].tls, config->listens[i].tls);
         say_notes(&ls->items[i]);
     }
 }

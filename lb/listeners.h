@@ -13,11 +13,11 @@ struct inherited;
 struct listeners;
 
 /*
- * Bind every address of CONFIG, with a socket for each of NLOOPS loops (unix: one, shared); but
- * what INHERITED (or NULL) has of them is taken over. Nobody can connect yet. What fails is logged;
- * NULL then, and nothing is bound.
+ * Takes the TLS out of CONFIG. Bind every address of it, with a socket for each of NLOOPS loops
+ * (unix: one, shared); but what INHERITED (or NULL) has of them is taken over. Nobody can connect
+ * yet. What fails is logged; NULL then, and nothing is bound.
  */
-struct listeners *listeners_create(const struct configuration *config, unsigned nloops,
+struct listeners *listeners_create(struct configuration *config, unsigned nloops,
                                    struct inherited *inherited);
 /*
  * Listen, and give each loop its sockets: they accept from now on. Once. From here to
@@ -36,15 +36,8 @@ typedef void (*listener_socket_fn)(void *context, size_t listener, const struct 
                                    int fd);
 /* Once open, and before a drain: each socket, which stays the loops' own. */
 void listeners_each_socket(const struct listeners *ls, listener_socket_fn each, void *context);
-/*
- * SIGHUP: certificates of CONFIG for new connections. Two steps, so that a reload is whole or
- * nothing: load (false: problems to D, nothing has changed), then take.
- */
-struct renewal;
-struct renewal *listeners_load_certificates(const struct listeners *ls,
-                                            const struct configuration *config, struct diag *d);
-void listeners_take_certificates(struct listeners *ls, struct renewal *r);
-void renewal_destroy(struct renewal *r);
+/* SIGHUP: new connections have the certificates of CONFIG, if that matches. */
+void listeners_take_certificates(struct listeners *ls, const struct configuration *config);
 /* Whether CONFIG wants the sockets that are there. */
 bool listeners_match(const struct listeners *ls, const struct configuration *config);
 /* The loops' copies are closed. NULL is fine. */

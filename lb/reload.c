@@ -122,7 +122,6 @@ bool lb_reload(struct lb *lb, struct text *why)
     bool taken = false;
     struct configuration fresh;
     struct diag d = {0};
-    struct renewal *renewal = NULL;
 
     daemon_notify("RELOADING=1");
     if (!configuration_read(lb->parts->line->file, &fresh, &d)) {
@@ -132,19 +131,13 @@ bool lb_reload(struct lb *lb, struct text *why)
             access_log_reopen(lb->access_log);
         goto out;
     }
-    renewal = listeners_load_certificates(lb->parts->listeners, &fresh, &d);
-    if (renewal == NULL) {
-        refuse(lb, &d);
-    } else {
-        tell_program(lb, &fresh);
-        take_program(lb, &fresh);
-        listeners_take_certificates(lb->parts->listeners, renewal);
-        take_applications(lb, &fresh);
-        taken = true;
-        config_warn_exposed(&fresh.file);
-        log_info(NULL, "configuration-read", "file=%s", lb->parts->line->file);
-    }
-    renewal_destroy(renewal);
+    tell_program(lb, &fresh);
+    take_program(lb, &fresh);
+    listeners_take_certificates(lb->parts->listeners, &fresh);
+    take_applications(lb, &fresh);
+    taken = true;
+    config_warn_exposed(&fresh.file);
+    log_info(NULL, "configuration-read", "file=%s", lb->parts->line->file);
     configuration_fini(&fresh);
 out:
     if (why != NULL && !taken && d.text != NULL)

@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 #include "common/net/client_addr.h"
+#include "common/tls/client_certificate.h"
 #include "common/wire/http1_request.h"
 #include "lb/headers.h"
-#include "lb/tls_client.h"
 
 bool trust_compile_named(const char *name, const struct text_list *list, struct networks *out,
                          size_t *at, char why[SETTINGS_WHY_ROOM])
@@ -87,7 +87,7 @@ void exchange_trust(struct exchange *x)
         return;
     }
     /* The certificate of this connection has been verified here. */
-    if (tls_client_is_asked(http_conn_ssl(x->conn)))
+    if (client_certificate_is_asked(http_conn_ssl(x->conn)))
         headers_drop_certificate(x->req);
     find_client(x, trusted);
     believe(x);

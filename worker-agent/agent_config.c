@@ -15,8 +15,10 @@
 #include "common/net/user_rights.h"
 #include "common/tree/tree.h"
 
-/* For gethostname(): more than Linux has. */
-enum { HOST_NAME_ROOM = 256 };
+enum {
+    HOST_NAME_ROOM = 256,                 /* for gethostname(): more than Linux has */
+    TICKET_ROTATION_MS = 8 * 3600 * 1000, /* as a load balancer's by default */
+};
 
 /* ---- tls ---- */
 
@@ -36,15 +38,19 @@ static void complain_all(struct agent_config *c, const struct diag *sub, struct 
 static void create_tls(struct agent_config *c, const struct tls_settings *s, struct diag *d)
 {
     struct diag sub = {0};
-    struct listen_tls_options o = {.certificate = s->certificate,
-                                   .key = s->key,
-                                   .client_ca = s->client_ca,
-                                   .verify = (enum listen_tls_verify)s->client_verify,
-                                   .tls13_only = s->min_version == TLS_VERSION_13,
-                                   .ciphers = s->ciphers,
-                                   .ciphersuites = s->ciphersuites};
+    const struct tls_certificate_files files = {.certificate = s->certificate, .key = s->key};
+    const struct tls_listener_options o = {
+        .certificates = &files,
+        .ncertificates = 1,
+        .client_ca = s->client_ca,
+        .clients = (enum client_certificate_mode)s->client_verify,
+        .tls13_only = s->min_version == TLS_VERSION_13,
+        .ciphers = s->ciphers,
+        .ciphersuites = s->ciphersuites,
+        .ticket_rotation_ms = TICKET_ROTATION_MS,
+    };
 
-    c->tls = listen_tls_create(&o, &sub);
+    c->tls = tls_listener_create(&o, &sub);
     if (c->tls == NULL)
         complain_all(c, &sub, d);
     diag_fini(&sub);
@@ -62,7 +68,7 @@ static void read_tls(struct agent_config *c, struct diag *d)
         config_complain(&c->yaml, c->s.tls, d, "tls: certificate is required");
     if (s.key == NULL && d->errors == before)
         config_complain(&c->yaml, c->s.tls, d, "tls: key is required");
-    if ((s.client_ca != NULL) != (s.client_verify != LISTEN_TLS_OFF) && d->errors == before)
+    if ((s.client_ca != NULL) != (s.client_verify != CLIENT_CERTIFICATE_OFF) && d->errors == before)
         config_complain(&c->yaml, c->s.tls, d, "tls: client_ca and client_verify go together");
     if (d->errors == before)
         create_tls(c, &s, d);
@@ -305,7 +311,7 @@ void agent_config_destroy(struct agent_config *c)
     free(c->apps);
     free(c->users);
     networks_fini(&c->allow);
-    listen_tls_destroy(c->tls);
+    tls_listener_destroy(c->tls);
     free(c->host_path);
     free(c->origins);
     admin_config_fini(&admin_table, &c->admin);

@@ -10,7 +10,7 @@
 
 #include "common/base/privileges.h"
 #include "common/net/networks.h"
-#include "common/tls/listen_tls.h"
+#include "common/tls/tls_listener.h"
 #include "worker-agent/settings.h"
 #include "worker-agent/slot_address.h"
 
@@ -75,7 +75,7 @@ struct agent_config {
     struct admin_config admin;
     struct privileges own; /* of the agent itself: setting user */
     struct networks allow;
-    struct listen_tls *tls; /* NULL: plain; front_create and front_configure take it out */
+    struct tls_listener *tls; /* NULL: plain; front_create and front_configure take it out */
     struct app_config **apps;
     size_t napps;
     struct keeper_rights *users; /* NULL: the agent has no user, or root */

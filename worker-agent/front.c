@@ -121,13 +121,13 @@ static void take_tls(struct front *f, struct agent_config *c)
     if ((f->tls == NULL) != (c->tls == NULL))
         log_warn(NULL, "configuration-needs-restart", "setting=tls");
     else if (f->tls != NULL)
-        listen_tls_take(f->tls, c->tls);
+        tls_listener_take(f->tls, c->tls);
 }
 
 void front_look(struct front *f)
 {
     if (f->tls != NULL)
-        listen_tls_look(f->tls);
+        tls_listener_look(f->tls, "all", loop_now_ms(f->loop));
 }
 
 void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed)
@@ -179,7 +179,7 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
 {
     const struct addr_listen_options lo = {.mode = 0660};
     const struct http_listen_options ho = {
-        .ssl = f->tls != NULL ? listen_tls_context(f->tls) : NULL, .allows = allows, .tag = door};
+        .ssl = f->tls != NULL ? tls_listener_context(f->tls) : NULL, .allows = allows, .tag = door};
     char text[ADDR_TEXT_MAX];
     struct addr bound;
     int fd;
@@ -245,6 +245,6 @@ void front_destroy(struct front *f)
     if (f == NULL)
         return;
     http_server_destroy(f->server);
-    listen_tls_destroy(f->tls);
+    tls_listener_destroy(f->tls);
     free(f);
 }

@@ -13,7 +13,7 @@ struct front {
     struct loop *loop;
     struct http_server *server;
     const struct networks *allow; /* the configuration's */
-    struct listen_tls *tls;       /* NULL: plain */
+    struct tls_listener *tls;     /* NULL: plain */
     struct trace_log *trace;      /* NULL: none */
     bool turns_away;              /* each answer is the last of its connection */
     uint64_t response_buffers_total;

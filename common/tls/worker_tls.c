@@ -7,9 +7,9 @@
 
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "common/tls/tls_files.h"
 #include "common/tls/tls_link.h"
 #include "common/tls/tls_server.h"
-#include "common/tls/tls_watch.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
@@ -21,14 +21,16 @@
 /* TLS 1.2; those of TLS 1.3 are all fine. */
 #define AEAD_SUITES "ECDHE+AESGCM:ECDHE+CHACHA20"
 
+enum { WORKER_TLS_FILES = 3 };
+
 struct worker_tls {
     atomic_uint refs;
     /* The control thread's. */
     struct worker_tls_options options;
-    char *texts[5];
-    struct tls_watch files; /* as they were when they were last read */
-    bool refused;           /* what they say now could not be used */
-    pthread_mutex_t lock;   /* all below */
+    char *texts[WORKER_TLS_FILES + 2]; /* of the options: the files, then others */
+    struct tls_files *files;           /* as they were when they were last read */
+    bool refused;                      /* they could not be used then */
+    pthread_mutex_t lock;              /* all below */
     SSL_CTX *ctx;
     unsigned generation;
 };
@@ -50,11 +52,9 @@ struct tls_peer {
 
 /* ---- the files ---- */
 
-static void look_at_all(const struct worker_tls_options *o, struct tls_watch *out)
+static const char *const *paths(const struct worker_tls *t)
 {
-    const char *const paths[TLS_WATCH_FILES] = {o->ca, o->certificate, o->key};
-
-    tls_watch_look(out, paths);
+    return (const char *const *)t->texts;
 }
 
 /* ---- the context ---- */
@@ -134,24 +134,22 @@ static const char *keep_text(struct worker_tls *t, size_t i, const char *text)
 
 struct worker_tls *worker_tls_create(const struct worker_tls_options *o, struct diag *d)
 {
-    struct tls_watch files;
-
-    look_at_all(o, &files);
-    SSL_CTX *ctx = create_context(o, d);
-    if (ctx == NULL)
-        return NULL;
     struct worker_tls *t = xcalloc(1, sizeof(*t));
+
     atomic_init(&t->refs, 1);
     pthread_mutex_init(&t->lock, NULL);
-    t->ctx = ctx;
     t->options = *o;
     t->options.ca = keep_text(t, 0, o->ca);
     t->options.certificate = keep_text(t, 1, o->certificate);
     t->options.key = keep_text(t, 2, o->key);
     t->options.ciphers = keep_text(t, 3, o->ciphers);
     t->options.ciphersuites = keep_text(t, 4, o->ciphersuites);
-    t->files = files;
-    return t;
+    t->files = tls_files_look(paths(t), WORKER_TLS_FILES);
+    t->ctx = create_context(&t->options, d);
+    if (t->ctx != NULL)
+        return t;
+    worker_tls_unref(t);
+    return NULL;
 }
 
 struct worker_tls *worker_tls_ref(struct worker_tls *t)
@@ -167,6 +165,7 @@ void worker_tls_unref(struct worker_tls *t)
     SSL_CTX_free(t->ctx);
     for (size_t i = 0; i < ARRAY_LEN(t->texts); ++i)
         free(t->texts[i]);
+    tls_files_destroy(t->files);
     pthread_mutex_destroy(&t->lock);
     free(t);
 }
@@ -195,7 +194,9 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
     struct worker_tls_options options = t->options;
     t->options = fresh->options;
     fresh->options = options;
+    struct tls_files *files = t->files;
     t->files = fresh->files;
+    fresh->files = files;
     t->refused = false;
 }
 
@@ -210,13 +211,10 @@ static void say_kept(const char *whose, const struct diag *d)
 
 void worker_tls_look(struct worker_tls *t, const char *whose)
 {
-    struct tls_watch now;
     struct diag d = {0};
 
-    look_at_all(&t->options, &now);
-    if (tls_watch_same(&now, &t->files))
+    if (!tls_files_changed(&t->files, paths(t), WORKER_TLS_FILES))
         return;
-    t->files = now;
     SSL_CTX *ctx = create_context(&t->options, &d);
     if (ctx != NULL) {
         put_in_force(t, ctx);

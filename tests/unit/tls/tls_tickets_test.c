@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/tls_tickets.h"
+#include "common/tls/tls_tickets.h"
 
 #include <openssl/crypto.h>
 #include <pthread.h>

@@ -4,8 +4,8 @@
  * with "*" for the whole leftmost label (RFC 6125 section 6.4). The common name counts for nothing.
  * Built by one thread, then constant and any thread's; reference counted.
  */
-#ifndef RLB_LB_TLS_NAMES_H
-#define RLB_LB_TLS_NAMES_H
+#ifndef RLB_TLS_TLS_NAMES_H
+#define RLB_TLS_TLS_NAMES_H
 
 #include "common/base/text.h"
 

@@ -4,8 +4,8 @@
  * loops, and by contexts that are read anew with the same certificates. Reference counted; any
  * thread. Lock: inside, around the keys.
  */
-#ifndef RLB_LB_TLS_TICKETS_H
-#define RLB_LB_TLS_TICKETS_H
+#ifndef RLB_TLS_TLS_TICKETS_H
+#define RLB_TLS_TLS_TICKETS_H
 
 #include "common/base/base.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/tls_ocsp.h"
+#include "common/tls/tls_ocsp.h"
 
 #include "common/base/file.h"
 

@@ -3,8 +3,8 @@
  * An OCSP response from a file, checked before it is stapled: signed for the certificate's issuer,
  * good, and not past its end (RFC 6960). Owned by whoever read it; constant then.
  */
-#ifndef RLB_LB_TLS_OCSP_H
-#define RLB_LB_TLS_OCSP_H
+#ifndef RLB_TLS_TLS_OCSP_H
+#define RLB_TLS_TLS_OCSP_H
 
 #include "common/base/err.h"
 

@@ -3,7 +3,7 @@
  * AES-256-CBC and HMAC-SHA256, as RFC 5077 section 4 recommends; the library does both, after its
  * SSL_CTX_set_tlsext_ticket_key_evp_cb(3).
  */
-#include "lb/tls_tickets.h"
+#include "common/tls/tls_tickets.h"
 
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/tls_client.h"
+#include "common/tls/client_certificate.h"
 
 #include "common/base/file.h"
 #include "common/tls/tls_server.h"
@@ -27,7 +27,7 @@ static apart size_t print_subject(X509 *certificate, char room[CLIENT_SUBJECT_MA
     return len;
 }
 
-/* What cannot be told to workers whole is not told in part. */
+/* A subject that cannot be reported completely is not reported in part. */
 static int on_verify(int good, X509_STORE_CTX *store)
 {
     char room[CLIENT_SUBJECT_MAX];
@@ -40,40 +40,38 @@ static int on_verify(int good, X509_STORE_CTX *store)
     return 0;
 }
 
-bool tls_client_ask(SSL_CTX *ctx, const char *file, int verify, struct text *basis, struct diag *d)
+bool client_certificate_ask(SSL_CTX *ctx, const char *file, bool required, bool subjects,
+                            struct text *basis, struct diag *d)
 {
-    enum err e = file_read(file, CLIENT_CA_BYTES_MAX, basis);
     STACK_OF(X509_NAME) *names = NULL;
 
-    if (e != ERR_OK) {
-        diag_add(d, file, 0, 0, "%s", err_text(e));
-        return false;
-    }
     if (SSL_CTX_load_verify_file(ctx, file) != 1 ||
         (names = SSL_load_client_CA_file(file)) == NULL) {
         tls_server_complain(d, file, "cannot use these authorities");
         return false;
     }
     SSL_CTX_set_client_CA_list(ctx, names);
-    SSL_CTX_set_verify(ctx,
-                       verify == CLIENT_VERIFY_REQUIRED
-                           ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
-                           : SSL_VERIFY_PEER,
-                       on_verify);
-    text_add_char(basis, (char)('0' + verify));
-    return true;
+    SSL_CTX_set_verify(
+        ctx, required ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_PEER,
+        subjects ? on_verify : NULL);
+    enum err e = file_read(file, CLIENT_CA_BYTES_MAX, basis);
+
+    text_add_char(basis, required ? '1' : '0');
+    if (e != ERR_OK)
+        diag_add(d, file, 0, 0, "%s", err_text(e));
+    return e == ERR_OK;
 }
 
-bool tls_client_is_asked(const SSL *ssl)
+bool client_certificate_is_asked(const SSL *ssl)
 {
     return ssl != NULL && SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE;
 }
 
-struct tls_client tls_client_of(const SSL *ssl, char room[CLIENT_SUBJECT_MAX])
+struct client_certificate client_certificate_of(const SSL *ssl, char room[CLIENT_SUBJECT_MAX])
 {
-    struct tls_client c = {SLICE_NULL, SLICE_NULL};
+    struct client_certificate c = {SLICE_NULL, SLICE_NULL};
 
-    if (!tls_client_is_asked(ssl))
+    if (!client_certificate_is_asked(ssl))
         return c;
     X509 *certificate = SSL_get0_peer_certificate(ssl);
     size_t len = 0;

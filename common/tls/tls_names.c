@@ -3,7 +3,7 @@
  * One sorted table, wildcards in it as they are written: a host is looked for as it is, then with
  * "*" for its first label.
  */
-#include "lb/tls_names.h"
+#include "common/tls/tls_names.h"
 
 #include "common/wire/tls_server_name.h"
 

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   listener --outer--> SSL --(ClientHello)--> a context of the effective set
+ *
+ * The outer context has no certificate and stays for the life of the listener. At each ClientHello
+ * a callback replaces it by the one for the client's server name, so that new certificates need no
+ * new listener and established connections are not affected. (The callback is the outer context's
+ * only: a second ClientHello of one handshake, after a retry request, keeps the context of the
+ * first.)
+ *
+ * A set holds the certificates as they were read at one time: a context per certificate, or per two
+ * for the same names, an RSA and an ECDSA one, of which the client gets what it can use. It is
+ * constant and reference counted. A context has its set's names and its own number with it (as
+ * ex_data), which go with the last connection that has chosen it; the set itself may be gone by
+ * then. Lock: around the pointer to the effective set, held to take a reference.
+ */
+#include "common/tls/tls_listener.h"
+
+#include "common/base/log.h"
+#include "common/tls/tls_files.h"
+#include "common/tls/tls_names.h"
+#include "common/tls/tls_ocsp.h"
+#include "common/tls/tls_server.h"
+#include "common/tls/tls_tickets.h"
+#include "common/wire/tls_server_name.h"
+
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct tls_set {
+    _Atomic unsigned refs;
+    SSL_CTX **contexts;
+    size_t n;
+    struct tls_names *names; /* -> index of contexts */
+    struct diag notes;       /* what is not as configured, but no reason not to serve: lines */
+    time_t until;            /* the first OCSP response expires; 0: there is none */
+};
+
+struct tls_listener {
+    SSL_CTX *outer;
+    struct tls_listener_options o;
+    struct tls_certificate_files *certificates; /* O's */
+    char **texts;                               /* what O points to: NFILES paths, then others */
+    size_t nfiles, ntexts;
+    struct tls_files *files; /* as they were when they were last read */
+    bool refused;            /* they could not be used then */
+    pthread_mutex_t lock;
+    struct tls_set *set; /* under the lock; counted */
+};
+
+/* What a context knows of its set. */
+struct place {
+    struct tls_names *names;
+    unsigned index;
+    struct tls_tickets *tickets;
+    struct tls_ocsp *ocsp;                 /* or NULL */
+    unsigned char digest[EVP_MAX_MD_SIZE]; /* of what a session of it was based on */
+    unsigned digest_len;
+};
+
+/* ---- places ---- */
+
+static void free_place(void *parent, void *place, CRYPTO_EX_DATA *data, int index, long argl,
+                       void *argp)
+{
+    struct place *p = place;
+
+    (void)parent;
+    (void)data;
+    (void)index;
+    (void)argl;
+    (void)argp;
+    if (p == NULL)
+        return;
+    tls_names_unref(p->names);
+    tls_tickets_unref(p->tickets);
+    tls_ocsp_destroy(p->ocsp);
+    free(p);
+}
+
+/* The library gives it out once, and it is constant then. */
+static int place_index;
+static pthread_once_t place_index_made = PTHREAD_ONCE_INIT;
+
+static void make_place_index(void)
+{
+    place_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, free_place);
+    ASSERT(place_index >= 0);
+}
+
+static void set_place(SSL_CTX *ctx, struct tls_names *names, unsigned index)
+{
+    struct place *p = xcalloc(1, sizeof(*p));
+
+    pthread_once(&place_index_made, make_place_index);
+    p->names = tls_names_ref(names);
+    p->index = index;
+    if (SSL_CTX_set_ex_data(ctx, place_index, p) != 1)
+        abort(); /* out of memory */
+}
+
+static struct place *place_of(const SSL_CTX *ctx)
+{
+    return SSL_CTX_get_ex_data(ctx, place_index);
+}
+
+/* ---- reading ---- */
+
+struct reading {
+    const struct tls_listener_options *o;
+    struct tls_set *set;
+    struct tls_names **names; /* per context: what it was opened for */
+    struct diag *d;
+};
+
+static int key_kind(SSL_CTX *ctx)
+{
+    return EVP_PKEY_get_base_id(SSL_CTX_get0_privatekey(ctx));
+}
+
+static bool has_kind(SSL_CTX *ctx, int kind)
+{
+    bool found = false;
+
+    for (long more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST); more == 1 && !found;
+         more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_NEXT))
+        found = key_kind(ctx) == kind;
+    SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST);
+    return found;
+}
+
+/* The context that takes one more certificate with these names and this kind of key, or N. */
+static size_t find_twin(const struct reading *r, const struct tls_names *names, int kind)
+{
+    size_t i = 0;
+
+    while (i < r->set->n &&
+           (!tls_names_same(r->names[i], names) || has_kind(r->set->contexts[i], kind)))
+        ++i;
+    return i;
+}
+
+/* On the loop of a connection. */
+static int on_status(SSL *ssl, void *context)
+{
+    (void)context;
+    return tls_ocsp_staple(place_of(SSL_get_SSL_CTX(ssl))->ocsp, ssl);
+}
+
+/* FILE (NULL: none) for FROM's certificate, which is TO's to show. */
+static void add_ocsp(struct tls_set *s, SSL_CTX *to, SSL_CTX *from, const char *file)
+{
+    struct place *p = place_of(to);
+    struct tls_ocsp *o = file != NULL ? tls_ocsp_read(file, from, &s->notes) : NULL;
+
+    if (o == NULL)
+        return;
+    if (s->until == 0 || o->until < s->until)
+        s->until = o->until;
+    o->next = p->ocsp;
+    p->ocsp = o;
+    SSL_CTX_set_tlsext_status_cb(to, on_status);
+}
+
+/* CTX becomes one of the set's, or goes into one of them. */
+static bool place_context(struct reading *r, SSL_CTX *ctx, const struct tls_certificate_files *from)
+{
+    const char *file = from->certificate;
+    struct tls_names *names = tls_names_create();
+    struct tls_set *s = r->set;
+    X509 *certificate = SSL_CTX_get0_certificate(ctx);
+
+    if (!tls_names_add(names, certificate, 0)) {
+        diag_add(r->d, file, 0, 0, "more than %d names", TLS_CERTIFICATE_NAMES_MAX);
+        tls_names_unref(names);
+        SSL_CTX_free(ctx);
+        return false;
+    }
+    tls_names_sort(names);
+    size_t twin = find_twin(r, names, key_kind(ctx));
+    if (twin == s->n) {
+        /* There were no more a moment ago. */
+        bool few = tls_names_add(s->names, certificate, (unsigned)s->n);
+        ASSERT(few);
+        r->names[s->n] = names;
+        set_place(ctx, s->names, (unsigned)s->n);
+        add_ocsp(s, ctx, ctx, from->ocsp);
+        s->contexts[s->n++] = ctx;
+        return true;
+    }
+    add_ocsp(s, s->contexts[twin], ctx, from->ocsp);
+    bool added = tls_server_add(s->contexts[twin], ctx);
+    if (!added)
+        tls_server_complain(r->d, file, "cannot stand beside the other one for the same names");
+    tls_names_unref(names);
+    SSL_CTX_free(ctx);
+    return added;
+}
+
+static bool read_certificate(struct reading *r, const struct tls_certificate_files *from)
+{
+    struct tls_server_options o = {
+        .certificate_file = from->certificate,
+        .key_file = from->key,
+        .http2 = r->o->http2,
+        .tls13_only = r->o->tls13_only,
+        .ciphers = r->o->ciphers,
+        .ciphersuites = r->o->ciphersuites,
+    };
+    SSL_CTX *ctx = tls_server_create(&o, r->d);
+
+    return ctx != NULL && place_context(r, ctx, from);
+}
+
+/* A session may be resumed where the same certificates are shown, and the same ones (BASIS) are
+ * asked of clients; and nowhere else. */
+static bool set_session_context(SSL_CTX *ctx, struct place *p, struct slice basis)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    bool good = md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
+                EVP_DigestUpdate(md, basis.p, basis.len) == 1;
+
+    for (long more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST); good && more == 1;
+         more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_NEXT)) {
+        good = X509_digest(SSL_CTX_get0_certificate(ctx), EVP_sha256(), digest, &len) == 1 &&
+               EVP_DigestUpdate(md, digest, len) == 1;
+    }
+    SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST);
+    good = good && EVP_DigestFinal_ex(md, p->digest, &p->digest_len) == 1 &&
+           SSL_CTX_set_session_id_context(ctx, p->digest, p->digest_len) == 1;
+    EVP_MD_CTX_free(md);
+    return good;
+}
+
+static bool finish_context(struct reading *r, SSL_CTX *ctx)
+{
+    struct place *p = place_of(ctx);
+    struct text basis = {0};
+    bool asked =
+        r->o->clients == CLIENT_CERTIFICATE_OFF ||
+        client_certificate_ask(ctx, r->o->client_ca, r->o->clients == CLIENT_CERTIFICATE_REQUIRED,
+                               r->o->client_subjects, &basis, r->d);
+
+    p->tickets = tls_tickets_create();
+    bool good = p->tickets != NULL && set_session_context(ctx, p, text_slice(&basis));
+    text_fini(&basis);
+    if (asked && !good)
+        tls_server_complain(r->d, NULL, "cannot set up TLS sessions");
+    return asked && good;
+}
+
+static bool finish_contexts(struct reading *r)
+{
+    for (size_t i = 0; i < r->set->n; ++i) {
+        if (!finish_context(r, r->set->contexts[i]))
+            return false;
+    }
+    return true;
+}
+
+static void set_unref(struct tls_set *s)
+{
+    if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (size_t i = 0; i < s->n; ++i)
+        SSL_CTX_free(s->contexts[i]);
+    free(s->contexts);
+    tls_names_unref(s->names);
+    diag_fini(&s->notes);
+    free(s);
+}
+
+/* NULL: errors are in D. */
+static struct tls_set *set_create(const struct tls_listener_options *o, struct diag *d)
+{
+    struct tls_set *s = xcalloc(1, sizeof(*s));
+    struct reading r = {.o = o, .set = s, .d = d};
+    bool good = true;
+
+    atomic_init(&s->refs, 1);
+    s->names = tls_names_create();
+    s->contexts = xcalloc(o->ncertificates, sizeof(SSL_CTX *));
+    r.names = xcalloc(o->ncertificates, sizeof(struct tls_names *));
+    for (size_t i = 0; i < o->ncertificates && good; ++i)
+        good = read_certificate(&r, &o->certificates[i]);
+    tls_names_sort(s->names);
+    good = good && finish_contexts(&r);
+    for (size_t i = 0; i < s->n; ++i)
+        tls_names_unref(r.names[i]);
+    free(r.names);
+    if (good)
+        return s;
+    set_unref(s);
+    return NULL;
+}
+
+/* ---- sessions ---- */
+
+/*
+ * On the loop of a connection. The library asks the context that a connection began with; the keys
+ * are of the one that it was switched to. A ticket of TLS 1.3 is used once, so each is followed by
+ * a new one (2).
+ */
+static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                     EVP_MAC_CTX *mac, int sealing)
+{
+    struct tls_tickets *tickets = place_of(SSL_get_SSL_CTX(ssl))->tickets;
+
+    if (sealing)
+        return tls_tickets_seal(tickets, name, iv, cipher, mac) ? 1 : -1;
+    int found = tls_tickets_open(tickets, name, iv, cipher, mac);
+
+    return found == 1 && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : found;
+}
+
+static void inherit(struct place *p, const struct place *old)
+{
+    if (p->digest_len != old->digest_len || memcmp(p->digest, old->digest, p->digest_len) != 0)
+        return;
+    tls_tickets_ref(old->tickets);
+    tls_tickets_unref(p->tickets);
+    p->tickets = old->tickets;
+}
+
+/* Where S has the same certificates as OLD, tickets of OLD are valid for S. Before S is effective.
+ */
+static void inherit_all(struct tls_set *s, const struct tls_set *old)
+{
+    for (size_t i = 0; i < s->n; ++i) {
+        for (size_t k = 0; k < old->n; ++k)
+            inherit(place_of(s->contexts[i]), place_of(old->contexts[k]));
+    }
+}
+
+/* ---- choosing ---- */
+
+static struct slice server_name(SSL *ssl)
+{
+    const unsigned char *bytes = NULL;
+    size_t len = 0;
+    struct slice name = SLICE_NULL;
+
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &bytes, &len) == 1 &&
+        tls_server_name((struct slice){(const char *)bytes, len}, &name))
+        return name;
+    return SLICE_NULL;
+}
+
+static SSL_CTX *choose(const struct tls_set *s, struct slice name)
+{
+    unsigned owner = 0;
+
+    if (name.p == NULL || !tls_names_find(s->names, name, &owner))
+        owner = 0;
+    return s->contexts[owner];
+}
+
+/* On the loop of a connection. */
+static int on_client_hello(SSL *ssl, int *alert, void *context)
+{
+    struct tls_listener *t = context;
+
+    (void)alert;
+    pthread_mutex_lock(&t->lock);
+    struct tls_set *set = t->set;
+    atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&t->lock);
+    tls_server_switch(ssl, choose(set, server_name(ssl)));
+    set_unref(set);
+    return SSL_CLIENT_HELLO_SUCCESS;
+}
+
+bool tls_listener_misdirected(const SSL *ssl, struct slice host)
+{
+    const struct place *p = place_of(SSL_get_SSL_CTX(ssl));
+    unsigned owner = 0;
+
+    return p != NULL && tls_names_find(p->names, slice_cut(&host, ':'), &owner) &&
+           owner != p->index;
+}
+
+/* ---- life ---- */
+
+static SSL_CTX *create_outer(const struct tls_listener_options *options, struct diag *d)
+{
+    static const unsigned char none[] = "outer";
+    const struct tls_server_options o = {.http2 = options->http2};
+    SSL_CTX *ctx = tls_server_create(&o, d);
+
+    /* The chosen one brings its own, if the two were the same before (SSL_set_SSL_CTX). */
+    if (ctx != NULL && SSL_CTX_set_session_id_context(ctx, none, sizeof(none)) != 1)
+        abort();
+    if (ctx != NULL && SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, on_ticket) != 1)
+        abort();
+    return ctx;
+}
+
+static const char *keep(struct tls_listener *t, const char *text)
+{
+    t->texts[t->ntexts++] = xstrdup(text);
+    return t->texts[t->ntexts - 1];
+}
+
+static void copy_options(struct tls_listener *t, const struct tls_listener_options *o)
+{
+    size_t n = o->ncertificates;
+    struct tls_certificate_files *copies = xcalloc(n, sizeof(*copies));
+
+    t->o = *o;
+    t->certificates = copies;
+    t->o.certificates = copies;
+    t->nfiles = 3 * n + 1;
+    t->texts = xcalloc(t->nfiles + 2, sizeof(char *));
+    for (size_t i = 0; i < n; ++i) {
+        copies[i].certificate = keep(t, o->certificates[i].certificate);
+        copies[i].key = keep(t, o->certificates[i].key);
+        copies[i].ocsp = keep(t, o->certificates[i].ocsp);
+    }
+    t->o.client_ca = keep(t, o->client_ca);
+    ASSERT(t->ntexts == t->nfiles);
+    t->o.ciphers = keep(t, o->ciphers);
+    t->o.ciphersuites = keep(t, o->ciphersuites);
+}
+
+static const char *const *paths(const struct tls_listener *t)
+{
+    return (const char *const *)t->texts;
+}
+
+struct tls_listener *tls_listener_create(const struct tls_listener_options *o, struct diag *d)
+{
+    struct tls_listener *t = xcalloc(1, sizeof(*t));
+
+    pthread_mutex_init(&t->lock, NULL);
+    copy_options(t, o);
+    t->files = tls_files_look(paths(t), t->nfiles);
+    t->set = set_create(&t->o, d);
+    t->outer = t->set != NULL ? create_outer(&t->o, d) : NULL;
+    if (t->outer == NULL) {
+        tls_listener_destroy(t);
+        return NULL;
+    }
+    SSL_CTX_set_client_hello_cb(t->outer, on_client_hello, t);
+    return t;
+}
+
+void tls_listener_destroy(struct tls_listener *t)
+{
+    if (t == NULL)
+        return;
+    SSL_CTX_free(t->outer);
+    set_unref(t->set);
+    tls_files_destroy(t->files);
+    for (size_t i = 0; i < t->ntexts; ++i)
+        free(t->texts[i]);
+    free(t->texts);
+    free(t->certificates);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+SSL_CTX *tls_listener_context(struct tls_listener *t)
+{
+    return t->outer;
+}
+
+/* SET, whose reference is taken over, is effective from now on. Returns the one before. */
+static struct tls_set *replace_set(struct tls_listener *t, struct tls_set *set)
+{
+    struct tls_set *old = t->set;
+
+    inherit_all(set, old);
+    pthread_mutex_lock(&t->lock);
+    t->set = set;
+    pthread_mutex_unlock(&t->lock);
+    return old;
+}
+
+/* All but the outer contexts, which their listeners know, is exchanged. */
+void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh)
+{
+    struct tls_listener old = *t;
+
+    fresh->set = replace_set(t, fresh->set);
+    t->o = fresh->o;
+    t->certificates = fresh->certificates;
+    t->texts = fresh->texts;
+    t->nfiles = fresh->nfiles;
+    t->ntexts = fresh->ntexts;
+    t->files = fresh->files;
+    t->refused = false;
+    fresh->o = old.o;
+    fresh->certificates = old.certificates;
+    fresh->texts = old.texts;
+    fresh->nfiles = old.nfiles;
+    fresh->ntexts = old.ntexts;
+    fresh->files = old.files;
+}
+
+void tls_listener_say_notes(const struct tls_listener *t, const char *address)
+{
+    struct slice rest = slice_of(t->set->notes.text);
+
+    while (rest.len > 0) {
+        struct slice why = slice_cut(&rest, '\n');
+
+        log_warn(NULL, "ocsp-not-stapled", "address=%s why=\"%.*s\"", address, SLICE_FMT(why));
+    }
+}
+
+static void say_kept(const char *address, const struct diag *d)
+{
+    struct slice rest = slice_of(d->text);
+    struct slice why = slice_cut(&rest, '\n');
+
+    log_warn(NULL, "certificates-kept", "address=%s why=\"%.*s\" action=\"the old ones stay\"",
+             address, SLICE_FMT(why));
+}
+
+static void rotate(struct tls_listener *t, uint64_t now_ms)
+{
+    for (size_t i = 0; i < t->set->n; ++i)
+        tls_tickets_rotate(place_of(t->set->contexts[i])->tickets, now_ms, t->o.ticket_rotation_ms);
+}
+
+void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now_ms)
+{
+    struct diag d = {0};
+
+    rotate(t, now_ms);
+    bool changed = tls_files_changed(&t->files, paths(t), t->nfiles);
+    bool outdated = t->set->until != 0 && time(NULL) >= t->set->until;
+
+    if (!changed && (t->refused || !outdated))
+        return;
+    struct tls_set *set = set_create(&t->o, &d);
+
+    if (set != NULL) {
+        set_unref(replace_set(t, set));
+        log_info(NULL, "certificates-renewed", "address=%s", address);
+        tls_listener_say_notes(t, address);
+    } else if (!t->refused) {
+        say_kept(address, &d);
+    }
+    t->refused = set == NULL;
+    diag_fini(&d);
+}

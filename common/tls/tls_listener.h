@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TLS of one listener, which may have several certificates: the client's server name chooses. They
+ * and everything else may be replaced while connections are accepted. Created, changed and
+ * destroyed by one thread; outlives the listeners that use its context.
+ */
+#ifndef RLB_TLS_TLS_LISTENER_H
+#define RLB_TLS_TLS_LISTENER_H
+
+#include "common/tls/client_certificate.h"
+
+struct tls_listener;
+
+struct tls_certificate_files {
+    const char *certificate, *key; /* PEM */
+    const char *ocsp;              /* the response to staple, DER; NULL: none */
+};
+
+/* The texts are copied. */
+struct tls_listener_options {
+    /* The first is for clients without a server name, and with an unknown one. */
+    const struct tls_certificate_files *certificates;
+    size_t ncertificates;  /* not 0 */
+    const char *client_ca; /* PEM file; NULL with CLIENT_CERTIFICATE_OFF */
+    enum client_certificate_mode clients;
+    bool
+        client_subjects; /* reject certificates whose subject client_certificate_of cannot return */
+    bool http2;          /* offered by ALPN */
+    bool tls13_only;
+    const char *ciphers, *ciphersuites; /* of TLS 1.2 and 1.3; NULL: see tls_server_options */
+    uint64_t ticket_rotation_ms;        /* how often session tickets get a new key */
+};
+
+/* Reads the files. Returns NULL on failure; errors go to D. */
+struct tls_listener *tls_listener_create(const struct tls_listener_options *o, struct diag *d);
+/* NULL is allowed. */
+void tls_listener_destroy(struct tls_listener *t);
+/* For http_server_listen, on any loop; stays the same as long as T lives. Borrowed. */
+SSL_CTX *tls_listener_context(struct tls_listener *t);
+/*
+ * Handshakes from now on are as FRESH is configured; FRESH, which no listener uses, is to be
+ * destroyed. Tickets remain valid where certificates and authorities are the same.
+ */
+void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh);
+/* Logs what is not as configured, but no reason not to serve. ADDRESS is the listener's. */
+void tls_listener_say_notes(const struct tls_listener *t, const char *address);
+/*
+ * Each second: rotates the keys of tickets; if a file has changed, or a stapled response has
+ * expired, reads all files again. If they cannot be used (a new certificate, but the old key), the
+ * previous ones remain effective until another change; logged once. ADDRESS is for the log.
+ */
+void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now_ms);
+/*
+ * Whether HOST (host[:port]) belongs to another certificate than the one of SSL's connection (RFC
+ * 9110 section 15.5.20). Any thread.
+ */
+bool tls_listener_misdirected(const SSL *ssl, struct slice host);
+
+#endif
