@@ -12,7 +12,7 @@
 
 #include "common/base/text.h"
 #include "common/core/counter.h"
-#include "common/core/counter_top.h"
+#include "common/core/topk.h"
 
 enum { KEY_ROOM = 24, WARM = 1000, LINE = 100000 };
 
@@ -169,18 +169,18 @@ static void bench_line(void)
 
 static void bench_top(uint64_t n)
 {
-    struct counter_top *top = counter_top_create(COUNTER_TOP_ENTRIES);
+    struct topk *top = topk_create(TOPK_ENTRIES, COUNTER_NAME_MAX);
     uint64_t random = 88172645463325252ULL, start = now_ns();
     char text[KEY_ROOM];
 
     for (uint64_t i = 0; i < n; ++i) {
         uint64_t key = next_random(&random) % 1000;
 
-        counter_top_add(top, ask_for(text, key, false).key, random % 1000);
+        topk_add(top, ask_for(text, key, false).key, random % 1000);
     }
     printf("top keys, 1000 of them: %.1f ns per wait added (with making the key's text)\n",
            (double)(now_ns() - start) / (double)n);
-    counter_top_destroy(top);
+    topk_destroy(top);
 }
 
 static size_t argument(int argc, char **argv, int i, size_t deflt)

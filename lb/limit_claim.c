@@ -58,7 +58,7 @@ static void count_wait_locked(struct limit_claim *c, uint64_t now_us)
     uint64_t waited_us = now_us > c->since_us ? now_us - c->since_us : 0;
 
     c->waited_us += waited_us;
-    counter_top_add(c->counter->top, c->key, waited_us);
+    topk_add(c->counter->top, c->key, waited_us);
 }
 
 static enum limit_result result_of(enum counter_answer a)

@@ -12,7 +12,7 @@ struct limit_counter *limit_counter_create(const char *name)
     pthread_mutex_init(&c->lock, NULL);
     c->table = counter_table_create(LIMIT_KEYS_MAX, LIMIT_WAITERS_MAX);
     c->flights = counter_table_create(LIMIT_KEYS_MAX, LIMIT_WAITERS_MAX);
-    c->top = counter_top_create(COUNTER_TOP_ENTRIES);
+    c->top = topk_create(TOPK_ENTRIES, COUNTER_NAME_MAX);
     return c;
 }
 
@@ -28,7 +28,7 @@ void limit_counter_unref(struct limit_counter *c)
         return;
     counter_table_destroy(c->table);
     counter_table_destroy(c->flights);
-    counter_top_destroy(c->top);
+    topk_destroy(c->top);
     pthread_mutex_destroy(&c->lock);
     free(c->name);
     free(c);

@@ -8,7 +8,7 @@
 #define RLB_LB_LIMIT_COUNTER_H
 
 #include "common/core/counter.h"
-#include "common/core/counter_top.h"
+#include "common/core/topk.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -39,7 +39,7 @@ struct limit_counter {
     /* where: daemon with mode any: requests of this load balancer for the same key. Separate, as
      * the limits of `table` bind requests that stay there when `where` changes. */
     struct counter_table *flights;
-    struct counter_top *top; /* keys by time waited */
+    struct topk *top; /* keys by time waited */
     struct limit_figures figures;
 };
 

@@ -24,19 +24,19 @@ static void copy_key(struct limit_key_view *to, struct slice key)
 static void copy_keys_locked(const struct limit_counter *c, const struct counter_lock *longest,
                              struct limit_keys_view *out)
 {
-    struct counter_top_row rows[LIMIT_TOP_KEYS];
+    struct topk_row rows[LIMIT_TOP_KEYS];
 
     out->longest.len = 0;
     if (longest != NULL)
         copy_key(&out->longest, counter_key_of(longest));
-    out->n = counter_top_read(c->top, rows, LIMIT_TOP_KEYS);
+    out->n = topk_read(c->top, rows, LIMIT_TOP_KEYS);
     for (size_t i = 0; i < out->n; ++i) {
         struct limit_key_view *k = &out->top[i];
 
         copy_key(k, rows[i].key);
-        k->waited_us = rows[i].waited_us;
-        k->over_us = rows[i].over_us;
-        k->waits = rows[i].waits;
+        k->waited_us = rows[i].sum;
+        k->over_us = rows[i].over;
+        k->waits = rows[i].count;
     }
 }
 
@@ -56,7 +56,7 @@ static void copy_tables_locked(const struct limit_counter *c, const struct count
 
     out->held = s->held;
     out->acquired = s->acquired;
-    out->waited_us = counter_top_total_us(c->top);
+    out->waited_us = topk_total(c->top);
     add_waits(s, out);
     /* A request that holds a place there asks the daemon: it is counted with those already. */
     add_waits(counter_stats(c->flights), out);

@@ -43,7 +43,7 @@ struct limit_view {
  * What RULE's counter counts.
  *   keys    NULL: not wanted
  *   now_us  monotonic
- * Cost: O(COUNTER_TOP_ENTRIES log of them) under the counter's mutex with KEYS, else O(1).
+ * Cost: O(TOPK_ENTRIES log of them) under the counter's mutex with KEYS, else O(1).
  */
 void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
                 struct limit_keys_view *keys);

@@ -91,7 +91,7 @@ static uint64_t note_wait_over(struct client *c)
     uint64_t waited_us = s->now_us - c->wait_since_us;
 
     if (c->wait_key != NULL)
-        counter_top_add(s->top, (struct slice){c->wait_key, c->wait_key_bytes}, waited_us);
+        topk_add(s->top, (struct slice){c->wait_key, c->wait_key_bytes}, waited_us);
     free(c->wait_key);
     c->wait_key = NULL;
     return waited_us;

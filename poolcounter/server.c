@@ -267,7 +267,7 @@ struct server *server_create(const struct server_options *o)
     list_init(&s->woken);
     timer_wheel_init(&s->wheel, server_now_ms(s));
     timer_init(&s->accept_again, NULL);
-    s->top = counter_top_create(COUNTER_TOP_ENTRIES);
+    s->top = topk_create(TOPK_ENTRIES, COUNTER_NAME_MAX);
     types_init(&s->types, (size_t)o->config->s.max_types);
     s->input = xmalloc(REST_BYTES_MAX + READ_BYTES);
     (void)text_reserve(&s->replies, ANSWERS_BYTES_MAX);
@@ -325,7 +325,7 @@ void server_destroy(struct server *s)
     listeners_close(s);
     counter_table_destroy(s->table);
     types_fini(&s->types);
-    counter_top_destroy(s->top);
+    topk_destroy(s->top);
     text_fini(&s->replies);
     free(s->input);
     pthread_cond_destroy(&s->answered);

@@ -67,7 +67,7 @@ struct server_snapshot {
         struct type_figures figures;
     } * types;
     size_t ntypes;
-    /* The keys most waited for, the most first; see counter_top.h for what the numbers mean. */
+    /* The keys most waited for, the most first; see topk.h for what the numbers mean. */
     struct key_row {
         struct slice name; /* within NAMES */
         uint64_t waited_us, over_us, waits;

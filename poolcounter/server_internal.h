@@ -11,7 +11,7 @@
 #ifndef RLB_POOLCOUNTER_SERVER_INTERNAL_H
 #define RLB_POOLCOUNTER_SERVER_INTERNAL_H
 
-#include "common/core/counter_top.h"
+#include "common/core/topk.h"
 #include "common/event/timer_wheel.h"
 #include "common/wire/counter_line.h"
 #include "poolcounter/server.h"
@@ -117,8 +117,8 @@ struct server {
 
     struct counter_table *table;
     struct types types;
-    struct counter_top *top; /* keys by what was waited for them */
-    struct list woken;       /* locks whose clients are not yet told */
+    struct topk *top;  /* keys by what was waited for them */
+    struct list woken; /* locks whose clients are not yet told */
 
     uint64_t now_us; /* read once a round */
     uint64_t started_us;

@@ -55,10 +55,10 @@ static void put_types(struct server *s, struct server_snapshot *out)
 
 static void put_names(struct server *s, struct server_snapshot *out)
 {
-    struct counter_top_row rows[SNAPSHOT_KEYS_MAX];
+    struct topk_row rows[SNAPSHOT_KEYS_MAX];
     size_t bytes = 0;
 
-    out->nkeys = counter_top_read(s->top, rows, SNAPSHOT_KEYS_MAX);
+    out->nkeys = topk_read(s->top, rows, SNAPSHOT_KEYS_MAX);
     for (size_t i = 0; i < out->nkeys; ++i)
         bytes += rows[i].key.len;
     map_for_each (struct type_entry, entry, &s->types.map, node)
@@ -68,9 +68,9 @@ static void put_names(struct server *s, struct server_snapshot *out)
     for (size_t i = 0; i < out->nkeys; ++i) {
         out->keys[i] = (struct key_row){
             .name = put_name(out, rows[i].key),
-            .waited_us = rows[i].waited_us,
-            .over_us = rows[i].over_us,
-            .waits = rows[i].waits,
+            .waited_us = rows[i].sum,
+            .over_us = rows[i].over,
+            .waits = rows[i].count,
         };
     }
 }

@@ -7,48 +7,25 @@
 
 enum { BYTES_MAX = WARM_TARGET_MAX + WARM_HOST_MAX + CLASS_BYTES_MAX + 2 };
 
-static uint64_t certain(const struct warm_target *t)
+static uint64_t counters(const struct warm_targets *w)
 {
-    return t->count - t->error;
-}
-
-static void forget(struct warm_targets *w, size_t i)
-{
-    struct warm_target *t = w->items[i];
-
-    map_remove(&w->by_bytes, &t->node);
-    free(t);
-    w->items[i] = w->items[--w->n];
-}
-
-static size_t least(const struct warm_targets *w)
-{
-    size_t found = 0;
-
-    for (size_t i = 1; i < w->n; ++i) {
-        if (w->items[i]->count < w->items[found]->count)
-            found = i;
-    }
-    return found;
+    return (uint64_t)w->wanted * WARM_COUNTERS_EACH;
 }
 
 void warm_targets_want(struct warm_targets *w, size_t wanted)
 {
-    size_t room = wanted * WARM_COUNTERS_EACH;
-
     ASSERT(wanted <= WARM_WANTED_MAX);
-    if (room == w->room)
+    if (wanted == w->wanted)
         return;
-    while (w->n > room)
-        forget(w, least(w));
     w->wanted = wanted;
-    w->room = room;
-    w->until_halved = room * WARM_HALVE_AFTER;
-    if (room > 0) {
-        w->items = xrealloc(w->items, room * sizeof(struct warm_target *));
+    w->until_halved = counters(w) * WARM_HALVE_AFTER;
+    if (wanted == 0) {
+        topk_destroy(w->top);
+        w->top = NULL;
+    } else if (w->top == NULL) {
+        w->top = topk_create(counters(w), BYTES_MAX);
     } else {
-        free(w->items);
-        w->items = NULL;
+        topk_resize(w->top, counters(w));
     }
 }
 
@@ -60,27 +37,6 @@ static size_t put(char *out, size_t at, struct slice s, char end)
     return at + s.len + 1;
 }
 
-static struct warm_target *create(struct slice bytes, struct slice host, struct slice cls)
-{
-    struct warm_target *t = xcalloc(1, sizeof(*t) + bytes.len);
-
-    memcpy(t->bytes, bytes.p, bytes.len);
-    t->nbytes = bytes.len;
-    t->host = (struct slice){t->bytes, host.len};
-    t->cls = (struct slice){t->bytes + host.len + 1, cls.len};
-    t->target = (struct slice){t->cls.p + cls.len + 1, bytes.len - host.len - cls.len - 2};
-    return t;
-}
-
-static void halve(struct warm_targets *w)
-{
-    for (size_t i = 0; i < w->n; ++i) {
-        w->items[i]->count /= 2;
-        w->items[i]->error /= 2;
-    }
-    w->until_halved = w->room * WARM_HALVE_AFTER;
-}
-
 static bool fits(struct slice s, size_t max)
 {
     return s.len > 0 && s.len <= max;
@@ -90,33 +46,19 @@ void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cl
                       struct slice target)
 {
     char buf[BYTES_MAX];
-    struct warm_target *t;
 
-    if (w->room == 0 || !fits(host, WARM_HOST_MAX) || cls.len > CLASS_BYTES_MAX ||
+    if (w->top == NULL || !fits(host, WARM_HOST_MAX) || cls.len > CLASS_BYTES_MAX ||
         !fits(target, WARM_TARGET_MAX))
         return;
     /* No part has a NUL: they come from a request's head. */
     size_t len = put(buf, put(buf, 0, host, '\0'), cls, '\0');
     memcpy(buf + len, target.p, target.len);
     len += target.len;
-    t = map_entry(map_find(&w->by_bytes, buf, len), struct warm_target, node);
-    if (t == NULL) {
-        uint64_t inherited = 0;
-
-        t = create((struct slice){buf, len}, host, cls);
-        if (w->n == w->room) {
-            size_t i = least(w);
-
-            inherited = w->items[i]->count;
-            forget(w, i);
-        }
-        t->count = t->error = inherited;
-        w->items[w->n++] = t;
-        map_add(&w->by_bytes, &t->node, t->bytes, t->nbytes);
+    topk_add(w->top, (struct slice){buf, len}, 1);
+    if (--w->until_halved == 0) {
+        topk_halve(w->top);
+        w->until_halved = counters(w) * WARM_HALVE_AFTER;
     }
-    ++t->count;
-    if (--w->until_halved == 0)
-        halve(w);
 }
 
 /* ---- from a head of ours ---- */
@@ -165,7 +107,7 @@ void warm_targets_add_head(struct warm_targets *w, struct slice head)
     struct parts parts = {.host = SLICE_NULL};
     struct slice line;
 
-    if (w->room == 0)
+    if (w->top == NULL)
         return;
     line = next_line(&head);
     if (line.len < before.len + after.len || !slice_starts(line, before) ||
@@ -179,29 +121,40 @@ void warm_targets_add_head(struct warm_targets *w, struct slice head)
     warm_targets_add(w, parts.host, parts.cls, parts.target);
 }
 
+static uint64_t certain(const struct topk_row *r)
+{
+    return r->sum - r->over;
+}
+
 static int more_certain_first(const void *a, const void *b)
 {
-    const struct warm_target *x = *(const struct warm_target *const *)a;
-    const struct warm_target *y = *(const struct warm_target *const *)b;
+    const struct topk_row *x = a;
+    const struct topk_row *y = b;
 
     return (certain(y) > certain(x)) - (certain(y) < certain(x));
 }
 
-size_t warm_targets_top(const struct warm_targets *w, const struct warm_target **out)
+static struct warm_target target_of(const struct topk_row *r)
 {
-    const struct warm_target *all[WARM_WANTED_MAX * WARM_COUNTERS_EACH];
+    struct warm_target t = {.count = r->sum, .error = r->over, .target = r->key};
+
+    t.host = slice_cut(&t.target, '\0');
+    t.cls = slice_cut(&t.target, '\0');
+    return t;
+}
+
+size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out)
+{
+    struct topk_row rows[WARM_WANTED_MAX * WARM_COUNTERS_EACH];
+    size_t rows_n = w->top != NULL ? topk_read(w->top, rows, ARRAY_LEN(rows)) : 0;
     size_t n = 0;
 
-    for (size_t i = 0; i < w->n; ++i) {
-        if (certain(w->items[i]) >= WARM_SEEN_MIN)
-            all[n++] = w->items[i];
+    if (rows_n > 1)
+        qsort(rows, rows_n, sizeof(rows[0]), more_certain_first);
+    while (n < rows_n && n < w->wanted && certain(&rows[n]) >= WARM_SEEN_MIN) {
+        out[n] = target_of(&rows[n]);
+        ++n;
     }
-    if (n > 1)
-        qsort(all, n, sizeof(struct warm_target *), more_certain_first);
-    if (n > w->wanted)
-        n = w->wanted;
-    for (size_t i = 0; i < n; ++i)
-        out[i] = all[i];
     return n;
 }
 

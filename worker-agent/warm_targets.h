@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which GET requests a slot gets most often, within a fixed number of counters. Embedded in the
- * slot. Plain computation; one thread.
+ * Which GET requests a slot gets most often, within a fixed number of counters
+ * (common/core/topk.h). Embedded in the slot. Plain computation; one thread.
  *
- * Source: Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in
- * data streams" (space saving): a newcomer takes over the counter of the least frequent one, and
- * what that had counted is the most by which the newcomer's is too high. We rank by what is
- * certain, and halve all counters now and then, so that what was frequent yesterday gives way.
+ * Targets are ranked by what is certain of their counts, and all counters are halved now and then,
+ * so that what was frequent yesterday gives way.
  */
 #ifndef RLB_AGENT_WARM_TARGETS_H
 #define RLB_AGENT_WARM_TARGETS_H
 
 #include "common/base/limits.h"
-#include "common/base/map.h"
+#include "common/core/topk.h"
 
 enum {
     /* Longer ones are seldom frequent, and would cost as much as they are long. */
@@ -30,17 +28,12 @@ enum {
 };
 
 struct warm_target {
-    struct map_node node;
     uint64_t count, error;
-    struct slice host, cls, target; /* of bytes; CLS may be empty */
-    size_t nbytes;
-    char bytes[];
+    struct slice host, cls, target; /* CLS may be empty */
 };
 
 struct warm_targets { /* zeroed, it counts nothing */
-    struct map by_bytes;
-    struct warm_target **items; /* n of room */
-    size_t n, room;
+    struct topk *top; /* NULL: nothing is wanted */
     size_t wanted;
     uint64_t until_halved;
 };
@@ -56,11 +49,16 @@ void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cl
  * may not depend on who asked. Not any other one.
  */
 void warm_targets_add_head(struct warm_targets *w, struct slice head);
+/* How many targets are counted. */
+static inline size_t warm_targets_count(const struct warm_targets *w)
+{
+    return w->top != NULL ? topk_count(w->top) : 0;
+}
 /*
- * The most frequent, most frequent first: pointers into W, good until the next add, into OUT, which
- * has room for WARM_WANTED_MAX. Returns how many, at most as many as are wanted.
+ * The most frequent, most frequent first, to OUT, which has room for WARM_WANTED_MAX; their texts
+ * are valid until the next add. Returns how many, at most as many as are wanted.
  */
-size_t warm_targets_top(const struct warm_targets *w, const struct warm_target **out);
+size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out);
 void warm_targets_fini(struct warm_targets *w);
 
 #endif

@@ -55,7 +55,7 @@ static struct text make_head(const struct warm_target *t)
 bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
                    const struct warm_targets *targets, uint64_t limit_ms)
 {
-    const struct warm_target *top[WARM_WANTED_MAX];
+    struct warm_target top[WARM_WANTED_MAX];
     size_t n = warm_targets_top(targets, top);
 
     if (n == 0)
@@ -64,7 +64,7 @@ bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
     w->addr = *a;
     w->due_ms = loop_due_ms(l, limit_ms);
     for (w->n = 0; w->n < n; ++w->n)
-        w->heads[w->n] = make_head(top[w->n]);
+        w->heads[w->n] = make_head(&top[w->n]);
     w->at = 0;
     w->answered = w->failed = 0;
     try_next(w);

@@ -12,13 +12,13 @@ enum { WANTED = 2 };
 
 static void check(const struct warm_targets *w, struct slice all)
 {
-    const struct warm_target *top[WARM_WANTED_MAX];
+    struct warm_target top[WARM_WANTED_MAX];
     size_t n = warm_targets_top(w, top);
 
     ASSERT(n <= WANTED);
-    ASSERT(w->n <= (size_t)WANTED * WARM_COUNTERS_EACH);
+    ASSERT(warm_targets_count(w) <= (size_t)WANTED * WARM_COUNTERS_EACH);
     for (size_t i = 0; i < n; ++i) {
-        const struct warm_target *t = top[i];
+        const struct warm_target *t = &top[i];
 
         ASSERT(t->count - t->error >= WARM_SEEN_MIN);
         ASSERT(t->host.len != 0 && t->host.len <= WARM_HOST_MAX);
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct slice all = {(const char *)data, size};
     struct slice rest = all;
-    struct warm_targets w = {.n = 0};
+    struct warm_targets w = {0};
 
     /* No head that was sent to a process has one. */
     if (slice_find(all, '\0') != SIZE_MAX)

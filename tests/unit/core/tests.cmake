@@ -1,7 +1,7 @@
 rlb_unit_test(core/classes LINK rlb::core)
 rlb_unit_test(core/counter OWN_PROGRAM LINK rlb::core -Wl,--wrap=malloc)
 rlb_unit_test(core/counter_model LINK rlb::core)
-rlb_unit_test(core/counter_top LINK rlb::core)
+rlb_unit_test(core/topk LINK rlb::core)
 rlb_unit_test(core/counter_type LINK rlb::core)
 rlb_unit_test(core/decay LINK rlb::core)
 rlb_unit_test(core/home_records LINK rlb::core)

@@ -114,7 +114,7 @@ static void the_keys_most_waited_for_come_first_and_are_ten_at_most(void **state
     for (uint64_t i = 1; i <= 15; ++i) {
         char *key = xasprintf("pages:/%llu", (unsigned long long)i);
 
-        counter_top_add(rule.counter->top, slice_of(key), i * US);
+        topk_add(rule.counter->top, slice_of(key), i * US);
         sum += i * US;
         free(key);
     }
@@ -126,7 +126,7 @@ static void the_keys_most_waited_for_come_first_and_are_ten_at_most(void **state
         assert_int_equal(keys.top[i].waits, 1);
     }
     /* They are copies: the summary may go on. */
-    counter_top_clear(rule.counter->top);
+    topk_clear(rule.counter->top);
     assert_memory_equal(keys.top[0].key, "pages:/15", keys.top[0].len);
     limit_rule_fini(&rule);
 }
@@ -208,7 +208,7 @@ static void figures_are_json_whatever_bytes_a_key_has(void **state)
     (void)state;
     put_in_force(c, &rule, 1);
     assert_int_equal(ask(&mine, &lock, hostile, US), COUNTER_LOCKED);
-    counter_top_add(mine.counter->top, slice_of(hostile), US);
+    topk_add(mine.counter->top, slice_of(hostile), US);
     json_t *page = figures_of(c, "pages");
     const json_t *f = json_object_get(page, "figures");
     assert_int_equal(json_integer_value(json_object_get(f, "held")), 1);
@@ -266,7 +266,7 @@ static void metrics_have_a_series_for_each_counter_and_daemon(void **state)
     c->lb.parts = &parts;
     put_in_force(c, rules, ARRAY_LEN(rules));
     assert_int_equal(ask(&mine, &lock, "pages:/a", US), COUNTER_LOCKED);
-    counter_top_add(mine.counter->top, SLICE_LIT("pages:/a"), 2500000);
+    topk_add(mine.counter->top, SLICE_LIT("pages:/a"), 2500000);
     atomic_store(&mine.counter->figures.refused_full, 7);
     status_metrics(&c->lb, &m);
     expect_line(&out, "resumelb_pool_limit_held{application=\"default\",counter=\"pages\"} 1");
@@ -372,7 +372,7 @@ static void *hold_and_leave(void *context)
         pthread_mutex_unlock(&c->lock);
         atomic_fetch_add_explicit(&c->figures.coalesced, 1, memory_order_relaxed);
         pthread_mutex_lock(&c->lock);
-        counter_top_add(c->top, slice_of(key), 1);
+        topk_add(c->top, slice_of(key), 1);
         leave(h->rule, &lock, i + 1);
         pthread_mutex_unlock(&c->lock);
     }

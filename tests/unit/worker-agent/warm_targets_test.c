@@ -21,11 +21,11 @@ static void add(struct warm_targets *w, const char *target, unsigned times)
 
 static void assert_top(const struct warm_targets *w, const char *const *targets, size_t n)
 {
-    const struct warm_target *top[WARM_WANTED_MAX];
+    struct warm_target top[WARM_WANTED_MAX];
 
     assert_int_equal(warm_targets_top(w, top), n);
     for (size_t i = 0; i < n; ++i)
-        assert_true(slice_is(top[i]->target, targets[i]));
+        assert_true(slice_is(top[i].target, targets[i]));
 }
 
 static void the_most_frequent_come_first(void **state)
@@ -59,7 +59,7 @@ static void what_came_once_is_not_frequent(void **state)
 
 static void hosts_and_classes_are_told_apart_and_kept(void **state)
 {
-    const struct warm_target *top[WARM_WANTED_MAX];
+    struct warm_target top[WARM_WANTED_MAX];
     struct warm_targets w = {0};
 
     (void)state;
@@ -71,11 +71,11 @@ static void hosts_and_classes_are_told_apart_and_kept(void **state)
     for (int i = 0; i < 5; ++i)
         warm_targets_add(&w, SLICE_LIT("ab"), SLICE_NULL, SLICE_LIT("/"));
     assert_int_equal(warm_targets_top(&w, top), 3);
-    assert_true(slice_is(top[0]->host, "a"));
-    assert_true(slice_is(top[0]->cls, "b"));
-    assert_true(slice_is(top[0]->target, "/"));
-    assert_int_equal(top[1]->cls.len, 0);
-    assert_true(slice_is(top[2]->host, "ab"));
+    assert_true(slice_is(top[0].host, "a"));
+    assert_true(slice_is(top[0].cls, "b"));
+    assert_true(slice_is(top[0].target, "/"));
+    assert_int_equal(top[1].cls.len, 0);
+    assert_true(slice_is(top[2].host, "ab"));
     warm_targets_fini(&w);
 }
 
@@ -94,10 +94,10 @@ static void too_long_or_empty_parts_do_not_count(void **state)
         warm_targets_add(&w, host, SLICE_NULL, SLICE_NULL);
         warm_targets_add(&w, SLICE_NULL, SLICE_NULL, SLICE_LIT("/"));
     }
-    assert_int_equal(w.n, 0);
+    assert_int_equal(warm_targets_count(&w), 0);
     warm_targets_add(&w, (struct slice){big, WARM_HOST_MAX}, (struct slice){big, CLASS_BYTES_MAX},
                      (struct slice){big, WARM_TARGET_MAX});
-    assert_int_equal(w.n, 1);
+    assert_int_equal(warm_targets_count(&w), 1);
     warm_targets_fini(&w);
 }
 
@@ -116,7 +116,7 @@ static void the_frequent_stay_in_a_stream_of_strangers(void **state)
             add(&w, "/hot", 1);
         if (i % 4 == 0)
             add(&w, "/warm", 1);
-        assert_true(w.n <= 2 * WARM_COUNTERS_EACH);
+        assert_true(warm_targets_count(&w) <= 2 * WARM_COUNTERS_EACH);
     }
     assert_top(&w, expected, 2);
     warm_targets_fini(&w);
@@ -143,7 +143,7 @@ static void fewer_or_none_may_be_wanted_later(void **state)
 
     (void)state;
     add(&w, "/", 100);
-    assert_int_equal(w.n, 0);
+    assert_int_equal(warm_targets_count(&w), 0);
     warm_targets_want(&w, 50);
     add(&w, "/a", 100);
     for (int i = 0; i < 150; ++i) {
@@ -151,10 +151,10 @@ static void fewer_or_none_may_be_wanted_later(void **state)
         add(&w, target, 2);
     }
     warm_targets_want(&w, 1);
-    assert_int_equal(w.n, WARM_COUNTERS_EACH);
+    assert_int_equal(warm_targets_count(&w), WARM_COUNTERS_EACH);
     assert_top(&w, expected, 1);
     warm_targets_want(&w, 0);
-    assert_int_equal(w.n, 0);
+    assert_int_equal(warm_targets_count(&w), 0);
     add(&w, "/", 100);
     assert_top(&w, NULL, 0);
     warm_targets_want(&w, WARM_WANTED_MAX);
@@ -172,7 +172,7 @@ static void heads_of_requests_for_all_are_counted(void **state)
         GET "User-Agent: x\r\nAccept: */*\r\nX-Cookie: y\r\n\r\n",
         "GET /a?b=c HTTP/1.1\r\nX: y\r\nhost:shop.example\r\n\r\nGET / HTTP/1.1\r\n",
     };
-    const struct warm_target *top[WARM_WANTED_MAX];
+    struct warm_target top[WARM_WANTED_MAX];
     struct warm_targets w = {0};
 
     (void)state;
@@ -182,11 +182,11 @@ static void heads_of_requests_for_all_are_counted(void **state)
     warm_targets_add_head(&w, SLICE_LIT(GET "Resumelb-Class: news\r\n\r\n"));
     warm_targets_add_head(&w, SLICE_LIT(GET "resumelb-class: news\r\n\r\n"));
     assert_int_equal(warm_targets_top(&w, top), 2);
-    assert_int_equal(top[0]->count, ARRAY_LEN(good));
-    assert_true(slice_is(top[0]->target, "/a?b=c"));
-    assert_true(slice_is(top[0]->host, "shop.example"));
-    assert_int_equal(top[0]->cls.len, 0);
-    assert_true(slice_is(top[1]->cls, "news"));
+    assert_int_equal(top[0].count, ARRAY_LEN(good));
+    assert_true(slice_is(top[0].target, "/a?b=c"));
+    assert_true(slice_is(top[0].host, "shop.example"));
+    assert_int_equal(top[0].cls.len, 0);
+    assert_true(slice_is(top[1].cls, "news"));
     warm_targets_fini(&w);
 }
 
@@ -215,7 +215,7 @@ static void heads_of_other_requests_are_not(void **state)
     warm_targets_want(&w, 10);
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
         warm_targets_add_head(&w, slice_of(bad[i]));
-    assert_int_equal(w.n, 0);
+    assert_int_equal(warm_targets_count(&w), 0);
     warm_targets_fini(&w);
 }
 

@@ -5,12 +5,11 @@
  * The number of entries is fixed, so all memory but that of keys is allocated at creation. The
  * memory of an entry's key stays with it when the key is replaced, and only grows.
  */
-#include "common/core/counter_top.h"
+#include "common/core/topk.h"
 
 #include <stdlib.h>
 
 #include "common/base/map.h"
-#include "common/core/counter.h"
 
 struct entry {
     struct entry *next; /* of those with the same bucket */
@@ -18,30 +17,32 @@ struct entry {
     char *key;
     size_t len, room; /* of key */
     size_t at;        /* where in the heap */
-    uint64_t waited_us, over_us, waits;
+    uint64_t sum, over, count;
 };
 
-struct counter_top {
+struct topk {
     struct entry *entries;
     struct entry **buckets; /* as many as there can be entries */
     struct entry **heap;    /* none has more than its children, at 2i+1 and 2i+2 */
-    size_t count, max;
-    uint64_t total_us;
+    size_t n, max;
+    size_t key_max;
+    uint64_t total;
 };
 
-struct counter_top *counter_top_create(size_t entries)
+struct topk *topk_create(size_t entries, size_t key_max)
 {
-    struct counter_top *top = xcalloc(1, sizeof(*top));
+    struct topk *top = xcalloc(1, sizeof(*top));
 
     ASSERT(entries >= 1);
     top->max = entries;
+    top->key_max = key_max;
     top->entries = xcalloc(entries, sizeof(*top->entries));
     top->buckets = xcalloc(entries, sizeof(struct entry *));
     top->heap = xcalloc(entries, sizeof(struct entry *));
     return top;
 }
 
-void counter_top_destroy(struct counter_top *top)
+void topk_destroy(struct topk *top)
 {
     if (top == NULL)
         return;
@@ -53,43 +54,43 @@ void counter_top_destroy(struct counter_top *top)
     free(top);
 }
 
-static void place(struct counter_top *top, struct entry *e, size_t at)
+static void place(struct topk *top, struct entry *e, size_t at)
 {
     top->heap[at] = e;
     e->at = at;
 }
 
-static void move_up(struct counter_top *top, struct entry *e)
+static void move_up(struct topk *top, struct entry *e)
 {
     size_t at = e->at;
 
-    while (at > 0 && top->heap[(at - 1) / 2]->waited_us > e->waited_us) {
+    while (at > 0 && top->heap[(at - 1) / 2]->sum > e->sum) {
         place(top, top->heap[(at - 1) / 2], at);
         at = (at - 1) / 2;
     }
     place(top, e, at);
 }
 
-static void move_down(struct counter_top *top, struct entry *e)
+static void move_down(struct topk *top, struct entry *e)
 {
     size_t at = e->at;
 
-    for (size_t child = 0; (child = 2 * at + 1) < top->count; at = child) {
-        if (child + 1 < top->count && top->heap[child + 1]->waited_us < top->heap[child]->waited_us)
+    for (size_t child = 0; (child = 2 * at + 1) < top->n; at = child) {
+        if (child + 1 < top->n && top->heap[child + 1]->sum < top->heap[child]->sum)
             ++child;
-        if (top->heap[child]->waited_us >= e->waited_us)
+        if (top->heap[child]->sum >= e->sum)
             break;
         place(top, top->heap[child], at);
     }
     place(top, e, at);
 }
 
-static struct entry **bucket_of(const struct counter_top *top, uint64_t hash)
+static struct entry **bucket_of(const struct topk *top, uint64_t hash)
 {
     return &top->buckets[hash % top->max];
 }
 
-static struct entry *find(const struct counter_top *top, struct slice key, uint64_t hash)
+static struct entry *find(const struct topk *top, struct slice key, uint64_t hash)
 {
     struct entry *e = *bucket_of(top, hash);
 
@@ -112,7 +113,7 @@ static bool has_room(struct entry *e, size_t len)
     return true;
 }
 
-static void set_key(struct counter_top *top, struct entry *e, struct slice key, uint64_t hash)
+static void set_key(struct topk *top, struct entry *e, struct slice key, uint64_t hash)
 {
     struct entry **bucket = bucket_of(top, hash);
 
@@ -123,7 +124,7 @@ static void set_key(struct counter_top *top, struct entry *e, struct slice key, 
     *bucket = e;
 }
 
-static void forget_key(struct counter_top *top, const struct entry *e)
+static void forget_key(struct topk *top, const struct entry *e)
 {
     struct entry **link = bucket_of(top, e->hash);
 
@@ -133,34 +134,34 @@ static void forget_key(struct counter_top *top, const struct entry *e)
 }
 
 /* An entry for KEY, which has none. NULL: out of memory. */
-static struct entry *add_entry(struct counter_top *top, struct slice key, uint64_t hash)
+static struct entry *add_entry(struct topk *top, struct slice key, uint64_t hash)
 {
-    bool full = top->count == top->max;
-    struct entry *e = full ? top->heap[0] : &top->entries[top->count];
+    bool full = top->n == top->max;
+    struct entry *e = full ? top->heap[0] : &top->entries[top->n];
 
     if (!has_room(e, key.len))
         return NULL;
     if (full) {
         /* The one with the least makes room; its sum is what the new one's may be too large by. */
         forget_key(top, e);
-        e->over_us = e->waited_us;
+        e->over = e->sum;
     } else {
-        e->waited_us = 0;
-        e->over_us = 0;
-        place(top, e, top->count++);
+        e->sum = 0;
+        e->over = 0;
+        place(top, e, top->n++);
         move_up(top, e);
     }
-    e->waits = 0;
+    e->count = 0;
     set_key(top, e, key, hash);
     return e;
 }
 
-void counter_top_add(struct counter_top *top, struct slice key, uint64_t waited_us)
+void topk_add(struct topk *top, struct slice key, uint64_t weight)
 {
-    if (waited_us == 0)
+    if (weight == 0)
         return;
-    if (key.len > COUNTER_NAME_MAX)
-        key.len = COUNTER_NAME_MAX;
+    if (key.len > top->key_max)
+        key.len = top->key_max;
     if (key.p == NULL)
         key.p = "";
     uint64_t hash = map_hash(key.p, key.len);
@@ -170,71 +171,111 @@ void counter_top_add(struct counter_top *top, struct slice key, uint64_t waited_
         e = add_entry(top, key, hash);
     if (e == NULL)
         return;
-    e->waited_us += waited_us;
-    ++e->waits;
-    top->total_us += waited_us;
+    e->sum += weight;
+    ++e->count;
+    top->total += weight;
     move_down(top, e);
 }
 
-void counter_top_clear(struct counter_top *top)
+void topk_clear(struct topk *top)
 {
     memset(top->buckets, 0, top->max * sizeof(struct entry *));
-    top->count = 0;
-    top->total_us = 0;
+    top->n = 0;
+    top->total = 0;
 }
 
-uint64_t counter_top_total_us(const struct counter_top *top)
+void topk_halve(struct topk *top)
 {
-    return top->total_us;
+    /* The order stays: what was not more than another sum is not more than it by half. */
+    top->total = 0;
+    for (size_t i = 0; i < top->n; ++i) {
+        struct entry *e = &top->entries[i];
+
+        e->sum /= 2;
+        e->over /= 2;
+        top->total += e->sum;
+    }
+}
+
+size_t topk_count(const struct topk *top)
+{
+    return top->n;
+}
+
+uint64_t topk_total(const struct topk *top)
+{
+    return top->total;
 }
 
 /* The most first; of equals, the one that is surer. */
 static int compare_rows(const void *a, const void *b)
 {
-    const struct counter_top_row *x = a;
-    const struct counter_top_row *y = b;
+    const struct topk_row *x = a;
+    const struct topk_row *y = b;
 
-    if (x->waited_us != y->waited_us)
-        return x->waited_us < y->waited_us ? 1 : -1;
-    return (x->over_us > y->over_us) - (x->over_us < y->over_us);
+    if (x->sum != y->sum)
+        return x->sum < y->sum ? 1 : -1;
+    return (x->over > y->over) - (x->over < y->over);
 }
 
-size_t counter_top_read(const struct counter_top *top, struct counter_top_row *rows, size_t n)
+size_t topk_read(const struct topk *top, struct topk_row *rows, size_t n)
 {
-    struct counter_top_row *all = xcalloc(top->max, sizeof(*all));
+    struct topk_row *all = xcalloc(top->max, sizeof(*all));
 
-    for (size_t i = 0; i < top->count; ++i) {
+    for (size_t i = 0; i < top->n; ++i) {
         const struct entry *e = &top->entries[i];
 
-        all[i] = (struct counter_top_row){.key = {e->key, e->len},
-                                          .waited_us = e->waited_us,
-                                          .over_us = e->over_us,
-                                          .waits = e->waits};
+        all[i] = (struct topk_row){
+            .key = {e->key, e->len}, .sum = e->sum, .over = e->over, .count = e->count};
     }
-    qsort(all, top->count, sizeof(*all), compare_rows);
-    if (n > top->count)
-        n = top->count;
+    qsort(all, top->n, sizeof(*all), compare_rows);
+    if (n > top->n)
+        n = top->n;
     if (n != 0)
         memcpy(rows, all, n * sizeof(*rows));
     free(all);
     return n;
 }
 
-void counter_top_check(const struct counter_top *top)
+void topk_resize(struct topk *top, size_t entries)
 {
-    uint64_t sum_us = 0;
+    struct topk *other = topk_create(entries, top->key_max);
+    struct topk_row *rows = xcalloc(top->n + 1, sizeof(*rows));
+    size_t n = topk_read(top, rows, entries);
 
-    ASSERT(top->count <= top->max);
-    for (size_t i = 0; i < top->count; ++i) {
+    for (size_t i = 0; i < n; ++i) {
+        struct entry *e = add_entry(other, rows[i].key, map_hash(rows[i].key.p, rows[i].key.len));
+
+        if (e == NULL)
+            continue;
+        e->sum = rows[i].sum;
+        e->over = rows[i].over;
+        e->count = rows[i].count;
+        other->total += e->sum;
+        move_down(other, e);
+    }
+    free(rows);
+    struct topk old = *top;
+    *top = *other;
+    *other = old;
+    topk_destroy(other);
+}
+
+void topk_check(const struct topk *top)
+{
+    uint64_t sum = 0;
+
+    ASSERT(top->n <= top->max);
+    for (size_t i = 0; i < top->n; ++i) {
         const struct entry *e = top->heap[i];
 
         ASSERT(e->at == i);
         ASSERT(find(top, (struct slice){e->key, e->len}, e->hash) == e);
-        ASSERT(i == 0 || top->heap[(i - 1) / 2]->waited_us <= e->waited_us);
-        ASSERT(e->over_us < e->waited_us);
-        ASSERT(e->waits >= 1);
-        sum_us += e->waited_us;
+        ASSERT(i == 0 || top->heap[(i - 1) / 2]->sum <= e->sum);
+        ASSERT(e->over <= e->sum);
+        ASSERT(e->count >= 1);
+        sum += e->sum;
     }
     /* Each addition is in exactly one sum, what was replaced included. */
-    ASSERT(sum_us == top->total_us);
+    ASSERT(sum == top->total);
 }
