@@ -64,18 +64,18 @@ bool command_line_finish(void *line)
     return true;
 }
 
-enum daemon_option command_line_option(void *line, int letter, const char *value)
+bool command_line_option(void *line, int letter, const char *value)
 {
     struct command_line *l = line;
     uint64_t port;
 
     if (letter == 'l' && l->nwords < LISTENERS_MAX) {
         l->words[l->nwords++] = value;
-        return DAEMON_OPTION_TAKEN;
+        return true;
     }
     if (letter != 'p' || !parse_u64(slice_of(value), PORT_MAX, &port))
-        return DAEMON_OPTION_BAD;
+        return false;
     l->port = (uint16_t)port;
     l->has_port = true;
-    return DAEMON_OPTION_TAKEN;
+    return true;
 }

@@ -18,8 +18,8 @@ struct command_line {
     size_t nlisten; /* 0: neither -l nor -p is given */
 };
 
-/* Take -l or -p. */
-enum daemon_option command_line_option(void *line, int letter, const char *value);
+/* Take -l or -p. False: it is not valid. */
+bool command_line_option(void *line, int letter, const char *value);
 /* All options are taken: fills `listen`. False: one is not valid to listen on, which is said to
  * stderr. */
 bool command_line_finish(void *line);

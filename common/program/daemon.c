@@ -62,12 +62,6 @@ static void print_help(const struct daemon_program *p)
     printf("signals: %s\n", p->signals);
 }
 
-static enum action bad_option(enum daemon_option taken, struct command_line *out)
-{
-    out->told = taken == DAEMON_OPTION_TOLD;
-    return ACTION_BAD;
-}
-
 /* All options of P are parsed by getopt. */
 static void collect_options(const struct daemon_program *p, char letters[2 * OPTIONS_MAX],
                             struct option all[OPTIONS_MAX])
@@ -93,8 +87,10 @@ static void collect_options(const struct daemon_program *p, char letters[2 * OPT
 static enum action check_words(const struct daemon_program *p, int argc, char **argv,
                                struct command_line *out, enum action action)
 {
-    if (p->finish != NULL && !p->finish(p->context))
-        return bad_option(DAEMON_OPTION_TOLD, out);
+    if (p->finish != NULL && !p->finish(p->context)) {
+        out->told = true;
+        return ACTION_BAD;
+    }
     if (p->lenient)
         return action;
     if (optind != argc) {
@@ -114,7 +110,6 @@ static enum action parse_command_line(const struct daemon_program *p, int argc, 
     struct option options[OPTIONS_MAX];
     char letters[2 * OPTIONS_MAX];
     enum action action = ACTION_RUN;
-    enum daemon_option taken;
     int option;
 
     collect_options(p, letters, options);
@@ -137,9 +132,8 @@ static enum action parse_command_line(const struct daemon_program *p, int argc, 
         case '?':
             return ACTION_BAD; /* getopt has said why */
         default:
-            taken = p->option(p->context, option, optarg);
-            if (taken != DAEMON_OPTION_TAKEN)
-                return bad_option(taken, out);
+            if (!p->option(p->context, option, optarg))
+                return ACTION_BAD;
         }
     }
     return check_words(p, argc, argv, out, action);

@@ -22,13 +22,6 @@ struct daemon_line {
     const char *const *args; /* all words after the program's name; NULL-terminated */
 };
 
-/* What an option means to its program. */
-enum daemon_option {
-    DAEMON_OPTION_TAKEN,
-    DAEMON_OPTION_BAD,  /* the usage is printed */
-    DAEMON_OPTION_TOLD, /* not valid, and the program has printed why */
-};
-
 struct daemon_program {
     const char *name;     /* "resumelb" */
     const char *summary;  /* one line for --help */
@@ -48,7 +41,7 @@ struct daemon_program {
     const char *letters;          /* more options, as for getopt; or NULL */
     const struct option *options; /* the same in long; ends with zeros */
     const char *options_help;     /* lines for --help */
-    enum daemon_option (*option)(void *context, int letter, const char *value);
+    bool (*option)(void *context, int letter, const char *value); /* false: bad usage */
     bool (*finish)(void *context); /* all options are taken; false: it has printed why not to run */
     bool lenient; /* no configuration is needed, words are ignored, and bad usage exits with 1 */
 };

@@ -62,12 +62,12 @@ static int run(void *context, void *config, const struct daemon_line *line)
     return 42;
 }
 
-static enum daemon_option take_option(void *context, int letter, const char *value)
+static bool take_option(void *context, int letter, const char *value)
 {
     assert_ptr_equal(context, &seen);
     seen.option = (char)letter;
     snprintf(seen.value, sizeof(seen.value), "%s", value);
-    return strcmp(value, "bad") == 0 ? DAEMON_OPTION_BAD : DAEMON_OPTION_TAKEN;
+    return strcmp(value, "bad") != 0;
 }
 
 static bool finish(void *context)
