@@ -126,7 +126,7 @@ function workers(name, a) {
     column('errors', 'failures', number, {bad: (_, w) => some(w.failures_per_s)}),
     column('connections', w => (w.connections?.in_use ?? 0) + (w.connections?.idle ?? 0), number, {show: connections}),
     column('skills', 'skills', number),
-    column('most of its requests', w => (w.top_classes ?? []).join(', '), x => x, {number: false, class: 'classes'}),
+    column('most of its requests', w => (w.top_classes ?? []).map(c => c || '(none)').join(', '), x => x, {number: false, class: 'classes'}),
   ], rows));
 }
 

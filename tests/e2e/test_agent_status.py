@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -11,6 +12,7 @@ import pytest
 from agent_support import Background, TinyAgent, alive
 from support.base import BIN, LIMIT, PACE, wait_until
 from support.http import Client, get
+from test_status_page import Listener
 
 TOKEN = 'a-word-that-nobody-guesses'
 
@@ -247,6 +249,16 @@ def test_the_page_loads_nothing_from_elsewhere(world, browser):
             assert link.startswith('/') and get(agent.admin, link, host=agent.admin).status == 200, link
     assert get(agent.admin, '/', host='evil.example').status == 421
     assert get(agent.admin, '/', host=agent.admin, method='POST', body=b'').status == 405
+
+
+def test_a_listener_of_the_page_does_not_keep_the_agent_from_stopping(world):
+    agent = TinyAgent(world).wait_ready()
+    x = Listener(agent.admin)
+    assert x.event()['program'] == 'resumelb-agent'
+    assert set(x.event()['applications']) == {'app'} and x.kind == 'delta'
+    agent.process.kill(signal.SIGTERM)
+    assert agent.process.wait() == 0
+    x.close()
 
 
 # ---- detach ----

@@ -2,6 +2,7 @@
 """What operators see of pool counters: /status.json, /metrics, resumelbctl limits, the page."""
 import json
 import re
+import signal
 import subprocess
 
 import pytest
@@ -10,6 +11,7 @@ from poolcounter_support import Daemon
 from support.base import BIN, LIMIT, free_port, wait_until
 from support.http import get
 from test_limits import all_ok, ask
+from test_status_page import Listener
 
 HOSTILE = "/%22%3E%3Cscript%3Ealert(1)%3C/script%3E'%5C%25%7F%0A"
 DASH = '\N{EN DASH}'
@@ -357,3 +359,17 @@ def test_the_page_of_a_pool_counter_daemon_shows_types_and_keys_as_text(world, b
     assert browser.complaints == []
     for link in browser.js('[...document.querySelectorAll("nav a")].map(a => a.getAttribute("href"))'):
         assert get(admin, link, host=admin).status == 200, link
+
+
+def test_a_listener_of_the_page_does_not_keep_the_daemon_from_stopping(world):
+    admin = '127.0.0.1:%d' % free_port()
+    d = Daemon(world, config={'admin': {'address': admin}})
+    wait_until(lambda: accepts(admin), 'its admin')
+    x = Listener(admin)
+    assert x.event()['counters']['held'] == 0
+    holder, = d.holders('ACQ4ME a:b 1 1 0')
+    wait_until(lambda: x.event()['counters']['held'] == 1, 'the holder')
+    assert x.kind == 'delta'
+    d.process.kill(signal.SIGTERM)
+    assert d.process.wait() == 0
+    x.close()

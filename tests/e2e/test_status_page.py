@@ -146,7 +146,7 @@ def test_the_page_is_strict_and_takes_any_query(lb):
     assert r.text.count('<script') == 1 and ' style="' not in r.text and ' onload' not in r.text
     for query in ('?q=%', '?q=%zz%00', '?q=' + 'a' * 5000, '?x=1', '?'):
         assert get(lb.admin, '/' + query, host=lb.admin).status == 200, query
-        x = Listener(lb, query)
+        x = Listener(lb.admin, query)
         assert x.event()['status']['program'] == 'resumelb', query
         x.close()
 
@@ -154,10 +154,10 @@ def test_the_page_is_strict_and_takes_any_query(lb):
 class Listener:
     """A client of the stream that reads on demand."""
 
-    def __init__(self, lb, query=''):
-        host, port = lb.admin.split(':')
+    def __init__(self, admin, query=''):
+        host, port = admin.split(':')
         self.sock = socket.create_connection((host, int(port)), LIMIT)
-        self.sock.sendall(('GET /live%s HTTP/1.1\r\nHost: %s\r\n\r\n' % (query, lb.admin)).encode())
+        self.sock.sendall(('GET /live%s HTTP/1.1\r\nHost: %s\r\n\r\n' % (query, admin)).encode())
         self.response = http.client.HTTPResponse(self.sock, method='GET')
         self.response.begin()
 
@@ -191,19 +191,19 @@ class Listener:
 
 
 def status_of_one_more(lb):
-    x = Listener(lb)
+    x = Listener(lb.admin)
     x.close()
     return x.response.status
 
 
 def test_listeners_are_bounded_and_each_has_its_own_search(lb):
-    listeners = [Listener(lb, '?q=class-%d' % (i % 2)) for i in range(16)]
+    listeners = [Listener(lb.admin, '?q=class-%d' % (i % 2)) for i in range(16)]
     assert all(x.response.status == 200 and x.response.getheader('Content-Type') == 'text/event-stream' for x in listeners)
     for i, x in enumerate(listeners[:4]):
         event = x.event()
         assert set(event) == {'status', 'settings', 'events'}
         assert [c['name'] for c in event['status']['applications']['default']['classes_now']] == ['class-%d.example' % (i % 2)]
-    one_more = Listener(lb)
+    one_more = Listener(lb.admin)
     assert one_more.response.status == 503
     one_more.close()
     listeners[0].close()
@@ -214,10 +214,10 @@ def test_listeners_are_bounded_and_each_has_its_own_search(lb):
 
 
 def test_a_listener_is_told_what_has_changed_and_then_has_what_a_new_one_is_told_whole(lb):
-    first = Listener(lb)
+    first = Listener(lb.admin)
     first.event()
     assert first.kind == 'whole'
-    second = Listener(lb)
+    second = Listener(lb.admin)
     whole = second.event()
     assert second.kind == 'whole'
     seen = [first.event() for _ in range(3)]
@@ -234,7 +234,7 @@ def test_a_listener_is_told_what_has_changed_and_then_has_what_a_new_one_is_told
 
 
 def test_a_listener_does_not_keep_the_load_balancer_from_stopping(lb):
-    x = Listener(lb)
+    x = Listener(lb.admin)
     x.event()
     lb.process.kill(signal.SIGTERM)
     assert lb.process.wait() == 0
