@@ -102,8 +102,8 @@ def knows(lb, addresses):
 
 
 def remembered(folder, texts):
-    """One file has them all."""
-    return any(all(t in f.read_text(errors='replace') for t in texts) for f in folder.rglob('*') if f.is_file())
+    """A snapshot of a tree has them all."""
+    return any(all(t in f.read_text(errors='replace') for t in texts) for f in folder.rglob('tree.json'))
 
 
 class Load:
