@@ -9,6 +9,7 @@ import time
 
 from faulty_support import below
 from support.base import BIN, ROOT, free_port, wait_until
+from support.certificates import Pair
 from support.servers import RUN_GUNICORN, Agent, yaml
 from zookeeper_support import SHORT_SESSION, Place, tree_of
 
@@ -94,10 +95,8 @@ class Stage:
         return '127.0.0.1:%d' % port, child.pid
 
     def make_certificate(self):
-        self.certificate, self.key = self.world.folder / 'cert.pem', self.world.folder / 'key.pem'
-        subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes',
-                        '-keyout', self.key, '-out', self.certificate, '-days', '2', '-subj', '/CN=test.example',
-                        '-addext', 'subjectAltName=DNS:test.example'], check=True, capture_output=True)
+        pair = Pair(self.world.folder, 'site', ['test.example'])
+        self.certificate, self.key = pair.cert, pair.key
 
     def balancer(self):
         port = free_port()

@@ -9,6 +9,7 @@ import h2.connection
 import h2.events
 
 from support.base import LIMIT, free_port, wait_until
+from support.certificates import Pair
 from support.http import Client
 from support.scripted import Scripted, serve
 
@@ -132,11 +133,7 @@ class Http2:
 
 
 def tls_listener(world, port):
-    tls = {k: str(world.folder / k) for k in ('certificate', 'key')}
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes',
-                    '-keyout', tls['key'], '-out', tls['certificate'], '-days', '2', '-subj', '/CN=a.example'],
-                   check=True, capture_output=True)
-    return {'address': '127.0.0.1:%d' % port, 'tls': tls, 'http2': True}
+    return {'address': '127.0.0.1:%d' % port, 'tls': Pair(world.folder, 'site', ['a.example']).entry, 'http2': True}
 
 
 def balancer(world, app, counters, name='resumelb', **more):

@@ -5,19 +5,17 @@ import selectors
 import signal
 import socket
 import ssl
-import subprocess
 import threading
 
 from support.base import LIMIT, free_port, wait_until
+from support.certificates import Pair
 from support.http import Client, connect
 from support.scripted import hello, serve
 
 
 def certificate(folder, name):
-    cert, key = folder / (name + '.pem'), folder / (name + '-key.pem')
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes',
-                    '-keyout', key, '-out', cert, '-days', '2', '-subj', '/CN=' + name], check=True, capture_output=True)
-    return cert, key
+    pair = Pair(folder, name, [name])
+    return pair.cert, pair.key
 
 
 def served_certificate(address, sock=None):

@@ -5,17 +5,15 @@ import subprocess
 
 import pytest
 from support.base import LIMIT, free_port
+from support.certificates import Pair
 from support.http import Client, connect
 from support.scripted import hello, serve
 
 
 @pytest.fixture
 def certificate(tmp_path):
-    cert, key = tmp_path / 'cert.pem', tmp_path / 'key.pem'
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes',
-                    '-keyout', key, '-out', cert, '-days', '2', '-subj', '/CN=test.example',
-                    '-addext', 'subjectAltName=DNS:test.example'], check=True, capture_output=True)
-    return cert, key
+    pair = Pair(tmp_path, 'site', ['test.example'])
+    return pair.cert, pair.key
 
 
 def tls_client(address, certificate, alpn):

@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 from support.base import free_port, wait_until
-from support.certificates import Pair, blind_context, dial, openssl
+from support.certificates import Pair, blind_context, dial, key_options, make_once, openssl
 from support.http import Client, CutShort, connect, get
 from support.scripted import hello, serve
 
@@ -14,9 +14,9 @@ VERSIONS = pytest.mark.parametrize('version', [ssl.TLSVersion.TLSv1_2, ssl.TLSVe
 
 def issue(folder, authority, name, subject):
     cert, key = folder / (name + '.pem'), folder / (name + '-key.pem')
-    openssl('req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', key, '-out',
-            cert, '-days', '2', '-subj', subject, '-utf8', '-CA', authority.cert, '-CAkey', authority.key,
-            '-addext', 'basicConstraints=critical,CA:FALSE')
+    make_once(cert, key, (authority.cert.read_bytes(), subject), lambda: openssl(
+        'req', '-x509', *key_options('ec'), '-nodes', '-keyout', key, '-out', cert, '-days', '2', '-subj', subject, '-utf8',
+        '-CA', authority.cert, '-CAkey', authority.key, '-addext', 'basicConstraints=critical,CA:FALSE'))
     return cert, key
 
 

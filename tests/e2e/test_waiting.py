@@ -5,13 +5,13 @@ import os
 import pathlib
 import socket
 import ssl
-import subprocess
 import threading
 import time
 
 import h2.connection
 import h2.events
 from support.base import LIMIT, free_port, wait_until
+from support.certificates import Pair
 from support.http import Client
 from support.scripted import hello, serve
 
@@ -277,10 +277,7 @@ def test_who_is_timed_out_with_a_turn_on_its_way_ends_well(world):
     w = world.scripted(serve(lambda c, h, b: gate.wait(LIMIT)))
     tree = Tree(world.folder / 'tree' / 'app')
     tree.set()
-    port, tls = free_port(), {k: str(world.folder / k) for k in ('certificate', 'key')}
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes',
-                    '-keyout', tls['key'], '-out', tls['certificate'], '-days', '2', '-subj', '/CN=test.example'],
-                   check=True, capture_output=True)
+    port, tls = free_port(), Pair(world.folder, 'site', ['test.example']).entry
     lb = world.resumelb({'applications': {'app': {
         'tree': 'directory:%s' % tree.path, 'resume': 'measure', 
         'total_timeout': '15s'}}}, wait=False, threads=1,

@@ -6,6 +6,7 @@ import ssl
 import subprocess
 
 from support.base import LIMIT, ROOT, free_port, wait_until
+from support.certificates import key_options
 from support.zookeeper import Server, Tree, connect
 from zookeeper_support import Load, in_force, knows, tree_of, workers
 
@@ -94,11 +95,11 @@ def authority(folder):
     def run(*words):
         subprocess.run(['openssl', *map(str, words)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    run('req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', folder / 'ca.key', '-out', folder / 'ca.pem', '-days',
+    run('req', '-x509', *key_options('ec'), '-nodes', '-keyout', folder / 'ca.key', '-out', folder / 'ca.pem', '-days',
         2, '-subj', '/CN=test authority')
     for name, more in (('zookeeper', 'subjectAltName=' + ','.join('DNS:zk%d.example' % i for i in (1, 2, 3))),
                        ('client', 'subjectAltName=DNS:lb.example')):
-        run('req', '-newkey', 'rsa:2048', '-nodes', '-keyout', folder / (name + '.key'), '-out', folder / (name + '.csr'),
+        run('req', *key_options('ec'), '-nodes', '-keyout', folder / (name + '.key'), '-out', folder / (name + '.csr'),
             '-subj', '/CN=' + name)
         (folder / 'extensions').write_text(more + '\n')
         run('x509', '-req', '-in', folder / (name + '.csr'), '-CA', folder / 'ca.pem', '-CAkey', folder / 'ca.key',
