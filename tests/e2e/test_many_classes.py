@@ -9,7 +9,7 @@ import threading
 
 from support.base import LIMIT, wait_until
 
-DISTINCT = int(os.environ.get('RLB_FLOOD', '30000'))
+DISTINCT = int(os.environ.get('RLB_FLOOD', '10000'))
 CLASSES = min(100_000, 2 * DISTINCT // 3)      # max_classes: less than come, and no more than the default
 BOUND_KIB = 20 * 1024 + CLASSES * 1.8           # of resident memory: what there is without classes, and what each may cost
 BODY = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
