@@ -167,7 +167,7 @@ def test_a_removal_of_most_workers_can_be_confirmed(world, browser):
     assert order('--json', '--application', 'default').json() == {
         'action': 'confirm-removal', 'application': 'default', 'workers': 2}
     assert set(lb.workers()) == {workers[3]} and lb.app()['tree']['held'] == 0
-    assert command not in get(lb.admin, '/', host=lb.admin).text
+    assert command not in ctl('status', '--address', lb.admin).out
     # A restart does not recall them, and one that registers again is a worker again.
     kept = world.folder / 'state' / 'default' / 'tree.json'
     wait_until(lambda: list(json.loads(kept.read_text())['parts']['providers']) == [workers[3]], 'the file')

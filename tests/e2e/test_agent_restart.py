@@ -217,7 +217,6 @@ def test_a_limit_that_is_too_low_replaces_processes_more_and_more_seldom(world):
         assert (shown['max_bytes'], shown['too_low']) == (1 << 20, True)
         # A busy machine may show it after the fifth.
         assert shown['interval_s'] * 1000 in over_memory(agent)[3:] and 0 <= shown['next_s'] <= shown['interval_s']
-        assert 'max_memory is too low' in get(agent.admin, '/', host=agent.admin).text
         # said once
         told = [x for x in agent.process.output().splitlines() if 'max-memory-too-low' in x]
         assert len(told) == 1 and 'hint="raise max_memory"' in told[0]

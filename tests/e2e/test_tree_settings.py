@@ -120,8 +120,8 @@ def test_a_node_that_goes_is_held_and_then_given_up(world):
 
 
 def shown(program):
-    """Where a broken link is to be seen: on the page, and in `resumelbctl status`."""
-    return get(program.admin, '/', host=program.admin).text, ctl('status', '--address', program.admin).out
+    """What `resumelbctl status` shows."""
+    return ctl('status', '--address', program.admin).out
 
 
 def test_a_link_that_does_not_resolve_is_a_warning_until_it_does(world):
@@ -132,12 +132,12 @@ def test_a_link_that_does_not_resolve_is_a_warning_until_it_does(world):
     wait_until(lambda: setting(lb, 'retries')['value'] == '7', 'the setting')
     link = '/: link workers -> /nowhere: node /nowhere does not exist; create it or correct the link'
     assert lb.app()['broken_links'] == [link]
-    assert all('link workers -&gt; /nowhere' in text or link in text for text in shown(lb))
+    assert link in shown(lb)
     w = world.scripted(serve(hello))
     tree.register(w.address, node='nowhere')
     wait_until(lambda: set(lb.workers()) == {w.address}, 'the worker')
     wait_until(lambda: lb.app()['broken_links'] == [], 'the link to resolve')
-    assert not any('nowhere' in text for text in shown(lb))
+    assert 'nowhere' not in shown(lb)
     lines = lb.process.output().splitlines()
     broken = [line for line in lines if ' warn tree-link-broken ' in line]
     assert [line for line in broken if 'path=/workers reason="%s" action="' % link in line] and len(broken) == 2
@@ -150,7 +150,7 @@ def test_an_agents_link_that_does_not_resolve_is_a_warning(world):
     wait_until(lambda: len(agent.app()['broken_links']) == 1, 'the link')
     problem, = agent.app()['broken_links']
     assert 'property link history =>: node /defaults does not exist' in problem
-    assert all('node /defaults does not exist' in text for text in shown(agent))
+    assert 'node /defaults does not exist' in shown(agent)
     # In one step: a node without its properties would be another reason, and another warning.
     (agent.tree.parent / 'defaults').mkdir()
     (agent.tree.parent / 'defaults' / 'properties.json').write_text('{"history": 7}')
