@@ -2,7 +2,7 @@
  *
  * The classifier contract: what a shared object must export to sort requests into classes. This
  * header stands alone: copy it with classifiers/example_path.c to write one of your own
- * (docs/plugins.md).
+ * (docs/guide/plugins.md).
  *
  * A class is any bytes; requests of different classes should use different data. It is
  * percent-encoded afterwards; over 255 encoded bytes counts as no class.

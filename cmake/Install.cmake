@@ -64,7 +64,7 @@ endforeach()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/man)
 add_custom_target(man ALL DEPENDS ${made})
 
-# For classifiers of one's own (docs/plugins.md).
+# For classifiers of one's own (docs/guide/plugins.md).
 file(READ classifiers/example_path.c example)
 string(REPLACE "\"classifiers/classifier.h\"" "<resumelb/classifier.h>" example "${example}")
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/my_classifier.c CONTENT "${example}" @ONLY)
@@ -72,7 +72,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS classifiers/examp
 install(FILES classifiers/classifier.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/resumelb)
 install(FILES ${PROJECT_BINARY_DIR}/generated/my_classifier.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/classifier)
 
-# Every file of conf/ as an example, what agrees with docs/settings.md to the last row; README and docs/.
+# Every file of conf/ as an example, what agrees with docs/reference/settings.md to the last row; README and docs/.
 install(DIRECTORY conf/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
   PATTERN systemd EXCLUDE PATTERN etc EXCLUDE PATTERN sysusers.d EXCLUDE PATTERN tmpfiles.d EXCLUDE)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN man EXCLUDE)

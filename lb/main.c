@@ -33,11 +33,10 @@ static void destroy(void *config)
 
 static void describe_outcomes(FILE *out)
 {
-    fputs(
-        "# Outcomes\n\nEvery request ends in exactly one of these. It stands in the access log, in "
-        "`/status.json`\nand in `resumelb_outcomes_total`.\n\n"
-        "| outcome | status | another worker tried | meaning |\n| --- | --- | --- | --- |\n",
-        out);
+    fputs("# Outcomes\n\nEvery request ends in exactly one of these. It is in the access log, in "
+          "`/status.json`\nand in `resumelb_outcomes_total`.\n\n"
+          "| outcome | status | another worker tried | meaning |\n| --- | --- | --- | --- |\n",
+          out);
 #define OUTCOME(name, text, status, retry, doc)                                                    \
     if ((status) != 0)                                                                             \
         fprintf(out, "| `%s` | %d | %s | %s |\n", text, status, (retry) ? "yes" : "no", doc);      \

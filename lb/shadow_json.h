@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The figures of a shadow under the names of docs/policies.md: the server's status and the
+ * The figures of a shadow under the names of docs/guide/policies.md: the server's status and the
  * simulator tell the same. In a header, as the simulator has nothing else of the server.
  */
 #ifndef RLB_LB_SHADOW_JSON_H

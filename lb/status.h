@@ -35,7 +35,7 @@ void status_resumes(struct lb *lb, struct text *out);
 int status_explain(struct lb *lb, struct slice query, struct text *body);
 /* status_metrics.c */
 void status_metrics(struct lb *lb, struct metrics *m);
-/* The manual as Markdown (docs/stats.md). */
+/* The manual as Markdown (docs/reference/stats.md). */
 void status_metrics_describe(FILE *out);
 
 #endif

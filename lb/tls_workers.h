@@ -2,7 +2,7 @@
  *
  * Whether and how an application's workers speak TLS: `worker_tls` as it is configured. A plain
  * value, first of the configuration, then of the application; control thread. What it says rules:
- * no property of the tree turns TLS on or off (docs/decisions/0021-the-tree-does-not-rule-tls.md).
+ * no property of the tree turns TLS on or off (docs/decisions/11-trust.md).
  */
 #ifndef RLB_LB_TLS_WORKERS_H
 #define RLB_LB_TLS_WORKERS_H

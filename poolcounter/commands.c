@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the lines do, in the original's order of checks (docs/poolcounter.md). A client's locks are
- * a stack; only the newest may wait. One that has been woken is in the server's `woken` until its
- * client is told: the wake-up counts as sent from then on, so that it comes before the answer to
- * whatever the client sends next.
+ * What the lines do, in the original's order of checks (docs/guide/poolcounter.md). A client's
+ * locks are a stack; only the newest may wait. One that has been woken is in the server's `woken`
+ * until its client is told: the wake-up counts as sent from then on, so that it comes before the
+ * answer to whatever the client sends next.
  */
 #include "poolcounter/server_internal.h"
 #include "poolcounter/stats_text.h"

@@ -4,7 +4,7 @@
  *
  *     epoll -> clients, listeners, an ask -> timers -> some of the woken -> the closed are freed
  *
- * It does not run on the loop that the other programs share: docs/decisions/0011.
+ * It does not run on the loop that the other programs share: docs/decisions/05-limits.md.
  */
 #include "poolcounter/server_internal.h"
 

@@ -2,7 +2,7 @@
  *
  * Resume streams: GET /.well-known/resumelb/resume at a slot stays open and sends the slot's
  * resume: that of the moment at once, and the newest whenever one is published or the slot's state
- * changes (docs/protocols.md). Each belongs to its
+ * changes (docs/reference/protocols.md). Each belongs to its
  * HTTP request, and is in its slot's list. To a reader who is slow only the newest goes. Control
  * loop only.
  */

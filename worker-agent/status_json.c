@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /status.json and /resumes.json, made on demand from what is there. docs/protocols.md has the
- * members.
+ * /status.json and /resumes.json, made on demand from what is there. docs/reference/protocols.md
+ * has the members.
  */
 #include "worker-agent/status.h"
 

@@ -80,8 +80,8 @@ void metrics_put_stats(struct metrics *m, const struct stats_set *sets, size_t n
 /* Ends the page. */
 void metrics_end(struct metrics *m);
 
-/* Rows of the manual (docs/stats.md): | metric | kind | unit | label | meaning |; the head first.
- */
+/* Rows of the manual (docs/reference/stats.md), the head first:
+ * | metric | kind | unit | label | meaning |. */
 void metrics_describe_head(FILE *out);
 void metrics_describe(const char *prefix, const struct metric *rows, size_t n, FILE *out);
 /* The manual of a stats.def. */

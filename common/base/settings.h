@@ -160,7 +160,7 @@ bool settings_same(const struct setting_row *row, const void *a, const void *b);
 void settings_print(const struct setting_row *row, const void *s, struct text *out);
 const char *setting_when_text(enum setting_when w);
 const char *setting_origin_text(enum setting_origin o);
-/* The manual of several tables as Markdown: a section each (docs/settings.md). */
+/* The manual of several tables as Markdown: a section each (docs/reference/settings.md). */
 void settings_describe(const struct settings_table *const *tables, size_t n, FILE *out);
 /* Asserts that a table can work: unique names, defaults and bounds that parse. For a program's unit
  * tests. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Locks at pool counter daemons (docs/protocols.md, docs/poolcounter.md). A client belongs to one
+ * Locks at pool counter daemons (docs/reference/protocols.md, docs/guide/poolcounter.md). A client belongs to one
  * loop and its thread; so do its calls. A struct counter_call is embedded in whoever asks, and
  * owned there; the client outlives every call that is not free. It owns servers and connections.
  *

@@ -5,8 +5,8 @@
  *
  *   ACQ4ME KEY WORKERS MAXQUEUE TIMEOUT [SLOTS]     ACQ4ANY, the same     RELEASE     STATS WHAT
  *
- * Strict where the original is, and lenient where it is: docs/poolcounter.md lists both. SLOTS is
- * ours; the original ignores whatever stands behind TIMEOUT.
+ * Strict where the original is, and lenient where it is: docs/guide/poolcounter.md lists both.
+ * SLOTS is ours; the original ignores whatever stands behind TIMEOUT.
  */
 #ifndef RLB_WIRE_COUNTER_LINE_H
 #define RLB_WIRE_COUNTER_LINE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The client's side of the PoolCounter protocol: request lines as a daemon takes them, and its
- * replies (docs/poolcounter.md). Pure; any thread.
+ * replies (docs/guide/poolcounter.md). Pure; any thread.
  */
 #ifndef RLB_WIRE_COUNTER_REPLY_H
 #define RLB_WIRE_COUNTER_REPLY_H

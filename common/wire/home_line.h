@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a worker publishes of the classes that live there, as one JSON line of its resume stream;
- * and what a load balancer tells it with a request (docs/protocols.md). Pure; any thread.
+ * and what a load balancer tells it with a request (docs/reference/protocols.md). Pure; any thread.
  */
 #ifndef RLB_WIRE_HOME_LINE_H
 #define RLB_WIRE_HOME_LINE_H

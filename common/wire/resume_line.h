@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A resume as one JSON line, as on a resume stream and in resume files (docs/protocols.md). Pure;
- * any thread.
+ * A resume as one JSON line, as on a resume stream and in resume files
+ * (docs/reference/protocols.md). Pure; any thread.
  */
 #ifndef RLB_WIRE_RESUME_LINE_H
 #define RLB_WIRE_RESUME_LINE_H

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Real applications (tests/e2e/apps) as docs/applications.md configures them: behind an agent, which has that page's file, or
+Real applications (tests/e2e/apps) as docs/guide/applications.md configures them: behind an agent, which has that page's file, or
 started here and listed as `workers`. curl is the client.
 """
 import contextlib
@@ -22,7 +22,7 @@ from support.http import Client, get
 from support.pages import Page
 from support.servers import World
 
-PAGE = 'docs/applications.md'
+PAGE = 'docs/guide/applications.md'
 SOURCES = pathlib.Path(__file__).resolve().parent / 'apps'
 CLIENT = '127.0.0.77'     # the client's address, which is none of the load balancer's
 PROTOCOLS = ('http1', 'http2')

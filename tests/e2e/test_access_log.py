@@ -10,7 +10,7 @@ from support.base import BIN, wait_until
 from support.http import get
 from support.scripted import hello, serve
 
-DOCS = Path(__file__).parents[2] / 'docs' / 'access-log.md'
+DOCS = Path(__file__).parents[2] / 'docs' / 'reference' / 'logs.md'
 
 def balancer(world, **settings):
     w = world.scripted(serve(hello))

@@ -10,7 +10,7 @@ from support.base import BIN, LIMIT, ROOT
 from support.pages import Page, blocks, missing
 from support.servers import World
 
-PAGES = ('README.md', 'docs/tutorial.md', 'docs/migration.md', 'docs/faq.md', 'docs/applications.md')
+PAGES = ('README.md', 'docs/tutorial.md', 'docs/migrating.md', 'docs/faq.md', 'docs/guide/applications.md')
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_what_pages_have_make_do_is_there(page):
 
 
 def test_classifiers_in_tables_are_ones(tmp_path):
-    cells = re.findall(r'^\|.*?`(classifier: [^`]+)`', (ROOT / 'docs/migration.md').read_text(), re.M)
+    cells = re.findall(r'^\|.*?`(classifier: [^`]+)`', (ROOT / 'docs/migrating.md').read_text(), re.M)
     assert len(cells) >= 5
     for cell in cells:
         file = tmp_path / 'resumelb.yaml'
@@ -66,11 +66,30 @@ def test_classifiers_in_tables_are_ones(tmp_path):
         assert done.returncode == 0, (cell, done.stderr)
 
 
+@pytest.mark.parametrize('page', ('docs/guide/proxying.md', 'docs/guide/limits.md', 'docs/guide/plugins.md', 'docs/guide/agent.md', 'docs/security.md'))
+def test_fragments_of_configuration_are_valid(page, short_world):
+    """Those that need no certificate, nor a plugin."""
+    fragments = [f for f in re.findall(r'^```yaml\n(.*?)^```', (ROOT / page).read_text(), re.M | re.S) if not re.search(r'\.pem|plugin', f)]
+    assert fragments
+    folder = pathlib.Path(short_world.folder)
+    for fragment in fragments:
+        program = 'resumelb-agent' if 'command:' in fragment else 'resumelb'
+        file = folder / 'fragment.yaml'
+        if program == 'resumelb':
+            fragment = 'listen: [{address: 127.0.0.1:8080}]\nworkers: [127.0.0.1:9001]\n' + fragment
+        for path in ('/srv/shop', '/var/lib/resumelb-agent'):
+            (folder / path[1:]).mkdir(parents=True, exist_ok=True)
+            fragment = fragment.replace(path, '%s%s' % (folder, path))
+        file.write_text(fragment)
+        done = subprocess.run([BIN / program, '-t', '-c', file], capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 0, (page, fragment, done.stderr)
+
+
 def test_every_outcome_has_its_runbook():
     said = subprocess.run([BIN / 'resumelb', '--describe', 'outcomes'], capture_output=True, text=True, timeout=LIMIT).stdout
     outcomes = re.findall(r'^\| `([a-z-]+)` \|', said.split('## Why')[0], re.M)
     assert len(outcomes) > 20
-    guide = (ROOT / 'docs/operations.md').read_text().split('## Runbooks by outcome\n')[1].split('\n## ')[0]
+    guide = (ROOT / 'docs/runbook.md').read_text().split('## Runbooks by outcome\n')[1].split('\n## ')[0]
     rows = set(re.findall(r'`([a-z-]+)`', '\n'.join(line.split('|')[1] for line in guide.split('\n') if line.startswith('| `'))))
     assert rows == set(outcomes)
 

@@ -253,7 +253,7 @@ def test_t_says_where_each_mistake_is(world):
 
 
 def test_the_manual_s_examples_are_taken(world):
-    section = (ROOT / 'docs' / 'operations.md').read_text().split('\n## Pool counters\n')[1].split('\n## ')[0]
+    section = (ROOT / 'docs' / 'guide' / 'limits.md').read_text().split('\n## Pool counters\n')[1].split('\n## ')[0]
     block = section.split('```yaml\n')[1].split('```')[0]
     path = world.folder / 'manual.yaml'
     path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\n' + block)

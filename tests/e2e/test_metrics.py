@@ -276,7 +276,7 @@ def test_promtool_takes_the_rules_and_each_fires_when_it_should_and_only_then():
     assert run.returncode == 0, run.stdout + run.stderr
     for alert in re.findall(r'- alert: (\w+)', RULES.read_text()):
         assert tests.read_text().count('alertname: %s\n' % alert) == 2, alert
-        assert '\n### %s\n' % alert in (TOP / 'docs' / 'operations.md').read_text(), alert
+        assert '\n### %s\n' % alert in (TOP / 'docs' / 'runbook.md').read_text(), alert
 
 
 def test_dashboard_and_alerts_ask_only_for_what_there_is(world):

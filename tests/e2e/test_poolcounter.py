@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PoolCounter's protocol, as docs/poolcounter.md has it: replies, order of checks, wake-ups, counters."""
+"""PoolCounter's protocol, as docs/guide/poolcounter.md has it: replies, order of checks, wake-ups, counters."""
 import socket
 
 import pytest

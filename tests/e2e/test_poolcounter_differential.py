@@ -14,7 +14,7 @@ CLIENTS = 6
 STEPS = 80  # of one conversation; then all clients leave
 SETTLE = LIMIT
 
-# What may differ, by the fault of the original that it comes from (docs/poolcounter.md has the same names). Nothing else.
+# What may differ, by the fault of the original that it comes from (docs/guide/poolcounter.md has the same names). Nothing else.
 TOLERATED = {
     'pipelining': 'of several lines in one read it runs the first: it is sent them one by one, ours all at once',
     'split lines': 'it loses the first part of a line in two segments: it is sent it whole, ours in pieces',

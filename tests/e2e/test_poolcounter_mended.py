@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The original's faults that ours does not have (the table in docs/poolcounter.md), and what it can do beyond."""
+"""The original's faults that ours does not have (the table in docs/guide/poolcounter.md), and what it can do beyond."""
 import ctypes
 import os
 import resource

@@ -336,7 +336,7 @@ def test_a_slow_client_holds_a_worker_as_the_manual_says(world, size, settings, 
 
 
 def test_the_manual_has_the_limits_of_slow_clients_as_they_are(world):
-    manual = (ROOT / 'docs' / 'operations.md').read_text().split('\n## Slow clients\n')[1].split('\n## ')[0]
+    manual = (ROOT / 'docs' / 'guide' / 'proxying.md').read_text().split('\n## Slow clients\n')[1].split('\n## ')[0]
     table = subprocess.run([BIN / 'resumelb', '--describe', 'settings'], capture_output=True, text=True, check=True).stdout
     defaults = dict(re.findall(r'^\| `(\w+)` \|[^|]*\| `([^`]*)` \|', table, re.M))
     for name, written in (('response_buffer', '256 KiB'), ('response_buffers_total', '32 MiB'), ('send_timeout', '60 s'),
@@ -344,8 +344,8 @@ def test_the_manual_has_the_limits_of_slow_clients_as_they_are(world):
                           ('min_send_rate', '240 bytes'), ('min_send_rate_grace', '60 s'), ('total_timeout', 'off')):
         assert written.replace(' ', '').replace('bytes', '') == defaults[name], name
         assert re.search(r'`%s`[^.`]*%s' % (name, written), manual), name
-    for other in ('README.md', 'docs/architecture.md', 'docs/faq.md'):
-        assert 'operations.md#slow-clients' in (ROOT / other).read_text(), other
+    for other in ('docs/architecture.md', 'docs/faq.md', 'docs/runbook.md'):
+        assert 'proxying.md#slow-clients' in (ROOT / other).read_text(), other
 
 
 def test_beyond_response_buffers_total_reading_follows_the_clients(world):

@@ -294,7 +294,7 @@ def test_with_an_identity_our_nodes_are_ours_alone(world, zookeeper_server):
 
 
 def lock_down(admin, root):
-    """As docs/operations.md has it: `ops` writes, `site` reads, and registers below providers."""
+    """As docs/guide/registry.md has it: `ops` writes, `site` reads, and registers below providers."""
     ops = make_digest_acl('ops', 'SECRET', all=True)
     nodes = {'': {}, '/app': {}, '/app/providers': {'create': True, 'delete': True}, '/app/workers': {},
              '/app/workers/providers': {'create': True, 'delete': True}}

@@ -17,7 +17,8 @@ EXAMPLES = re.compile(r'^\.SH EXAMPLES\n\.nf\n(.*?)^\.fi$', re.M | re.S)
 
 
 def pages():
-    found = [ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', *(ROOT / 'docs').glob('*.md'), *(ROOT / 'examples').glob('*/README.md')]
+    docs = [p for p in (ROOT / 'docs').rglob('*.md') if 'decisions' not in p.parts]
+    found = [ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', *docs, *(ROOT / 'examples').glob('*/README.md')]
     return sorted(str(p.relative_to(ROOT)) for p in found)
 
 

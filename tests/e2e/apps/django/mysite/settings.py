@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A site with Django's own admin, as `startproject` makes it, in production mode. `proxy` is written from docs/applications.md."""
+"""A site with Django's own admin, as `startproject` makes it, in production mode. `proxy` is written from docs/guide/applications.md."""
 import pathlib
 
 from .proxy import SECURE_PROXY_SSL_HEADER  # noqa: F401
