@@ -66,7 +66,7 @@ def test_explain_tells_class_candidates_steps_and_values(site):
     site.visit(1)
     out = site.ctl('explain', '--class', 'h0.example').out
     assert 'class h0.example, policy adaptive, 2 workers' in out
-    assert re.search(r"^127\.0\.0\.1:\d+ would get it: home\n  Policy adaptive: the class's home with the least work in hand\.$",
+    assert re.search(r"^127\.0\.0\.1:\d+ would get it: home\n  Policy adaptive: the class's home with the least work in flight\.$",
                      out, re.M), out
     assert 'homes_max' in out and '1. homes of the class: 1 of 2' in out
     assert 'no home, and no less work in hand than the home' in out
