@@ -354,76 +354,76 @@ static void each_class_workers(struct metrics *m, const void *context)
 
 static const struct metric metrics[] = {
     FRONTS("client_connections_total", "connections", accepted, "Connections of clients."),
-    FRONTS("client_header_timeouts_total", "connections", header_timeouts, "Connections ended, their request's head being too slow."),
-    FRONTS("client_body_timeouts_total", "connections", body_timeouts, "Requests refused, their body not being complete in time (body_timeout); those below min_body_rate are in client_refused_total."),
-    FRONTS("client_send_timeouts_total", "connections", send_timeouts, "Connections cut, their client taking too little of a response."),
-    FRONTS("client_slow_readers_total", "connections", slow_readers, "Connections cut, their client taking less of its responses than min_send_rate."),
-    FRONTS("client_resets_total", "connections", resets, "HTTP/2 connections cut for abandoning most of many requests."),
-    FRONTS("client_abandoned_total", "requests", abandoned, "Requests whose client left before it had the whole response."),
+    FRONTS("client_header_timeouts_total", "connections", header_timeouts, "Connections closed because a request's head was too slow (header_timeout)."),
+    FRONTS("client_body_timeouts_total", "connections", body_timeouts, "Requests rejected because their body was not complete in time (body_timeout); those below min_body_rate are in client_refused_total."),
+    FRONTS("client_send_timeouts_total", "connections", send_timeouts, "Connections closed because the client read nothing of a response for send_timeout."),
+    FRONTS("client_slow_readers_total", "connections", slow_readers, "Connections closed because the client read its responses more slowly than min_send_rate."),
+    FRONTS("client_resets_total", "connections", resets, "HTTP/2 connections closed because the client abandoned most of many requests."),
+    FRONTS("client_abandoned_total", "requests", abandoned, "Requests of clients that left before the response was complete."),
     FRONTS("accept_pauses_total", "pauses", accept_pauses, "Times accepting paused: too many connections, or no descriptors."),
-    LABELLED("tls_handshakes_total", "handshakes", "version", each_tls_version, "TLS handshakes finished, by version."),
-    FRONTS("tls_resumed_total", "handshakes", tls_resumed, "Of those: with a session of before."),
-    LABELLED("tls_failures_total", "handshakes", "reason", each_tls_failure, "TLS handshakes not finished."),
-    LABELLED("client_refused_total", "requests", "reason", each_refusal, "Requests refused as not valid, before any application had them."),
+    LABELLED("tls_handshakes_total", "handshakes", "version", each_tls_version, "Completed TLS handshakes, by version."),
+    FRONTS("tls_resumed_total", "handshakes", tls_resumed, "Of those: with a resumed session."),
+    LABELLED("tls_failures_total", "handshakes", "reason", each_tls_failure, "TLS handshakes that failed."),
+    LABELLED("client_refused_total", "requests", "reason", each_refusal, "Requests rejected as invalid, before an application was selected."),
     LABELLED("outcomes_total", "requests", "outcome", each_outcome, "How requests ended."),
-    LABELLED("unrouted_total", "requests", "outcome", each_unrouted_outcome, "How requests ended that no application had."),
-    LABELLED("access_log_lines_total", "lines", "fate", each_fate_of_lines, "Lines of the access log: written, dropped because the file was too slow or took none, left out by access_log_sample."),
-    LABELLED("picks_total", "picks", "reason", each_pick, "Workers picked, by reason."),
-    POOL("pool_backlog", GAUGE, "requests", COUNT, backlog, "Requests handed to workers and not finished."),
-    POOL("pool_mean_backlog", GAUGE, "requests", REAL, mean_backlog, "The decayed average of the pool's backlog."),
+    LABELLED("unrouted_total", "requests", "outcome", each_unrouted_outcome, "How requests without an application ended."),
+    LABELLED("access_log_lines_total", "lines", "fate", each_fate_of_lines, "Lines of the access log: written, dropped because the file was too slow or could not be written, left out by access_log_sample."),
+    LABELLED("picks_total", "picks", "reason", each_pick, "Workers selected, by reason."),
+    POOL("pool_backlog", GAUGE, "requests", COUNT, backlog, "Requests in flight at workers."),
+    POOL("pool_mean_backlog", GAUGE, "requests", REAL, mean_backlog, "The decayed mean of the pool's backlog."),
     POOL("pool_workers", GAUGE, "workers", COUNT, n, "Workers in the pool."),
-    POOL("pool_workers_active", GAUGE, "workers", COUNT, nactive, "Workers that may be picked."),
+    POOL("pool_workers_active", GAUGE, "workers", COUNT, nactive, "Workers that may be selected."),
     POOL("pool_classes", GAUGE, "classes", COUNT, classes, "Classes with scores."),
     POOL("pool_waiting", GAUGE, "requests", COUNT, waiting, "Requests that wait for any worker."),
-    POOL("shadow_picks_total", COUNTER, "picks", COUNT, shadow.requests, "Picks that shadow_policy has made too."),
-    POOL("shadow_differed_total", COUNTER, "picks", COUNT, shadow.differed, "Of these, those where it named another worker."),
-    POOL("shadow_policy_skilled_total", COUNTER, "picks", COUNT, shadow.live_skilled, "Of these, those where policy named a worker that had one of the class among its last 256 requests."),
-    POOL("shadow_skilled_total", COUNTER, "picks", COUNT, shadow.shadow_skilled, "Of these, those where shadow_policy named such a worker, by its own picks."),
+    POOL("shadow_picks_total", COUNTER, "picks", COUNT, shadow.requests, "Selections that shadow_policy has made too."),
+    POOL("shadow_differed_total", COUNTER, "picks", COUNT, shadow.differed, "Of these, those where it selected another worker."),
+    POOL("shadow_policy_skilled_total", COUNTER, "picks", COUNT, shadow.live_skilled, "Of these, those where policy selected a worker that had a request of the class among its last 256."),
+    POOL("shadow_skilled_total", COUNTER, "picks", COUNT, shadow.shadow_skilled, "Of these, those where shadow_policy selected such a worker, by its own selections."),
     POOL("shadow_policy_wait_seconds_total", COUNTER, "seconds", TIME, shadow.live_wait_us, "How long these waited at their workers, if workers serve in order, as many at once as they have threads."),
-    POOL("shadow_wait_seconds_total", COUNTER, "seconds", TIME, shadow.shadow_wait_us, "How long they would have waited where shadow_policy put them, each served for as long as in truth."),
-    POOL("shadow_overdue_total", COUNTER, "requests", COUNT, shadow.overdue, "Requests that shadow_policy let end early, as too many had ended in truth and not by its picks: some worker would have had more than it can do."),
-    WORKER("worker_backlog", "requests", COUNT, backlog, "Requests in hand."),
-    WORKER("worker_mean_backlog", "requests", REAL, mean_backlog, "The decayed average of the backlog."),
-    {"worker_oldest_request_seconds", STAT_GAUGE, "seconds", "worker", "Age of the oldest request in hand that has no response yet: of a response under way (a stream, a tunnel, a download) the worker has sent the head.", each_worker, .get = oldest_s},
+    POOL("shadow_wait_seconds_total", COUNTER, "seconds", TIME, shadow.shadow_wait_us, "How long they would have waited at the workers of shadow_policy, each with its actual service time."),
+    POOL("shadow_overdue_total", COUNTER, "requests", COUNT, shadow.overdue, "Requests that shadow_policy ended early, because too many had ended in fact but not by its selections: a worker would have been overloaded."),
+    WORKER("worker_backlog", "requests", COUNT, backlog, "Requests in flight."),
+    WORKER("worker_mean_backlog", "requests", REAL, mean_backlog, "The decayed mean of the backlog."),
+    {"worker_oldest_request_seconds", STAT_GAUGE, "seconds", "worker", "Age of the oldest request in flight that has no response yet: of a response in progress (a stream, a tunnel, a download) the worker has sent the head.", each_worker, .get = oldest_s},
     WORKER("worker_skills", "classes", COUNT, nskills, "Classes the worker has a score for."),
     WORKER("worker_available", "yes or no", COUNT, available, "0: ejected, unhealthy, draining or silent."),
     MEMBER("worker_requests_total", "requests", ATOMIC, requests, "Requests served."),
-    MEMBER("worker_failures_total", "requests", ATOMIC, failures, "Answers 5xx, and requests without a whole answer."),
+    MEMBER("worker_failures_total", "requests", ATOMIC, failures, "Responses 5xx, and requests without a complete response."),
     MEMBER("worker_service_seconds_total", "seconds", ATOMIC_TIME, service_us, "Time spent on requests."),
     {"worker_tunnels", STAT_GAUGE, "tunnels", "worker", "Upgraded connections (WebSocket) to it.", each_member, .get = tunnels},
     TREE("tree_registered", "yes or no", registered, "1: this load balancer is registered under all its names."),
     TREE("tree_providers", "workers", providers, "Workers registered."),
-    TREE("tree_refused_providers", "providers", refused, "Registrations refused: of another application, or without an address for a name."),
+    TREE("tree_refused_providers", "providers", refused, "Registrations rejected: of another application, or without an address for a name."),
     TREE("tree_held_workers", "workers", held, "Workers kept although their registration vanished, with those of many others."),
-    TREE("tree_remembered", "yes or no", remembered, "1: the tree has not answered yet; workers and settings are those of another life."),
+    TREE("tree_remembered", "yes or no", remembered, "1: the tree has not replied yet; workers and settings are those of the cached snapshot."),
 #define LIMIT_FIGURE(member, json, type, name, kind, unit, doc) {name, STAT_##kind, unit, "counter", doc, each_limit, METRIC_MEMBER(type, struct limit_view, member)},
 #include "lb/limit_figure.def"
-    LIMIT_RULE("pool_limit_workers", workers, "The setting workers: so many may hold one key."),
-    LIMIT_RULE("pool_limit_maxqueue", maxqueue, "The setting maxqueue: so many may hold one key or wait for it."),
-    LIMIT_RULE("pool_limit_slots", slots, "The setting slots: so many may hold it, all keys together; 0: any."),
+    LIMIT_RULE("pool_limit_workers", workers, "The setting workers: how many may hold one key."),
+    LIMIT_RULE("pool_limit_maxqueue", maxqueue, "The setting maxqueue: how many may hold one key or wait for it."),
+    LIMIT_RULE("pool_limit_slots", slots, "The setting slots: how many may hold it, all keys together; 0: any number."),
     LIMIT_DAEMON("pool_limit_server_connections", "connections", connections, "Connections to a pool counter daemon; at most a second old."),
     LIMIT_DAEMON("pool_limit_server_idle", "connections", idle, "Of these, kept for the next request."),
-    LIMIT_DAEMON("pool_limit_server_resting", "yes or no", resting, "1: the daemon is left alone for a while, as it has failed too often."),
+    LIMIT_DAEMON("pool_limit_server_resting", "yes or no", resting, "1: the daemon is not used for a while, because it has failed too often."),
 #define COPIES_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_copies, METRIC_MEMBER(COUNT, struct copies_stats, member)},
 #include "lb/limit_figure.def"
-    RATE("rate_passed_total", COUNTER, "requests", passed, "Requests that a rate let pass."),
-    RATE("rate_refused_total", COUNTER, "requests", refused, "Requests that came too often."),
-    RATE("rate_shadow_refused_total", COUNTER, "requests", shadow_refused, "Requests that a rate with shadow: true would have refused."),
-    RATE("rate_keys", GAUGE, "keys", keys, "Keys that are remembered."),
-    RATE("rate_evicted_total", COUNTER, "keys", evicted, "Keys that were forgotten to make room: max_keys may be too small."),
+    RATE("rate_passed_total", COUNTER, "requests", passed, "Requests that a rate admitted."),
+    RATE("rate_refused_total", COUNTER, "requests", refused, "Requests that a rate rejected."),
+    RATE("rate_shadow_refused_total", COUNTER, "requests", shadow_refused, "Requests that a rate with shadow: true would have rejected."),
+    RATE("rate_keys", GAUGE, "keys", keys, "Keys with a count."),
+    RATE("rate_evicted_total", COUNTER, "keys", evicted, "Keys that were dropped to make room: max_keys may be too small."),
 };
 
 static const struct metric of_classes[] = {
     CLASS("class_requests_total", "requests", WHOLE, requests, "Requests of the class."),
-    CLASS("class_failures_total", "requests", WHOLE, failed, "Of these: answers 5xx, and those without a whole answer."),
+    CLASS("class_failures_total", "requests", WHOLE, failed, "Of these: responses 5xx, and those without a complete response."),
     CLASS("class_limited_total", "requests", WHOLE, limited, "Of these: ended at a pool counter or a rate, or waited a millisecond or more for one."),
-    CLASS("class_waited_total", "requests", WHOLE, waited, "Of these: waited a millisecond or more until a worker was picked."),
-    CLASS("class_skilled_total", "requests", WHOLE, skilled, "Of these: given to a worker known to be good at the class."),
-    CLASS("class_spilled_total", "requests", WHOLE, spilled, "Of these: given to another, as those that are good at it had too much."),
-    CLASS("class_unskilled_total", "requests", WHOLE, unskilled, "Of these: given to a worker for any other reason, as one's first."),
-    CLASS("class_seconds_total", "seconds", MICROS, seconds, "Time from a request's arrival to the last byte taken by the client; by class_requests_total, the mean."),
-    CLASS("class_wait_seconds_total", "seconds", MICROS, wait_seconds, "Of it: for a worker and a connection to it."),
-    {"class_workers", STAT_GAUGE, "workers", "class", "Workers where the class lives: its homes with policy adaptive, else those of the line with a score for it.", each_class_workers, METRIC_GET, 0, 0, NULL},
+    CLASS("class_waited_total", "requests", WHOLE, waited, "Of these: waited a millisecond or more until a worker was selected."),
+    CLASS("class_skilled_total", "requests", WHOLE, skilled, "Of these: sent to a worker that is skilled at the class."),
+    CLASS("class_spilled_total", "requests", WHOLE, spilled, "Of these: sent to another worker, because the skilled ones were overloaded."),
+    CLASS("class_unskilled_total", "requests", WHOLE, unskilled, "Of these: sent to a worker for any other reason, for example the first of a class."),
+    CLASS("class_seconds_total", "seconds", MICROS, seconds, "Time from a request's arrival to the last byte read by the client; divided by class_requests_total, the mean."),
+    CLASS("class_wait_seconds_total", "seconds", MICROS, wait_seconds, "Of it: waiting for a worker and a connection to it."),
+    {"class_workers", STAT_GAUGE, "workers", "class", "Workers of the class: its homes with policy adaptive, else the eligible ones with a score for it.", each_class_workers, METRIC_GET, 0, 0, NULL},
 };
 /* clang-format on */
 
@@ -509,15 +509,15 @@ void status_metrics_describe(FILE *out)
             WORKER_SERIES_MAX);
     metrics_describe_head(out);
     metrics_describe(PREFIX, metrics, ARRAY_LEN(metrics), out);
-    fprintf(out,
-            "\nOf classes: of each application the busiest `metrics_classes`, by `class`; what the "
-            "others have counted is `%s`, requests without a class are `%s`. A class keeps its "
-            "series until another has %d times as many requests over the last %d s or so (at most "
-            "one in 10 s is replaced), and one that was replaced begins at 0 when it comes back; "
-            "the sum over `class` is the application's. Beyond some thousand requests a second "
-            "some of them stand for others, so that these figures are estimates; those by "
-            "application are not.\n\n",
-            OTHERS, NO_CLASS, CLASS_METRICS_LEAD, CLASS_METRICS_FADE_S);
+    fprintf(
+        out,
+        "\nOf classes: of each application the busiest `metrics_classes`, by `class`; the sum of "
+        "the others is `%s`, requests without a class are `%s`. A class keeps its series until "
+        "another has %d times as many requests over the last %d s or so (at most one in 10 s "
+        "is replaced), and one that was replaced begins at 0 when it returns; the sum over "
+        "`class` is the application's. Above some thousand requests a second requests are "
+        "sampled, so these metrics are estimates; those by application are not.\n\n",
+        OTHERS, NO_CLASS, CLASS_METRICS_LEAD, CLASS_METRICS_FADE_S);
     metrics_describe_head(out);
     metrics_describe(PREFIX, of_classes, ARRAY_LEN(of_classes), out);
     metrics_describe(PREFIX, tree_metrics, TREE_METRICS, out);

@@ -37,12 +37,12 @@ static void each_type(struct metrics *m, const void *context)
 const struct metric counter_metrics[COUNTER_METRICS] = {
     COUNTER("acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED answered, at once or later."),
     COUNTER("released_total", COUNTER, "requests", COUNT, released, "RELEASED answered."),
-    COUNTER("processed_total", COUNTER, "requests", COUNT, processed, "Requests that held and have ended, by release or by their client's end."),
+    COUNTER("processed_total", COUNTER, "requests", COUNT, processed, "Requests that held and have ended, by release or because their client disconnected."),
     COUNTER("done_total", COUNTER, "requests", COUNT, done, "DONE answered."),
     COUNTER("queue_full_total", COUNTER, "requests", COUNT, full, "QUEUE_FULL answered."),
     COUNTER("timeouts_total", COUNTER, "requests", COUNT, timeouts, "TIMEOUT answered after waiting."),
     COUNTER("timeouts_at_once_total", COUNTER, "requests", COUNT, timeouts_at_once, "TIMEOUT answered at once: the request did not wait."),
-    COUNTER("given_up_total", COUNTER, "requests", COUNT, given_up, "Waits given up, by RELEASE or by the client's end."),
+    COUNTER("given_up_total", COUNTER, "requests", COUNT, given_up, "Waits given up, by RELEASE or because the client disconnected."),
     COUNTER("no_room_total", COUNTER, "requests", COUNT, no_room, "Requests answered ERROR OUT_OF_MEMORY."),
     COUNTER("processing_seconds_total", COUNTER, "seconds", TIME, processing_us, "Time that requests held, of those that have ended."),
     COUNTER("gained_seconds_total", COUNTER, "seconds", TIME, gained_us, "Time since the releaser's LOCKED, for each DONE."),
@@ -65,7 +65,7 @@ static const struct metric metrics[] = {
     TYPE("type_worked_seconds_total", COUNTER, "seconds", TIME, worked_us, "Time that requests held, of those that have ended, by type of key."),
     TYPE("type_held", GAUGE, "requests", COUNT, held, "Requests that hold, by type of key."),
     TYPE("type_waiting", GAUGE, "requests", COUNT, waiting, "Requests that wait, by type of key."),
-    SNAPSHOT("oldest_holder_seconds", "seconds", TIME, oldest_us, "How long the one that holds the longest has held; 0 when nobody holds."),
+    SNAPSHOT("oldest_holder_seconds", "seconds", TIME, oldest_us, "How long the oldest holder has held; 0 if there is none."),
     SNAPSHOT("uptime_seconds", "seconds", TIME, uptime_us, "Time since the server started."),
     SNAPSHOT("client_addresses", "addresses", COUNT, addresses, "Addresses that clients are connected from."),
 };

@@ -6,10 +6,10 @@
 
 const struct metric tree_metrics[TREE_METRICS] = {
     TREE("tree_connected", GAUGE, "yes or no", connected, "1: the tree can be reached."),
-    TREE("tree_sessions_total", COUNTER, "sessions", sessions, "Sessions begun with ZooKeeper."),
-    TREE("tree_connections_total", COUNTER, "connections", connections, "Connections to ZooKeeper, made or made again."),
-    TREE("tree_expired_total", COUNTER, "sessions", expired, "Sessions that ZooKeeper gave up; what was registered in them was registered anew."),
-    TREE("tree_reads_total", COUNTER, "reads", reads, "Nodes, child lists and providers read."),
+    TREE("tree_sessions_total", COUNTER, "sessions", sessions, "Sessions with ZooKeeper that were opened."),
+    TREE("tree_connections_total", COUNTER, "connections", connections, "Connections to ZooKeeper that were opened."),
+    TREE("tree_expired_total", COUNTER, "sessions", expired, "Sessions that ZooKeeper ended; what was registered in them was registered again."),
+    TREE("tree_reads_total", COUNTER, "reads", reads, "Nodes, child lists and registrations read."),
     TREE("tree_quarantined", GAUGE, "nodes", quarantined, "Nodes not read at present, because reading them broke the connection."),
 };
 /* clang-format on */
