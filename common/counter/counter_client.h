@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Locks at pool counter daemons (docs/reference/protocols.md, docs/guide/poolcounter.md). A client belongs to one
- * loop and its thread; so do its calls. A struct counter_call is embedded in whoever asks, and
- * owned there; the client outlives every call that is not free. It owns servers and connections.
+ * Locks at pool counter daemons (docs/reference/protocols.md, docs/guide/poolcounter.md). A client
+ * belongs to one loop and its thread; so do its calls. A struct counter_call is embedded in whoever
+ * asks, and owned there; the client outlives every call that is not free. It owns servers and
+ * connections.
  *
  *           acquire                answered: LOCKED              release, leave
  *     FREE ---------> ASKED ------------------------> HELD -----------------------> FREE
