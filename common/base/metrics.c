@@ -183,6 +183,7 @@ static struct metric metric_of_stat(const struct stat_row *row, struct text *nam
     struct slice s = slice_of(row->name);
     bool in_us = row->kind == STAT_HISTOGRAM && slice_ends(s, SLICE_LIT("_us"));
 
+    ASSERT(s.p != NULL);
     text_clear(name);
     text_add(name, (struct slice){s.p, s.len - (in_us ? 2 : 0)});
     text_add(name, in_us ? SLICE_LIT("seconds") : SLICE_NULL);
